@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// mostNames is how many exported types and functions the package may have. They are its ideas: methods, constants and variables
-// belong to them.
+// mostNames is how many exported types and functions the package may have. They are its ideas:
+// methods, constants and variables belong to them.
 const mostNames = 60
 
-// The package stays small enough to be read: what belongs to a topic goes to the topic's package. It has no aliases of
-// types, whose fields go doc wouldn't show.
+// The package stays small enough to be read: what belongs to a topic goes to the topic's package.
+// It has no aliases of types, whose fields go doc wouldn't show.
 func TestExportedNames(t *testing.T) {
 	names := 0
 	count := func(n ast.Node) {

@@ -28,7 +28,8 @@ func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
 	return a
 }
 
-// A program has as arguments the words that programs before it left in memory, in DRAM and in L1, at every replay.
+// A program has as arguments the words that programs before it left in memory, in DRAM and in L1,
+// at every replay.
 func TestComputedArgs(t *testing.T) {
 	onAll(t, func(b *bench) {
 		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 1)
@@ -97,7 +98,8 @@ func TestDebugComputedArgs(t *testing.T) {
 	})
 }
 
-// A trace holds the buffers of words that only its conditions and arguments read, until it is released.
+// A trace holds the buffers of words that only its conditions and arguments read, until it is
+// released.
 func TestWordsAreHeld(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -249,7 +251,8 @@ func TestComputedArgsFile(t *testing.T) {
 			refuse("beyond the kernels' memory", "kernel memory ends", func(f *tracebuf.File) {
 				cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
 				im := &f.Image
-				// The step's program lies higher, according to its write offsets and its launch message; its kernels stay.
+				// The step's program lies higher, according to its write offsets and its launch
+				// message; its kernels stay.
 				run := im.Bytes[im.Steps[1].Offset:][:im.Steps[1].Size]
 				own := abi.Own(f.Target.Arch)
 				base, last := own.L1.KernelConfig, 0

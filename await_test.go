@@ -10,11 +10,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// A wait for something of the caller's own ends when it is there, with its context, or when nothing moves, and whatever
-// ends it, the queue goes on.
+// A wait for something of the caller's own ends when it is there, with its context, or when nothing
+// moves, and whatever ends it, the queue goes on.
 func TestAwait(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		// A few looks after it has begun to sleep between them: a slow machine makes each of these count for 10 ms.
+		// A few looks after it has begun to sleep between them: a slow machine makes each of these
+		// count for 10 ms.
 		const sleeps = 70
 		looks := 0
 		b.must(b.queue.WaitFunc(b.ctx, func() bool { looks++; return looks > sleeps }))

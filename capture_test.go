@@ -35,8 +35,8 @@ func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *repris
 	}
 }
 
-// What a capture can't hold is an error that names the operation and the line, and what to do instead. The capture
-// fails with it even if its function drops it; the device works on as before.
+// What a capture can't hold is an error that names the operation and the line, and what to do
+// instead. The capture fails with it even if its function drops it; the device works on as before.
 func TestCaptureRefuses(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
@@ -81,7 +81,8 @@ func TestCaptureRefuses(t *testing.T) {
 	})
 }
 
-// Begin on a queue of which another capture is under way is refused at the caller's line, and that capture goes on.
+// Begin on a queue of which another capture is under way is refused at the caller's line, and that
+// capture goes on.
 func TestBeginInsideCapture(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.load(b.blank("blank", b.dev.Grid()))
@@ -102,8 +103,8 @@ func TestBeginInsideCapture(t *testing.T) {
 	b.must(r.Discard())
 }
 
-// With another context than the capture's, calls are those of other goroutines: they happen, and the trace has nothing of
-// them.
+// With another context than the capture's, calls are those of other goroutines: they happen, and
+// the trace has nothing of them.
 func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -156,8 +157,8 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	c.must(c.queue.Wait(c.ctx))
 }
 
-// What can't be recorded between Begin and End fails, and so does End, except that a nested capture fails alone. A recorder
-// that has ended can't be ended again.
+// What can't be recorded between Begin and End fails, and so does End, except that a nested capture
+// fails alone. A recorder that has ended can't be ended again.
 func TestBeginRefuses(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)
@@ -200,8 +201,9 @@ func TestBeginRefuses(t *testing.T) {
 	})
 }
 
-// A capture that ends in a panic, under a context that is over, or without room for its trace leaves the memory as it was
-// and the queue usable, also when its function has released what it recorded.
+// A capture that ends in a panic, under a context that is over, or without room for its trace
+// leaves the memory as it was and the queue usable, also when its function has released what it
+// recorded.
 func TestLostCaptureLeavesNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithTraceRegion(200_000))
 	in, out := b.pages("in", 4), b.pages("out", 4)
@@ -249,7 +251,8 @@ func TestLostCaptureLeavesNothing(t *testing.T) {
 	}
 }
 
-// A trace region of fixed size that is too small says which size to open the device with; that size is enough.
+// A trace region of fixed size that is too small says which size to open the device with; that size
+// is enough.
 func TestTraceRegionAdvice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")

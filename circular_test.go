@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// lying is a program that reads two pages into a circular buffer that lies at an address, on two workers, and leaves them
-// there.
+// lying is a program that reads two pages into a circular buffer that lies at an address, on two
+// workers, and leaves them there.
 func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *reprise.Program {
 	cores := []chip.Range{chip.Grid(2, 1)}
 	return &reprise.Program{
@@ -29,8 +29,8 @@ func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *repris
 	}
 }
 
-// A circular buffer can lie in a buffer: what a kernel puts into the one is in the other. It takes no memory of its own.
-// Later runs can have it elsewhere; a trace has it where it was.
+// A circular buffer can lie in a buffer: what a kernel puts into the one is in the other. It takes
+// no memory of its own. Later runs can have it elsewhere; a trace has it where it was.
 func TestCircularBuffersInBuffers(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in := b.pages("in", 4)
@@ -108,7 +108,8 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 	})
 }
 
-// A circular buffer may have as many pages as kernels count: all of them can be filled and emptied, also when the counts wrap.
+// A circular buffer may have as many pages as kernels count: all of them can be filled and emptied,
+// also when the counts wrap.
 func TestMostPages(t *testing.T) {
 	const source = `#include "api/dataflow/dataflow_api.h"
 

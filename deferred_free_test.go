@@ -34,8 +34,8 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 	b.must(q.Wait(b.ctx))
 }
 
-// If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't allocated again until
-// the queue has written them, and then it is free.
+// If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't
+// allocated again until the queue has written them, and then it is free.
 func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	for name, load := range map[string]func(*bench, context.Context, *reprise.Program) error{
 		"Load": func(b *bench, ctx context.Context, p *reprise.Program) error {
@@ -120,7 +120,8 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	}
 }
 
-// What a canceled call has left is free on a device that was recovered, since nothing is in its queues any more.
+// What a canceled call has left is free on a device that was recovered, since nothing is in its
+// queues any more.
 func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()

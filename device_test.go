@@ -22,7 +22,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What a device says of itself is what the chips are: grids without the row or column of the command queues, and banks.
+// What a device says of itself is what the chips are: grids without the row or column of the
+// command queues, and banks.
 func TestDeviceDescribesItself(t *testing.T) {
 	type facts struct {
 		Arch   chip.Arch
@@ -114,8 +115,8 @@ func TestCloseIdleUnderEndedContext(t *testing.T) {
 	})
 }
 
-// A device whose queue is full of work that goes on for ever, and makes progress, is closed when the context of Close has ended: the
-// error says that work was cut off.
+// A device whose queue is full of work that goes on for ever, and makes progress, is closed when
+// the context of Close has ended: the error says that work was cut off.
 func TestCloseFullQueueUnderEndedContext(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
@@ -139,7 +140,8 @@ func TestCloseFullQueueUnderEndedContext(t *testing.T) {
 	}, reprise.WithHangTimeout(time.Hour), reprise.WithQueueMemory(1<<20))
 }
 
-// A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
+// A device that is closed while others wait for it ends their waits; nothing crashes and nothing
+// hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
@@ -197,7 +199,8 @@ func TestNothing(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// A wait that nothing ends by itself ends with a report of every core that is busy, and the device can be closed.
+// A wait that nothing ends by itself ends with a report of every core that is busy, and the device
+// can be closed.
 func TestHang(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
@@ -255,7 +258,8 @@ func TestOpenKeepsTheCause(t *testing.T) {
 	}
 }
 
-// The coordinates that a device gives are those of its chip: kernels that were handed them reach the workers.
+// The coordinates that a device gives are those of its chip: kernels that were handed them reach
+// the workers.
 func TestCoordinatesForKernels(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		g := b.dev.Grid()

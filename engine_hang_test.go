@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// The report of a hang says in words what the engines of a worker wait for, where the device can tell.
+// The report of a hang says in words what the engines of a worker wait for, where the device can
+// tell.
 func TestHangOfTheEngines(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		p, err := devtest.SemaphoreWait(b.ctx, b.dev, chip.Core{X: 2, Y: 1}, 0)

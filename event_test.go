@@ -16,8 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What passes workers from one queue to the other, and what doesn't: programs of two queues on the same workers need
-// an edge between them, found at the call.
+// What passes workers from one queue to the other, and what doesn't: programs of two queues on the
+// same workers need an edge between them, found at the call.
 func TestWorkersPassBetweenQueues(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		out := b.pages("out", 1)
@@ -81,7 +81,8 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on without asking.
+// What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on
+// without asking.
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 	for _, card := range emulators {
 		target := card()
@@ -309,8 +310,8 @@ func TestEventsInACapture(t *testing.T) {
 	}
 }
 
-// Timed events carry the dispatcher's clock: later on the device is later in time, on one queue and over an edge
-// between two, and a reading past the queue agrees.
+// Timed events carry the dispatcher's clock: later on the device is later in time, on one queue and
+// over an edge between two, and a reading past the queue agrees.
 func TestTimedEvents(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		var before, after [2]dispatch.Clock
@@ -354,8 +355,8 @@ func TestTimedEvents(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// A device is closed with more reports on their way than the completion queue holds: they must be taken out, or
-// the dispatcher never ends, nor does Close.
+// A device is closed with more reports on their way than the completion queue holds: they must be
+// taken out, or the dispatcher never ends, nor does Close.
 func TestCloseWithRecordingsUnread(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")
@@ -371,7 +372,8 @@ func TestCloseWithRecordingsUnread(t *testing.T) {
 	}, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(time.Second))
 }
 
-// A recording on a queue that has stopped for good is no use to wait for: the error says why, and names both calls.
+// A recording on a queue that has stopped for good is no use to wait for: the error says why, and
+// names both calls.
 func TestWaitForAStoppedQueue(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		e := b.dev.NewEvent("e")

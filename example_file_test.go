@@ -63,8 +63,8 @@ func ExampleDevice_LoadTrace() {
 	// reprise: load trace "layer": the trace is for another kind of device: its architecture is blackhole, this device's is wormhole; record it again here
 }
 
-// A trace over two queues is kept in a file too. Loaded, it can be stepped through: program by program, in an order that its
-// edges allow.
+// A trace over two queues is kept in a file too. Loaded, it can be stepped through: program by
+// program, in an order that its edges allow.
 func ExampleDevice_LoadTrace_queues() {
 	ctx := context.Background()
 	split := []reprise.Option{

@@ -73,7 +73,8 @@ func ExampleDevice_NewBuffer() {
 	// L1 for "too much": each bank must hold 8259584 B and has 1467584 B
 }
 
-// A Recorder records and does nothing else; what can't be recorded is an error that names the place.
+// A Recorder records and does nothing else; what can't be recorded is an error that names the
+// place.
 func ExampleQueue_Capture() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())

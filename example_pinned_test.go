@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Data go to the device and come back without a copy by the host: the device reads and writes the host's memory itself.
+// Data go to the device and come back without a copy by the host: the device reads and writes the
+// host's memory itself.
 func ExampleDevice_NewHostBuffer() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
@@ -44,7 +45,8 @@ func ExampleDevice_NewHostBuffer() {
 	fmt.Printf("%s\n", host.Bytes()[size:size+18])
 	// The queue is in order: the write is done, so its part of the host memory may be filled anew.
 	fmt.Println(written.Done())
-	// What can't do without a copy is refused, since the buffer is strict: the NoC moves units of 16 bytes.
+	// What can't do without a copy is refused, since the buffer is strict: the NoC moves units of
+	// 16 bytes.
 	fmt.Println(q.ReadTo(ctx, buf, 5, host, 0, 100))
 	if err := host.Release(ctx); err != nil {
 		fmt.Println(err)

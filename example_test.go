@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Records a program that adds 7 to every word of a buffer, and replays it on one batch of words after another.
+// Records a program that adds 7 to every word of a buffer, and replays it on one batch of words
+// after another.
 func Example() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole()) // or kmd.Path("/dev/tenstorrent/0")
@@ -27,7 +28,8 @@ func Example() {
 	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 16, PageSize: 64, Name: "out"})
 	check(err)
 
-	// On each of 64 cores one processor fetches 16 pages, a second one adds, and a third one stores.
+	// On each of 64 cores one processor fetches 16 pages, a second one adds, and a third one
+	// stores.
 	cores := chip.Grid(8, 8)
 	first := func(c chip.Core) uint32 { return uint32(c.Y*8+c.X) * 16 }
 	kernel := func(name string, p chip.Processor, args func(chip.Core) []uint32) reprise.Kernel {

@@ -22,7 +22,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// machine is a computer with one emulated card, whose chip lives as long as the machine does, as silicon would.
+// machine is a computer with one emulated card, whose chip lives as long as the machine does, as
+// silicon would.
 type machine struct {
 	*testing.T
 	drv  *driver.Driver
@@ -145,8 +146,8 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	r.recovers()
 }
 
-// A card that is taken out in the middle of replays is an error that says so, in every call, and a crash nowhere. When
-// one is put back, Recover finds it and brings everything back.
+// A card that is taken out in the middle of replays is an error that says so, in every call, and a
+// crash nowhere. When one is put back, Recover finds it and brings everything back.
 func TestUnplugDuringReplays(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -237,7 +238,8 @@ func TestCloseAfterAHang(t *testing.T) {
 	})
 }
 
-// A card that is gone can be closed, quickly and without an error: there is nothing to be done about it.
+// A card that is gone can be closed, quickly and without an error: there is nothing to be done
+// about it.
 func TestCloseALostDevice(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
@@ -248,7 +250,8 @@ func TestCloseALostDevice(t *testing.T) {
 	})
 }
 
-// A card that falls off the bus reads all ones, which no wait takes for progress or for a hang of its own.
+// A card that falls off the bus reads all ones, which no wait takes for progress or for a hang of
+// its own.
 func TestDeviceOffTheBus(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
@@ -306,7 +309,8 @@ func (p *pins) Ioctl(req uint32, arg []byte) error {
 	return err
 }
 
-// Host memory that is taken from the device is an error with the address that it wanted, and a recovery pins it anew.
+// Host memory that is taken from the device is an error with the address that it wanted, and a
+// recovery pins it anew.
 func TestHostMemoryGone(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
@@ -364,7 +368,8 @@ func (f *ioctls) Ioctl(req uint32, arg []byte) error {
 // ReleaseLast is what a file with others beside it is asked for.
 func (f *ioctls) ReleaseLast() error { return f.File.(interface{ ReleaseLast() error }).ReleaseLast() }
 
-// A device that works but doesn't start again is reset, though this process has it open more than once.
+// A device that works but doesn't start again is reset, though this process has it open more than
+// once.
 func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		refuse := false
@@ -432,7 +437,8 @@ func (l *lateStores) BARLoad(bar int, off uint64, width int) uint64 {
 }
 func (l *lateStores) BARRead(bar int, off uint64, p []byte) { l.load().BARRead(bar, off, p) }
 
-// Host memory is given up only when the stores that hold the cores in reset have arrived: until then cores use it.
+// Host memory is given up only when the stores that hold the cores in reset have arrived: until
+// then cores use it.
 func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(a.String(), func(t *testing.T) {

@@ -49,8 +49,8 @@ func (b *bench) hang(err error) *dispatch.HangError {
 	return h
 }
 
-// A hang leaves a file that says the same as the error, down to the command that the dispatcher waits at and the word
-// that the kernel waits for.
+// A hang leaves a file that says the same as the error, down to the command that the dispatcher
+// waits at and the word that the kernel waits for.
 func TestHangLeavesADump(t *testing.T) {
 	t.Parallel() // it mostly waits
 	dir := t.TempDir()
@@ -86,8 +86,8 @@ func TestHangLeavesADump(t *testing.T) {
 	}, short, reprise.WithDumpDir(dir))
 }
 
-// The error of a chip that a kernel has stopped names the kernel and the core as the program does, in whatever program and
-// wherever its text lies.
+// The error of a chip that a kernel has stopped names the kernel and the core as the program does,
+// in whatever program and wherever its text lies.
 func TestFaultNamesTheKernel(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -117,8 +117,8 @@ func TestFaultNamesTheKernel(t *testing.T) {
 	})
 }
 
-// The first error of a hang says which cores are busy, and everything else; those after it say only that the queue hangs, and
-// are the same *HangError all the same.
+// The first error of a hang says which cores are busy, and everything else; those after it say only
+// that the queue hangs, and are the same *HangError all the same.
 func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
@@ -160,7 +160,8 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 		b.must(b.queue.Run(b.ctx, x))
 		done := make(chan error, 1)
 		go func() { done <- b.queue.Wait(b.ctx) }()
-		// The cores are let go one after the other, each well within the timeout, all of them well behind it.
+		// The cores are let go one after the other, each well within the timeout, all of them well
+		// behind it.
 		c, err := kmd.Open(b.ctx, target)
 		b.must(err)
 		ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})

@@ -17,8 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// deciding is a trace with all kinds of control flow: what it makes of the first word of n, and the names of the programs
-// that run for it, in order.
+// deciding is a trace with all kinds of control flow: what it makes of the first word of n, and the
+// names of the programs that run for it, in order.
 func (b *bench) deciding() (t *reprise.Trace, n *reprise.Buffer, want func(first uint32) (uint32, []string)) {
 	b.Helper()
 	n = b.pages("n", 2)
@@ -73,7 +73,8 @@ func (b *bench) deciding() (t *reprise.Trace, n *reprise.Buffer, want func(first
 	}
 }
 
-// A trace with control flow is stepped through as a replay goes: the host decides as the device would, and knows the iteration.
+// A trace with control flow is stepped through as a replay goes: the host decides as the device
+// would, and knows the iteration.
 func TestStepThroughFlow(t *testing.T) {
 	onAll(t, func(b *bench) {
 		trace, n, want := b.deciding()

@@ -17,7 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// savedFlow is the file of a trace with all kinds of control flow, with what its buffers hold before a replay and after it.
+// savedFlow is the file of a trace with all kinds of control flow, with what its buffers hold
+// before a replay and after it.
 func savedFlow(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
@@ -66,7 +67,8 @@ func savedFlow(t *testing.T, target kmd.Target) []byte {
 	return again.Bytes()
 }
 
-// flowResult is the first word of n after savedFlow's trace, which began with first. The other words of n follow each other.
+// flowResult is the first word of n after savedFlow's trace, which began with first. The other
+// words of n follow each other.
 func flowResult(first, times, step uint32) uint32 {
 	v := first + 10 + times*11
 	for v+19*16 < 400 {
@@ -75,8 +77,8 @@ func flowResult(first, times, step uint32) uint32 {
 	return v + 2*(step+100) + 1 + step + 1
 }
 
-// A trace with control flow can be saved where it was loaded, and loaded again where the words of its conditions have to lie
-// elsewhere.
+// A trace with control flow can be saved where it was loaded, and loaded again where the words of
+// its conditions have to lie elsewhere.
 func TestFlowFileMoves(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {
@@ -116,8 +118,8 @@ func TestFlowFileMoves(t *testing.T) {
 	}
 }
 
-// A trace with control flow runs from its file on a device that knows nothing else of it: loops, conditions whose words lie
-// elsewhere, and what it calls. Released, it leaves nothing.
+// A trace with control flow runs from its file on a device that knows nothing else of it: loops,
+// conditions whose words lie elsewhere, and what it calls. Released, it leaves nothing.
 func TestFlowFileRuns(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// A hang in a trace with control flow is reported with the program that doesn't end and the loops that it is in; a loop beyond its
-// limit with the program that ended last. Where the prefetcher has read ahead, the program is one of those that are named.
+// A hang in a trace with control flow is reported with the program that doesn't end and the loops
+// that it is in; a loop beyond its limit with the program that ended last. Where the prefetcher has
+// read ahead, the program is one of those that are named.
 func TestHangNamesTheProgram(t *testing.T) {
 	effort.Long(t)
 	onEmulators(t, func(b *bench) {
@@ -124,7 +125,8 @@ func TestHangNamesTheProgramAnywhere(t *testing.T) {
 		single := 0
 		for seed := range seeds {
 			rng := rand.New(rand.NewPCG(uint64(seed), 7))
-			// body records a few things, one of which has the program that doesn't end, if it is to have it.
+			// body records a few things, one of which has the program that doesn't end, if it is to
+			// have it.
 			var body func(r *reprise.Recorder, depth int, spins bool) error
 			body = func(r *reprise.Recorder, depth int, spins bool) error {
 				k := 1 + rng.IntN(4)

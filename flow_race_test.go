@@ -14,8 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A word that conditions or arguments are read from is shared memory: a program of another queue that overwrites it, while a loop
-// reads it again and again and nothing orders the two, is a race. An event orders them.
+// A word that conditions or arguments are read from is shared memory: a program of another queue
+// that overwrites it, while a loop reads it again and again and nothing orders the two, is a race.
+// An event orders them.
 func TestRaceOfCondition(t *testing.T) {
 	for name, body := range map[string]func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error{
 		"condition": func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error {

@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Nests of loops, conditions, branches, calls and programs with computed arguments that a seed makes, on chips with every check
-// and every reordering that hardware may do, leave in memory what a model on the host does, and no access is refused.
+// Nests of loops, conditions, branches, calls and programs with computed arguments that a seed
+// makes, on chips with every check and every reordering that hardware may do, leave in memory what
+// a model on the host does, and no access is refused.
 func TestStrictControlFlow(t *testing.T) {
 	// The fewest cores that a chip can have: more take time and test nothing new.
 	for _, c := range []struct {
@@ -43,8 +44,9 @@ type randomFlow struct {
 	op       string
 	from, to int // counters: a run sets one to the other plus n
 	by       int // counter that a run with a computed argument adds instead of n
-	// A "select" sets the page that a "page" reads, which sets a counter to the first word there plus the counter by; plus the
-	// number of the page, of which both arguments are then, if to is by.
+	// A "select" sets the page that a "page" reads, which sets a counter to the first word there
+	// plus the counter by; plus the number of the page, of which both arguments are then, if to is
+	// by.
 	n      uint32
 	level  int // of the loop whose iteration a condition compares; 0 for the counter from
 	is     cq.Compare

@@ -39,7 +39,8 @@ func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// A condition may be of the iteration of any loop around it, which the device knows without waiting for programs.
+// A condition may be of the iteration of any loop around it, which the device knows without waiting
+// for programs.
 func TestIterationConditions(t *testing.T) {
 	onAll(t, func(b *bench) {
 		n := b.pages("n", 2)
@@ -73,7 +74,8 @@ func TestIterationConditions(t *testing.T) {
 	})
 }
 
-// A loop that doesn't end by its condition stops at its limit, with a report that names it; after a recovery the trace runs again.
+// A loop that doesn't end by its condition stops at its limit, with a report that names it; after a
+// recovery the trace runs again.
 func TestWhileLimit(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n, m := b.pages("n", 2), b.pages("m", 2)

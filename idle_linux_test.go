@@ -34,8 +34,9 @@ func TestIdleDeviceBurnsNothing(t *testing.T) {
 			b.must(b.dev.Queue(id).Wait(b.ctx))
 		}
 		const idle = 300 * time.Millisecond
-		// Garbage is collected and returned to the system here, which the runtime would do in small portions for a while.
-		// Whatever earlier tests have left running ends in a few tries; a busy loop doesn't.
+		// Garbage is collected and returned to the system here, which the runtime would do in small
+		// portions for a while. Whatever earlier tests have left running ends in a few tries; a
+		// busy loop doesn't.
 		var used time.Duration
 		for range 5 {
 			debug.FreeOSMemory()

@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What a device holds is garbage once it is closed and its owner forgets it, with programs and a trace that were never released.
+// What a device holds is garbage once it is closed and its owner forgets it, with programs and a
+// trace that were never released.
 func TestClosedDeviceIsGarbage(t *testing.T) {
 	collected := make(chan struct{})
 	func() {

@@ -40,7 +40,8 @@ func onEmulators(t *testing.T, run func(*bench), opts ...reprise.Option) {
 	}
 }
 
-// rounds is how often a test does the same with other data: less often in short, for the race detector.
+// rounds is how often a test does the same with other data: less often in short, for the race
+// detector.
 func rounds(n, short int) int {
 	if testing.Short() {
 		return short
@@ -66,7 +67,8 @@ type bench struct {
 	queue *reprise.Queue
 }
 
-// queueFirmware is tt-metal's command-queue firmware that every device of an architecture is to run, if any is given.
+// queueFirmware is tt-metal's command-queue firmware that every device of an architecture is to
+// run, if any is given.
 var queueFirmware = map[chip.Arch]*metal.QueueFirmware{}
 
 func init() {
@@ -84,7 +86,8 @@ func init() {
 	})
 }
 
-// withQueueFirmware adds the option for the queue firmware that the flag names. A device of an architecture without some is skipped.
+// withQueueFirmware adds the option for the queue firmware that the flag names. A device of an
+// architecture without some is skipped.
 func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) []reprise.Option {
 	t.Helper()
 	if len(queueFirmware) == 0 {
@@ -102,7 +105,8 @@ func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) [
 	return append([]reprise.Option{reprise.WithQueueFirmware(fw.Dir)}, opts...)
 }
 
-// open opens a device that is closed when the test ends. It runs the queue firmware that the flag names, if any.
+// open opens a device that is closed when the test ends. It runs the queue firmware that the flag
+// names, if any.
 func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
 	return openAs(t, target, withQueueFirmware(t, target, opts)...)

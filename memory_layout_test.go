@@ -25,7 +25,8 @@ func heights(pages, shard, cores int) *allocator.ShardSpec {
 		Cores: []chip.Range{chip.Grid(cores, 1)}}
 }
 
-// A sharded buffer takes the largest core's share of every bank, is as large as its pages, and states where they are.
+// A sharded buffer takes the largest core's share of every bank, is as large as its pages, and
+// states where they are.
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
@@ -114,7 +115,8 @@ func TestImpossibleLayouts(t *testing.T) {
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
 }
 
-// Reads that are started work with all layouts and with parts, and a trace that uses a part has the whole.
+// Reads that are started work with all layouts and with parts, and a trace that uses a part has the
+// whole.
 func TestStartedReadsOfLayouts(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
@@ -203,7 +205,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A snapshot answers what would fit, by the same code that allocates, and says what has changed since.
+// A snapshot answers what would fit, by the same code that allocates, and says what has changed
+// since.
 func TestMemorySnapshot(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	s := b.dev.Memory(allocator.DRAM)

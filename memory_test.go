@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What is larger than the device takes at once is written in parts, and not a byte after it changes: neither of the same
-// page nor of the next one in the same core.
+// What is larger than the device takes at once is written in parts, and not a byte after it
+// changes: neither of the same page nor of the next one in the same core.
 func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		page := 200<<10 + 16
@@ -103,8 +103,8 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top, and the error of
-// the second names the first.
+// Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top,
+// and the error of the second names the first.
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		total := b.dev.Memory(allocator.L1).Free
@@ -131,7 +131,8 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		small := b.load(program("small", half/2))
 		b.must(buf.Release())
 
-		// Programs first. They share their circular buffers' memory, which is as large as the largest needs.
+		// Programs first. They share their circular buffers' memory, which is as large as the
+		// largest needs.
 		large := b.load(program("large", half+128))
 		_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
 		if !errors.Is(err, reprise.ErrOutOfMemory) {
@@ -187,8 +188,8 @@ func TestCircularBuffersBeyondL1(t *testing.T) {
 	}
 }
 
-// Without a trace region traces take what they need from the top of every bank; with one they stay in it, and one
-// that doesn't fit says how large it would have to be.
+// Without a trace region traces take what they need from the top of every bank; with one they stay
+// in it, and one that doesn't fit says how large it would have to be.
 func TestTraceRegion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")

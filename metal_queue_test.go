@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// tt-metal's command-queue firmware replays a trace of 100 programs on the workers of this runtime's own firmware, hands its
-// result to the other queue by an event, and does so again after a recovery.
+// tt-metal's command-queue firmware replays a trace of 100 programs on the workers of this
+// runtime's own firmware, hands its result to the other queue by an event, and does so again after
+// a recovery.
 func TestQueueFirmware(t *testing.T) {
 	if len(queueFirmware) == 0 {
 		t.Skip("no -metal-queues DIR: folders with command-queue firmware of two queues that tt-metal built")

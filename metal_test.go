@@ -40,10 +40,12 @@ type metalBench struct {
 	firmware *metal.Firmware
 }
 
-// metalTile is the size of the pages that reader_unary_8bank and writers of tt-metal's examples move.
+// metalTile is the size of the pages that reader_unary_8bank and writers of tt-metal's examples
+// move.
 const metalTile = 2048
 
-// onMetal runs a test with each base firmware of the folder, on each chip that has the banks it was built for.
+// onMetal runs a test with each base firmware of the folder, on each chip that has the banks it was
+// built for.
 func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 	if *metalDir == "" {
 		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
@@ -86,7 +88,8 @@ var metalChips = []struct {
 	{chip.Wormhole, 12, 64, chip.Harvesting{Tensix: 1 << 3}}, // n150
 }
 
-// strictWith returns the emulator with every check, but for the named exceptions of tt-metal's firmware.
+// strictWith returns the emulator with every check, but for the named exceptions of tt-metal's
+// firmware.
 func strictWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	if testing.Short() {
 		t.Skip("checks take time")
@@ -129,8 +132,8 @@ func ttsimWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	return nil
 }
 
-// kernel returns a kernel that was linked with the firmware, for a processor. If the folder has logs of compilers beside the
-// kernels, it is the one for the NoC.
+// kernel returns a kernel that was linked with the firmware, for a processor. If the folder has
+// logs of compilers beside the kernels, it is the one for the NoC.
 func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernels.Image {
 	b.Helper()
 	var found *kernels.Image
@@ -179,7 +182,8 @@ func (b *metalBench) perWorker() *reprise.Buffer {
 	return l1
 }
 
-// loopback is a program that copies tiles from DRAM to DRAM through a circular buffer of one worker.
+// loopback is a program that copies tiles from DRAM to DRAM through a circular buffer of one
+// worker.
 func (b *metalBench) loopback(at chip.Core, in, out *reprise.Buffer, tiles uint32) *reprise.Program {
 	on := []chip.Range{at.Range()}
 	return &reprise.Program{
@@ -211,8 +215,8 @@ func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
 	}
 }
 
-// Kernels of tt-metal run on all workers, on both data-movement processors: they know their places, have their arguments and
-// their own initial data, which is fresh in each run.
+// Kernels of tt-metal run on all workers, on both data-movement processors: they know their places,
+// have their arguments and their own initial data, which is fresh in each run.
 func TestMetalKernels(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		g := b.dev.Grid()
@@ -269,8 +273,8 @@ func numbersOf(b []byte) []uint32 {
 	return out
 }
 
-// A reader on NCRISC hands tiles through a circular buffer to a writer on BRISC; a trace does it 50 times, also when it was
-// saved and loaded again.
+// A reader on NCRISC hands tiles through a circular buffer to a writer on BRISC; a trace does it 50
+// times, also when it was saved and loaded again.
 func TestMetalTrace(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 16
@@ -346,8 +350,8 @@ func TestMetalMulticast(t *testing.T) {
 // compute is a compute kernel for TRISC0, 1 and 2.
 type compute [3]*kernels.Image
 
-// computeKernels yields the compute kernels of a name that were linked with the firmware, in the order of the hash of what they were
-// compiled with.
+// computeKernels yields the compute kernels of a name that were linked with the firmware, in the
+// order of the hash of what they were compiled with.
 func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 	b.Helper()
 	all := map[string]compute{}
@@ -375,7 +379,8 @@ func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 	}
 }
 
-// computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16 tiles.
+// computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16
+// tiles.
 func (b *metalBench) computes(name string, kernel compute, args []uint32, reader string, readerArgs []uint32, out *reprise.Buffer,
 	bufs ...*reprise.Buffer) *reprise.Executable {
 	b.Helper()
@@ -406,15 +411,17 @@ func smallTiles(n int, seed uint64) []byte {
 	return out
 }
 
-// inTiles returns an element of a matrix that lies in tiles of 32 by 32, row by row; a tile has four faces of 16 by 16.
+// inTiles returns an element of a matrix that lies in tiles of 32 by 32, row by row; a tile has
+// four faces of 16 by 16.
 func inTiles(b []byte, wide, row, column int) float64 {
 	face := row/16%2*2 + column/16%2
 	at := ((row/32*wide+column/32)*4+face)*256 + row%16*16 + column%16
 	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*at:])) << 16))
 }
 
-// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, absolute values, sums, differences and
-// products of tiles, tilizing, and a product of matrices whose elements are small enough to be exact in every fidelity.
+// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, absolute
+// values, sums, differences and products of tiles, tilizing, and a product of matrices whose
+// elements are small enough to be exact in every fidelity.
 func TestMetalCompute(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8
@@ -494,7 +501,8 @@ func (b *metalBench) multiplies(kernel compute) {
 	}
 }
 
-// eachBF16 applies a function to pairs of bfloat16 elements whose results bfloat16 has. There is one zero.
+// eachBF16 applies a function to pairs of bfloat16 elements whose results bfloat16 has. There is
+// one zero.
 func eachBF16(a, b []byte, f func(x, y float32) float32) []byte {
 	out := make([]byte, 0, len(a))
 	at := func(p []byte, i int) float32 {
@@ -544,7 +552,8 @@ func TestMetalQueues(t *testing.T) {
 	}, reprise.WithQueues(2), reprise.WithQueueWorkers(0, top), reprise.WithQueueWorkers(1, rest))
 }
 
-// A trace of 100 programs, on one worker, on some and on all, is replayed with other data each time, also after a recovery.
+// A trace of 100 programs, on one worker, on some and on all, is replayed with other data each
+// time, also after a recovery.
 func TestMetalLongTrace(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles, programs = 4, 100
@@ -569,7 +578,8 @@ func TestMetalLongTrace(t *testing.T) {
 	})
 }
 
-// A program that hangs is reported with the states of its processors, and the device recovers with its firmware.
+// A program that hangs is reported with the states of its processors, and the device recovers with
+// its firmware.
 func TestMetalRecovers(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		if strings.HasSuffix(b.Name(), "/strict") {
@@ -614,8 +624,9 @@ func TestMetalRecovers(t *testing.T) {
 	}, reprise.WithHangTimeout(2*time.Second))
 }
 
-// Load refuses kernels that the workers' firmware can't run: this runtime's own, those of another build, and those of another
-// processor; a device with this runtime's own firmware refuses tt-metal's; Open refuses firmware for other banks.
+// Load refuses kernels that the workers' firmware can't run: this runtime's own, those of another
+// build, and those of another processor; a device with this runtime's own firmware refuses
+// tt-metal's; Open refuses firmware for other banks.
 func TestMetalRefusals(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		target, emulated := b.targetOf()
@@ -670,8 +681,8 @@ func TestMetalRefusals(t *testing.T) {
 	})
 }
 
-// Without tt-metal's files: a folder without base firmware is refused before the device is touched, and so is a kernel of
-// tt-metal on this runtime's own firmware.
+// Without tt-metal's files: a folder without base firmware is refused before the device is touched,
+// and so is a kernel of tt-metal on this runtime's own firmware.
 func TestWithFirmwareRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := reprise.Open(t.Context(), sim.Blackhole(), reprise.WithFirmware(dir))

@@ -91,8 +91,9 @@ func (s *stamper) End(ctx context.Context, c *reprise.Call) {
 	}
 }
 
-// Stamps are timed events after what each call has put into its queue, in the order of the calls, which no Observer hears
-// of; they are refused outside of End, on other queues, and for calls that put nothing into a queue.
+// Stamps are timed events after what each call has put into its queue, in the order of the calls,
+// which no Observer hears of; they are refused outside of End, on other queues, and for calls that
+// put nothing into a queue.
 func TestStamps(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
 	in := b.pages("in", 2)

@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// order is a plain model of what is ordered before what: a graph of everything that was submitted, with an edge from
-// each command to what it comes after.
+// order is a plain model of what is ordered before what: a graph of everything that was submitted,
+// with an edge from each command to what it comes after.
 type order struct {
 	after [][]int // by command
 	tail  [2]int  // newest command of each queue, -1 for none
@@ -55,9 +55,9 @@ func (o *order) reaches(q, to int) bool {
 	return false
 }
 
-// Programs are refused exactly where nothing orders them after the other queue's last one, whatever is recorded,
-// waited for, finished and run in whatever order. And every schedule that is taken ends: waits can't go round in a
-// circle.
+// Programs are refused exactly where nothing orders them after the other queue's last one, whatever
+// is recorded, waited for, finished and run in whatever order. And every schedule that is taken
+// ends: waits can't go round in a circle.
 func TestOverlapIsRefusedExactly(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFF00))
 	x := b.load(b.blank("x", chip.Single(3, 3)))

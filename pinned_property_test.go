@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Any series of transfers by slices and by pinned memory, strict or not, on any layout, leaves in the buffer and in host
-// memory what the same copies between slices leave, or is refused and leaves all as it was.
+// Any series of transfers by slices and by pinned memory, strict or not, on any layout, leaves in
+// the buffer and in host memory what the same copies between slices leave, or is refused and leaves
+// all as it was.
 func TestPinnedTransfersAreCopies(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		const room = 96 << 10

@@ -52,8 +52,8 @@ func fill(p []byte, seed int) {
 	}
 }
 
-// What goes to a device and back by way of pinned memory is what was sent, for every layout, page size and alignment, and
-// nothing beside it changes.
+// What goes to a device and back by way of pinned memory is what was sent, for every layout, page
+// size and alignment, and nothing beside it changes.
 func TestPinnedTransfers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
@@ -205,8 +205,8 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 	})
 }
 
-// Transfers with pinned memory are in order with everything else in their queue, and by events with another one, also
-// where one fetches from memory what another has put there.
+// Transfers with pinned memory are in order with everything else in their queue, and by events with
+// another one, also where one fetches from memory what another has put there.
 func TestPinnedTransfersKeepOrder(t *testing.T) {
 	onStrict(t, func(b *bench) {
 		const n = 64 << 10
@@ -217,7 +217,8 @@ func TestPinnedTransfersKeepOrder(t *testing.T) {
 		for i := range rounds(8, 2) {
 			fill(h.Bytes(), i)
 			want := bytes.Clone(h.Bytes()[:n])
-			// Host memory to the device, back to other host memory, from there to the device by either queue.
+			// Host memory to the device, back to other host memory, from there to the device by
+			// either queue.
 			_, err := b.queue.StartWriteFrom(b.ctx, in, 0, h, 0, n)
 			b.must(err)
 			_, err = b.queue.StartReadTo(b.ctx, in, 0, h, n, n)
@@ -318,11 +319,13 @@ func allocatedBy(name string) (objects int64) {
 	return objects
 }
 
-// Transfers with pinned memory that are waited for allocate nothing, and those that aren't a Pending.
+// Transfers with pinned memory that are waited for allocate nothing, and those that aren't a
+// Pending.
 func TestPinnedTransfersAllocate(t *testing.T) {
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
-	// A long wait checks the whole device now and then, which allocates: not before an eighth of the hang timeout.
+	// A long wait checks the whole device now and then, which allocates: not before an eighth of
+	// the hang timeout.
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(time.Hour))
 	h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
 	x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})

@@ -49,10 +49,12 @@ type CircularBuffer struct {
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int // up to program.MaxCircularPages
-	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
-	// circular buffers of all programs share the memory. Otherwise the memory is the caller's, such as that of a Buffer with
-	// a shard on each of the cores, which is listed in Program.Buffers unless something else keeps it allocated. TT-Metal
-	// calls such a circular buffer globally allocated. Several may lie in the same memory. See [Executable.SetCircularAddr].
+	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime
+	// chooses, and the circular buffers of all programs share the memory. Otherwise the memory is
+	// the caller's, such as that of a Buffer with a shard on each of the cores, which is listed in
+	// Program.Buffers unless something else keeps it allocated. TT-Metal calls such a circular
+	// buffer globally allocated. Several may lie in the same memory. See
+	// [Executable.SetCircularAddr].
 	Addr uint32
 }
 

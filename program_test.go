@@ -45,7 +45,8 @@ func TestProgramIsNamedOnce(t *testing.T) {
 	}
 }
 
-// A program that can't run is refused by Load, which names the part and says what to do, and takes nothing.
+// A program that can't run is refused by Load, which names the part and says what to do, and takes
+// nothing.
 func TestProgramsThatCannotRun(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
@@ -217,7 +218,8 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// The largest that is allowed does run: as many arguments as fit, all circular buffers, all semaphores.
+// The largest that is allowed does run: as many arguments as fit, all circular buffers, all
+// semaphores.
 func TestLargestProgram(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const words = 338 // beside an address, a count and a common argument
@@ -259,7 +261,8 @@ func words32(first uint32, n int) []byte {
 	return p
 }
 
-// Files that are no kernels are refused with the reason: the test's own executable is for another machine.
+// Files that are no kernels are refused with the reason: the test's own executable is for another
+// machine.
 func TestKernelFiles(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -36,8 +36,8 @@ func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.Program
 	return out
 }
 
-// A program's time is from when those before were done to when its kernels were, by the clock of the queue, also while it is
-// not known when it will end.
+// A program's time is from when those before were done to when its kernels were, by the clock of
+// the queue, also while it is not known when it will end.
 func TestProgramTimes(t *testing.T) {
 	onAll(t, func(b *bench) {
 		word := b.word()
@@ -64,7 +64,8 @@ func TestProgramTimes(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Each run of a program in a trace has its time, in every iteration of a loop. Those that nobody has read in time are counted.
+// Each run of a program in a trace has its time, in every iteration of a loop. Those that nobody
+// has read in time are counted.
 func TestProgramTimesOfTraces(t *testing.T) {
 	onAll(t, func(b *bench) {
 		x := b.load(b.blank("blank", chip.Single(0, 0)))

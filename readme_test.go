@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The lines of Go in README.md are those of the example, which is compiled and run, without its checks of errors.
+// The lines of Go in README.md are those of the example, which is compiled and run, without its
+// checks of errors.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -28,7 +28,8 @@ type rig struct {
 	before       map[allocator.Kind]uint64
 }
 
-// newRig loads two programs and records them; the second one is closed again, so that only the trace has its kernels.
+// newRig loads two programs and records them; the second one is closed again, so that only the
+// trace has its kernels.
 func newRig(b *bench) *rig {
 	b.Helper()
 	r := &rig{bench: b, in: b.pages("in", 8), mid: b.pages("mid", 8), out: b.pages("out", 8)}
@@ -61,7 +62,8 @@ func (r *rig) works(when string) {
 	}
 }
 
-// recovers recovers the device and checks that nothing was lost, and that new things work as well as old ones.
+// recovers recovers the device and checks that nothing was lost, and that new things work as well
+// as old ones.
 func (r *rig) recovers() {
 	r.Helper()
 	r.must(r.dev.Recover(r.ctx))
@@ -83,8 +85,8 @@ func (r *rig) recovers() {
 // short is long enough for a loaded machine to show progress, and short enough to wait for.
 var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 
-// A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause until Recover, which
-// brings back all that was there. It can be done again and again.
+// A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause
+// until Recover, which brings back all that was there. It can be done again and again.
 func TestRecoverFromAHungKernel(t *testing.T) {
 	effort.Long(t)
 	t.Parallel() // it mostly waits
@@ -115,7 +117,8 @@ func TestRecoverFromAHungKernel(t *testing.T) {
 	}, short)
 }
 
-// A kernel that does what the hardware leaves undefined stops the emulated chip. Recover starts it anew.
+// A kernel that does what the hardware leaves undefined stops the emulated chip. Recover starts it
+// anew.
 func TestRecoverFromAStoppedChip(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		r := newRig(b)
@@ -134,7 +137,8 @@ func TestRecoverFromAStoppedChip(t *testing.T) {
 	}, short)
 }
 
-// Whoever waits while the device is recovered learns so, and nobody waits for a report that can't come any more.
+// Whoever waits while the device is recovered learns so, and nobody waits for a report that can't
+// come any more.
 func TestRecoverEndsWaits(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
@@ -161,7 +165,8 @@ func TestRecoverEndsWaits(t *testing.T) {
 	})
 }
 
-// A closed device can't be recovered, a cancelled recovery says so and can be repeated, and Close ends one.
+// A closed device can't be recovered, a cancelled recovery says so and can be repeated, and Close
+// ends one.
 func TestRecoverErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	r := newRig(b)
@@ -207,8 +212,8 @@ func TestRecoverFromAStoppedDispatcher(t *testing.T) {
 	}
 }
 
-// dispatchCore returns the virtual coordinate of the core that runs the dispatcher of queue 0: the second one of the
-// last row on Wormhole, of the last column on Blackhole.
+// dispatchCore returns the virtual coordinate of the core that runs the dispatcher of queue 0: the
+// second one of the last row on Wormhole, of the last column on Blackhole.
 func dispatchCore(b *bench) chip.XY {
 	b.Helper()
 	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})

@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace that calls another may be released while it is replayed: the replay is done, or says that the trace is gone.
+// A trace that calls another may be released while it is replayed: the replay is done, or says that
+// the trace is gone.
 func TestReplayBesideRelease(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.load(b.blank("blank", chip.Single(0, 0)))
@@ -36,8 +37,8 @@ func TestReplayBesideRelease(t *testing.T) {
 	}
 }
 
-// While a program's release waits for the queues, a run of the program ends with its context; and a release ends with its own while
-// a run waits for room in a queue.
+// While a program's release waits for the queues, a run of the program ends with its context; and a
+// release ends with its own while a run waits for room in a queue.
 func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	word := b.word()

@@ -15,8 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the first processor, with so
-// many arguments that they lie beside the kernels as long as they don't change.
+// wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the
+// first processor, with so many arguments that they lie beside the kernels as long as they don't
+// change.
 func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	return &reprise.Program{
 		Name: "wide", Buffers: []*reprise.Buffer{out},
@@ -33,8 +34,8 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 	}
 }
 
-// Arguments that lie beside the kernels reach the cores, and so do those that have changed since; a trace keeps those that
-// it was recorded with, and one that names parameters can change them.
+// Arguments that lie beside the kernels reach the cores, and so do those that have changed since; a
+// trace keeps those that it was recorded with, and one that names parameters can change them.
 func TestResidentArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		page := 64
@@ -104,7 +105,8 @@ func TestResidentArguments(t *testing.T) {
 	})
 }
 
-// All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes nothing.
+// All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes
+// nothing.
 func TestSetArgsRefuses(t *testing.T) {
 	onAll(t, func(b *bench) {
 		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
@@ -132,7 +134,8 @@ func TestSetArgsRefuses(t *testing.T) {
 	})
 }
 
-// A parameter of a run whose arguments lay beside the kernels keeps the values that the run was recorded with.
+// A parameter of a run whose arguments lay beside the kernels keeps the values that the run was
+// recorded with.
 func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
 		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})

@@ -2,8 +2,8 @@ package reprise
 
 import "testing"
 
-// Memory that was given comes back for what it fits, the newest first, and not for what would leave most of it unused; only so
-// much is kept.
+// Memory that was given comes back for what it fits, the newest first, and not for what would leave
+// most of it unused; only so much is kept.
 func TestSpares(t *testing.T) {
 	var s spares
 	mem := func(n int, mark byte) []byte {

@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// A wait for a message of a device that is lost ends; when the device is back, the stream says that it is stale, and works again
-// after a reset.
+// A wait for a message of a device that is lost ends; when the device is back, the stream says that
+// it is stale, and works again after a reset.
 func TestStreamOfALostDevice(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {

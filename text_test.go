@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace brings the kernels of a program when it runs first, and not again; the queue that replays it, whose own programs
-// lie in the same memory, brings its own anew. All compute what they should.
+// A trace brings the kernels of a program when it runs first, and not again; the queue that replays
+// it, whose own programs lie in the same memory, brings its own anew. All compute what they should.
 func TestKernelsAreSentOnce(t *testing.T) {
 	onAll(t, func(b *bench) {
 		trace, bufs := b.chain(8)
@@ -45,8 +45,8 @@ func TestKernelsAreSentOnce(t *testing.T) {
 	})
 }
 
-// The stock wire format has one command of the dispatcher in each relay, its go signals pass through the prefetcher, and it
-// computes the same; the form of this runtime is shorter.
+// The stock wire format has one command of the dispatcher in each relay, its go signals pass
+// through the prefetcher, and it computes the same; the form of this runtime is shorter.
 func TestStockWireFormat(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Lists of devices that can't be are refused before anything is allocated or loaded on those that can.
+// Lists of devices that can't be are refused before anything is allocated or loaded on those that
+// can.
 func TestListsOfDevices(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	before := b.allocated()
@@ -36,7 +37,8 @@ func TestListsOfDevices(t *testing.T) {
 	}
 }
 
-// Lists that name the same devices or queues in different orders don't make their callers wait for each other.
+// Lists that name the same devices or queues in different orders don't make their callers wait for
+// each other.
 func TestListsInAnyOrder(t *testing.T) {
 	beside := func(t *testing.T, n int, fs ...func() error) {
 		t.Helper()

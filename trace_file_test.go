@@ -19,8 +19,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// saved records a trace of two programs over ten steps on a device of its own, and returns its file with the contents
-// of its buffers.
+// saved records a trace of two programs over ten steps on a device of its own, and returns its file
+// with the contents of its buffers.
 func saved(t *testing.T, target kmd.Target) []byte {
 	t.Helper()
 	b := open(t, target)
@@ -49,8 +49,8 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	return file.Bytes()
 }
 
-// A file runs on a device that knows nothing else of it, with the data that are in it and with others, and leaves nothing
-// behind when the trace is released.
+// A file runs on a device that knows nothing else of it, with the data that are in it and with
+// others, and leaves nothing behind when the trace is released.
 func TestLoadedTraceRuns(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {
@@ -155,7 +155,8 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 	})
 }
 
-// A file that isn't for this device, or isn't what a recorder makes, is refused with the reason, and leaves nothing.
+// A file that isn't for this device, or isn't what a recorder makes, is refused with the reason,
+// and leaves nothing.
 func TestLoadTraceRefuses(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	change := func(edit func(*tracebuf.File)) []byte {
@@ -329,7 +330,8 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 	}
 }
 
-// Parameters go into the file with their values, and can be set after loading like those of a recorded trace.
+// Parameters go into the file with their values, and can be set after loading like those of a
+// recorded trace.
 func TestLoadedTraceHasParameters(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)

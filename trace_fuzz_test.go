@@ -23,7 +23,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// fuzzCard is a device that changed trace files are loaded on. It is opened anew after each that does harm.
+// fuzzCard is a device that changed trace files are loaded on. It is opened anew after each that
+// does harm.
 type fuzzCard struct {
 	arch    chip.Arch
 	queues  int
@@ -124,7 +125,8 @@ func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 	return o
 }
 
-// kernelsIn says where a trace puts kernels and starts them: what a core runs there is for the kernels to answer for.
+// kernelsIn says where a trace puts kernels and starts them: what a core runs there is for the
+// kernels to answer for.
 func kernelsIn(file []byte) string {
 	f, err := tracebuf.Decode(bytes.NewReader(file))
 	if err != nil {
@@ -154,8 +156,9 @@ func kernelsIn(file []byte) string {
 	return string(s)
 }
 
-// byKernel reports whether harm is that of a kernel of the trace: a hang, or what a processor of a worker did when it was in kernel
-// memory. The firmware and the dispatch cores don't stop a chip, whatever a file has them start.
+// byKernel reports whether harm is that of a kernel of the trace: a hang, or what a processor of a
+// worker did when it was in kernel memory. The firmware and the dispatch cores don't stop a chip,
+// whatever a file has them start.
 func (c *fuzzCard) byKernel(dev *reprise.Device, fault error) bool {
 	var r *emu.Refusal
 	if !errors.As(fault, &r) {
@@ -187,8 +190,9 @@ func judge(fault, err error) string {
 	return ""
 }
 
-// fuzzProgram is a program with everything that launch messages tell the firmware: arguments of all kinds, circular buffers and
-// semaphores. Its kernels do nothing with them, so that whatever harm a replay does is not theirs.
+// fuzzProgram is a program with everything that launch messages tell the firmware: arguments of all
+// kinds, circular buffers and semaphores. Its kernels do nothing with them, so that whatever harm a
+// replay does is not theirs.
 func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, at chip.Range, procs ...chip.Processor) *reprise.Program {
 	t.Helper()
 	blank, err := kernels.Prebuilt(dev.Arch(), kernels.Blank)
@@ -211,8 +215,8 @@ func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, 
 	return p
 }
 
-// fuzzFile records a trace on the device and saves it: one of several programs, one with control flow, or one over two
-// queues.
+// fuzzFile records a trace on the device and saves it: one of several programs, one with control
+// flow, or one over two queues.
 func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 	t.Helper()
 	ctx := context.Background()
@@ -270,8 +274,9 @@ func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 // fuzzEdit is the size of an edit of [edited].
 const fuzzEdit = 10
 
-// edited returns a trace file with changes, and with the checksum that it has then. An edit is a kind, a place (4 B), a value (4 B)
-// and a number (1 B). Kernels aren't changed: they may do anything.
+// edited returns a trace file with changes, and with the checksum that it has then. An edit is a
+// kind, a place (4 B), a value (4 B) and a number (1 B). Kernels aren't changed: they may do
+// anything.
 func edited(file, script []byte) []byte {
 	le := binary.LittleEndian
 	b := bytes.Clone(file)
@@ -354,8 +359,9 @@ func edited(file, script []byte) []byte {
 	return b
 }
 
-// A trace file that was changed anywhere but in its kernels, and whose checksum is right for it, is refused, or runs and does no
-// harm: no chip is stopped by the firmware or the dispatch cores, and every replay ends, or goes on as its loops say.
+// A trace file that was changed anywhere but in its kernels, and whose checksum is right for it, is
+// refused, or runs and does no harm: no chip is stopped by the firmware or the dispatch cores, and
+// every replay ends, or goes on as its loops say.
 func FuzzTraceOnDevice(f *testing.F) {
 	var cards []*fuzzCard
 	var files [][]byte
@@ -381,7 +387,8 @@ func FuzzTraceOnDevice(f *testing.F) {
 		if o.harm == "" {
 			return
 		}
-		// A busy machine makes a short time pass without progress, and what a kernel at a wrong place did may show only now.
+		// A busy machine makes a short time pass without progress, and what a kernel at a wrong
+		// place did may show only now.
 		c.setTimeout(late)
 		if again := c.run(t, file); again.harm != "" {
 			t.Error(again.harm)

@@ -22,8 +22,8 @@ type inside struct {
 
 func insideOf(t *reprise.Trace) inside { return inside{t, t.Debug()} }
 
-// From inside of its own steps and pieces a trace can be looked at, and everything else is an error at once: no function of
-// a caller's waits for itself. Nothing of it changes the trace.
+// From inside of its own steps and pieces a trace can be looked at, and everything else is an error
+// at once: no function of a caller's waits for itself. Nothing of it changes the trace.
 func TestInsideOfSteps(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -126,7 +126,8 @@ func TestCloseInsideOfSteps(t *testing.T) {
 	})
 }
 
-// A release that can't wait for others that use the trace ends with its context, and can be called again.
+// A release that can't wait for others that use the trace ends with its context, and can be called
+// again.
 func TestReleaseWaitsForOthers(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.load(b.blank("blank", chip.Single(0, 0)))

@@ -49,9 +49,9 @@ func (b *bench) read(buf *reprise.Buffer) []byte {
 	return got
 }
 
-// A trace whose programs use sharded buffers runs from a file: the shards are on the same cores, with the contents that
-// were saved. Where the place is taken the buffer goes elsewhere if a parameter names it, in the same layout, and otherwise
-// the file is refused.
+// A trace whose programs use sharded buffers runs from a file: the shards are on the same cores,
+// with the contents that were saved. Where the place is taken the buffer goes elsewhere if a
+// parameter names it, in the same layout, and otherwise the file is refused.
 func TestTraceFileOfShardedBuffers(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -157,7 +157,8 @@ func TestTraceFileOfShardedBuffers(t *testing.T) {
 	}
 }
 
-// Shards that a file has on cores which the device gives to nobody are refused by name, and nothing is left.
+// Shards that a file has on cores which the device gives to nobody are refused by name, and nothing
+// is left.
 func TestTraceFileOfOtherCores(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.numbers(b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)}))
@@ -190,8 +191,8 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 	}
 }
 
-// A program that uses parts of a buffer runs from a file: the whole buffer is there, parameters stand for their parts, and
-// data and results can be those of parts.
+// A program that uses parts of a buffer runs from a file: the whole buffer is there, parameters
+// stand for their parts, and data and results can be those of parts.
 func TestTraceFileOfParts(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		below := b.pages("below", 10_000) // so that no size looks like an address in the next one
@@ -262,8 +263,8 @@ func TestTraceFileOfParts(t *testing.T) {
 	})
 }
 
-// Buffers in DRAM and in L1 that lie at the same address are told apart: each parameter keeps the one that it stands for,
-// also when one of them has to go elsewhere.
+// Buffers in DRAM and in L1 that lie at the same address are told apart: each parameter keeps the
+// one that it stands for, also when one of them has to go elsewhere.
 func TestTraceFileOfOneAddressTwice(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "l1"})

@@ -13,13 +13,14 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A second trace, and buffers allocated between two captures, never lie where the first trace's freed intermediates
-// are, however full the memory is.
+// A second trace, and buffers allocated between two captures, never lie where the first trace's
+// freed intermediates are, however full the memory is.
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)
 	x := b.load(b.adder("x", chip.Core{}, in, out, 1))
-	// All DRAM but 64 KiB at the top of every bank, of which 40 are an intermediate buffer of the first trace.
+	// All DRAM but 64 KiB at the top of every bank, of which 40 are an intermediate buffer of the
+	// first trace.
 	hole := int(b.dev.Memory(allocator.DRAM).LargestHole) - 64<<10
 	b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
 	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
@@ -42,8 +43,8 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b.holds(out, 7)
 }
 
-// Traces are captured, replayed and released in any order beside buffers that come and go: each replay computes what it
-// should, nobody's buffer changes, and at the end everything is as it was.
+// Traces are captured, replayed and released in any order beside buffers that come and go: each
+// replay computes what it should, nobody's buffer changes, and at the end everything is as it was.
 func TestTracesAndBuffersAtRandom(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in := b.pages("in", 2)
@@ -103,8 +104,9 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 	})
 }
 
-// Traces share the memory of a pool for their intermediates, buffers can be taken from it inside a capture, and the
-// same allocations give the same addresses, so that an input that is freed inside comes back to where it was.
+// Traces share the memory of a pool for their intermediates, buffers can be taken from it inside a
+// capture, and the same allocations give the same addresses, so that an input that is freed inside
+// comes back to where it was.
 func TestPool(t *testing.T) {
 	onAll(t, func(b *bench) {
 		nothing := b.dev.MemorySnapshot()

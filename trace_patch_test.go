@@ -23,8 +23,8 @@ var (
 	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
 )
 
-// A replay has the arguments that were set last before it, and replays in the queue keep theirs: each write of the
-// trace comes after the replay before and ahead of its own.
+// A replay has the arguments that were set last before it, and replays in the queue keep theirs:
+// each write of the trace comes after the replay before and ahead of its own.
 func TestSetParameters(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)
@@ -77,8 +77,8 @@ func TestSetParameters(t *testing.T) {
 	})
 }
 
-// A trace with the same program often, and an argument on every core, can change all at once; the memory of a buffer
-// that was set is held until another takes its place.
+// A trace with the same program often, and an argument on every core, can change all at once; the
+// memory of a buffer that was set is held until another takes its place.
 func TestSetOnAllCores(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.dev.Grid().Size()
@@ -285,8 +285,9 @@ func TestSetArguments(t *testing.T) {
 	})
 }
 
-// A trace file keeps the parameters with the values that they have, and a loaded trace can set them. Buffers whose
-// addresses are all parameters may lie elsewhere then; others say what keeps them in place.
+// A trace file keeps the parameters with the values that they have, and a loaded trace can set
+// them. Buffers whose addresses are all parameters may lie elsewhere then; others say what keeps
+// them in place.
 func TestParametersInFiles(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		b.pages("below", 4000) // so that addresses don't look like small numbers

@@ -57,8 +57,9 @@ func (r *spanRig) clear(t devtest.Fataler, bufs []*reprise.Buffer) {
 	devtest.Must(t, r.q[0].Wait(r.ctx))
 }
 
-// Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
-// have exchanged their workers: each part finds its queue, and the edges the other one's dispatch core.
+// Random traces over two queues do the same in steps, in pieces and whole, and so do their files on
+// a device whose queues have exchanged their workers: each part finds its queue, and the edges the
+// other one's dispatch core.
 func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -130,7 +131,8 @@ func TestRandomTracesOverQueuesInPieces(t *testing.T) {
 	}
 }
 
-// A file of a trace over two queues has buffers, parameters and results as others have, and is refused where it can't run.
+// A file of a trace over two queues has buffers, parameters and results as others have, and is
+// refused where it can't run.
 func TestTraceFileOverQueues(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -211,8 +213,8 @@ func TestTraceFileOverQueues(t *testing.T) {
 	}
 }
 
-// The program of a trace over two queues that hangs or goes wrong is found, whichever queue it is on; an edge that is
-// missing shows in a check.
+// The program of a trace over two queues that hangs or goes wrong is found, whichever queue it is
+// on; an edge that is missing shows in a check.
 func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole(), reprise.WithHangTimeout(200*time.Millisecond))
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -260,7 +262,8 @@ func TestTraceOverQueuesFindsPrograms(t *testing.T) {
 	b.holds(x, 6)
 }
 
-// A trace with nothing but edges can be looked at like others: it has no program that could go wrong.
+// A trace with nothing but edges can be looked at like others: it has no program that could go
+// wrong.
 func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
@@ -284,9 +287,9 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	b.must(trace.Release(b.ctx))
 }
 
-// A check runs programs in an order that the edges allow, and a replay as they let it: so it finds an edge that is missing.
-// The emulator runs inside of the host's accesses, so what comes into the first queue is done before the second gets
-// anything to do, every time.
+// A check runs programs in an order that the edges allow, and a replay as they let it: so it finds
+// an edge that is missing. The emulator runs inside of the host's accesses, so what comes into the
+// first queue is done before the second gets anything to do, every time.
 func TestCheckFindsMissingEdge(t *testing.T) {
 	b := split(t, sim.Wormhole(sim.Synchronous(), sim.Seed(1)))
 	x, y := b.pages("x", 2), b.pages("y", 2)
@@ -313,7 +316,8 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 	}
 }
 
-// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and nothing is left.
+// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and
+// nothing is left.
 func TestLoadMutatedFiles(t *testing.T) {
 	b := split(t, sim.Wormhole())
 	x, y := b.pages("x", 4), b.pages("y", 4)

@@ -25,8 +25,8 @@ func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	}, opts...)...)
 }
 
-// Data go to and fro between the queues' workers inside of one trace, in the order of its edges, at every replay, with
-// runs and other traces in between.
+// Data go to and fro between the queues' workers inside of one trace, in the order of its edges, at
+// every replay, with runs and other traces in between.
 func TestTraceSpansQueues(t *testing.T) {
 	for _, card := range emulators {
 		target := card()
@@ -135,9 +135,9 @@ func drawSchedule(t *rapid.T) schedule {
 	return s
 }
 
-// Random traces over two queues, on a fast chip and on one that delays and reorders what it may and checks everything:
-// whatever edges they have beside those that order the data, and whatever comes in between, no update of a buffer is
-// lost and nothing hangs.
+// Random traces over two queues, on a fast chip and on one that delays and reorders what it may and
+// checks everything: whatever edges they have beside those that order the data, and whatever comes
+// in between, no update of a buffer is lost and nothing hangs.
 func TestRandomTracesOverQueues(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {
@@ -242,7 +242,8 @@ func (r *spanRig) run(t devtest.Fataler, s schedule) {
 	must(tr.Release(r.ctx))
 }
 
-// What a trace over several queues can't hold is refused by name and place, and leaves nothing behind.
+// What a trace over several queues can't hold is refused by name and place, and leaves nothing
+// behind.
 func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b := split(t, sim.Blackhole())
 	shared := open(t, sim.Blackhole(), reprise.WithQueues(2))

@@ -18,8 +18,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// The memory of a released trace's commands is used for the next one. Nothing of that one can be read or changed through the
-// released trace, through a Subset of it, or through what debugs it; and what was given out of a trace stays as it was.
+// The memory of a released trace's commands is used for the next one. Nothing of that one can be
+// read or changed through the released trace, through a Subset of it, or through what debugs it;
+// and what was given out of a trace stays as it was.
 func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
@@ -76,7 +77,8 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	}
 }
 
-// Goroutines that capture, change, replay, print and release traces at the same time have what they recorded.
+// Goroutines that capture, change, replay, print and release traces at the same time have what they
+// recorded.
 func TestReleasedMemoryIsOneTraces(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	var all sync.WaitGroup

@@ -35,8 +35,8 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 	return t, bufs
 }
 
-// A trace that is stepped through, or replayed in pieces, does what a replay does, and leaves the queue as one does.
-// What it does can be looked at in between, where nobody else can run anything.
+// A trace that is stepped through, or replayed in pieces, does what a replay does, and leaves the
+// queue as one does. What it does can be looked at in between, where nobody else can run anything.
 func TestStepAndSplit(t *testing.T) {
 	onAll(t, func(b *bench) {
 		const n = 11
@@ -114,8 +114,8 @@ func TestStepAndSplit(t *testing.T) {
 	})
 }
 
-// A check passes for a trace that does what its programs do, leaves buffers as they were, and names the first program
-// that doesn't.
+// A check passes for a trace that does what its programs do, leaves buffers as they were, and names
+// the first program that doesn't.
 func TestCheck(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		trace, bufs := b.chain(6)
@@ -125,8 +125,8 @@ func TestCheck(t *testing.T) {
 		b.holds(bufs[0], 100)
 		b.holds(bufs[1], 200)
 
-		// A buffer that no program declares keeps what the first of the two runs has put there, and so do the programs
-		// that read it.
+		// A buffer that no program declares keeps what the first of the two runs has put there, and
+		// so do the programs that read it.
 		in, hidden, seen, result := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
 		count := b.adder("count", chip.Core{}, hidden, hidden, 1)
 		count.Buffers = nil
@@ -195,8 +195,9 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
-// A trace of the second queue can be set, taken apart and checked as one of the first, whether the queues share workers
-// or not. While that lasts, neither queue runs anything else on the same workers.
+// A trace of the second queue can be set, taken apart and checked as one of the first, whether the
+// queues share workers or not. While that lasts, neither queue runs anything else on the same
+// workers.
 func TestStepOnSecondQueue(t *testing.T) {
 	for name, apart := range map[string]bool{"shared": false, "apart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ func here(lines int) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(file), line+lines)
 }
 
-// What a capture can't record is an error that names the place in the caller's program, even if the caller drops it;
-// nothing is left, and the queue works as before.
+// What a capture can't record is an error that names the place in the caller's program, even if the
+// caller drops it; nothing is left, and the queue works as before.
 func TestFailedCaptures(t *testing.T) {
 	onAll(t, func(b *bench) {
 		in, out := b.pages("in", 4), b.pages("out", 4)

@@ -13,9 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The trace tests of tt-metal with their numbers: the region's size, traces, programs of each and how often they are
-// replayed. Each trace computes what running its programs computes, in turn with the others; where upstream moves data with a
-// queue of its own, so does the second queue here. Source: tt-metal test_mesh_trace.cpp and the EnqueueTrace tests.
+// The trace tests of tt-metal with their numbers: the region's size, traces, programs of each and
+// how often they are replayed. Each trace computes what running its programs computes, in turn with
+// the others; where upstream moves data with a queue of its own, so does the second queue here.
+// Source: tt-metal test_mesh_trace.cpp and the EnqueueTrace tests.
 func TestUpstreamTraces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
@@ -145,7 +146,8 @@ func TestUpstreamAllocationInsideCapture(t *testing.T) {
 	}
 }
 
-// Serial captures and releases find the whole region each time (tt-metal issue 27966 was that they didn't).
+// Serial captures and releases find the whole region each time (tt-metal issue 27966 was that they
+// didn't).
 func TestUpstreamSerialCaptures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
@@ -169,9 +171,9 @@ func TestUpstreamSerialCaptures(t *testing.T) {
 	}
 }
 
-// SyncWorkloadsOnSubDeviceTrace and DataCopyOnSubDevicesTrace: programs on two groups of workers hand over to each other
-// inside of a trace, where upstream's wait for semaphores of their own: three sets for 5 replays, and a copy and two
-// additions, of 3 together, for 50.
+// SyncWorkloadsOnSubDeviceTrace and DataCopyOnSubDevicesTrace: programs on two groups of workers
+// hand over to each other inside of a trace, where upstream's wait for semaphores of their own:
+// three sets for 5 replays, and a copy and two additions, of 3 together, for 50.
 func TestUpstreamSubDeviceTraces(t *testing.T) {
 	b := open(t, sim.Wormhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(3, 3)),
 		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 3, Y: 3}, End: chip.Core{X: 4, Y: 4}}))

@@ -36,7 +36,8 @@ func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
 	return out
 }
 
-// Other processes see each change of a device's memory at once, of buffers, kernels and traces, until it is closed.
+// Other processes see each change of a device's memory at once, of buffers, kernels and traces,
+// until it is closed.
 func TestUsageLogFollowsMemory(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// NoCommonAddressError says that no address is free in all of several allocators. It wraps [ErrOutOfMemory].
+// NoCommonAddressError says that no address is free in all of several allocators. It wraps
+// [ErrOutOfMemory].
 type NoCommonAddressError struct {
 	Kind    Kind
 	Need    uint64 // bytes in each bank, of the largest request
@@ -24,14 +25,16 @@ func (e *NoCommonAddressError) Error() string {
 // Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// allocateAllTries bounds how often AllocateAll starts again because another goroutine took the range that was free.
+// allocateAllTries bounds how often AllocateAll starts again because another goroutine took the
+// range that was free.
 const allocateAllTries = 64
 
-// AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one kind and may differ in size.
-// If the allocators' fingerprints and the requests are equal, the address is the one that [Allocator.Allocate] of any of them
-// would choose, and the fingerprints are equal afterwards. Otherwise it is the lowest address that is free in all of them, or
-// the highest for a kind that grows downward. On an error nothing is allocated; it wraps [ErrRequest], or [ErrOutOfMemory] as
-// an [*OutOfMemoryError] of one allocator or a [*NoCommonAddressError].
+// AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
+// kind and may differ in size. If the allocators' fingerprints and the requests are equal, the
+// address is the one that [Allocator.Allocate] of any of them would choose, and the fingerprints
+// are equal afterwards. Otherwise it is the lowest address that is free in all of them, or the
+// highest for a kind that grows downward. On an error nothing is allocated; it wraps [ErrRequest],
+// or [ErrOutOfMemory] as an [*OutOfMemoryError] of one allocator or a [*NoCommonAddressError].
 func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -75,8 +78,8 @@ func AllocateAll(as []*Allocator, rs []Request) ([]Extent, error) {
 	return out, err
 }
 
-// AllocateAllAt allocates rs[i] from as[i] for each i at a given address, a multiple of [Config.DRAMAlign]. On an error nothing
-// is allocated; it wraps [ErrRequest] or [ErrOccupied].
+// AllocateAllAt allocates rs[i] from as[i] for each i at a given address, a multiple of
+// [Config.DRAMAlign]. On an error nothing is allocated; it wraps [ErrRequest] or [ErrOccupied].
 func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error) {
 	if len(as) == 0 || len(as) != len(rs) {
 		return nil, fmt.Errorf("allocator: allocate on all: %w: %d requests for %d allocators", ErrRequest, len(rs), len(as))
@@ -84,8 +87,8 @@ func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error)
 	return takeAll(as, rs, addr, -1, Extent{})
 }
 
-// takeAll allocates at addr from all allocators. If have isn't negative, as[have] has allocated e there already. On an error
-// it frees all, e among them.
+// takeAll allocates at addr from all allocators. If have isn't negative, as[have] has allocated e
+// there already. On an error it frees all, e among them.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
 	out := make([]Extent, len(as))
 	if have >= 0 {
@@ -108,8 +111,8 @@ func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]
 	return out, nil
 }
 
-// common returns the lowest, or highest, address at which need[i] bytes are free in each bank of as[i], and the size of
-// the largest range that is free in all.
+// common returns the lowest, or highest, address at which need[i] bytes are free in each bank of
+// as[i], and the size of the largest range that is free in all.
 func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
 	free := as[0].Holes(k)
 	starts := shorten(free, need[0])

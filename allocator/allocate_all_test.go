@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is allocated by AllocateAll has one address, overlaps nothing, and is refused only where no address is free in all.
+// What is allocated by AllocateAll has one address, overlaps nothing, and is refused only where no
+// address is free in all.
 func TestAllocateAllHasOneAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{DRAMBanks: 3, DRAMBase: 64, DRAMEnd: 64 << 8, DRAMAlign: 64, L1Banks: 2, L1Base: 64, L1End: 64 << 7, L1Align: 16}

@@ -61,9 +61,9 @@ func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
 }
 
-// state is what freeing an extent must know of it: the number of times that its slot was taken or given up, odd while it
-// is live, and whether it is held. It isn't part of the block because with many extents the time to free one is mostly
-// the time to fetch what is known about it.
+// state is what freeing an extent must know of it: the number of times that its slot was taken or
+// given up, odd while it is live, and whether it is held. It isn't part of the block because with
+// many extents the time to free one is mostly the time to fetch what is known about it.
 type state uint32
 
 // stateHeld is set in the state of an extent that is held, as often as more says.
@@ -143,15 +143,15 @@ type Request struct {
 	Size uint64 // bytes over all banks, a multiple of PageSize
 	// PageSize is the unit that is kept together in one bank; 0 means that the buffer is one page.
 	PageSize uint64
-	// Shards is the number of banks that pages are dealt to, for sharded buffers; 0 means all banks, interleaved.
-	// The extent still takes its address in every bank.
+	// Shards is the number of banks that pages are dealt to, for sharded buffers; 0 means all
+	// banks, interleaved. The extent still takes its address in every bank.
 	Shards int
 	// TopDown, if set, overrides the kind's direction.
 	TopDown *bool
 	// Owner and Tag identify the extent in statistics and errors.
 	Owner, Tag string
-	// Site is the program counter of the call that asked, as [runtime.Callers] gives it, or 0. It is resolved to a file
-	// and line only by [SiteOf] and [Allocator.Map].
+	// Site is the program counter of the call that asked, as [runtime.Callers] gives it, or 0. It
+	// is resolved to a file and line only by [SiteOf] and [Allocator.Map].
 	Site uintptr
 }
 
@@ -199,8 +199,8 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 // Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
-// Allocate allocates an extent, by default in the lowest hole that fits, or the highest for a kind that grows downward
-// ([Config.Policy]). Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
+// Allocate allocates an extent, by default in the lowest hole that fits, or the highest for a kind
+// that grows downward ([Config.Policy]). Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
 func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
 	if err != nil {
@@ -227,8 +227,8 @@ func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	return e, nil
 }
 
-// AllocateAt allocates an extent at an address, which must be a multiple of [Config.DRAMAlign]. Errors wrap [ErrRequest] or
-// are an [*OccupiedError].
+// AllocateAt allocates an extent at an address, which must be a multiple of [Config.DRAMAlign].
+// Errors wrap [ErrRequest] or are an [*OccupiedError].
 func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
 	if err != nil {
@@ -350,8 +350,8 @@ func (a *Allocator) lookupLocked(op string, e *Extent) (*block, error) {
 // Operations in errors.
 const opFree, opHold, opUnhold = "free", "hold", "unhold"
 
-// Free frees an extent. Its memory becomes free at once or, if it is held, with the last [Allocator.Unhold].
-// Errors wrap [ErrDoubleFree] or [ErrWrongAllocator].
+// Free frees an extent. Its memory becomes free at once or, if it is held, with the last
+// [Allocator.Unhold]. Errors wrap [ErrDoubleFree] or [ErrWrongAllocator].
 func (a *Allocator) Free(e Extent) error {
 	a.mu.Lock()
 	if e.from == a && int(e.slot) < len(a.state) && a.state[e.slot] == e.state() { // live, and not held
@@ -371,9 +371,9 @@ func (a *Allocator) Free(e Extent) error {
 	return err
 }
 
-// Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its owner frees it.
-// That is how a trace keeps what its commands write to. Holds are counted, up to 65535. Errors wrap [ErrDoubleFree] or
-// [ErrWrongAllocator], or [ErrRequest] for one hold more.
+// Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its
+// owner frees it. That is how a trace keeps what its commands write to. Holds are counted, up to
+// 65535. Errors wrap [ErrDoubleFree] or [ErrWrongAllocator], or [ErrRequest] for one hold more.
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -413,8 +413,8 @@ func (a *Allocator) Unhold(e Extent) error {
 	return nil
 }
 
-// releaseLocked frees the memory of a live block that is not held. It reads e, which is equal to the block, and not the
-// block, which is seldom in a cache.
+// releaseLocked frees the memory of a live block that is not held. It reads e, which is equal to
+// the block, and not the block, which is seldom in a cache.
 func (a *Allocator) releaseLocked(e *Extent) {
 	reg := a.region[e.Kind]
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))

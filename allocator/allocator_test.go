@@ -73,7 +73,8 @@ func TestTraceRegionDivision(t *testing.T) {
 	}
 }
 
-// TestSmallRegionHoldsAPage protects that the smallest region still places the smallest trace in every bank.
+// TestSmallRegionHoldsAPage protects that the smallest region still places the smallest trace in
+// every bank.
 func TestSmallRegionHoldsAPage(t *testing.T) {
 	a := mustNew(t, with(wormhole, 3072))
 	mustAllocate(t, a, Request{Kind: Trace, Size: 12 * 1024, PageSize: 1024})
@@ -151,8 +152,8 @@ func TestInterleavedExample(t *testing.T) {
 	}
 }
 
-// TestPagesInvert checks that Page and PageAt are each other's reverse and that pages don't overlap, whatever the
-// sizes.
+// TestPagesInvert checks that Page and PageAt are each other's reverse and that pages don't
+// overlap, whatever the sizes.
 func TestPagesInvert(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := wormhole
@@ -259,7 +260,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestConfigRefused protects that a configuration without room is an error and not a surprise later.
+// TestConfigRefused protects that a configuration without room is an error and not a surprise
+// later.
 func TestConfigRefused(t *testing.T) {
 	edit := func(f func(*Config)) Config {
 		c := blackhole
@@ -345,8 +347,8 @@ func TestOutOfMemoryTellsWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTracesGrowIntoFreeSpace protects the region without a size: it grows downward around live buffers and its
-// space comes back.
+// TestTracesGrowIntoFreeSpace protects the region without a size: it grows downward around live
+// buffers and its space comes back.
 func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	c := Config{DRAMBanks: 2, DRAMEnd: 64 << 10, DRAMAlign: 64}
 	a := mustNew(t, c)
@@ -380,7 +382,8 @@ func TestTracesGrowIntoFreeSpace(t *testing.T) {
 	}
 }
 
-// TestHeldMemoryStays protects what a trace relies on: what it holds is not handed out, even if freed.
+// TestHeldMemoryStays protects what a trace relies on: what it holds is not handed out, even if
+// freed.
 func TestHeldMemoryStays(t *testing.T) {
 	a := mustNew(t, wormhole)
 	e := mustAllocate(t, a, Request{Size: 4096, Owner: "model", Tag: "activations"})
@@ -415,7 +418,8 @@ func TestHeldMemoryStays(t *testing.T) {
 	}
 }
 
-// TestNoAllocations protects the cost: once the tree has its size, a pair of calls takes nothing from the Go heap.
+// TestNoAllocations protects the cost: once the tree has its size, a pair of calls takes nothing
+// from the Go heap.
 func TestNoAllocations(t *testing.T) {
 	a := mustNew(t, blackhole)
 	extents := make([]Extent, 1000)
@@ -439,7 +443,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse lets several goroutines allocate, hold and free; the race detector and the final state judge.
+// TestConcurrentUse lets several goroutines allocate, hold and free; the race detector and the
+// final state judge.
 func TestConcurrentUse(t *testing.T) {
 	a := mustNew(t, blackhole)
 	var wg sync.WaitGroup

@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// BenchmarkAllocateFree measures a pair of one free and one allocation with a number of extents live: alignment 64,
-// sizes uniform from 1 KiB to 4 MiB, victims in random order, the space twice what is live or, if that is less, the
-// largest there is (256 GiB in each bank).
+// BenchmarkAllocateFree measures a pair of one free and one allocation with a number of extents
+// live: alignment 64, sizes uniform from 1 KiB to 4 MiB, victims in random order, the space twice
+// what is live or, if that is less, the largest there is (256 GiB in each bank).
 //
-// Few extents are freed at random. Many are freed in rounds, each in a new random order: the table of extents, 64 bytes each,
-// is shuffled between rounds, so that the time is the allocator's and not that of fetching an entry from memory. The entries
-// do go through the caches. Sizes are drawn before each turn.
+// Few extents are freed at random. Many are freed in rounds, each in a new random order: the table
+// of extents, 64 bytes each, is shuffled between rounds, so that the time is the allocator's and
+// not that of fetching an entry from memory. The entries do go through the caches. Sizes are drawn
+// before each turn.
 //
-// It reports the median of turns of some thousand pairs, in ns and in copies of 4 KiB that are in cache. The two are
-// measured in turns, so that what else the machine does disturbs both or neither, and machines can be compared.
-// "quartile" is the ratio of the first quartiles, which a busy machine disturbs less.
+// It reports the median of turns of some thousand pairs, in ns and in copies of 4 KiB that are in
+// cache. The two are measured in turns, so that what else the machine does disturbs both or
+// neither, and machines can be compared. "quartile" is the ratio of the first quartiles, which a
+// busy machine disturbs less.
 func BenchmarkAllocateFree(b *testing.B) {
 	for _, topDown := range []bool{false, true} {
 		for _, live := range []int{10, 100, 1000, 10000, 100000} {

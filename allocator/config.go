@@ -5,17 +5,19 @@ import (
 	"math"
 )
 
-// Config says what there is to allocate. Addresses and sizes are bytes in each bank unless a field says otherwise.
+// Config says what there is to allocate. Addresses and sizes are bytes in each bank unless a field
+// says otherwise.
 type Config struct {
 	DRAMBanks int    // number of DRAM banks (views)
 	DRAMBase  uint64 // first usable address of a bank; rounded up to DRAMAlign
 	DRAMEnd   uint64 // end of a bank: its size
-	// DRAMAlign is a power of two: DRAM addresses and pages are multiples of it, and so are L1 addresses, so that data
-	// can move between the two.
+	// DRAMAlign is a power of two: DRAM addresses and pages are multiples of it, and so are L1
+	// addresses, so that data can move between the two.
 	DRAMAlign uint64
 
-	// TraceRegion is the size of the trace region in bytes over the whole device, of which [TracePerBank] is taken
-	// from the top of each bank. With 0 there is no region: traces take what they need, from the top down.
+	// TraceRegion is the size of the trace region in bytes over the whole device, of which
+	// [TracePerBank] is taken from the top of each bank. With 0 there is no region: traces take
+	// what they need, from the top down.
 	TraceRegion uint64
 
 	L1Banks int    // number of workers
@@ -32,9 +34,9 @@ type Config struct {
 // tracePage is the largest page of a trace; a bank's share of the trace region is a multiple of it.
 const tracePage = 8192
 
-// TracePerBank returns how many bytes each bank gives to a trace region of a size over all banks: an equal share,
-// rounded up to the alignment and to the largest trace page, so that the region holds at least one page in every
-// bank (the rule of tt-metal since pull request 47766).
+// TracePerBank returns how many bytes each bank gives to a trace region of a size over all banks:
+// an equal share, rounded up to the alignment and to the largest trace page, so that the region
+// holds at least one page in every bank (the rule of tt-metal since pull request 47766).
 func TracePerBank(size uint64, banks int, align uint64) uint64 {
 	if size == 0 || banks <= 0 {
 		return 0

@@ -10,13 +10,15 @@ import (
 	"strconv"
 )
 
-// The three reports have the names and columns of tt-metal's memory reporter (tt_metal/detail/reports/memory_reporter.cpp),
-// so that what reads those reads these. KB are 1024 B.
+// The three reports have the names and columns of tt-metal's memory reporter
+// (tt_metal/detail/reports/memory_reporter.cpp), so that what reads those reads these. KB are 1024
+// B.
 
 const kb = 1024
 
-// WriteReports writes the reports l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv to a
-// directory, with a prefix to their names. Their columns are tt-metal's.
+// WriteReports writes the reports l1_usage_summary.csv, memory_usage_summary.csv and
+// detailed_memory_usage.csv to a directory, with a prefix to their names. Their columns are
+// tt-metal's.
 func (m *Map) WriteReports(dir, prefix string) error {
 	var errs []error
 	for _, r := range []struct {
@@ -39,8 +41,8 @@ func (m *Map) WriteReports(dir, prefix string) error {
 	return nil
 }
 
-// WriteL1Summary writes the report l1_usage_summary.csv: the largest hole that an interleaved L1 buffer could have in
-// each bank, and what that is over all banks.
+// WriteL1Summary writes the report l1_usage_summary.csv: the largest hole that an interleaved L1
+// buffer could have in each bank, and what that is over all banks.
 func (m *Map) WriteL1Summary(w io.Writer) error {
 	if _, err := io.WriteString(w, "This report indicates available space for interleaving L1 buffers\n"+
 		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n"); err != nil {
@@ -50,7 +52,8 @@ func (m *Map) WriteL1Summary(w io.Writer) error {
 	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
 }
 
-// WriteSummary writes the report memory_usage_summary.csv: what each bank of each kind has, DRAM and L1 first.
+// WriteSummary writes the report memory_usage_summary.csv: what each bank of each kind has, DRAM
+// and L1 first.
 func (m *Map) WriteSummary(w io.Writer) error {
 	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
 		return err
@@ -64,8 +67,9 @@ func (m *Map) WriteSummary(w io.Writer) error {
 	return table(w, rows...)
 }
 
-// WriteDetailed writes the report detailed_memory_usage.csv: for each region the totals over all banks, then each bank
-// with its blocks. Beside the columns of tt-metal's table of blocks it has kind, owner, tag and call site.
+// WriteDetailed writes the report detailed_memory_usage.csv: for each region the totals over all
+// banks, then each bank with its blocks. Beside the columns of tt-metal's table of blocks it has
+// kind, owner, tag and call site.
 func (m *Map) WriteDetailed(w io.Writer) error {
 	c := csv.NewWriter(w)
 	put := func(fields ...string) { _ = c.Write(fields) } // Flush keeps the error

@@ -11,16 +11,19 @@ import (
 var (
 	// ErrOutOfMemory is returned when no hole is large enough. An [*OutOfMemoryError] wraps it.
 	ErrOutOfMemory = errors.New("out of memory")
-	// ErrConfig is returned by [New] for a configuration that leaves a region empty, overlapping or misaligned.
+	// ErrConfig is returned by [New] for a configuration that leaves a region empty, overlapping or
+	// misaligned.
 	ErrConfig = errors.New("impossible configuration")
-	// ErrRequest is returned for a request that is wrong whatever is free: an unknown kind, a size of zero or no
-	// multiple of the page size, or more shards than banks.
+	// ErrRequest is returned for a request that is wrong whatever is free: an unknown kind, a size
+	// of zero or no multiple of the page size, or more shards than banks.
 	ErrRequest = errors.New("impossible request")
-	// ErrOccupied is returned by [Allocator.AllocateAt] when the range is not free. An [*OccupiedError] wraps it.
+	// ErrOccupied is returned by [Allocator.AllocateAt] when the range is not free. An
+	// [*OccupiedError] wraps it.
 	ErrOccupied = errors.New("range is not free")
 	// ErrDoubleFree is returned when an extent is used that has been freed already.
 	ErrDoubleFree = errors.New("extent has been freed already")
-	// ErrWrongAllocator is returned when an extent is used that this allocator did not return, or that was changed since.
+	// ErrWrongAllocator is returned when an extent is used that this allocator did not return, or
+	// that was changed since.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
 	// ErrNotHeld is returned by [Allocator.Unhold] for an extent that isn't held.
 	ErrNotHeld = errors.New("extent is not held")
@@ -34,8 +37,8 @@ type OwnerUsage struct {
 	PerBank uint64 // bytes in each bank
 }
 
-// OutOfMemoryError says what was asked for, what is free, and which owners have the rest. It matches [ErrOutOfMemory].
-// Sizes are bytes in each bank unless a field says otherwise.
+// OutOfMemoryError says what was asked for, what is free, and which owners have the rest. It
+// matches [ErrOutOfMemory]. Sizes are bytes in each bank unless a field says otherwise.
 type OutOfMemoryError struct {
 	Kind   Kind
 	Owner  string
@@ -47,8 +50,8 @@ type OutOfMemoryError struct {
 	Hole   uint64       // largest hole in each bank
 	Total  uint64       // size of the region
 	Owners []OwnerUsage // the owners with most in the region, most first, at most five
-	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would have been enough;
-	// otherwise 0.
+	// TraceRegion is, for a trace in a region of fixed size, the [Config.TraceRegion] that would
+	// have been enough; otherwise 0.
 	TraceRegion uint64
 }
 

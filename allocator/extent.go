@@ -2,8 +2,9 @@ package allocator
 
 import "fmt"
 
-// Extent is an allocated range: one address, valid in every bank of its kind. It is a small value; copies are the same
-// extent. Only what an allocator returned can be freed or held, and its fields must not be changed.
+// Extent is an allocated range: one address, valid in every bank of its kind. It is a small value;
+// copies are the same extent. Only what an allocator returned can be freed or held, and its fields
+// must not be changed.
 type Extent struct {
 	Addr     uint64 // in each bank
 	PerBank  uint64 // bytes taken in each bank
@@ -17,7 +18,8 @@ type Extent struct {
 	Kind     Kind
 }
 
-// state returns the state of the extent's slot since it was allocated, or something else if the extent has been changed.
+// state returns the state of the extent's slot since it was allocated, or something else if the
+// extent has been changed.
 func (e *Extent) state() state { return e.seal ^ e.mix() }
 
 // mix returns a number that changes with what says which memory is to be freed.
@@ -43,15 +45,16 @@ func (e Extent) IsZero() bool { return e.from == nil }
 // String describes the extent.
 func (e Extent) String() string { return fmt.Sprintf("%s [%#x,%#x)", e.Kind, e.Addr, e.End()) }
 
-// Page returns the bank that holds page i of an interleaved extent and the page's address in it: pages go round the
-// banks from bank 0. i must be below Pages.
+// Page returns the bank that holds page i of an interleaved extent and the page's address in it:
+// pages go round the banks from bank 0. i must be below Pages.
 func (e Extent) Page(i uint64) (bank int, addr uint64) {
 	n := uint64(max(e.Banks, 1))
 	return int(i % n), e.Addr + e.Stride*(i/n)
 }
 
-// PageAt is the reverse of [Extent.Page]: the page that holds an address of a bank and the offset in it. It is false
-// outside the extent, in the gap between a page's size and its stride, and in the unused slots of the last row.
+// PageAt is the reverse of [Extent.Page]: the page that holds an address of a bank and the offset
+// in it. It is false outside the extent, in the gap between a page's size and its stride, and in
+// the unused slots of the last row.
 func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	if bank < 0 || bank >= int(e.Banks) || addr < e.Addr || addr >= e.End() || e.Stride == 0 {
 		return 0, 0, false

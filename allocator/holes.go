@@ -2,13 +2,15 @@ package allocator
 
 import "slices"
 
-// holes is the set of free ranges of an address space. Holes never touch each other. Addresses and sizes are counted in
-// units from the start of the space. The zero value is not usable; see newHoles.
+// holes is the set of free ranges of an address space. Holes never touch each other. Addresses and
+// sizes are counted in units from the start of the space. The zero value is not usable; see
+// newHoles.
 //
-// The holes are a list in order of address, cut into chunks of at most chunkWidth. A directory has each chunk's last
-// address and the size of its largest hole, and over the directory the largest hole of every groupWidth chunks is known.
-// So the lowest hole that fits is found by skipping groups, then chunks, then holes, and the neighbours of a range by a
-// binary search for its chunk. A chunk that is full is cut in two, and chunks that are half empty are joined.
+// The holes are a list in order of address, cut into chunks of at most chunkWidth. A directory has
+// each chunk's last address and the size of its largest hole, and over the directory the largest
+// hole of every groupWidth chunks is known. So the lowest hole that fits is found by skipping
+// groups, then chunks, then holes, and the neighbours of a range by a binary search for its chunk.
+// A chunk that is full is cut in two, and chunks that are half empty are joined.
 type holes struct {
 	dir    []chunkEntry // in order of address
 	most   []uint32     // by position in dir over groupWidth: the size of the largest hole of the group
@@ -109,7 +111,8 @@ func (h *holes) highest(size uint32) (p place, ok bool) {
 	return p, false
 }
 
-// from returns where the first hole is that ends at key or above it: after the last hole of the last chunk if none does.
+// from returns where the first hole is that ends at key or above it: after the last hole of the
+// last chunk if none does.
 func (h *holes) from(key uint32) (p place) {
 	if len(h.dir) == 0 {
 		return p
@@ -193,7 +196,8 @@ func (h *holes) trimTop(p place, size uint32) {
 	h.set(p, x.end()-size, x.size()-size)
 }
 
-// give returns [start, start+size), which must not overlap a hole, and joins it with holes that it touches.
+// give returns [start, start+size), which must not overlap a hole, and joins it with holes that it
+// touches.
 func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
@@ -347,7 +351,8 @@ func (h *holes) settle(c int) {
 	h.setMost(c, largestOf(all))
 }
 
-// insertChunk makes a chunk of holes, at position c of the directory. The caller settles a chunk without any.
+// insertChunk makes a chunk of holes, at position c of the directory. The caller settles a chunk
+// without any.
 func (h *holes) insertChunk(c int, all []hole) {
 	e := chunkEntry{n: uint32(len(all))}
 	if n := len(h.unused); n > 0 {

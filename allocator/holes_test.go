@@ -67,8 +67,8 @@ func list(h *holes) naive {
 	return out
 }
 
-// check verifies what the structure promises itself: order, what the directory and the groups say of the chunks, that
-// chunks are filled, and counts.
+// check verifies what the structure promises itself: order, what the directory and the groups say
+// of the chunks, that chunks are filled, and counts.
 func check(h *holes) error {
 	var count int
 	var units, last uint64
@@ -226,8 +226,8 @@ func TestHolesAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestHolesDeep builds tens of thousands of holes, so that there are many groups of chunks, and takes them away again in
-// several orders, checking its promises on the way.
+// TestHolesDeep builds tens of thousands of holes, so that there are many groups of chunks, and
+// takes them away again in several orders, checking its promises on the way.
 func TestHolesDeep(t *testing.T) {
 	const n = 40000
 	orders := map[string]func(i int) int{
@@ -271,7 +271,8 @@ func TestHolesDeep(t *testing.T) {
 	}
 }
 
-// TestHolesGathered puts most holes into a hundredth of the space, as first fit does in less measure: chunks follow them.
+// TestHolesGathered puts most holes into a hundredth of the space, as first fit does in less
+// measure: chunks follow them.
 func TestHolesGathered(t *testing.T) {
 	const n, size = 20000, 1 << 24
 	h := newHoles(size)
@@ -293,8 +294,8 @@ func TestHolesGathered(t *testing.T) {
 	}
 }
 
-// TestHolesToTheLastUnit takes from the largest space there is, whose last hole ends at the largest number: it must be
-// told from what is too small.
+// TestHolesToTheLastUnit takes from the largest space there is, whose last hole ends at the largest
+// number: it must be told from what is too small.
 func TestHolesToTheLastUnit(t *testing.T) {
 	const size = 1<<32 - 1
 	h := newHoles(size)

@@ -2,8 +2,9 @@ package allocator
 
 import "fmt"
 
-// Kind is a kind of memory. The values are those of tt-metal's BufferType (tt_metal/api/tt-metalium/buffer_types.hpp),
-// in which 2 is host memory, which this package does not manage.
+// Kind is a kind of memory. The values are those of tt-metal's BufferType
+// (tt_metal/api/tt-metalium/buffer_types.hpp), in which 2 is host memory, which this package does
+// not manage.
 type Kind uint8
 
 // The kinds.

@@ -2,8 +2,8 @@ package allocator
 
 import "fmt"
 
-// Layout says how the pages of a buffer are dealt to banks. The values are those of tt-metal's TensorMemoryLayout
-// (tt_metal/api/tt-metalium/buffer_types.hpp), in which 1 is not used.
+// Layout says how the pages of a buffer are dealt to banks. The values are those of tt-metal's
+// TensorMemoryLayout (tt_metal/api/tt-metalium/buffer_types.hpp), in which 1 is not used.
 type Layout uint8
 
 // The layouts. A tensor is seen as a grid of pages, a shard as a smaller one.
@@ -14,9 +14,11 @@ const (
 	HeightSharded Layout = 2
 	// WidthSharded shards are whole columns of pages.
 	WidthSharded Layout = 3
-	// BlockSharded shards are rectangles, each on the core whose place in a grid of cores is the shard's.
+	// BlockSharded shards are rectangles, each on the core whose place in a grid of cores is the
+	// shard's.
 	BlockSharded Layout = 4
-	// NDSharded shards are boxes of any rank; a core has several if there are more shards than cores.
+	// NDSharded shards are boxes of any rank; a core has several if there are more shards than
+	// cores.
 	NDSharded Layout = 5
 )
 
@@ -57,7 +59,8 @@ func (o Orientation) String() string {
 	return fmt.Sprintf("orientation(%d)", uint8(o))
 }
 
-// Strategy says which core a shard belongs to. The values are those of tt-metal's ShardDistributionStrategy.
+// Strategy says which core a shard belongs to. The values are those of tt-metal's
+// ShardDistributionStrategy.
 type Strategy uint8
 
 // The strategies.
@@ -66,8 +69,8 @@ const (
 	RoundRobin Strategy = 0
 	// Grid2D gives each shard its own core, at the shard's place in a grid.
 	Grid2D Strategy = 1
-	// Contiguous gives each core as many shards in a row as the others. The number of shards must be a multiple of that
-	// of cores.
+	// Contiguous gives each core as many shards in a row as the others. The number of shards must
+	// be a multiple of that of cores.
 	Contiguous Strategy = 2
 )
 
@@ -84,8 +87,9 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("strategy(%d)", uint8(s))
 }
 
-// PageShape converts a shape in elements to pages of height by width elements: the last dimension is divided by the
-// width, the one before it by the height, both rounded up. It returns nil if a page has no size.
+// PageShape converts a shape in elements to pages of height by width elements: the last dimension
+// is divided by the width, the one before it by the height, both rounded up. It returns nil if a
+// page has no size.
 func PageShape(shape []int, height, width int) []int {
 	if height < 1 || width < 1 {
 		return nil

@@ -18,8 +18,8 @@ const (
 	svgMargin = 10
 )
 
-// WriteSVG writes the map as a picture: a bar for each region, whose ranges say what they are when pointed at. Ranges
-// too narrow to be seen are drawn together.
+// WriteSVG writes the map as a picture: a bar for each region, whose ranges say what they are when
+// pointed at. Ranges too narrow to be seen are drawn together.
 func (m *Map) WriteSVG(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	height := svgMargin

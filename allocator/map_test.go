@@ -149,8 +149,8 @@ func wellFormed(t fataler, b []byte) (rects int) {
 	}
 }
 
-// TestMapSVG protects that the picture is XML whatever owners are called, and that its size doesn't grow with the
-// number of extents.
+// TestMapSVG protects that the picture is XML whatever owners are called, and that its size doesn't
+// grow with the number of extents.
 func TestMapSVG(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample(t).Map().WriteSVG(&b); err != nil {

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drive interprets bytes as calls of an allocator, three bytes each, and holds every answer against naive free lists.
+// drive interprets bytes as calls of an allocator, three bytes each, and holds every answer against
+// naive free lists.
 func drive(t fataler, trace uint64, program []byte) {
 	c := Config{
 		DRAMBanks: 3, DRAMBase: 40, DRAMEnd: 1 << 16, DRAMAlign: 64, TraceRegion: trace,

@@ -2,14 +2,15 @@ package allocator
 
 import "fmt"
 
-// Policy says which of the holes that are large enough an allocation takes. [FirstFit] and [WorstFit] look at one number
-// for some hundred holes, [BestFit] in the worst case at all holes.
+// Policy says which of the holes that are large enough an allocation takes. [FirstFit] and
+// [WorstFit] look at one number for some hundred holes, [BestFit] in the worst case at all holes.
 type Policy uint8
 
-// The policies. Where several holes are as good, the lowest is taken, or the highest by an allocation from the top.
+// The policies. Where several holes are as good, the lowest is taken, or the highest by an
+// allocation from the top.
 const (
-	// FirstFit takes the lowest hole, or from the top down the highest. It keeps addresses repeatable and the other end
-	// of the memory free.
+	// FirstFit takes the lowest hole, or from the top down the highest. It keeps addresses
+	// repeatable and the other end of the memory free.
 	FirstFit Policy = iota
 	// BestFit takes the smallest hole.
 	BestFit
@@ -34,7 +35,8 @@ func (p Policy) String() string {
 
 func (p Policy) valid() bool { return p < numPolicies }
 
-// takeBy takes size units from the low end or the high end of the hole that a policy other than FirstFit chooses.
+// takeBy takes size units from the low end or the high end of the hole that a policy other than
+// FirstFit chooses.
 func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
 	if h.largest() < size {
 		return 0, false
@@ -57,7 +59,8 @@ func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bo
 	return start, h.takeAt(start, size)
 }
 
-// best returns the smallest hole of at least size, which there must be: of equal ones the first, or with last the last.
+// best returns the smallest hole of at least size, which there must be: of equal ones the first, or
+// with last the last.
 func (h *holes) best(size uint32, last bool) (found hole) {
 	for c := range h.dir {
 		if h.dir[c].most < size {

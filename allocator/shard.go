@@ -11,10 +11,12 @@ import (
 // ShardSpec says how a buffer is cut into shards and which cores hold them.
 type ShardSpec struct {
 	Layout Layout // any but Interleaved
-	// Tensor and Shard are shapes in pages, outermost dimension first and of the same rank; see [PageShape]. Where the
-	// tensor's is no multiple of the shard's, shards at its edges have places that hold no page.
+	// Tensor and Shard are shapes in pages, outermost dimension first and of the same rank; see
+	// [PageShape]. Where the tensor's is no multiple of the shard's, shards at its edges have
+	// places that hold no page.
 	Tensor, Shard []int
-	// Cores hold the shards: workers for L1, and (bank,0) for DRAM. Those of the first range come first.
+	// Cores hold the shards: workers for L1, and (bank,0) for DRAM. Those of the first range come
+	// first.
 	Cores       []chip.Range
 	Orientation Orientation
 	// Strategy is for NDSharded; the other layouts have their own.
@@ -38,9 +40,9 @@ type Distribution struct {
 // mostPages bounds a buffer, so that products of shapes cannot overflow.
 const mostPages = 1 << 40
 
-// NewDistribution works out where pages are. Errors wrap [ErrRequest]: shapes of different rank or without size, a
-// shard that is no row, column or rectangle where the layout wants one, more shards than cores where each needs its
-// own, or cores that are named twice.
+// NewDistribution works out where pages are. Errors wrap [ErrRequest]: shapes of different rank or
+// without size, a shard that is no row, column or rectangle where the layout wants one, more shards
+// than cores where each needs its own, or cores that are named twice.
 func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
 		return nil, fmt.Errorf("allocator: %s buffer: %w: %s", s.Layout, ErrRequest, fmt.Sprintf(format, args...))
@@ -146,8 +148,8 @@ func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	return out, nil
 }
 
-// gridCores returns the cores of a grid of shards, high by wide, in the order of the shards: each at its place in the one
-// range, with rows and columns exchanged by ColMajor.
+// gridCores returns the cores of a grid of shards, high by wide, in the order of the shards: each
+// at its place in the one range, with rows and columns exchanged by ColMajor.
 func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core, error) {
 	if len(ranges) != 1 {
 		return nil, fmt.Errorf("%d ranges of cores: a grid of shards needs one", len(ranges))
@@ -194,8 +196,8 @@ func (d *Distribution) CorePages() int { return d.perCore * d.volume }
 // DevicePages returns the places for pages in all cores, those that hold no page included.
 func (d *Distribution) DevicePages() int { return d.CorePages() * len(d.cores) }
 
-// Page returns where page i of the tensor is: the number of its core in Cores and its place there. i must be from 0 on
-// and below Pages.
+// Page returns where page i of the tensor is: the number of its core in Cores and its place there.
+// i must be from 0 on and below Pages.
 func (d *Distribution) Page(i int) (core, slot int) {
 	shard, place := 0, 0
 	shardStep, placeStep := 1, 1
@@ -233,8 +235,8 @@ func (d *Distribution) shardAt(core, nth int) int {
 	return core
 }
 
-// PageAt is the reverse of [Distribution.Page]: the page at a place of a core. It is false for a place that holds no
-// page.
+// PageAt is the reverse of [Distribution.Page]: the page at a place of a core. It is false for a
+// place that holds no page.
 func (d *Distribution) PageAt(core, slot int) (page int, ok bool) {
 	if core < 0 || core >= len(d.cores) || slot < 0 || slot >= d.CorePages() {
 		return 0, false

@@ -28,8 +28,8 @@ func places(d *Distribution, core int) string {
 	return strings.Join(out, ",")
 }
 
-// TestDistributionVectors protects the numbers of tt-metal's test_buffer_distribution_spec.cpp: cores in use, places,
-// bytes of a bank, and which page is where.
+// TestDistributionVectors protects the numbers of tt-metal's test_buffer_distribution_spec.cpp:
+// cores in use, places, bytes of a bank, and which page is where.
 func TestDistributionVectors(t *testing.T) {
 	for _, tc := range []struct {
 		name                      string
@@ -182,8 +182,8 @@ func drawSpec(t *rapid.T) ShardSpec {
 	}
 }
 
-// TestDistributionInverts checks that every page has one place, that PageAt is the reverse of Page, and that no place has
-// two pages.
+// TestDistributionInverts checks that every page has one place, that PageAt is the reverse of Page,
+// and that no place has two pages.
 func TestDistributionInverts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := NewDistribution(drawSpec(t))
@@ -232,7 +232,8 @@ func TestPageShape(t *testing.T) {
 	}
 }
 
-// FuzzDistribution hands arbitrary shapes over: nothing may panic, and what is accepted must invert.
+// FuzzDistribution hands arbitrary shapes over: nothing may panic, and what is accepted must
+// invert.
 func FuzzDistribution(f *testing.F) {
 	f.Add(uint8(5), 4, 4, 2, 2, 2, 2, uint8(0), uint8(0))
 	f.Add(uint8(4), 5, 6, 2, 3, 4, 2, uint8(1), uint8(1))

@@ -62,8 +62,8 @@ func prints(a *Allocator) [4]uint64 {
 	return [4]uint64{a.Fingerprint(DRAM), a.Fingerprint(L1), a.Fingerprint(L1Small), a.Fingerprint(Trace)}
 }
 
-// TestSameFingerprintSameAddress is what persistent addresses rest on: two allocators whose histories differ but whose
-// fingerprints agree give the same requests the same addresses.
+// TestSameFingerprintSameAddress is what persistent addresses rest on: two allocators whose
+// histories differ but whose fingerprints agree give the same requests the same addresses.
 func TestSameFingerprintSameAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawSmall(t)
@@ -72,8 +72,8 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		churn(t, a, "a", 40)
-		// b comes to the same holes on another way: each live extent at its address, in another order, after some more
-		// that is freed again.
+		// b comes to the same holes on another way: each live extent at its address, in another
+		// order, after some more that is freed again.
 		b, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +106,8 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 	})
 }
 
-// TestAllocateAgain protects the input pattern of traces: allocate, free, allocate again gives the same address, as long
-// as the fingerprint is the one from before.
+// TestAllocateAgain protects the input pattern of traces: allocate, free, allocate again gives the
+// same address, as long as the fingerprint is the one from before.
 func TestAllocateAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, err := New(drawSmall(t))
@@ -323,7 +323,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestFits protects that the answer to "would this fit?" is what happens then, and that asking takes nothing.
+// TestFits protects that the answer to "would this fit?" is what happens then, and that asking
+// takes nothing.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, err := New(drawSmall(t))

@@ -8,13 +8,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Stats describes the region of one kind. Sizes are bytes in each bank: an extent takes the same addresses of every
-// bank, so the banks of a kind never differ.
+// Stats describes the region of one kind. Sizes are bytes in each bank: an extent takes the same
+// addresses of every bank, so the banks of a kind never differ.
 type Stats struct {
 	Kind  Kind `json:"kind"`
 	Banks int  `json:"banks"`
-	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest trace's address, and
-	// High if there are no traces.
+	// Low and High bound the region. For traces without a region of fixed size, Low is the lowest
+	// trace's address, and High if there are no traces.
 	Low         uint64 `json:"low"`
 	High        uint64 `json:"high"`
 	Total       uint64 `json:"total"`        // what the kind could have if nothing were allocated
@@ -26,8 +26,8 @@ type Stats struct {
 	Holes       int    `json:"holes"`        // free ranges
 }
 
-// Fragmentation says how much of what is free lies outside of the largest hole: 0 if all is in one piece, towards 1 if it
-// is in many small ones.
+// Fragmentation says how much of what is free lies outside of the largest hole: 0 if all is in one
+// piece, towards 1 if it is in many small ones.
 func (s Stats) Fragmentation() float64 {
 	if s.Free == 0 {
 		return 0
@@ -42,8 +42,9 @@ func (s Stats) String() string {
 		humanize.IBytes(s.Free), s.Holes, humanize.IBytes(s.LargestHole), 100*s.Fragmentation())
 }
 
-// Stats returns the numbers of one kind; the zero Stats if the device has no memory of the kind. Where traces have no region of
-// their own, DRAM and Trace have the same Free, LargestHole and Holes.
+// Stats returns the numbers of one kind; the zero Stats if the device has no memory of the kind.
+// Where traces have no region of their own, DRAM and Trace have the same Free, LargestHole and
+// Holes.
 func (a *Allocator) Stats(k Kind) Stats {
 	if !k.valid() || a.region[k] == nil {
 		return Stats{Kind: k}
@@ -84,7 +85,8 @@ func (a *Allocator) ResetPeak(k Kind) {
 	}
 }
 
-// Extents returns the live extents of a kind by address, held ones that their owners have freed included.
+// Extents returns the live extents of a kind by address, held ones that their owners have freed
+// included.
 func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +214,8 @@ func (a *Allocator) overlappingLocked(e Extent) []Live {
 	return out
 }
 
-// LowestOccupied returns the lowest address that is taken in a kind's region; false if all of it is free.
+// LowestOccupied returns the lowest address that is taken in a kind's region; false if all of it is
+// free.
 func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
 	if !k.valid() || a.region[k] == nil {
 		return 0, false

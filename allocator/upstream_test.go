@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The cases of tt-metal's free-list tests (FreeListOptTest: 1 GiB, both smallest size and alignment 1 KiB), with their
-// numbers. Shrinking and several allocators over one memory are not here: no sub-device takes a part of L1, and all
-// allocation is lockstep.
+// The cases of tt-metal's free-list tests (FreeListOptTest: 1 GiB, both smallest size and alignment
+// 1 KiB), with their numbers. Shrinking and several allocators over one memory are not here: no
+// sub-device takes a part of L1, and all allocation is lockstep.
 
 const (
 	kib = 1 << 10
@@ -228,7 +228,8 @@ func TestFreeListLowestOccupied(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestL1BuffersAllocatedTopDown: buffers of 32, 64 and 128 KiB in each bank lie at the end of L1 less the running total.
+// TestL1BuffersAllocatedTopDown: buffers of 32, 64 and 128 KiB in each bank lie at the end of L1
+// less the running total.
 func TestL1BuffersAllocatedTopDown(t *testing.T) {
 	for _, c := range []Config{wormhole, blackhole} {
 		a := mustNew(t, c)
@@ -257,7 +258,8 @@ func TestL1BuffersDoNotGrowBeyondBankSize(t *testing.T) {
 	}
 }
 
-// TestL1Division protects how L1 is divided, with harvesting and without, for the sizes of L1_SMALL in use.
+// TestL1Division protects how L1 is divided, with harvesting and without, for the sizes of L1_SMALL
+// in use.
 func TestL1Division(t *testing.T) {
 	for _, tc := range []struct {
 		c          Config
@@ -281,8 +283,8 @@ func TestL1Division(t *testing.T) {
 	}
 }
 
-// TestSmallRegionsOfTraces: 3072 B over 12 banks and 10,000 over 12 take 8192 B of each, 220,000,000 over 8 take
-// 220,004,352 B in all.
+// TestSmallRegionsOfTraces: 3072 B over 12 banks and 10,000 over 12 take 8192 B of each,
+// 220,000,000 over 8 take 220,004,352 B in all.
 func TestSmallRegionsOfTraces(t *testing.T) {
 	for _, tc := range []struct {
 		size  uint64

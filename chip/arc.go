@@ -1,8 +1,8 @@
 package chip
 
-// ARCParams describe the chip's management processor. NoC addresses are in the ARC tile ([Chip.ARC]).
-// Sources: tt-isa-documentation WormholeB0/ARCTile/ResetUnit.md, tt-kmd wormhole.c and blackhole.c, tt-umd
-// device/arc.
+// ARCParams describe the chip's management processor. NoC addresses are in the ARC tile
+// ([Chip.ARC]). Sources: tt-isa-documentation WormholeB0/ARCTile/ResetUnit.md, tt-kmd wormhole.c
+// and blackhole.c, tt-umd device/arc.
 type ARCParams struct {
 	APB       uint64 // NoC address of the APB space
 	CSM       uint64 // NoC address of the local memory
@@ -60,7 +60,8 @@ const (
 	ARCInitDone       = 0xC0DE0001 // post code in SCRATCH_0
 )
 
-// TelemetryTag names a telemetry value (tt-umd device/api/umd/device/types/telemetry.hpp, tt-kmd telemetry.h).
+// TelemetryTag names a telemetry value (tt-umd device/api/umd/device/types/telemetry.hpp, tt-kmd
+// telemetry.h).
 type TelemetryTag uint16
 
 // Telemetry tags.

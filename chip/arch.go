@@ -28,8 +28,8 @@ func (a Arch) String() string {
 // Valid reports whether a is an architecture that the package describes.
 func (a Arch) Valid() bool { return a == Wormhole || a == Blackhole }
 
-// ParseArch returns the architecture with a name as [Arch.String] gives it, in any case; "wormhole_b0", "wh" and "bh"
-// are accepted too. The error wraps [ErrUnknownArch].
+// ParseArch returns the architecture with a name as [Arch.String] gives it, in any case;
+// "wormhole_b0", "wh" and "bh" are accepted too. The error wraps [ErrUnknownArch].
 func ParseArch(s string) (Arch, error) {
 	switch strings.ToLower(s) {
 	case "wormhole", "wormhole_b0", "wh":
@@ -56,8 +56,8 @@ func (n NOC) String() string { return fmt.Sprintf("NoC %d", uint8(n)) }
 // Other returns the other network.
 func (n NOC) Other() NOC { return n ^ 1 }
 
-// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages number them, or one of an
-// Ethernet tile.
+// Processor is one of the five RISC-V processors of a Tensix tile, numbered as launch messages
+// number them, or one of an Ethernet tile.
 type Processor uint8
 
 // The processors of a Tensix tile.
@@ -71,8 +71,9 @@ const (
 	// NumProcessors is the number of processors in a Tensix tile.
 	NumProcessors = 5
 
-	// The processors of an Ethernet tile: Wormhole's have one, Blackhole's two. Launch messages don't number them, so these
-	// are no index of a table by processor (tt-isa-documentation BlackholeA0/EthernetTile).
+	// The processors of an Ethernet tile: Wormhole's have one, Blackhole's two. Launch messages
+	// don't number them, so these are no index of a table by processor (tt-isa-documentation
+	// BlackholeA0/EthernetTile).
 	ERISC0 Processor = 8
 	ERISC1 Processor = 9
 )
@@ -92,8 +93,9 @@ func (p Processor) String() string {
 	return fmt.Sprintf("processor(%d)", uint8(p))
 }
 
-// ResetBit returns the bit of p in the soft reset register ([Params.SoftReset]); a set bit holds the processor.
-// It is 0 for a value that is no processor. Source: tt-isa-documentation WormholeB0/TensixTile/SoftReset.md.
+// ResetBit returns the bit of p in the soft reset register ([Params.SoftReset]); a set bit holds
+// the processor. It is 0 for a value that is no processor. Source: tt-isa-documentation
+// WormholeB0/TensixTile/SoftReset.md.
 func (p Processor) ResetBit() uint32 {
 	switch p {
 	case BRISC, ERISC0:

@@ -5,7 +5,8 @@ import (
 	"iter"
 )
 
-// Chip is one chip: an architecture with its harvesting applied. It is immutable and safe for concurrent use.
+// Chip is one chip: an architecture with its harvesting applied. It is immutable and safe for
+// concurrent use.
 type Chip struct {
 	arch   Arch
 	h      Harvesting
@@ -30,9 +31,11 @@ type route struct {
 	ok  bool
 }
 
-// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or [ErrHarvesting].
+// New returns a chip of an architecture with units harvested. Errors wrap [ErrUnknownArch] or
+// [ErrHarvesting].
 //
-// A Blackhole has two PCIe tiles of which a product uses one; New assumes (2,0). See [Chip.WithPCIe].
+// A Blackhole has two PCIe tiles of which a product uses one; New assumes (2,0). See
+// [Chip.WithPCIe].
 func New(a Arch, h Harvesting) (*Chip, error) {
 	if !a.Valid() {
 		return nil, fmt.Errorf("chip: new %s: %w", a, ErrUnknownArch)
@@ -45,7 +48,8 @@ func New(a Arch, h Harvesting) (*Chip, error) {
 	return c, nil
 }
 
-// WithPCIe returns a copy of the chip that uses the PCIe tile at a raw coordinate. The error wraps [ErrCoordinate].
+// WithPCIe returns a copy of the chip that uses the PCIe tile at a raw coordinate. The error wraps
+// [ErrCoordinate].
 func (c *Chip) WithPCIe(raw XY) (*Chip, error) {
 	if c.Kind(raw) != PCIe {
 		return nil, &CoordinateError{c.arch, "raw", int(raw.X), int(raw.Y), "not a PCIe tile but " + c.Kind(raw).String()}
@@ -108,8 +112,8 @@ func (c *Chip) Harvesting() Harvesting { return c.h }
 // Params returns the architecture's constants. They are shared: callers must not change them.
 func (c *Chip) Params() *Params { return c.params }
 
-// Grid returns the columns and rows of the logical grid: 8 by the rows left on Wormhole, the columns left by 10 on
-// Blackhole.
+// Grid returns the columns and rows of the logical grid: 8 by the rows left on Wormhole, the
+// columns left by 10 on Blackhole.
 func (c *Chip) Grid() (w, h int) { return len(c.columns), len(c.rows) }
 
 // All returns the range of all logical cores.
@@ -126,10 +130,12 @@ func (c *Chip) Tile(raw XY) Tile {
 	return c.tiles[raw.Y][raw.X]
 }
 
-// Kind returns the kind of the tile at a raw coordinate, NoTile outside the grid. Harvested tiles keep their kind.
+// Kind returns the kind of the tile at a raw coordinate, NoTile outside the grid. Harvested tiles
+// keep their kind.
 func (c *Chip) Kind(raw XY) TileKind { return c.Tile(raw).Kind }
 
-// Tiles visits the raw coordinates of all tiles of a kind, harvested ones included, in the order of [Tile.Index].
+// Tiles visits the raw coordinates of all tiles of a kind, harvested ones included, in the order of
+// [Tile.Index].
 func (c *Chip) Tiles(k TileKind) iter.Seq[XY] {
 	return func(yield func(XY) bool) {
 		for _, at := range c.arch.tilesOf(k) {
@@ -148,8 +154,9 @@ func (c *Chip) Physical(core Core) (XY, error) {
 	return XY{c.columns[core.X], c.rows[core.Y]}, nil
 }
 
-// Virtual returns the virtual coordinate of a logical core, the same on both NoCs: (18+x, 18+y) on Wormhole; on
-// Blackhole x counts through columns 1-7 and 10-16, and y starts at 2. The error is a [*CoordinateError].
+// Virtual returns the virtual coordinate of a logical core, the same on both NoCs: (18+x, 18+y) on
+// Wormhole; on Blackhole x counts through columns 1-7 and 10-16, and y starts at 2. The error is a
+// [*CoordinateError].
 func (c *Chip) Virtual(core Core) (XY, error) {
 	if !c.All().Contains(core) {
 		return XY{}, c.outside(core)
@@ -188,7 +195,8 @@ func (c *Chip) Logical(virtual XY) (Core, bool) {
 	return core, c.All().Contains(core)
 }
 
-// LogicalOf returns the logical core of the Tensix tile at a raw coordinate; false if it is harvested or no Tensix tile.
+// LogicalOf returns the logical core of the Tensix tile at a raw coordinate; false if it is
+// harvested or no Tensix tile.
 func (c *Chip) LogicalOf(raw XY) (Core, bool) {
 	t := c.Tile(raw)
 	if t.Kind != Tensix || t.Harvested {
@@ -207,15 +215,15 @@ func (c *Chip) outside(core Core) error {
 	return &CoordinateError{c.arch, "logical", core.X, core.Y, fmt.Sprintf("the chip has %d x %d workers", w, h)}
 }
 
-// VirtualRect is a rectangle of virtual coordinates for a multicast, Start at the smaller coordinates, and the number
-// of Tensix tiles that it reaches.
+// VirtualRect is a rectangle of virtual coordinates for a multicast, Start at the smaller
+// coordinates, and the number of Tensix tiles that it reaches.
 type VirtualRect struct {
 	Start, End XY
 	Cores      int
 }
 
-// Corners returns the corners in the order in which a request on n takes them: NoC 1 runs the other way, so there
-// they are swapped (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
+// Corners returns the corners in the order in which a request on n takes them: NoC 1 runs the other
+// way, so there they are swapped (tt-isa-documentation WormholeB0/NoC/Coordinates.md).
 func (r VirtualRect) Corners(n NOC) (start, end XY) {
 	if n == NOC1 {
 		return r.End, r.Start
@@ -223,9 +231,10 @@ func (r VirtualRect) Corners(n NOC) (start, end XY) {
 	return r.Start, r.End
 }
 
-// Rects returns rectangles of virtual coordinates that together cover exactly the cores of r, for multicasts. One is
-// enough on both architectures, since routers leave columns and rows without working Tensix tiles out
-// ([Chip.MulticastSkip]). It returns nil if r is empty or reaches beyond the grid.
+// Rects returns rectangles of virtual coordinates that together cover exactly the cores of r, for
+// multicasts. One is enough on both architectures, since routers leave columns and rows without
+// working Tensix tiles out ([Chip.MulticastSkip]). It returns nil if r is empty or reaches beyond
+// the grid.
 func (c *Chip) Rects(r Range) []VirtualRect {
 	all := c.All()
 	if r.Empty() || !all.Contains(r.Start) || !all.Contains(r.End) {
@@ -234,8 +243,9 @@ func (c *Chip) Rects(r Range) []VirtualRect {
 	return []VirtualRect{{c.virtual(r.Start), c.virtual(r.End), r.Size()}}
 }
 
-// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that take no part in multicasts: those without
-// Tensix tiles and harvested ones. It is what the routers' masks hold after the firmware has set up harvesting.
+// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that take no part in
+// multicasts: those without Tensix tiles and harvested ones. It is what the routers' masks hold
+// after the firmware has set up harvesting.
 func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	columns, rows = c.params.MulticastSkipColumns, c.params.MulticastSkipRows
 	for i, u := range c.arch.harvestUnits() {
@@ -250,8 +260,8 @@ func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	return columns, rows
 }
 
-// PCIe returns the coordinate by which software names the PCIe tile in use on n: (19,24) on Blackhole, (0,3) on
-// Wormhole and its mirror image (9,8) on NoC 1.
+// PCIe returns the coordinate by which software names the PCIe tile in use on n: (19,24) on
+// Blackhole, (0,3) on Wormhole and its mirror image (9,8) on NoC 1.
 func (c *Chip) PCIe(n NOC) XY {
 	if c.arch == Blackhole {
 		return XY{blackholePCIeX, blackholePCIeY}
@@ -259,7 +269,8 @@ func (c *Chip) PCIe(n NOC) XY {
 	return c.onNOC(n, c.pcie)
 }
 
-// ARC returns the coordinate by which software names the ARC tile on NoC 0: (0,10) on Wormhole, (8,0) on Blackhole.
+// ARC returns the coordinate by which software names the ARC tile on NoC 0: (0,10) on Wormhole,
+// (8,0) on Blackhole.
 func (c *Chip) ARC() XY { return c.arch.arcTile() }
 
 // onNOC returns the raw coordinate on n of a tile of a Wormhole.

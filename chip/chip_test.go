@@ -14,7 +14,8 @@ func mustNew(t testing.TB, a Arch, h Harvesting) *Chip {
 	return c
 }
 
-// TestTranslateFull holds Translate of a full chip against the tables of the vendor simulator and driver.
+// TestTranslateFull holds Translate of a full chip against the tables of the vendor simulator and
+// driver.
 func TestTranslateFull(t *testing.T) {
 	for _, tc := range []struct {
 		a    Arch

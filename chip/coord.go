@@ -18,7 +18,8 @@ func (c XY) Packed() uint32 { return uint32(c.X&63) | uint32(c.Y&63)<<6 }
 // UnpackXY is the reverse of [XY.Packed]; bits above 11 are ignored.
 func UnpackXY(v uint32) XY { return XY{uint8(v & 63), uint8(v >> 6 & 63)} }
 
-// Core is a logical worker coordinate: column and row among the Tensix tiles that are not harvested, from (0,0).
+// Core is a logical worker coordinate: column and row among the Tensix tiles that are not
+// harvested, from (0,0).
 type Core struct{ X, Y int }
 
 // String returns "(x,y)".
@@ -29,10 +30,12 @@ func (c Core) Compare(d Core) int {
 	return cmp.Or(cmp.Compare(c.Y, d.Y), cmp.Compare(c.X, d.X))
 }
 
-// Range is a rectangle of logical cores, both corners included. It is empty if End is left of or above Start.
+// Range is a rectangle of logical cores, both corners included. It is empty if End is left of or
+// above Start.
 type Range struct{ Start, End Core }
 
-// Grid returns the range of w by h cores whose first core is (0,0). It is empty if w or h isn't positive.
+// Grid returns the range of w by h cores whose first core is (0,0). It is empty if w or h isn't
+// positive.
 func Grid(w, h int) Range { return Range{End: Core{w - 1, h - 1}} }
 
 // Single returns the range of one core.

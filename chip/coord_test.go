@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// harvestings visits every Tensix harvesting with up to two units off, and on Blackhole every DRAM bank with them.
+// harvestings visits every Tensix harvesting with up to two units off, and on Blackhole every DRAM
+// bank with them.
 func harvestings(a Arch, visit func(Harvesting)) {
 	units := len(a.harvestUnits())
 	for i := range units {
@@ -44,8 +45,8 @@ func drawChip(t *rapid.T) *Chip {
 	return c
 }
 
-// TestWorkersRoundTrip checks for every harvesting that workers are dense in virtual space and that logical, virtual
-// and physical coordinates lead to each other on both NoCs.
+// TestWorkersRoundTrip checks for every harvesting that workers are dense in virtual space and that
+// logical, virtual and physical coordinates lead to each other on both NoCs.
 func TestWorkersRoundTrip(t *testing.T) {
 	for _, a := range []Arch{Wormhole, Blackhole} {
 		harvestings(a, func(h Harvesting) { checkWorkers(t, mustNew(t, a, h)) })
@@ -116,8 +117,8 @@ func checkWorkers(t interface{ Fatalf(string, ...any) }, c *Chip) {
 	}
 }
 
-// TestTranslationReachesEveryTile checks that every tile that works can be named on both NoCs, and that no name leads
-// outside the grid.
+// TestTranslationReachesEveryTile checks that every tile that works can be named on both NoCs, and
+// that no name leads outside the grid.
 func TestTranslationReachesEveryTile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawChip(t)
@@ -144,7 +145,8 @@ func TestTranslationReachesEveryTile(t *testing.T) {
 	})
 }
 
-// TestMulticastCoversExactly checks that the rectangles of a range, less what routers leave out, are its cores.
+// TestMulticastCoversExactly checks that the rectangles of a range, less what routers leave out,
+// are its cores.
 func TestMulticastCoversExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawChip(t)

@@ -2,24 +2,26 @@ package chip
 
 import "slices"
 
-// Bank is a DRAM bank as the allocator and kernels see it, also called a DRAM view: a range of one controller's memory.
+// Bank is a DRAM bank as the allocator and kernels see it, also called a DRAM view: a range of one
+// controller's memory.
 type Bank struct {
 	Index      int    // dense: 0 to the number of banks - 1
 	Controller int    // physical controller
 	Offset     uint64 // address of the bank's first byte in the controller's address space, in bytes
 	Size       uint64 // bytes
 
-	// Endpoint is, by NoC, the tile through which cores should reach the bank, by the name that software uses on that NoC:
-	// virtual on Blackhole, raw on Wormhole.
+	// Endpoint is, by NoC, the tile through which cores should reach the bank, by the name that
+	// software uses on that NoC: virtual on Blackhole, raw on Wormhole.
 	Endpoint [2]XY
 	// HostEndpoint is the tile through which the host should reach the bank, on NoC 0.
 	HostEndpoint XY
-	// Ports are the three tiles that reach the bank's controller, by the names that software uses on NoC 0.
+	// Ports are the three tiles that reach the bank's controller, by the names that software uses
+	// on NoC 0.
 	Ports [portsPerBank]XY
 }
 
-// DRAMBanks returns the chip's DRAM banks: 12 views of 1 GiB on Wormhole, two to a controller; 8, or 7 if one is
-// harvested, of 0xFF000000 bytes on Blackhole. The slice is a copy.
+// DRAMBanks returns the chip's DRAM banks: 12 views of 1 GiB on Wormhole, two to a controller; 8,
+// or 7 if one is harvested, of 0xFF000000 bytes on Blackhole. The slice is a copy.
 func (c *Chip) DRAMBanks() []Bank { return slices.Clone(c.banks) }
 
 // banksWormhole returns the views with their preferred worker endpoints
@@ -71,10 +73,11 @@ func (c *Chip) banksBlackhole() []Bank {
 	return banks
 }
 
-// dramSlots returns which controllers of a Blackhole lie at virtual x 17 (first) and 18, from y 12 up. A full chip has
-// its west side at 17. If a bank is harvested, the side that keeps four banks lies at 17 with the bank opposite the
-// missing one moved to the end, so that rows pair up; the missing bank comes last on its side.
-// Source: tt-umd device/coordinates/blackhole_coordinate_manager.cpp.
+// dramSlots returns which controllers of a Blackhole lie at virtual x 17 (first) and 18, from y 12
+// up. A full chip has its west side at 17. If a bank is harvested, the side that keeps four banks
+// lies at 17 with the bank opposite the missing one moved to the end, so that rows pair up; the
+// missing bank comes last on its side. Source: tt-umd
+// device/coordinates/blackhole_coordinate_manager.cpp.
 func (c *Chip) dramSlots() [2][]int {
 	west, east := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
 	last := func(s []int, k int) []int {

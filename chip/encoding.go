@@ -1,15 +1,15 @@
 package chip
 
-// NOCXY returns the word that names one tile in a NoC request, as it goes into the coordinate register of a command
-// buffer ([NIURegs.TargCoord], [NIURegs.RetCoord]) and into dispatch commands: y<<10 | x<<4 on Wormhole, whose MID
-// address register also holds address bits 35:32 below the coordinate, y<<6 | x on Blackhole.
-// Source: tt-isa-documentation */NoC/MemoryMap.md.
+// NOCXY returns the word that names one tile in a NoC request, as it goes into the coordinate
+// register of a command buffer ([NIURegs.TargCoord], [NIURegs.RetCoord]) and into dispatch
+// commands: y<<10 | x<<4 on Wormhole, whose MID address register also holds address bits 35:32
+// below the coordinate, y<<6 | x on Blackhole. Source: tt-isa-documentation */NoC/MemoryMap.md.
 func (a Arch) NOCXY(c XY) uint32 {
 	return c.Packed() << a.coordShift()
 }
 
-// NOCMulticast returns the word that names a rectangle of tiles in a NoC request; see [Arch.NOCXY]. The corners are
-// encoded as given: software swaps them for NoC 1 ([VirtualRect.Corners]).
+// NOCMulticast returns the word that names a rectangle of tiles in a NoC request; see [Arch.NOCXY].
+// The corners are encoded as given: software swaps them for NoC 1 ([VirtualRect.Corners]).
 func (a Arch) NOCMulticast(start, end XY) uint32 {
 	return (start.Packed()<<12 | end.Packed()) << a.coordShift()
 }
@@ -30,9 +30,9 @@ func (a Arch) coordShift() uint {
 	return 0
 }
 
-// Mirror returns the raw NoC 1 coordinate of the tile with a raw NoC 0 coordinate, and the reverse: (9-x, 11-y) on
-// Wormhole, (16-x, 11-y) on Blackhole. A coordinate outside the grid is returned unchanged.
-// Source: tt-umd device/arch/*_implementation.hpp.
+// Mirror returns the raw NoC 1 coordinate of the tile with a raw NoC 0 coordinate, and the reverse:
+// (9-x, 11-y) on Wormhole, (16-x, 11-y) on Blackhole. A coordinate outside the grid is returned
+// unchanged. Source: tt-umd device/arch/*_implementation.hpp.
 func (a Arch) Mirror(c XY) XY {
 	w, h := a.gridSize()
 	if c.X >= w || c.Y >= h {

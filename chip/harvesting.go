@@ -7,13 +7,13 @@ import (
 
 // Harvesting says which units of a chip are fused off. The zero value is a full chip.
 type Harvesting struct {
-	// Tensix has a bit per row on Wormhole, from the smallest raw y up, and per column on Blackhole, from the smallest
-	// raw x up.
+	// Tensix has a bit per row on Wormhole, from the smallest raw y up, and per column on
+	// Blackhole, from the smallest raw x up.
 	Tensix uint32
 	// DRAM has a bit per bank (Blackhole, at most one set).
 	DRAM uint32
-	// Ethernet has a bit per channel (Blackhole). Products have at least two set: the chip has virtual coordinates for
-	// twelve channels, and those beyond have raw ones only.
+	// Ethernet has a bit per channel (Blackhole). Products have at least two set: the chip has
+	// virtual coordinates for twelve channels, and those beyond have raw ones only.
 	Ethernet uint32
 }
 
@@ -60,8 +60,8 @@ func (a Arch) harvestUnits() []uint8 {
 	return a.tensixColumns()
 }
 
-// HarvestingFromARC returns a Wormhole's harvesting from the answer to [ARCGetHarvesting], in which bit i is row
-// {11,1,10,2,9,3,8,4,7,5}[i].
+// HarvestingFromARC returns a Wormhole's harvesting from the answer to [ARCGetHarvesting], in which
+// bit i is row {11,1,10,2,9,3,8,4,7,5}[i].
 func HarvestingFromARC(answer uint32) Harvesting {
 	return Harvesting{Tensix: Wormhole.fusesToMask(answer & 0x3FF)}
 }
@@ -69,10 +69,11 @@ func HarvestingFromARC(answer uint32) Harvesting {
 // ARCWord is the reverse of [HarvestingFromARC].
 func (h Harvesting) ARCWord() uint32 { return Wormhole.maskToFuses(h.Tensix) }
 
-// HarvestingFromTelemetry returns a Blackhole's harvesting from telemetry. read returns the value of a tag and whether
-// the firmware has it; a tag that is absent means that nothing of its kind is harvested. The values say what is
-// enabled: [TagEnabledColumns] bit i is column {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], [TagEnabledEthernet] bit i is
-// channel i, [TagEnabledGDDR] bit i is bank i.
+// HarvestingFromTelemetry returns a Blackhole's harvesting from telemetry. read returns the value
+// of a tag and whether the firmware has it; a tag that is absent means that nothing of its kind is
+// harvested. The values say what is enabled: [TagEnabledColumns] bit i is column
+// {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], [TagEnabledEthernet] bit i is channel i,
+// [TagEnabledGDDR] bit i is bank i.
 func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting {
 	var h Harvesting
 	if v, ok := read(TagEnabledColumns); ok {

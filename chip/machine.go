@@ -2,8 +2,8 @@ package chip
 
 import "slices"
 
-// Machine describes a machine with Tenstorrent chips: its boards, which of its chips the host reaches through PCI, and the
-// Ethernet links between them.
+// Machine describes a machine with Tenstorrent chips: its boards, which of its chips the host
+// reaches through PCI, and the Ethernet links between them.
 type Machine struct {
 	Name  string // "t3000"
 	Arch  Arch
@@ -51,7 +51,8 @@ func Machines() []Machine {
 	}
 }
 
-// MachineNamed returns the machine with a name such as "t3000"; false if this package describes no such machine.
+// MachineNamed returns the machine with a name such as "t3000"; false if this package describes no
+// such machine.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })
@@ -61,8 +62,9 @@ func MachineNamed(name string) (Machine, bool) {
 	return l[i], true
 }
 
-// The units that products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md, BlackholeA0/README.md). Which rows and
-// columns differs from chip to chip; which Ethernet channels of a Blackhole does too.
+// The units that products have fused off (tt-isa-documentation WormholeB0/NoC/Coordinates.md,
+// BlackholeA0/README.md). Which rows and columns differs from chip to chip; which Ethernet channels
+// of a Blackhole does too.
 func oneRow() Harvesting      { return Harvesting{Tensix: 1 << 9} }
 func twoRows() Harvesting     { return Harvesting{Tensix: 1<<9 | 1<<4} }
 func twoChannels() Harvesting { return Harvesting{Ethernet: 1<<12 | 1<<13} }
@@ -83,14 +85,16 @@ func N150() Machine {
 	return Machine{Name: "n150", Arch: Wormhole, Shape: [2]int{1, 1}, Chips: board(0, BoardN150, oneRow(), MachineChip{PCI: true})}
 }
 
-// N300 is a Wormhole card with two chips, of which one has the PCI interface (tt-umd tests/cluster_descriptor_examples).
+// N300 is a Wormhole card with two chips, of which one has the PCI interface (tt-umd
+// tests/cluster_descriptor_examples).
 func N300() Machine {
 	return Machine{Name: "n300", Arch: Wormhole, Shape: [2]int{1, 2},
 		Chips: board(0, BoardN300, twoRows(), MachineChip{PCI: true}, MachineChip{X: 1}),
 		Links: bundles([][5]int{{0, 8, 1, 0, 2}})}
 }
 
-// T3000 is four N300 in a mesh of 2 by 4: chips 0 to 3 have PCI interfaces, chip 4+i is the other one of card i.
+// T3000 is four N300 in a mesh of 2 by 4: chips 0 to 3 have PCI interfaces, chip 4+i is the other
+// one of card i.
 func T3000() Machine {
 	m := Machine{Name: "t3000", Arch: Wormhole, Shape: [2]int{2, 4}, Chips: make([]MachineChip, 8), Links: bundles(t3000Links())}
 	places := [8][2]uint8{{1, 0}, {1, 1}, {2, 0}, {2, 1}, {0, 0}, {0, 1}, {3, 0}, {3, 1}}
@@ -121,7 +125,8 @@ func P300() Machine {
 		Links: bundles([][5]int{{0, 2, 1, 9, 1}, {0, 3, 1, 8, 1}})}
 }
 
-// QuietBox is four P150 in a ring 0-2-1-3 (tt-umd tests/cluster_descriptor_examples/blackhole_4xP150.yaml).
+// QuietBox is four P150 in a ring 0-2-1-3 (tt-umd
+// tests/cluster_descriptor_examples/blackhole_4xP150.yaml).
 func QuietBox() Machine {
 	m := Machine{Name: "quietbox", Arch: Blackhole, Shape: [2]int{2, 2}, Links: bundles([][5]int{
 		{0, 4, 2, 4, 4}, {1, 4, 3, 4, 4}, {0, 8, 3, 8, 4}, {1, 8, 2, 8, 4}})}
@@ -163,7 +168,8 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Mach
 	return m
 }
 
-// bundles returns each link of rows of links: chip, first channel, other chip, its first channel, how many.
+// bundles returns each link of rows of links: chip, first channel, other chip, its first channel,
+// how many.
 func bundles(l [][5]int) []Link {
 	var out []Link
 	for _, b := range l {

@@ -1,7 +1,8 @@
 package chip
 
-// The links of larger machines: chip, first channel, other chip, its first channel, how many. Sources: tt-umd
-// tests/cluster_descriptor_examples (T3000) and ttsim src/tile.cpp, which agree where both have the machine.
+// The links of larger machines: chip, first channel, other chip, its first channel, how many.
+// Sources: tt-umd tests/cluster_descriptor_examples (T3000) and ttsim src/tile.cpp, which agree
+// where both have the machine.
 func t3000Links() [][5]int {
 	return [][5]int{
 		{0, 6, 2, 6, 2}, {0, 8, 4, 0, 2}, {0, 14, 1, 14, 2}, {1, 0, 3, 0, 2}, {1, 8, 5, 0, 2}, {2, 8, 6, 0, 2},

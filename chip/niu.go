@@ -1,8 +1,8 @@
 package chip
 
-// NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise. Command buffer i's
-// registers are at offset + i*CommandStride. NoRegister marks what an architecture lacks.
-// Sources: tt-isa-documentation */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
+// NIURegs are a tile's network interface registers: offsets from Base[noc] unless said otherwise.
+// Command buffer i's registers are at offset + i*CommandStride. NoRegister marks what an
+// architecture lacks. Sources: tt-isa-documentation */NoC/MemoryMap.md, */NoC/Counters.md; tt-metal
 // tt_metal/hw/inc/internal/tt-1xx/*/noc/noc_parameters.h.
 type NIURegs struct {
 	Base           [2]uint32 // address of NoC 0's and NoC 1's interface
@@ -96,7 +96,8 @@ const (
 // Counter is an NIU counter index (tt-isa-documentation */NoC/Counters.md).
 type Counter uint8
 
-// The counters. Of ReqsOutstanding and WriteReqsOutgoing there is one per transaction id, 8 bits wide.
+// The counters. Of ReqsOutstanding and WriteReqsOutgoing there is one per transaction id, 8 bits
+// wide.
 const (
 	AtomicRespReceived           Counter = 0x0
 	WrAckReceived                Counter = 0x1

@@ -2,8 +2,9 @@ package chip
 
 // The registers in which a tile's network interface identifies itself.
 
-// VirtualOf returns the coordinate by which software names the tile at a raw coordinate, which is also what the tile's
-// NOC_ID_LOGICAL register holds: virtual for tiles that have a virtual name, otherwise raw. False outside the grid.
+// VirtualOf returns the coordinate by which software names the tile at a raw coordinate, which is
+// also what the tile's NOC_ID_LOGICAL register holds: virtual for tiles that have a virtual name,
+// otherwise raw. False outside the grid.
 func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	t := c.Tile(raw)
 	if t.Kind == NoTile {
@@ -21,8 +22,9 @@ func (c *Chip) VirtualOf(raw XY) (XY, bool) {
 	return raw, true
 }
 
-// NodeID returns the NOC_NODE_ID register of the tile at a raw NoC 0 coordinate: its raw coordinate on n, the size of
-// the grid, and on NoC 0 the direction bit. Source: tt-isa-documentation WormholeB0/NoC/MemoryMap.md.
+// NodeID returns the NOC_NODE_ID register of the tile at a raw NoC 0 coordinate: its raw coordinate
+// on n, the size of the grid, and on NoC 0 the direction bit. Source: tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md.
 func (c *Chip) NodeID(n NOC, raw XY) uint32 {
 	w, h := c.arch.gridSize()
 	id := uint32(w)<<NodeIDWidthShift | uint32(h)<<NodeIDHeightShift
@@ -32,9 +34,9 @@ func (c *Chip) NodeID(n NOC, raw XY) uint32 {
 	return id | c.arch.Mirror(raw).Packed()
 }
 
-// TranslationTables returns the words of a Wormhole's coordinate translation registers on n ([NIURegs.TranslateX],
-// [NIURegs.TranslateY]): 32 entries of 4 bits for each axis, giving raw coordinates of that NoC. On other
-// architectures, whose tables work differently, it returns false.
+// TranslationTables returns the words of a Wormhole's coordinate translation registers on n
+// ([NIURegs.TranslateX], [NIURegs.TranslateY]): 32 entries of 4 bits for each axis, giving raw
+// coordinates of that NoC. On other architectures, whose tables work differently, it returns false.
 // Source: tt-isa-documentation WormholeB0/NoC/MemoryMap.md.
 func (c *Chip) TranslationTables(n NOC) (x, y [4]uint32, ok bool) {
 	if c.arch != Wormhole || n > NOC1 {

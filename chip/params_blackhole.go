@@ -17,7 +17,8 @@ func blackholeParams() *Params {
 		Align:    Alignments{L1: 16, DRAMRead: 64, DRAMWrite: 16, PCIeRead: 64, PCIeWrite: 16},
 
 		DRAMBanks: 8,
-		// The bank has 4 GiB; the NoC decodes addresses from 0xFF000000 as registers of the DRAM tile.
+		// The bank has 4 GiB; the NoC decodes addresses from 0xFF000000 as registers of the DRAM
+		// tile.
 		DRAMBankSize: 0xFF000000,
 
 		PCI: PCIParams{

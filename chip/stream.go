@@ -10,10 +10,11 @@ const (
 	RemoteSrc StreamReg = iota
 	// RemoteDestBufStart holds 17 bits; circular buffers keep "tiles acked" in it.
 	RemoteDestBufStart
-	// RemoteDestBufSize holds 17 bits; circular buffers keep "tiles received" in it. Writing it also sets
-	// SpaceAvailable.
+	// RemoteDestBufSize holds 17 bits; circular buffers keep "tiles received" in it. Writing it
+	// also sets SpaceAvailable.
 	RemoteDestBufSize
-	// SpaceAvailableUpdate is write only: increment<<6 | destination index, added to SpaceAvailable modulo 2^17.
+	// SpaceAvailableUpdate is write only: increment<<6 | destination index, added to SpaceAvailable
+	// modulo 2^17.
 	SpaceAvailableUpdate
 	// SpaceAvailable is read only, 17 bits.
 	SpaceAvailable
@@ -35,10 +36,12 @@ type StreamParams struct {
 // StreamCounterBits is the width of SpaceAvailable and of the two counters of a circular buffer.
 const StreamCounterBits = 17
 
-// StreamUpdate returns the value to store to SpaceAvailableUpdate so that SpaceAvailable grows by n modulo 2^17.
+// StreamUpdate returns the value to store to SpaceAvailableUpdate so that SpaceAvailable grows by n
+// modulo 2^17.
 func StreamUpdate(n int32) uint32 { return uint32(n) << 6 & (1<<(StreamCounterBits+6) - 1) }
 
-// Reg returns the address of register r of stream n, or NoRegister if there is no such stream or register.
+// Reg returns the address of register r of stream n, or NoRegister if there is no such stream or
+// register.
 func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
 	if n < 0 || n >= s.Count || r >= numStreamRegs {
 		return NoRegister
@@ -46,7 +49,8 @@ func (s *StreamParams) Reg(n int, r StreamReg) uint32 {
 	return s.Base + uint32(n)*s.Stride + s.offset[r]
 }
 
-// Lookup is the reverse of Reg: the stream and register at an address, false if it is none of the registers in use.
+// Lookup is the reverse of Reg: the stream and register at an address, false if it is none of the
+// registers in use.
 func (s *StreamParams) Lookup(addr uint32) (n int, r StreamReg, ok bool) {
 	if addr < s.Base || addr >= s.Base+uint32(s.Count)*s.Stride {
 		return 0, 0, false

@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTileCounts protects the grid: how many tiles of each kind there are, and that no coordinate has two.
+// TestTileCounts protects the grid: how many tiles of each kind there are, and that no coordinate
+// has two.
 func TestTileCounts(t *testing.T) {
 	for _, tc := range []struct {
 		a    Arch
@@ -64,8 +65,9 @@ func TestEthernetChannels(t *testing.T) {
 	}
 }
 
-// TestEthernetNamesEnd protects that a Blackhole's channels have no names beyond their row, however many work, and that each
-// is reached by what it calls itself, or on NoC 1, where rows 0 and 1 have that NoC's own columns, by its mirror image.
+// TestEthernetNamesEnd protects that a Blackhole's channels have no names beyond their row, however
+// many work, and that each is reached by what it calls itself, or on NoC 1, where rows 0 and 1 have
+// that NoC's own columns, by its mirror image.
 func TestEthernetNamesEnd(t *testing.T) {
 	for _, h := range []Harvesting{{}, {Ethernet: 1}, {Ethernet: 1<<12 | 1<<13}} {
 		c := mustNew(t, Blackhole, h)
@@ -90,8 +92,8 @@ func TestEthernetNamesEnd(t *testing.T) {
 	}
 }
 
-// TestHarvestedColumnOrder protects where a Blackhole's harvested columns go: after the working ones, the one that
-// the fuses number first at the very end.
+// TestHarvestedColumnOrder protects where a Blackhole's harvested columns go: after the working
+// ones, the one that the fuses number first at the very end.
 func TestHarvestedColumnOrder(t *testing.T) {
 	c := mustNew(t, Blackhole, Harvesting{Tensix: 1<<0 | 1<<13 | 1<<7}) // columns 1, 16 and 10: fuses 0, 1 and 13
 	for v, want := range map[uint8]uint8{1: 2, 6: 7, 7: 11, 10: 12, 13: 15, 14: 10, 15: 16, 16: 1} {
@@ -102,7 +104,8 @@ func TestHarvestedColumnOrder(t *testing.T) {
 	}
 }
 
-// TestWormholeTranslationTables holds the translation registers against the vendor simulator's constants.
+// TestWormholeTranslationTables holds the translation registers against the vendor simulator's
+// constants.
 func TestWormholeTranslationTables(t *testing.T) {
 	c := mustNew(t, Wormhole, Harvesting{})
 	for n, want := range [][2][4]uint32{
@@ -189,8 +192,8 @@ func TestWormholeBanks(t *testing.T) {
 	checkBanks(t, c)
 }
 
-// TestBlackholeBanks protects where banks lie in virtual space and which ports are preferred, with each bank
-// harvested in turn.
+// TestBlackholeBanks protects where banks lie in virtual space and which ports are preferred, with
+// each bank harvested in turn.
 func TestBlackholeBanks(t *testing.T) {
 	full := mustNew(t, Blackhole, Harvesting{})
 	ports := [][2]uint8{{2, 1}, {0, 1}, {0, 1}, {0, 1}, {2, 1}, {2, 1}, {2, 1}, {2, 1}}
@@ -202,7 +205,8 @@ func TestBlackholeBanks(t *testing.T) {
 		}
 	}
 	checkBanks(t, full)
-	// First port of each bank that is left, in order: the side with all banks at 17, the opposite bank last.
+	// First port of each bank that is left, in order: the side with all banks at 17, the opposite
+	// bank last.
 	for k, want := range map[int][]XY{
 		0: {{18, 12}, {18, 15}, {18, 18}, {17, 21}, {17, 12}, {17, 15}, {17, 18}},
 		2: {{18, 12}, {18, 15}, {18, 18}, {17, 12}, {17, 15}, {17, 21}, {17, 18}},
@@ -226,7 +230,8 @@ func TestBlackholeBanks(t *testing.T) {
 	}
 }
 
-// checkBanks checks that every coordinate of a bank leads to a tile of its controller, and that ports agree.
+// checkBanks checks that every coordinate of a bank leads to a tile of its controller, and that
+// ports agree.
 func checkBanks(t *testing.T, c *Chip) {
 	t.Helper()
 	for i, b := range c.DRAMBanks() {

@@ -1,16 +1,17 @@
 package chip
 
-// The tile tables of both architectures, raw NoC 0 coordinates.
-// Sources: tt-umd tests/soc_descs/wormhole_b0_8x10.yaml and blackhole_140_arch.yaml, which agree with
+// The tile tables of both architectures, raw NoC 0 coordinates. Sources: tt-umd
+// tests/soc_descs/wormhole_b0_8x10.yaml and blackhole_140_arch.yaml, which agree with
 // tt-isa-documentation WormholeB0/NoC/Coordinates.md.
 
 // Tile describes the tile at a raw coordinate.
 type Tile struct {
 	Kind TileKind
-	// Index counts within the kind: Tensix tiles row by row over the unharvested grid, Ethernet tiles by channel, DRAM
-	// tiles by controller, the others in order of coordinates.
+	// Index counts within the kind: Tensix tiles row by row over the unharvested grid, Ethernet
+	// tiles by channel, DRAM tiles by controller, the others in order of coordinates.
 	Index int
-	// Port is which of a DRAM controller's three tiles it is, in the order of ports in virtual coordinates.
+	// Port is which of a DRAM controller's three tiles it is, in the order of ports in virtual
+	// coordinates.
 	Port int
 	// Harvested says that the tile is fused off: it is there, but it must not be used.
 	Harvested bool
@@ -19,7 +20,8 @@ type Tile struct {
 // portsPerBank is the number of tiles that each DRAM controller has.
 const portsPerBank = 3
 
-// tensixColumns and tensixRows return the raw columns and rows of Tensix tiles, harvested or not, in ascending order.
+// tensixColumns and tensixRows return the raw columns and rows of Tensix tiles, harvested or not,
+// in ascending order.
 func (a Arch) tensixColumns() []uint8 {
 	if a == Wormhole {
 		return []uint8{1, 2, 3, 4, 6, 7, 8, 9}
@@ -105,7 +107,8 @@ func (a Arch) otherTiles(k TileKind) []XY {
 	return nil
 }
 
-// tilesOf returns the tiles of a kind in the order of Tile.Index, DRAM tiles controller by controller and port by port.
+// tilesOf returns the tiles of a kind in the order of Tile.Index, DRAM tiles controller by
+// controller and port by port.
 func (a Arch) tilesOf(k TileKind) []XY {
 	var t []XY
 	switch k {

@@ -16,14 +16,15 @@ const (
 	blackholeEthY     = 25
 )
 
-// Translate translates a coordinate that software uses on NoC n as a network interface does with translation on: it
-// returns the raw NoC 0 coordinate of the tile that it names. Harvested tiles can be named too, as on silicon; see
-// [Tile.Harvested]. The error is a [*CoordinateError].
+// Translate translates a coordinate that software uses on NoC n as a network interface does with
+// translation on: it returns the raw NoC 0 coordinate of the tile that it names. Harvested tiles
+// can be named too, as on silicon; see [Tile.Harvested]. The error is a [*CoordinateError].
 //
-// On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that NoC. On Blackhole
-// translation covers everything, raw coordinates are not available, and the NoCs agree, except in rows 0 and 1: there x is
-// the raw coordinate on that NoC.
-// Sources: tt-isa-documentation */NoC/Coordinates.md; tt-umd device/coordinates/*_coordinate_manager.cpp, device/soc_descriptor.cpp.
+// On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that
+// NoC. On Blackhole translation covers everything, raw coordinates are not available, and the NoCs
+// agree, except in rows 0 and 1: there x is the raw coordinate on that NoC. Sources:
+// tt-isa-documentation */NoC/Coordinates.md; tt-umd device/coordinates/*_coordinate_manager.cpp,
+// device/soc_descriptor.cpp.
 func (c *Chip) Translate(n NOC, v XY) (XY, error) {
 	if v.X < virtualSpan && v.Y < virtualSpan && n <= NOC1 {
 		if r := c.routes[n][int(v.Y)*virtualSpan+int(v.X)]; r.ok {
@@ -101,7 +102,8 @@ func (c *Chip) routeBlackhole() {
 	}
 	channel := uint8(0)
 	for i, raw := range c.arch.ethernetTiles() {
-		// The tables have entries for twelve channels, and no product has more. Those beyond keep their raw names.
+		// The tables have entries for twelve channels, and no product has more. Those beyond keep
+		// their raw names.
 		if c.h.Ethernet>>i&1 == 0 && blackholeEthernet+channel < virtualSpan {
 			both(XY{blackholeEthernet + channel, blackholeEthY}, raw)
 			channel++
@@ -118,8 +120,8 @@ func (c *Chip) routeBlackhole() {
 	}
 }
 
-// harvestedColumns returns the harvested columns of a Blackhole in the order in which they follow the working ones:
-// the one that comes first in the order of fuses comes last.
+// harvestedColumns returns the harvested columns of a Blackhole in the order in which they follow
+// the working ones: the one that comes first in the order of fuses comes last.
 func (c *Chip) harvestedColumns() []uint8 {
 	var cols []uint8
 	for i, x := range c.arch.tensixColumns() {

@@ -2,7 +2,8 @@ package chip
 
 import "fmt"
 
-// WindowClass is a set of TLB windows of one size: pieces of a BAR that each show a piece of one tile's address space.
+// WindowClass is a set of TLB windows of one size: pieces of a BAR that each show a piece of one
+// tile's address space.
 type WindowClass struct {
 	Size   uint64 // bytes; windows start at multiples of it in the target's address space
 	First  int    // id of the first window
@@ -35,7 +36,8 @@ func (o Ordering) String() string {
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
 
-// WindowConfig is a TLB window's target and how accesses travel to it: the fields of its configuration register.
+// WindowConfig is a TLB window's target and how accesses travel to it: the fields of its
+// configuration register.
 type WindowConfig struct {
 	Addr      uint64 // address in the target tile, a multiple of the window's size
 	Target    XY     // tile, by the name that software uses on NOC; with Multicast the end corner of the rectangle
@@ -49,8 +51,8 @@ type WindowConfig struct {
 	Stream    bool  // Blackhole: stream header
 }
 
-// WindowRegs is a TLB window's configuration: the 32-bit words of its register in ascending order, two on Wormhole,
-// three on Blackhole.
+// WindowRegs is a TLB window's configuration: the 32-bit words of its register in ascending order,
+// two on Wormhole, three on Blackhole.
 type WindowRegs [3]uint32
 
 // windowLayout gives the first bit of each field of a configuration register.
@@ -113,7 +115,8 @@ func (r *WindowRegs) get(first, width uint) (v uint64) {
 	return v
 }
 
-// EncodeWindow returns the configuration register of a TLB window of a size in bytes. The error is a [*WindowError].
+// EncodeWindow returns the configuration register of a TLB window of a size in bytes. The error is
+// a [*WindowError].
 func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
 	fail := func(field string, v uint64, why string) (WindowRegs, error) {
 		return WindowRegs{}, &WindowError{Arch: a, Size: size, Field: field, Value: v, Why: why}
@@ -158,8 +161,8 @@ func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
 	return r, nil
 }
 
-// DecodeWindow is the reverse of [EncodeWindow]. It also refuses, with a [*WindowError], register values that
-// EncodeWindow does not produce because the hardware gives them no meaning.
+// DecodeWindow is the reverse of [EncodeWindow]. It also refuses, with a [*WindowError], register
+// values that EncodeWindow does not produce because the hardware gives them no meaning.
 func DecodeWindow(a Arch, size uint64, r WindowRegs) (WindowConfig, error) {
 	l, ok := a.layoutOf(size)
 	if !ok {
@@ -205,7 +208,8 @@ func (p *Params) WindowClassOf(id int) (WindowClass, bool) {
 	return WindowClass{}, false
 }
 
-// WindowAt returns the class and id of the window at an offset of a BAR, and the offset inside the window.
+// WindowAt returns the class and id of the window at an offset of a BAR, and the offset inside the
+// window.
 func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in uint64, ok bool) {
 	for _, w := range p.Windows {
 		if w.BAR == bar && offset >= w.Offset && offset < w.Offset+w.Size*uint64(w.Count) {
@@ -216,7 +220,8 @@ func (p *Params) WindowAt(bar int, offset uint64) (class WindowClass, id int, in
 	return WindowClass{}, 0, 0, false
 }
 
-// WindowOffset returns the BAR of the window with an id, and its offset there; false if there is no such window.
+// WindowOffset returns the BAR of the window with an id, and its offset there; false if there is no
+// such window.
 func (p *Params) WindowOffset(id int) (bar int, offset uint64, ok bool) {
 	w, ok := p.WindowClassOf(id)
 	return w.BAR, w.Offset + w.Size*uint64(id-w.First), ok

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWindowWords protects register values that were seen to work on the vendor's simulators, and fields one by one.
+// TestWindowWords protects register values that were seen to work on the vendor's simulators, and
+// fields one by one.
 func TestWindowWords(t *testing.T) {
 	const wh16, bh2, bh4 = 16 << 20, 2 << 20, 4 << 30
 	split := func(lo uint64, hi uint32) WindowRegs { return WindowRegs{uint32(lo), uint32(lo >> 32), hi} }
@@ -107,7 +108,8 @@ func TestWindowInverts(t *testing.T) {
 	})
 }
 
-// FuzzDecodeWindow checks that any register value decodes to something that encodes to it, or is refused.
+// FuzzDecodeWindow checks that any register value decodes to something that encodes to it, or is
+// refused.
 func FuzzDecodeWindow(f *testing.F) {
 	f.Add(uint8(1), uint8(0), []byte("\x00\x01\x02\x03\x04\x05\x06\x07\x00\x00\x00\x00"))
 	f.Add(uint8(2), uint8(1), []byte("\xff\x01\x02\xf3\x04\x05\x06\x07\x08\x09\x0a\x0b"))

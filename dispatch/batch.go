@@ -16,11 +16,12 @@ import (
 // core has words of its own for them ([Queue.EdgeWord]), one for each queue that records; package
 // tracebuf knows the commands. The words start from 0 at every replay:
 //
-//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
-//     No recording of this replay is on its way to them any more, because each recording waits until the writes before it
-//     have arrived.
-//   - After each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
-//     for the other queues' events ([Batch.Submit]). So no recording of the next replay arrives before the word is clear.
+//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears
+//     its own core's words. No recording of this replay is on its way to them any more, because
+//     each recording waits until the writes before it have arrived.
+//   - After each part an event is recorded, once the clearing has arrived, and the next replay's
+//     parts begin with a wait for the other queues' events ([Batch.Submit]). So no recording of the
+//     next replay arrives before the word is clear.
 //
 // All parts are put into their queues in one step, with all queues locked. So nothing that waits
 // for one part can precede another, and the edges go from what was recorded earlier to what was
@@ -56,7 +57,8 @@ type batchPart struct {
 	acquired bool   // the workers that the queue shares, by this submission
 }
 
-// peerWait is a wait for another queue's part of the submission before, at the start of prepared commands.
+// peerWait is a wait for another queue's part of the submission before, at the start of prepared
+// commands.
 type peerWait struct {
 	peer *Queue
 	at   int // offset in Prepared.Bytes of the id to wait for
@@ -72,7 +74,8 @@ type partEnd struct {
 // couldn't take its part.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
-// BatchError is returned when a batch with parts on several devices was not, or not completely, submitted.
+// BatchError is returned when a batch with parts on several devices was not, or not completely,
+// submitted.
 type BatchError struct {
 	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part
 	// that was submitted, ErrSkipped for one that could have been.
@@ -115,7 +118,8 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory. It isn't copied afterwards.
+// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory. It isn't copied
+// afterwards.
 func (b *Batch) Init(p *Prepared) error {
 	if err := joinable([]*Prepared{p}); err != nil {
 		return err

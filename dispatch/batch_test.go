@@ -97,9 +97,9 @@ func batchedAgain(tb testing.TB, qs []*Queue) *Batch {
 	return batched(tb, qs...)
 }
 
-// What lies in the issue ring after the part of one queue is the commands with the counts of the queue, and the only entry
-// says how long they are and that fetching stops after them, whether the queue is the only one or has a part beside other
-// devices.
+// What lies in the issue ring after the part of one queue is the commands with the counts of the
+// queue, and the only entry says how long they are and that fetching stops after them, whether the
+// queue is the only one or has a part beside other devices.
 func TestBatchWritesCommandsAndEntry(t *testing.T) {
 	for _, devices := range []int{1, 2} {
 		var qs []*Queue
@@ -131,7 +131,8 @@ func TestBatchWritesCommandsAndEntry(t *testing.T) {
 	}
 }
 
-// Parts on queues of one device wait for each other's event of the submission before, which each records.
+// Parts on queues of one device wait for each other's event of the submission before, which each
+// records.
 func TestBatchLinksQueuesOfADevice(t *testing.T) {
 	d := hostOnlyDevice(t, 2)
 	b := batched(t, d.queues...)
@@ -181,7 +182,8 @@ func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
 	return nil, errors.New("no command")
 }
 
-// If a queue can't take its part none gets one, and the workers that the others share stay whose they were.
+// If a queue can't take its part none gets one, and the workers that the others share stay whose
+// they were.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	a, b, two := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 2)
 	a.shared = true
@@ -354,8 +356,8 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	}
 }
 
-// What one queue submits to a card that is gone ends with that error. Its lock is free then, and faults of the caller's goroutine are
-// handled as before.
+// What one queue submits to a card that is gone ends with that error. Its lock is free then, and
+// faults of the caller's goroutine are handled as before.
 func TestSubmitToALostDevice(t *testing.T) {
 	d, drv := unpluggable(t, 1)
 	q := d.queues[0]
@@ -377,7 +379,8 @@ func TestSubmitToALostDevice(t *testing.T) {
 	}
 }
 
-// A device that is gone in the middle has no part, and all its queues are closed; the other devices have theirs.
+// A device that is gone in the middle has no part, and all its queues are closed; the other devices
+// have theirs.
 func TestBatchToALostDevice(t *testing.T) {
 	stays := hostOnlyDevice(t, 1).queues[0]
 	d, drv := unpluggable(t, 2)

@@ -270,7 +270,8 @@ func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duratio
 	}
 }
 
-// jump encodes the RISC-V instruction JAL x0 to a target below 1 MiB from address 0, where BRISC starts.
+// jump encodes the RISC-V instruction JAL x0 to a target below 1 MiB from address 0, where BRISC
+// starts.
 func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
 }

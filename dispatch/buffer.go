@@ -46,7 +46,8 @@ func (b *Buffer) check(op string, off, n int) error {
 	return nil
 }
 
-// chunk is a part of a transfer that a queue moves as one. To the queue it is a range of an interleaved buffer.
+// chunk is a part of a transfer that a queue moves as one. To the queue it is a range of an
+// interleaved buffer.
 type chunk struct {
 	iv     Interleaved
 	at     int  // of the range in iv
@@ -171,7 +172,8 @@ func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) erro
 	})
 }
 
-// writeInPage writes to part of a page. Units of which only some bytes are to be written are read first.
+// writeInPage writes to part of a page. Units of which only some bytes are to be written are read
+// first.
 func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte) error {
 	unit := b.unit(q)
 	for len(data) > 0 {
@@ -357,7 +359,8 @@ func (d *Direct) op() string {
 	return "write"
 }
 
-// DirectError is returned when a strict transfer with pinned host memory would need a copy: it names the part.
+// DirectError is returned when a strict transfer with pinned host memory would need a copy: it
+// names the part.
 type DirectError struct {
 	Op     string // "read" or "write"
 	Offset int    // in the device's buffer, of the part

@@ -10,8 +10,8 @@ type dealt []struct{ core, slot int }
 
 func (d dealt) Page(i int) (core, slot int) { return d[i].core, d[i].slot }
 
-// someBuffer returns a buffer, or a part of one. Pages of a sharded buffer lie in its cores in order, with holes, or
-// anywhere.
+// someBuffer returns a buffer, or a part of one. Pages of a sharded buffer lie in its cores in
+// order, with holes, or anywhere.
 func someBuffer(r *rand.Rand) *Buffer {
 	page, all := []int{16, 48, 100}[r.IntN(3)], 1+r.IntN(40)
 	b := &Buffer{Whole: Interleaved{
@@ -49,8 +49,8 @@ func someRange(r *rand.Rand, b *Buffer) (off, n int) {
 	return off, r.IntN(b.Size() - off + 1)
 }
 
-// Chunks are the bytes of a range in order, each where its page lies, and no longer than they may be. Pages that follow
-// each other in a core are in one run, as many as it may have.
+// Chunks are the bytes of a range in order, each where its page lies, and no longer than they may
+// be. Pages that follow each other in a core are in one run, as many as it may have.
 func TestChunksCoverTheRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {

@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A queue that stands still with full rings can't even be told to end. Closing it says that, with the state of the device,
-// and not that it is closed; and what is asked of it afterwards is an error, not a crash.
+// A queue that stands still with full rings can't even be told to end. Closing it says that, with
+// the state of the device, and not that it is closed; and what is asked of it afterwards is an
+// error, not a crash.
 func TestCloseWithFullRings(t *testing.T) {
 	kd := opened(t, sim.Blackhole())
 	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, HangTimeout: 200 * time.Millisecond})

@@ -52,7 +52,8 @@ func (c *completion) size() uint32 {
 	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
 }
 
-// completions are the records that a queue expects, in the order in which they will arrive, and their ring.
+// completions are the records that a queue expects, in the order in which they will arrive, and
+// their ring.
 type completions struct {
 	queue uint16 // that records must name
 
@@ -177,7 +178,8 @@ func (c *completions) drain() error {
 	}
 }
 
-// check compares a record's header, which is the dispatcher command that wrote it, with the expected one.
+// check compares a record's header, which is the dispatcher command that wrote it, with the
+// expected one.
 func (c *completions) check(x *completion, size uint32) error {
 	w0, length := c.ring.word(0), c.ring.word(8)
 	event := w0>>8&0xFF != 0
@@ -192,7 +194,8 @@ func (c *completions) check(x *completion, size uint32) error {
 	return nil
 }
 
-// copyPages copies a record's data to where they were asked for, leaving out what pads each page on the device.
+// copyPages copies a record's data to where they were asked for, leaving out what pads each page on
+// the device.
 func (c *completions) copyPages(x *completion) {
 	if x.hostPage == x.devPage {
 		c.ring.copyOut(x.dst, cq.HeaderSize)

@@ -235,7 +235,8 @@ func (d *Device) Queues() int { return len(d.queues) }
 // Queue returns a command queue by number, 0 up to Queues()-1.
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
-// L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row by row.
+// L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row
+// by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
 // closeGrace is what Close still waits when its context has ended: a context that had ended before,
@@ -274,7 +275,8 @@ func (d *Device) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Compile checks a program and turns it into commands. What its kernels print is known until DropPrints.
+// Compile checks a program and turns it into commands. What its kernels print is known until
+// DropPrints.
 func (d *Device) Compile(p *Program) (*Image, error) {
 	im, err := d.programs.Compile(p)
 	if err == nil {

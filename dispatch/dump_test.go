@@ -44,8 +44,8 @@ func TestDumpBesideALargeTrace(t *testing.T) {
 	}
 }
 
-// What a dump has of a trace stays as it was when the trace's memory holds something else, and a trace that was forgotten isn't in
-// dumps.
+// What a dump has of a trace stays as it was when the trace's memory holds something else, and a
+// trace that was forgotten isn't in dumps.
 func TestDumpOfForgottenTrace(t *testing.T) {
 	d := started(t, sim.Wormhole(), Options{})
 	q := d.Queue(0)

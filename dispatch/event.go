@@ -46,7 +46,8 @@ func (e *Event) Name() string { return e.name }
 var (
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = errors.New("it was never recorded, so nothing would end the wait: record it first")
-	// ErrLost is returned when an event is waited for whose recording went with its queue's commands.
+	// ErrLost is returned when an event is waited for whose recording went with its queue's
+	// commands.
 	ErrLost = errors.New("its recording was lost, so nothing would end the wait: record it again")
 	// ErrOtherDevice is returned when an event is used with a queue of another device.
 	ErrOtherDevice = errors.New("it belongs to another device")

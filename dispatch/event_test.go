@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The record of an event is what upstream's dispatcher sends, byte for byte, unless the time is asked for; then the
-// time is in the two words that upstream leaves zero.
+// The record of an event is what upstream's dispatcher sends, byte for byte, unless the time is
+// asked for; then the time is in the two words that upstream leaves zero.
 func TestEventRecords(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
@@ -61,8 +61,8 @@ func wordsOf(b []byte) []uint32 {
 	return out
 }
 
-// The dispatcher compares ids by their signed 32-bit difference. A recording that is done is waited for by no command
-// once the ids have gone so far that the difference could be negative.
+// The dispatcher compares ids by their signed 32-bit difference. A recording that is done is waited
+// for by no command once the ids have gone so far that the difference could be negative.
 func TestWaitForALongGoneRecording(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{Queues: 2})
 	old := d.NewEvent("old", false)
@@ -86,7 +86,8 @@ func TestWaitForALongGoneRecording(t *testing.T) {
 	}
 }
 
-// A host that records and never waits takes reports out all the same, so that the completion queue doesn't fill up.
+// A host that records and never waits takes reports out all the same, so that the completion queue
+// doesn't fill up.
 func TestRecordingTakesReportsOut(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{QueueMemory: 1 << 20})
 	q, e := d.Queue(0), d.NewEvent("e", false)

@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// otherFirmware is this runtime's own base firmware, which says that it is of a revision that loads it where it lies.
+// otherFirmware is this runtime's own base firmware, which says that it is of a revision that loads
+// it where it lies.
 func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	t.Helper()
 	f, err := ownFirmware(arch)
@@ -21,7 +22,8 @@ func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	return f
 }
 
-// Firmware that doesn't fit the chip is refused before anything is written to it, with what differs.
+// Firmware that doesn't fit the chip is refused before anything is written to it, with what
+// differs.
 func TestFirmwareIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

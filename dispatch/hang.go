@@ -165,7 +165,8 @@ func (c *completions) pending() []string {
 	return out
 }
 
-// hungError is the error of what a queue is asked for after a *HangError, which has said everything else.
+// hungError is the error of what a queue is asked for after a *HangError, which has said everything
+// else.
 type hungError struct{ first *HangError }
 
 // Error implements error.

@@ -66,7 +66,8 @@ func (f *fetchRing) advance(n uint64) {
 	}
 }
 
-// push writes one entry. The caller has made sure that the ring is not full and that the commands are visible.
+// push writes one entry. The caller has made sure that the ring is not full and that the commands
+// are visible.
 func (f *fetchRing) push(entry cq.FetchEntry) {
 	at := uint64(f.addr(f.next) - f.winBase)
 	if f.log == 1 {
@@ -87,7 +88,8 @@ type queueRings struct {
 	issue issueRing
 }
 
-// roomy reports whether a batch of n bytes is known to have room where the issue ring's last one ends.
+// roomy reports whether a batch of n bytes is known to have room where the issue ring's last one
+// ends.
 func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.full() }
 
 // issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each
@@ -149,13 +151,15 @@ func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 		r.clear = uint32(len(r.mem))
 		return true
 	}
-	// The outstanding bytes run from the end of the newest batch that is done to wr, around the ring.
+	// The outstanding bytes run from the end of the newest batch that is done to wr, around the
+	// ring.
 	var tail uint32
 	if oldest > 0 {
 		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
-		// One piece [tail, wr): a batch placed after it is fine, one that wrapped must end before it.
+		// One piece [tail, wr): a batch placed after it is fine, one that wrapped must end before
+		// it.
 		r.clear = uint32(len(r.mem))
 		return off >= r.wr || off+n <= tail
 	}

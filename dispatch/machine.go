@@ -26,7 +26,8 @@ type Options struct {
 	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is
 	// left out uses the whole grid. The workers of two queues are equal or disjoint.
 	Workers map[int]chip.Range
-	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32 bits.
+	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32
+	// bits.
 	FirstEvent uint32
 	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError;
 	// 0 means 10 s.
@@ -83,7 +84,8 @@ func newMachine(kd *kmd.Device, ch *chip.Chip, o Options) *machine {
 		printing: newPrinting(), seed: maphash.MakeSeed()}
 }
 
-// describe describes the machine to those who compile programs and report hangs, once its queues are planned.
+// describe describes the machine to those who compile programs and report hangs, once its queues
+// are planned.
 func (d *machine) describe() {
 	d.programs = program.NewTarget(d.ch, d.worker, d.grid)
 	d.programs.Args, d.programs.PackedCores, d.programs.Stock = d.opts.Firmware.argFormat(), d.ctl.PackedCores, d.opts.StockWireFormat
@@ -113,7 +115,8 @@ func programGrid(ch *chip.Chip) chip.Range {
 	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
 }
 
-// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on Blackhole.
+// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on
+// Blackhole.
 func (d *machine) queueGrid() chip.Range {
 	r := d.tensixRange()
 	if d.ch.Arch() == chip.Wormhole {

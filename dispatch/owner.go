@@ -114,7 +114,8 @@ func (q *Queue) rollbackLocked() {
 	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
 }
 
-// prevOwner is the owner of workers before a queue acquired them, and the acquiring queue's work before.
+// prevOwner is the owner of workers before a queue acquired them, and the acquiring queue's work
+// before.
 type prevOwner struct {
 	owner *Queue
 	work  work
@@ -136,7 +137,8 @@ func (q *Queue) forceAcquireLocked() {
 	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
-// resetOwnerLocked counts the queue's commands so far as done and releases its workers, after a restart.
+// resetOwnerLocked counts the queue's commands so far as done and releases its workers, after a
+// restart.
 func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos

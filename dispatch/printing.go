@@ -34,7 +34,8 @@ func newPrinting() *printing {
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
 
-// hold makes programs known, or holds them once more. Listeners have made ready for them when it returns.
+// hold makes programs known, or holds them once more. Listeners have made ready for them when it
+// returns.
 func (p *printing) hold(programs []print.Program) {
 	if p.learn(programs) {
 		p.tell()
@@ -62,7 +63,8 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 	return more
 }
 
-// drop is the reverse of hold. Listeners have read what the programs printed before they are forgotten.
+// drop is the reverse of hold. Listeners have read what the programs printed before they are
+// forgotten.
 func (p *printing) drop(programs []print.Program) {
 	if p.last(programs) {
 		p.tell()

@@ -82,7 +82,8 @@ func (h *history) name() string {
 	return "nothing"
 }
 
-// show calls f with what was replayed last, unless there is nothing. It stays as it is until f returns.
+// show calls f with what was replayed last, unless there is nothing. It stays as it is until f
+// returns.
 func (h *history) show(f func(*Prepared)) {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -120,7 +121,8 @@ func (q *Queue) State() State {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
-// Starts returns how often the queue was started, from 1 on. A restart loses everything that ran before.
+// Starts returns how often the queue was started, from 1 on. A restart loses everything that ran
+// before.
 func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
 // Compare orders the queues of all devices: as the devices were started, then by number. Locks of
@@ -153,7 +155,8 @@ func (q *Queue) leaveBy(e any, err *error, before bool) {
 	}
 }
 
-// fail closes the queue to further commands, because host and device may disagree about where they are.
+// fail closes the queue to further commands, because host and device may disagree about where they
+// are.
 func (q *Queue) fail(err error) error {
 	q.status.failed.CompareAndSwap(nil, &err)
 	return err
@@ -246,7 +249,8 @@ func (q *Queue) Revoke(p *Prepared) {
 	}
 }
 
-// Forget is called after Revoke, once p has run for the last time. Then nothing refers to p's Image any more.
+// Forget is called after Revoke, once p has run for the last time. Then nothing refers to p's Image
+// any more.
 func (q *Queue) Forget(p *Prepared) {
 	q.history.reading.Lock()
 	defer q.history.reading.Unlock()

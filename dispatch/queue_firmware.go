@@ -287,7 +287,8 @@ func (d *machine) checkHostMemory() error {
 	return m.err(fw)
 }
 
-// fileHostBlock returns where a queue's parts of host memory are to files. first are the constants of queue 0.
+// fileHostBlock returns where a queue's parts of host memory are to files. first are the constants
+// of queue 0.
 func fileHostBlock(p *chip.Params, c, first *abi.Queue) memmap.Host {
 	return memmap.Host{
 		Base: c.Base - first.Base, Size: c.End() - c.Base,

@@ -29,7 +29,8 @@ func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	return d
 }
 
-// filesFor returns firmware that was compiled for the device, with 1 GiB of host memory for all queues.
+// filesFor returns firmware that was compiled for the device, with 1 GiB of host memory for all
+// queues.
 func filesFor(d *Device, queues int) *QueueFirmware {
 	fw := &QueueFirmware{Name: "files", Base: &Firmware{Layout: d.queue}}
 	rect := d.ch.Rects(d.grid)[0]
@@ -152,7 +153,8 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	}
 }
 
-// With this firmware each set of workers has a go message of its own; queues that share one share that too.
+// With this firmware each set of workers has a go message of its own; queues that share one share
+// that too.
 func TestSlotsOfWorkers(t *testing.T) {
 	left, right := chip.Range{End: chip.Core{X: 3, Y: 9}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 5, Y: 3}}
 	for _, c := range []struct {
@@ -185,7 +187,8 @@ func TestSlotsOfWorkers(t *testing.T) {
 	}
 }
 
-// Go signals are sent to the go message of the queue's workers; signals to single cores stay as they are.
+// Go signals are sent to the go message of the queue's workers; signals to single cores stay as
+// they are.
 func TestGoMessageOfQueue(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		stream := func(slot uint8) []byte {

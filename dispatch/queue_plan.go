@@ -5,7 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels, or by files.
+// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels, or
+// by files.
 type queuePlan struct {
 	ctl    memmap.Control
 	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core
@@ -13,7 +14,8 @@ type queuePlan struct {
 	memory int // bytes of sysmem
 }
 
-// ownCores returns the prefetch core and the dispatch core of a queue with this runtime's own kernels.
+// ownCores returns the prefetch core and the dispatch core of a queue with this runtime's own
+// kernels.
 func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 	w, h := ch.Grid()
 	if ch.Arch() == chip.Wormhole {

@@ -22,7 +22,8 @@ type StrippedKernel struct {
 	DRAMBanks int                 // that it was compiled for; 0 if unknown
 }
 
-// immediate is a constant that a kernel's code materialises if the kernel was compiled with certain constants.
+// immediate is a constant that a kernel's code materialises if the kernel was compiled with certain
+// constants.
 type immediate struct {
 	name  string
 	value uint32
@@ -52,7 +53,8 @@ func dispatchMakes(q *abi.Queue) []immediate {
 	}
 }
 
-// subordinateMakes is prefetchMakes for the subordinate. grid is the rectangle of workers on its NoC.
+// subordinateMakes is prefetchMakes for the subordinate. grid is the rectangle of workers on its
+// NoC.
 func subordinateMakes(q *abi.Queue, grid uint32) []immediate {
 	return []immediate{
 		{"its ring", q.SubordinateRing}, {"its end", q.SubordinateRing + q.SubordinatePages*q.SubordinatePageSize},

@@ -15,8 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// strippedFor returns kernels whose code makes the constants of the table for a device, with that much host memory for each queue.
-// The queues' cores are in the order that tt-metal's host hands them out in, or swapped.
+// strippedFor returns kernels whose code makes the constants of the table for a device, with that
+// much host memory for each queue. The queues' cores are in the order that tt-metal's host hands
+// them out in, or swapped.
 func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped bool) *QueueFirmware {
 	fw := &QueueFirmware{Name: "stripped", Base: &Firmware{Layout: d.queue}}
 	rect := d.ch.Rects(d.grid)[0]
@@ -56,8 +57,8 @@ func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *De
 	return d
 }
 
-// Kernels without constants get those of their revision's table, whichever cores, size of host memory and form they were compiled
-// for, and are sorted into queues.
+// Kernels without constants get those of their revision's table, whichever cores, size of host
+// memory and form they were compiled for, and are sorted into queues.
 func TestQueueConstantsByTable(t *testing.T) {
 	for _, revision := range []string{"2026-01-09", "2026-03-12", "2026-05"} {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

@@ -147,7 +147,8 @@ func (w *wait) overLifeLocked() error {
 	return w.q.overLifeLocked()
 }
 
-// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for progress.
+// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for
+// progress.
 func (w *wait) poll(done func() bool) (ended bool, err error) {
 	q := w.q
 	q.life.mu.RLock()

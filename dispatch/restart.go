@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrOtherChip is returned by Restart when the device's chip isn't the one that it was started with.
+// ErrOtherChip is returned by Restart when the device's chip isn't the one that it was started
+// with.
 var ErrOtherChip = errors.New("it is another chip than before")
 
 // Content is data that Restart writes to device memory.

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// The host never writes into bytes of the issue ring that the prefetcher may still read, and never waits for room
-// when the prefetcher has read everything but the batch it took last.
+// The host never writes into bytes of the issue ring that the prefetcher may still read, and never
+// waits for room when the prefetcher has read everything but the batch it took last.
 func TestIssueRingNeverOverwrites(t *testing.T) {
 	type batch struct{ off, n uint32 }
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +55,8 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 	})
 }
 
-// The host's idea of how many prefetch queue entries are taken is the prefetcher's, over many laps, whenever it looks.
+// The host's idea of how many prefetch queue entries are taken is the prefetcher's, over many laps,
+// whenever it looks.
 func TestFetchRingCountsEntries(t *testing.T) {
 	q, _ := hostOnly(t)
 	f := &q.rings.fetch

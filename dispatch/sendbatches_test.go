@@ -37,8 +37,8 @@ func parts(n int) (p []byte, ends []int) {
 	return p, append(ends, n)
 }
 
-// A context that ends while a program of several batches waits for room leaves the queue as it was: usable, and without
-// a part of the program.
+// A context that ends while a program of several batches waits for room leaves the queue as it was:
+// usable, and without a part of the program.
 func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	q, take := hostOnly(t)
 	fillRing(t, q, memmap.MaxCommandSize)
@@ -66,8 +66,8 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// fetched is what the prefetcher reads for batches, the first of them after one that ends at rd: a batch that doesn't fit
-// before the end of the ring is at its start.
+// fetched is what the prefetcher reads for batches, the first of them after one that ends at rd: a
+// batch that doesn't fit before the end of the ring is at its start.
 func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	start := 0
 	for _, end := range ends {
@@ -81,7 +81,8 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	return p
 }
 
-// Batches that belong together lie where the prefetcher will read each of them, wherever the ring ends.
+// Batches that belong together lie where the prefetcher will read each of them, wherever the ring
+// ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128,
 		2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
@@ -99,7 +100,8 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	}
 }
 
-// A program that is larger than the ring is sent to its end once it has begun, since half a program stops the queue.
+// A program that is larger than the ring is sent to its end once it has begun, since half a program
+// stops the queue.
 func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	q, _ := hostOnly(t)
 	p, ends := parts(len(q.rings.issue.mem) + memmap.MaxCommandSize)

@@ -150,7 +150,8 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 	return nil
 }
 
-// close ends the queue's kernels, after the work that is queued unless ctx ends first, and closes its windows.
+// close ends the queue's kernels, after the work that is queued unless ctx ends first, and closes
+// its windows.
 func (q *Queue) close(ctx context.Context) error {
 	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
@@ -209,7 +210,8 @@ func (q *Queue) terminate(ctx context.Context) error {
 		q.drainOthers()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
-		// The device is polled only when it takes long: over a tunnel reading each core's state is slow.
+		// The device is polled only when it takes long: over a tunnel reading each core's state is
+		// slow.
 		var before uint64
 		for polled := false; ; polled = true {
 			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout, takeOut)

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// plainNode is an emulated card whose TLB windows are plain memory, like a BAR of a real card but without a device
-// after it. It shows what the host's side of a submission costs by itself.
+// plainNode is an emulated card whose TLB windows are plain memory, like a BAR of a real card but
+// without a device after it. It shows what the host's side of a submission costs by itself.
 type plainNode struct{ seam.Node }
 
 type plainFile struct{ seam.File }
@@ -34,15 +34,16 @@ type plainTarget struct{ card *sim.Card }
 func (t plainTarget) Node() seam.Node { return plainNode{t.card.Node()} }
 func (t plainTarget) String() string  { return "plain memory" }
 
-// hostOnly returns a queue whose device is plain memory, and a function that takes all entries put so far, as a
-// prefetcher would.
+// hostOnly returns a queue whose device is plain memory, and a function that takes all entries put
+// so far, as a prefetcher would.
 func hostOnly(tb testing.TB) (q *Queue, take func()) {
 	tb.Helper()
 	d := hostOnlyDevice(tb, 1)
 	return d.queues[0], func() { takeAll(d.queues[0]) }
 }
 
-// hostOnlyDevice returns a device of plain memory with that many queues, each with workers of its own.
+// hostOnlyDevice returns a device of plain memory with that many queues, each with workers of its
+// own.
 func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	tb.Helper()
 	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
@@ -106,8 +107,9 @@ func replayCommands(tb testing.TB) *Prepared {
 	}
 }
 
-// A host that waits now and then for what it submitted never reads the device's pointer for room in the rings, which on silicon
-// takes as long as several replays: completions say how far the device is.
+// A host that waits now and then for what it submitted never reads the device's pointer for room in
+// the rings, which on silicon takes as long as several replays: completions say how far the device
+// is.
 func TestReportsSaveAskingTheDevice(t *testing.T) {
 	q, _ := hostOnly(t) // the pointer that the device publishes stays as it is
 	b := batched(t, q)

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod Banks, at
-// Addr + p/Banks*PageSize.
+// Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod
+// Banks, at Addr + p/Banks*PageSize.
 type Interleaved struct {
 	DRAM     bool   // in DRAM banks, otherwise in the L1 of the workers
 	Addr     uint32 // the same in every bank
@@ -217,7 +217,8 @@ func (p *Pending) Wait(ctx context.Context) error {
 	return p.given()
 }
 
-// ErrAbandoned is returned for a read that was abandoned before: by Abandon, or by a Wait that failed.
+// ErrAbandoned is returned for a read that was abandoned before: by Abandon, or by a Wait that
+// failed.
 var ErrAbandoned = errors.New("the read was given up")
 
 func (p *Pending) given() error {
@@ -240,7 +241,8 @@ func (p *Pending) Done() (bool, error) {
 	return err == nil, err
 }
 
-// Abandon returns dst to the caller: nothing is written to it any more. The read itself stays in the queue.
+// Abandon returns dst to the caller: nothing is written to it any more. The read itself stays in
+// the queue.
 func (p *Pending) Abandon() { p.q.comp.abandon(&p.read) }
 
 // enqueueRead sends the commands of a read and returns the completion of its last part.

@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrRemoteChip is returned for what needs a chip's own PCI interface on a remote chip, which has none.
+// ErrRemoteChip is returned for what needs a chip's own PCI interface on a remote chip, which has
+// none.
 var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
 // ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues
@@ -100,7 +101,8 @@ func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 // called by the base firmware.
 const linkTimeout = 2 * time.Second
 
-// startLink starts the programs on both ends of the link for all queues, whose kernels don't run yet.
+// startLink starts the programs on both ends of the link for all queues, whose kernels don't run
+// yet.
 func (d *machine) startLink() error {
 	u := d.up
 	if u == nil {

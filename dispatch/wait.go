@@ -129,7 +129,8 @@ func (w *waiter) overslept(now time.Time) {
 	}
 }
 
-// pause waits until the next poll. It fails when the context is done or nothing has moved for the limit.
+// pause waits until the next poll. It fails when the context is done or nothing has moved for the
+// limit.
 func (w *waiter) pause(ctx context.Context) error {
 	spins := w.spins()
 	if w.rounds > yieldRounds {

@@ -28,7 +28,8 @@ type layer struct {
 	cases rig.Table
 }
 
-// layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
+// layers in the order in which they run: from the bottom up, so that the first failure is the
+// deepest one.
 func layers() []layer {
 	return []layer{
 		{"kmd", rig.LevelKMD, bringup.KMD()},

@@ -1,5 +1,5 @@
-// Package hwtest is the conformance suite that every device must pass: the emulator, the vendor's simulator and
-// silicon.
+// Package hwtest is the conformance suite that every device must pass: the emulator, the vendor's
+// simulator and silicon.
 //
 //	go test ./hwtest                                     both emulated chips, and the simulators whose libraries the
 //	                                                     variables REPRISE_TTSIM_WH and REPRISE_TTSIM_BH name
@@ -14,15 +14,16 @@
 //	                                                     the hardest cases with every check, 1,000 seeds each
 //	go test -short ./hwtest                              fewer repetitions
 //
-// The command reprise hwtest runs the same cases without Go and its sources, by [Run]. A case sees both runners through one
-// interface. Under go test, properties draw from rapid, which finds the smallest failure; in the command, from seeds that are
-// always the same. The command also runs the cases of each layer one after the other, where go test runs those that wait for
-// timeouts in parallel.
+// The command reprise hwtest runs the same cases without Go and its sources, by [Run]. A case sees
+// both runners through one interface. Under go test, properties draw from rapid, which finds the
+// smallest failure; in the command, from seeds that are always the same. The command also runs the
+// cases of each layer one after the other, where go test runs those that wait for timeouts in
+// parallel.
 //
-// A case is a named function in a table of one of the packages below internal; all of them work with what
-// internal/rig gives. Its layer says what the device must be opened as; cases of one layer share an open device,
-// which is opened anew after a failure. Cases marked unsafe leave silicon in need of a reset; they are skipped
-// there unless -unsafe is given.
+// A case is a named function in a table of one of the packages below internal; all of them work
+// with what internal/rig gives. Its layer says what the device must be opened as; cases of one
+// layer share an open device, which is opened anew after a failure. Cases marked unsafe leave
+// silicon in need of a reset; they are skipped there unless -unsafe is given.
 package hwtest
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild hwtest

@@ -62,8 +62,9 @@ func (t testT) Run(name string, fn func(tb)) bool {
 	return t.T.Run(name, func(part *testing.T) { fn(testT{part, t.beside}) })
 }
 
-// Parallel lets go of the lock while the case waits for its turn. Cases only get one when all of their layer wait for it,
-// and with a lock that another goroutine wants for writing the next one would never get that far.
+// Parallel lets go of the lock while the case waits for its turn. Cases only get one when all of
+// their layer wait for it, and with a lock that another goroutine wants for writing the next one
+// would never get that far.
 func (t testT) Parallel() {
 	t.beside.RUnlock()
 	defer t.beside.RLock()
@@ -98,8 +99,8 @@ func devices(t *testing.T) []*target.Device {
 	return out
 }
 
-// other is the second device of the differential cases: what -compare names, or for an emulator the vendor's simulator of
-// its architecture where there is one.
+// other is the second device of the differential cases: what -compare names, or for an emulator the
+// vendor's simulator of its architecture where there is one.
 func other(t *testing.T) func(*target.Device) *target.Device {
 	t.Helper()
 	if *compareFlag != "" {
@@ -169,7 +170,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A case that waited for its turn with the lock, while a case on another device wanted to be alone, stopped both devices.
+// A case that waited for its turn with the lock, while a case on another device wanted to be alone,
+// stopped both devices.
 func TestWaitingCasesHoldNoLock(t *testing.T) {
 	b := &rig.Shared{Device: parseDevice(t, "emu:blackhole"), Config: &rig.Settings{}}
 	var beside sync.RWMutex

@@ -45,7 +45,8 @@ type Report struct {
 	Results []Result  `json:"results"`         // in the order in which the cases ended
 }
 
-// Add appends a result and counts it. It leaves Seconds to the caller, since cases may run in parallel.
+// Add appends a result and counts it. It leaves Seconds to the caller, since cases may run in
+// parallel.
 func (r *Report) Add(res Result) {
 	switch res.Outcome {
 	case Pass:

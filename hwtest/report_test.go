@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// books collect results under go test. Cases are added when they begin and completed by their own cleanup.
+// books collect results under go test. Cases are added when they begin and completed by their own
+// cleanup.
 type books struct {
 	mu      sync.Mutex
 	results []*Result

@@ -16,8 +16,8 @@ import (
 // ErrNoCases is returned when a pattern selects no case.
 var ErrNoCases = errors.New("no case is called so")
 
-// ErrStuck is returned when a case ended neither in time nor with its context. It still holds the device, so the cases after
-// it were not run.
+// ErrStuck is returned when a case ended neither in time nor with its context. It still holds the
+// device, so the cases after it were not run.
 var ErrStuck = errors.New("the case doesn't end")
 
 // OpenError is returned when a device can't be opened, so none of its cases were run.
@@ -44,9 +44,10 @@ type Config struct {
 	Done     func(Result)     // called with the result of each case when it ends; may be nil
 }
 
-// Firmware names folders with firmware that tt-metal built, which devices run instead of this runtime's own. Cases that open a
-// device below the runtime, whose programs the workers' firmware can't run, or that need this runtime's own queues, are skipped
-// then. Emulators let it rely on what package sim/waivers names.
+// Firmware names folders with firmware that tt-metal built, which devices run instead of this
+// runtime's own. Cases that open a device below the runtime, whose programs the workers' firmware
+// can't run, or that need this runtime's own queues, are skipped then. Emulators let it rely on
+// what package sim/waivers names.
 type Firmware struct {
 	Workers string // base firmware of the workers: reprise.WithFirmware
 	Queues  string // the command queues': reprise.WithQueueFirmware
@@ -62,7 +63,8 @@ type Case struct {
 	Needs    string `json:"needs,omitempty"`  // "emulator", or "simulator" for any device that may be thrown away
 }
 
-// Cases returns all cases in the order in which they run: from the driver up, so that the first failure is the deepest.
+// Cases returns all cases in the order in which they run: from the driver up, so that the first
+// failure is the deepest.
 func Cases() []Case {
 	var out []Case
 	for _, c := range cases() {
@@ -79,8 +81,8 @@ func public(c *rig.Case) Case {
 // Pattern selects cases.
 type Pattern struct{ layer, name *regexp.Regexp }
 
-// ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere: "cq", "/pipeline",
-// "^traces$/replay". Spaces may be underscores, as go test writes them.
+// ParsePattern parses LAYER or LAYER/NAME, two regular expressions that match anywhere: "cq",
+// "/pipeline", "^traces$/replay". Spaces may be underscores, as go test writes them.
 func ParsePattern(s string) (*Pattern, error) {
 	l, n, _ := strings.Cut(s, "/")
 	layer, err := regexp.Compile(l)
@@ -102,9 +104,10 @@ func (p *Pattern) Match(c Case) bool {
 	return p.layer.MatchString(c.Layer) && (p.name.MatchString(c.Name) || p.name.MatchString(strings.ReplaceAll(c.Name, " ", "_")))
 }
 
-// Run runs the cases on all devices, one at a time. Its error is that of the context, an [*OpenError], [ErrStuck] or
-// [ErrNoCases]; the report then has the cases that were run before. Cases that fail are no error of Run. A case that fails
-// only after the context has ended counts as skipped.
+// Run runs the cases on all devices, one at a time. Its error is that of the context, an
+// [*OpenError], [ErrStuck] or [ErrNoCases]; the report then has the cases that were run before.
+// Cases that fail are no error of Run. A case that fails only after the context has ended counts as
+// skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
 	var selected []rig.Case
@@ -172,7 +175,8 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 	return nil
 }
 
-// probe opens a device, reads a register, and closes it: a device that only reads as all ones can be opened too.
+// probe opens a device, reads a register, and closes it: a device that only reads as all ones can
+// be opened too.
 func probe(ctx context.Context, d *target.Device) error {
 	ctx, cancel := context.WithTimeout(ctx, rig.Patience(d))
 	defer cancel()
@@ -183,7 +187,8 @@ func probe(ctx context.Context, d *target.Device) error {
 	return errors.Join(kd.Alive(), kd.Close())
 }
 
-// trying runs a case and waits for its end: until the limit, and once the context has ended for the grace only.
+// trying runs a case and waits for its end: until the limit, and once the context has ended for the
+// grace only.
 func trying(ctx context.Context, d *target.Device, c *rig.Case, limit, grace time.Duration, fn func(rig.TB)) (res Result, ended bool) {
 	start := time.Now()
 	t := newTrial(ctx)

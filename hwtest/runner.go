@@ -38,7 +38,8 @@ func newTrial(ctx context.Context) *trial {
 	return t
 }
 
-// start runs a function as the trial's, and then its cleanups. The channel is closed when all of them have returned.
+// start runs a function as the trial's, and then its cleanups. The channel is closed when all of
+// them have returned.
 func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -89,7 +90,8 @@ func (t *trial) overdue(after time.Duration) {
 	t.found = true // also in a run that is over
 }
 
-// interrupted reports whether the trial failed only after the run had ended, so that it has found nothing.
+// interrupted reports whether the trial failed only after the run had ended, so that it has found
+// nothing.
 func (t *trial) interrupted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

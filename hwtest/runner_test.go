@@ -100,7 +100,8 @@ func TestRunnerHelperAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Cleanups run in reverse order after the case, also those after one that ends its goroutine, with the context over.
+// Cleanups run in reverse order after the case, also those after one that ends its goroutine, with
+// the context over.
 func TestRunnerCleanups(t *testing.T) {
 	var got []string
 	tr := newTrial(t.Context())
@@ -143,7 +144,8 @@ func TestRunnerGivesUp(t *testing.T) {
 	}
 }
 
-// A case that fails because the run is over has found nothing, and is skipped. What it found before stays a failure.
+// A case that fails because the run is over has found nothing, and is skipped. What it found before
+// stays a failure.
 func TestRunnerInterrupted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fn   func(t tb, end func())
@@ -177,8 +179,8 @@ func TestRunnerInterrupted(t *testing.T) {
 	}
 }
 
-// A run that is interrupted is an error and says in its report and in both kinds of files that it was cut short, also in the
-// last case; and what it had found before stays.
+// A run that is interrupted is an error and says in its report and in both kinds of files that it
+// was cut short, also in the last case; and what it had found before stays.
 func TestInterruptedRun(t *testing.T) {
 	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -246,8 +248,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// The public API runs what was selected, in order, and reports it; so does a device that can't be opened or a context
-// that is over, as an error.
+// The public API runs what was selected, in order, and reports it; so does a device that can't be
+// opened or a context that is over, as an error.
 func TestRun(t *testing.T) {
 	p := pattern(t, "kmd|model/identity|reset register|buffers against")
 	var seen []string
@@ -290,8 +292,8 @@ func TestEmptyReport(t *testing.T) {
 	}
 }
 
-// What leaves a card in need of a reset runs on one only if its user has asked for that, and then all of it does; other
-// devices may always be thrown away.
+// What leaves a card in need of a reset runs on one only if its user has asked for that, and then
+// all of it does; other devices may always be thrown away.
 func TestUnsafeCases(t *testing.T) {
 	for name, tt := range map[string]struct{ asked, RunCase bool }{
 		"/dev/tenstorrent/0": {false, false},

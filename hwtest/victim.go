@@ -21,9 +21,9 @@ const VictimRunning = rig.VictimRunning
 // VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2
 
-// Victim is the process that the suite kills: it opens a device, runs a program and a trace, checks what they compute, takes
-// a lock and a window, writes [VictimRunning] to out, and replays until ctx ends or something fails. With once it returns
-// after the checks.
+// Victim is the process that the suite kills: it opens a device, runs a program and a trace, checks
+// what they compute, takes a lock and a window, writes [VictimRunning] to out, and replays until
+// ctx ends or something fails. With once it returns after the checks.
 func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err error) {
 	dev, err := reprise.Open(ctx, t, reprise.WithQueueMemory(1<<20), reprise.WithQueues(VictimQueues))
 	if err != nil {
@@ -122,10 +122,10 @@ func countUp(first uint32) []byte {
 	return p
 }
 
-// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a window. It has no pinned
-// memory: to give up an outbound region the driver moves its base to 0 before it switches it off (tt-kmd wormhole.c and
-// blackhole.c, configure_outbound_atu), so for a moment it overlaps the regions of memory that the device is using, which
-// the emulator refuses.
+// holdLock opens the card once more, to hold what a killed process must not keep: a lock and a
+// window. It has no pinned memory: to give up an outbound region the driver moves its base to 0
+// before it switches it off (tt-kmd wormhole.c and blackhole.c, configure_outbound_atu), so for a
+// moment it overlaps the regions of memory that the device is using, which the emulator refuses.
 func holdLock(ctx context.Context, t kmd.Target) (*kmd.Device, error) {
 	d, err := kmd.Open(ctx, t)
 	if err != nil {

@@ -15,18 +15,20 @@ import (
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
-// A Source is a kernel to compile: one file of C11 or C++17 that defines kernel_main. Its #include finds the headers of
-// [Sources] ("reprise/kernel.h", "dataflow_api.h"). C++ has api/dataflow/dataflow_api.h without an #include, as in tt-metal.
+// A Source is a kernel to compile: one file of C11 or C++17 that defines kernel_main. Its #include
+// finds the headers of [Sources] ("reprise/kernel.h", "dataflow_api.h"). C++ has
+// api/dataflow/dataflow_api.h without an #include, as in tt-metal.
 type Source struct {
 	// Path names the file. Its extension is the language: .c, or .cpp, .cc or .cxx.
 	Path string
-	// Text is the source itself, for programs that have it embedded. No file is read then; Path names it in messages and
-	// may be "kernel.cpp".
+	// Text is the source itself, for programs that have it embedded. No file is read then; Path
+	// names it in messages and may be "kernel.cpp".
 	Text string
 	// Arch is the architecture to compile for.
 	Arch chip.Arch
-	// Processors are those that will run the kernel: one whose local RAM is too small for its data is an error. If it
-	// is empty, the data must fit the largest local RAM of any processor ([Image.Fits] checks one).
+	// Processors are those that will run the kernel: one whose local RAM is too small for its data
+	// is an error. If it is empty, the data must fit the largest local RAM of any processor
+	// ([Image.Fits] checks one).
 	Processors []chip.Processor
 	// CompileArgs are what get_compile_time_arg_val returns by index.
 	CompileArgs []uint32
@@ -34,37 +36,42 @@ type Source struct {
 	Defines []string
 	// Prints has reprise_print and DPRINT print; otherwise they take no instruction and no byte.
 	Prints bool
-	// Zones has reprise_zone and DeviceZoneScopedN measure; otherwise they take no instruction and no byte.
+	// Zones has reprise_zone and DeviceZoneScopedN measure; otherwise they take no instruction and
+	// no byte.
 	Zones bool
-	// Watch compiles in checks whose failures end waits with an error (package kernels/watch): assertions (reprise/assert.h, ASSERT), and
-	// checks of what is done with circular buffers, of NoC requests and of the stack. It keeps debug information as Debug does, which
-	// names their lines. Otherwise they take no instruction and no byte.
+	// Watch compiles in checks whose failures end waits with an error (package kernels/watch):
+	// assertions (reprise/assert.h, ASSERT), and checks of what is done with circular buffers, of
+	// NoC requests and of the stack. It keeps debug information as Debug does, which names their
+	// lines. Otherwise they take no instruction and no byte.
 	Watch bool
 	// Include are directories that are searched for headers before the ones of this package.
 	Include []string
-	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
-	// If it is empty, the usual names are tried in the directories of PATH.
+	// Compiler is what the names of the cross compiler's programs begin with, such as
+	// "/opt/riscv/bin/riscv64-unknown-elf-". If it is empty, the usual names are tried in the
+	// directories of PATH.
 	Compiler string
-	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers: it names functions, lines and
-	// variables, and doesn't change what runs.
+	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers: it
+	// names functions, lines and variables, and doesn't change what runs.
 	Debug bool
 	// Warnings gets what the compiler says about a source that it compiles. Nil discards it.
 	Warnings io.Writer
 }
 
-// Compile compiles a kernel with the headers, start-up code and linker script that are part of this package, links it, and
-// loads the result. It needs the GNU cross compiler for RISC-V (Debian: gcc-riscv64-unknown-elf); no other file of Reprise has
-// to be installed.
+// Compile compiles a kernel with the headers, start-up code and linker script that are part of this
+// package, links it, and loads the result. It needs the GNU cross compiler for RISC-V (Debian:
+// gcc-riscv64-unknown-elf); no other file of Reprise has to be installed.
 //
-// The error wraps [ErrNoCompiler] if the compiler is not installed; it is a [*CompileError] if the compiler refuses the
-// source, and what [Load] or [Image.Fits] return if the kernel could not run. When ctx ends, so does the compiler.
+// The error wraps [ErrNoCompiler] if the compiler is not installed; it is a [*CompileError] if the
+// compiler refuses the source, and what [Load] or [Image.Fits] return if the kernel could not run.
+// When ctx ends, so does the compiler.
 func Compile(ctx context.Context, src Source) (*Image, error) {
 	_, im, err := compile(ctx, src)
 	return im, err
 }
 
-// CompileELF is [Compile] for programs that keep the kernel in a file: [Load] makes of its result what Compile returns. The
-// bytes depend on the source and the compiler alone, not on directories or the time.
+// CompileELF is [Compile] for programs that keep the kernel in a file: [Load] makes of its result
+// what Compile returns. The bytes depend on the source and the compiler alone, not on directories
+// or the time.
 func CompileELF(ctx context.Context, src Source) ([]byte, error) {
 	file, _, err := compile(ctx, src)
 	return file, err
@@ -181,7 +188,8 @@ func (b *build) library(ctx context.Context) (err error) {
 	return err
 }
 
-// link compiles the source with some more macros, and returns the linked file. The name is that of intermediate files.
+// link compiles the source with some more macros, and returns the linked file. The name is that of
+// intermediate files.
 func (b *build) link(ctx context.Context, name string, defines []string) ([]byte, error) {
 	kernel := riscv.Unit{
 		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
@@ -236,8 +244,8 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	return file, nil
 }
 
-// plainName is the name of a source file for __FILE__, which reprise_print and assertions have in an assembler's text: without
-// characters that mean something there.
+// plainName is the name of a source file for __FILE__, which reprise_print and assertions have in
+// an assembler's text: without characters that mean something there.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`%"\{|}`, r) {
@@ -268,7 +276,8 @@ func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object 
 	return u.Object, nil
 }
 
-// failed is the error of a compiler that did not succeed: what it printed, unless it was ended or did not start.
+// failed is the error of a compiler that did not succeed: what it printed, unless it was ended or
+// did not start.
 func (b *build) failed(ctx context.Context, text string, err error) error {
 	if ctx.Err() != nil || text == "" {
 		return b.errorf("%w", err)
@@ -276,8 +285,8 @@ func (b *build) failed(ctx context.Context, text string, err error) error {
 	return &CompileError{Path: b.Path, Arch: b.Arch, Output: b.readable(text), Err: err}
 }
 
-// readable puts names that the caller knows into the compiler's messages, in the place of those below the work directory:
-// Path, and headers as they are called in [Sources].
+// readable puts names that the caller knows into the compiler's messages, in the place of those
+// below the work directory: Path, and headers as they are called in [Sources].
 func (b *build) readable(text string) string {
 	work := b.work + string(filepath.Separator)
 	return strings.NewReplacer(work+filepath.Base(b.Path), b.Path, work, "").Replace(text)

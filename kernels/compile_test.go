@@ -28,7 +28,8 @@ func needCompiler(t *testing.T) {
 	}
 }
 
-// Kernels written against tt-metal's data-movement API compile against our header, without warnings, and load.
+// Kernels written against tt-metal's data-movement API compile against our header, without
+// warnings, and load.
 func TestCompileDataflowAPI(t *testing.T) {
 	needCompiler(t)
 	for _, arch := range arches {
@@ -68,8 +69,8 @@ func TestCompileLibrary(t *testing.T) {
 	}
 }
 
-// A source in a file and the same one as a string give the same bytes, whatever their directories are called, and Compile
-// returns what Load makes of them.
+// A source in a file and the same one as a string give the same bytes, whatever their directories
+// are called, and Compile returns what Load makes of them.
 func TestCompileELF(t *testing.T) {
 	needCompiler(t)
 	text, err := os.ReadFile("src/copy.cpp")
@@ -107,7 +108,8 @@ func TestCompileELF(t *testing.T) {
 	}
 }
 
-// Macros, compile-time arguments and directories for headers reach the compiler; warnings reach the caller.
+// Macros, compile-time arguments and directories for headers reach the compiler; warnings reach the
+// caller.
 func TestCompileOptions(t *testing.T) {
 	needCompiler(t)
 	dir := t.TempDir()
@@ -144,7 +146,8 @@ void kernel_main() { int unused; }
 	}
 }
 
-// What the compiler and the linker refuse is a CompileError: one line, and everything that they said.
+// What the compiler and the linker refuse is a CompileError: one line, and everything that they
+// said.
 func TestCompileError(t *testing.T) {
 	needCompiler(t)
 	tests := []struct{ name, text, message, output string }{
@@ -170,7 +173,8 @@ func TestCompileError(t *testing.T) {
 	}
 }
 
-// A kernel that some of its processors have no room for is refused, and so is one that nothing could run.
+// A kernel that some of its processors have no room for is refused, and so is one that nothing
+// could run.
 func TestCompileFits(t *testing.T) {
 	needCompiler(t)
 	src := Source{Path: "big.c", Arch: chip.Wormhole, Text: `#include "reprise/kernel.h"

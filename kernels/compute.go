@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Format is how the pages of a circular buffer, which are tiles of 32 by 32, stand in L1. The numbers are those of the
-// hardware and of tt-metal's DataFormat.
+// A Format is how the pages of a circular buffer, which are tiles of 32 by 32, stand in L1. The
+// numbers are those of the hardware and of tt-metal's DataFormat.
 type Format uint8
 
 // Formats that the engines take. Data of block formats share an exponent of 8 bits among 16.
@@ -34,7 +34,8 @@ var formats = map[Format]struct {
 	Int32: {"int32", 4096}, Uint16: {"uint16", 2048}, Int8: {"int8", 1024}, BFP2: {"bfp2", 320},
 }
 
-// TileBytes returns the bytes of a tile, which are a page of the circular buffer; 0 if there is no such format.
+// TileBytes returns the bytes of a tile, which are a page of the circular buffer; 0 if there is no
+// such format.
 func (f Format) TileBytes() int { return formats[f].bytes }
 
 // String returns the format's name.
@@ -55,7 +56,8 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("kernels: no format %q: want fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", name)
 }
 
-// Fidelity is in how many phases the matrix unit multiplies: each takes as long, and adds bits of the operands.
+// Fidelity is in how many phases the matrix unit multiplies: each takes as long, and adds bits of
+// the operands.
 type Fidelity uint8
 
 // Fidelities.
@@ -66,8 +68,9 @@ const (
 	LoFi
 )
 
-// A ComputeSource is a kernel for the Tensix engines: one C++ file that includes headers of api/compute, and defines
-// kernel_main (or MAIN in a namespace NAMESPACE, as earlier examples of tt-metal do).
+// A ComputeSource is a kernel for the Tensix engines: one C++ file that includes headers of
+// api/compute, and defines kernel_main (or MAIN in a namespace NAMESPACE, as earlier examples of
+// tt-metal do).
 type ComputeSource struct {
 	// Source is the file. Its Processors are not used.
 	Source
@@ -75,10 +78,11 @@ type ComputeSource struct {
 	Formats map[int]Format
 	// Fidelity is that of products.
 	Fidelity Fidelity
-	// WideDst makes Dst hold data of 32 bits, of which there are half as many: 4 tiles between acquire and commit instead of 8.
+	// WideDst makes Dst hold data of 32 bits, of which there are half as many: 4 tiles between
+	// acquire and commit instead of 8.
 	WideDst bool
-	// UnpackToDst are circular buffers of [FP32] that copy_tile moves to a wide Dst with all bits. Otherwise SrcA is on
-	// the way, which has 19.
+	// UnpackToDst are circular buffers of [FP32] that copy_tile moves to a wide Dst with all bits.
+	// Otherwise SrcA is on the way, which has 19.
 	UnpackToDst []int
 }
 
@@ -101,8 +105,8 @@ func CompileCompute(ctx context.Context, src ComputeSource) (*Compute, error) {
 	return c, err
 }
 
-// CompileComputeELF is [CompileCompute] for programs that keep the kernel in files, of which [Load] makes the images of TRISC0,
-// TRISC1 and TRISC2.
+// CompileComputeELF is [CompileCompute] for programs that keep the kernel in files, of which [Load]
+// makes the images of TRISC0, TRISC1 and TRISC2.
 func CompileComputeELF(ctx context.Context, src ComputeSource) (files [3][]byte, err error) {
 	files, _, err = compileCompute(ctx, src)
 	return files, err

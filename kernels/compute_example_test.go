@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Kernels with the headers and calls of tt-metal's examples of elementwise operations and of the vector unit compile and run.
+// Kernels with the headers and calls of tt-metal's examples of elementwise operations and of the
+// vector unit compile and run.
 func TestComputeExamples(t *testing.T) {
 	const n = 5
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -36,8 +37,8 @@ func TestComputeExamples(t *testing.T) {
 	})
 }
 
-// A product of matrices on four cores, each of which reads a block of one operand, or none, and multicasts it: as in tt-metal's
-// example with reuse and multicast.
+// A product of matrices on four cores, each of which reads a block of one operand, or none, and
+// multicasts it: as in tt-metal's example with reuse and multicast.
 func TestComputeMulticast(t *testing.T) {
 	harvested := map[chip.Arch]sim.Option{ // three rows or columns are left, of which the queues take one
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),

@@ -244,7 +244,8 @@ func factors(f kernels.Format) pages {
 	return pages{f, encode(f, values)}
 }
 
-// Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends agree on every bit.
+// Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends
+// agree on every bit.
 func TestComputeReduce(t *testing.T) {
 	const n, each = 2, 2
 	onBackends(t, func(t *testing.T, b *bench) {

@@ -101,7 +101,8 @@ func (b *bench) same(what string, got, want []byte, f kernels.Format) {
 	}
 }
 
-// Products equal what the arithmetic of the engines says, bit for bit, in formats, fidelities and widths of Dst.
+// Products equal what the arithmetic of the engines says, bit for bit, in formats, fidelities and
+// widths of Dst.
 func TestComputeMatmul(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for i, tt := range []struct {

@@ -31,8 +31,9 @@ type backend struct {
 	card func(t *testing.T) kmd.Target
 }
 
-// turn returns whether a test runs on the backend. Its kernels take longer to compile than to run, so on emulators it is of one
-// architecture: of the other one in short runs, of which CI makes one, and of both in long ones.
+// turn returns whether a test runs on the backend. Its kernels take longer to compile than to run,
+// so on emulators it is of one architecture: of the other one in short runs, of which CI makes one,
+// and of both in long ones.
 func (b *backend) turn(test string) bool {
 	sum := 0
 	for _, c := range []byte(test) {
@@ -47,7 +48,8 @@ var harvested = map[chip.Arch]sim.Option{
 	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}),
 }
 
-// backends are the emulator as it is and with all checks, and the vendor's simulator where it is at hand.
+// backends are the emulator as it is and with all checks, and the vendor's simulator where it is at
+// hand.
 func backends(harvested map[chip.Arch]sim.Option) []backend {
 	emulated := map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole}
 	var all []backend
@@ -167,7 +169,8 @@ type pages struct {
 
 func (p pages) tiles() int { return len(p.data) / p.format.TileBytes() }
 
-// run runs a kernel that takes tiles from circular buffers 0, 1, ... and leaves n tiles in circular buffer 16.
+// run runs a kernel that takes tiles from circular buffers 0, 1, ... and leaves n tiles in circular
+// buffer 16.
 func (b *bench) run(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
 	b.t.Helper()
 	src.Formats = map[int]kernels.Format{16: out, 24: out}

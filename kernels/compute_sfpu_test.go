@@ -15,8 +15,8 @@ type function struct {
 	name  string
 	x     float64 // an argument
 	exact func(v, x float64) float64
-	// The largest errors in units of the last place, over all inputs: of results of bf16, half a unit of which is what rounding
-	// takes, and of results of fp32 from a Dst of 32 bits.
+	// The largest errors in units of the last place, over all inputs: of results of bf16, half a
+	// unit of which is what rounding takes, and of results of fp32 from a Dst of 32 bits.
 	worst, wide float64
 }
 
@@ -92,8 +92,9 @@ func (b *bench) sfpu(group, i int, wide bool, in []pages, out kernels.Format, ar
 	}, in, out, n, append([]uint32{uint32(i), uint32(n)}, append(args, 0, 0)[:2]...)...)
 }
 
-// worst returns the largest error of results in units of 2^-bits of the power of two below the exact one, and where it is. It
-// fails where a result is infinite, zero or no number and shouldn't be.
+// worst returns the largest error of results in units of 2^-bits of the power of two below the
+// exact one, and where it is. It fails where a result is infinite, zero or no number and shouldn't
+// be.
 func (b *bench) worst(what string, in, got []float64, exact func(float64) float64, bits int) (worst, input float64) {
 	b.t.Helper()
 	for i, v := range in {
@@ -121,7 +122,8 @@ func (b *bench) worst(what string, in, got []float64, exact func(float64) float6
 	return worst, input
 }
 
-// Each function of all 65,536 numbers of bf16 is within a stated number of units in the last place, and the same everywhere.
+// Each function of all 65,536 numbers of bf16 is within a stated number of units in the last place,
+// and the same everywhere.
 func TestComputeFunctions(t *testing.T) {
 	in := every(kernels.BF16)
 	values := plain(kernels.BF16, in.data)
@@ -240,7 +242,8 @@ func TestComputeTilesOfDst(t *testing.T) {
 	})
 }
 
-// Random numbers are within their bounds, spread about evenly, as the generators of the lanes are, and begin anew with the seed.
+// Random numbers are within their bounds, spread about evenly, as the generators of the lanes are,
+// and begin anew with the seed.
 func TestComputeRandom(t *testing.T) {
 	const n = 16
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -268,7 +271,8 @@ func TestComputeRandom(t *testing.T) {
 	})
 }
 
-// Conversions go through Dst and back: integers of sign and magnitude, of 16 bits, rounding to bf16, and blocks with one exponent.
+// Conversions go through Dst and back: integers of sign and magnitude, of 16 bits, rounding to
+// bf16, and blocks with one exponent.
 func TestComputeTypecast(t *testing.T) {
 	type conversion struct {
 		from, to kernels.Format

@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Compiles a kernel that a program has as text, for instance from go:embed. It has no output to compare because not every
-// machine has the compiler; TestExampleCompile runs it where there is one.
+// Compiles a kernel that a program has as text, for instance from go:embed. It has no output to
+// compare because not every machine has the compiler; TestExampleCompile runs it where there is
+// one.
 func ExampleCompile() {
 	const source = `
 #include "reprise/kernel.h"

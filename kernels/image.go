@@ -6,39 +6,44 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Where a kernel's data is linked: local RAM after the block that it shares with the firmware (struct rp_local in
-// include/reprise/abi.h), up to the end of the largest local RAM of any processor.
+// Where a kernel's data is linked: local RAM after the block that it shares with the firmware
+// (struct rp_local in include/reprise/abi.h), up to the end of the largest local RAM of any
+// processor.
 const (
 	localRAM    = 0xFFB00000
 	localData   = localRAM + 0x480
 	localRAMEnd = localRAM + 0x2000
 )
 
-// MinStack is the room, in bytes, that [Image.Fits] leaves for the stacks of firmware and kernel at the top of local
-// RAM. It is not a promise that a kernel doesn't need more.
+// MinStack is the room, in bytes, that [Image.Fits] leaves for the stacks of firmware and kernel at
+// the top of local RAM. It is not a promise that a kernel doesn't need more.
 const MinStack = 256
 
 // An Image is a kernel ready to be written to L1.
 type Image struct {
-	// Text is what goes to L1, at any multiple of 16: text, then the initial data that the start-up code copies to
-	// local RAM. The first byte is the entry point. The length is a multiple of 16.
+	// Text is what goes to L1, at any multiple of 16: text, then the initial data that the start-up
+	// code copies to local RAM. The first byte is the entry point. The length is a multiple of 16.
 	Text []byte
-	// Arch is the architecture that lib/start.c was compiled for, 0 when the kernel was linked without it.
+	// Arch is the architecture that lib/start.c was compiled for, 0 when the kernel was linked
+	// without it.
 	Arch chip.Arch
-	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and clears.
+	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and
+	// clears.
 	DataSize, BSSSize uint32
-	// Formats are what the kernel prints, for package kernels/print: the section of its file that isn't loaded. Nil if it doesn't
-	// print.
+	// Formats are what the kernel prints, for package kernels/print: the section of its file that
+	// isn't loaded. Nil if it doesn't print.
 	Formats []byte
-	// File is the ELF file that Text is from, for call stacks. Nil if code of the file isn't where Text has it.
+	// File is the ELF file that Text is from, for call stacks. Nil if code of the file isn't where
+	// Text has it.
 	File []byte
-	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of [Load].
+	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of
+	// [Load].
 	Metal *MetalKernel
 }
 
-// Fits reports whether a processor of an architecture can run the kernel: it was compiled for that architecture, and
-// its data leaves [MinStack] bytes of local RAM, or what tt-metal's linker script leaves for kernels of [LoadMetal]. The
-// error wraps [ErrMachine] or [ErrLocalRAM].
+// Fits reports whether a processor of an architecture can run the kernel: it was compiled for that
+// architecture, and its data leaves [MinStack] bytes of local RAM, or what tt-metal's linker script
+// leaves for kernels of [LoadMetal]. The error wraps [ErrMachine] or [ErrLocalRAM].
 func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
 	switch {
 	case !arch.Valid():

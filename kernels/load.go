@@ -10,22 +10,25 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// maxFile bounds what Load reads, in bytes: a kernel's file is its text, data, symbols and relocations.
+// maxFile bounds what Load reads, in bytes: a kernel's file is its text, data, symbols and
+// relocations.
 const maxFile = 16 << 20
 
-// maxImage is the kernel configuration area of L1, the same size on both architectures: abi.L1Map.KernelConfigSize.
+// maxImage is the kernel configuration area of L1, the same size on both architectures:
+// abi.L1Map.KernelConfigSize.
 const maxImage = 0x11400
 
-// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream's kernels for it are linked. Here NCRISC runs
-// kernels from L1 like the other processors.
+// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream's kernels for it are
+// linked. Here NCRISC runs kernels from L1 like the other processors.
 const (
 	ncriscIRAM    = 0xFFC00000
 	ncriscIRAMEnd = ncriscIRAM + 0x4000
 )
 
-// Load reads a linked kernel and lays out what goes to L1. It refuses files that could not run from an arbitrary place
-// in L1 on any processor; each error wraps one of the package's sentinels and says what to change. The result does not
-// refer to file's memory. Load never panics, whatever the bytes.
+// Load reads a linked kernel and lays out what goes to L1. It refuses files that could not run from
+// an arbitrary place in L1 on any processor; each error wraps one of the package's sentinels and
+// says what to change. The result does not refer to file's memory. Load never panics, whatever the
+// bytes.
 func Load(file []byte) (*Image, error) {
 	im, err := load(file)
 	if err == nil {
@@ -82,8 +85,8 @@ func open(file []byte) (*elf.File, error) {
 	return f, nil
 }
 
-// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header. elf.NewFile has read a
-// whole header, so they are there.
+// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header.
+// elf.NewFile has read a whole header, so they are there.
 func headerFlags(file []byte) uint32 {
 	return uint32(file[36]) | uint32(file[37])<<8 | uint32(file[38])<<16 | uint32(file[39])<<24
 }
@@ -93,8 +96,8 @@ type span struct{ start, end uint64 }
 
 func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
 
-// layout puts the loaded segments, ordered by physical address, into one image, and returns it and the text's span. Data
-// must be within room.
+// layout puts the loaded segments, ordered by physical address, into one image, and returns it and
+// the text's span. Data must be within room.
 func layout(f *elf.File, room span) (*Image, span, error) {
 	var loads []*elf.Prog
 	for _, p := range f.Progs {

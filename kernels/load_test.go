@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/elftest"
 )
 
-// good is a kernel with 32 bytes of text, 8 of data and 4 of zeroed data, and a relocation of each kind that is fine.
+// good is a kernel with 32 bytes of text, 8 of data and 4 of zeroed data, and a relocation of each
+// kind that is fine.
 func good() elftest.File {
 	return elftest.File{
 		Segments: []elftest.Segment{
@@ -39,7 +40,8 @@ func good() elftest.File {
 	}
 }
 
-// The image is text and then initial data, whatever order the file has them in, padded to what NoC writes want.
+// The image is text and then initial data, whatever order the file has them in, padded to what NoC
+// writes want.
 func TestLoadLayout(t *testing.T) {
 	f := good()
 	want := append(bytes.Clone(f.Segments[0].Bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
@@ -193,7 +195,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its sentinels.
+// FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its
+// sentinels.
 func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

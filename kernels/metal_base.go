@@ -12,10 +12,11 @@ const maxBase = 128 << 10
 
 // A MetalBase is tt-metal's base firmware of one processor.
 type MetalBase struct {
-	// Segments are what a core holds, ordered by address: text in L1 at its entry, then data in the processor's local RAM,
-	// whose first values the host leaves in L1 for the firmware.
+	// Segments are what a core holds, ordered by address: text in L1 at its entry, then data in the
+	// processor's local RAM, whose first values the host leaves in L1 for the firmware.
 	Segments []MetalSegment
-	// TextEnd is where kernels for the processor are linked, but those for the instruction RAM of Wormhole's NCRISC.
+	// TextEnd is where kernels for the processor are linked, but those for the instruction RAM of
+	// Wormhole's NCRISC.
 	TextEnd uint32
 	// LocalEnd is where their data begins in local RAM.
 	LocalEnd uint32
@@ -40,9 +41,9 @@ func (b *MetalBase) Text() MetalSegment { return b.Segments[0] }
 // Entry returns the address of the first instruction.
 func (b *MetalBase) Entry() uint32 { return b.Segments[0].Addr }
 
-// LoadMetalBase reads base firmware that tt-metal built: <processor>.elf or <processor>_weakened.elf of a firmware folder. Each
-// error wraps one of the package's sentinels. The result does not refer to file's memory. LoadMetalBase never panics, whatever
-// the bytes.
+// LoadMetalBase reads base firmware that tt-metal built: <processor>.elf or
+// <processor>_weakened.elf of a firmware folder. Each error wraps one of the package's sentinels.
+// The result does not refer to file's memory. LoadMetalBase never panics, whatever the bytes.
 func LoadMetalBase(file []byte) (*MetalBase, error) {
 	f, err := open(file)
 	if err != nil {

@@ -40,7 +40,8 @@ func (i instruction) writes(register uint32) bool {
 	return false
 }
 
-// uses reports whether the instruction computes with a register. A store of its value doesn't count: functions save registers.
+// uses reports whether the instruction computes with a register. A store of its value doesn't
+// count: functions save registers.
 func (i instruction) uses(register uint32) bool {
 	switch i.opcode() {
 	case opLoad, opImm, opStore, opJALR:
@@ -83,13 +84,15 @@ func (i instruction) jump() uint32 {
 	return uint32(int32(w)>>31)<<20 | w&0xFF000 | w>>9&0x800 | w>>20&0x7FE
 }
 
-// relativeToFixed reports whether an instruction adds to a register that doesn't depend on the text: zero or gp.
+// relativeToFixed reports whether an instruction adds to a register that doesn't depend on the
+// text: zero or gp.
 func relativeToFixed(i instruction) bool {
 	_, ok := i.low()
 	return ok && (i.rs1() == 0 || i.rs1() == 3)
 }
 
-// callerSaved reports whether a function may leave anything in a register for its caller: all but sp, gp, tp and s0 to s11.
+// callerSaved reports whether a function may leave anything in a register for its caller: all but
+// sp, gp, tp and s0 to s11.
 func callerSaved(register uint32) bool {
 	return !(2 <= register && register <= 4 || register == 8 || register == 9 || 18 <= register && register <= 27)
 }
@@ -111,9 +114,10 @@ func (m *mover) bad(place uint32, t elf.R_RISCV, symbol uint32, why string) erro
 	return &RelocationError{Offset: place, Type: uint32(t), Symbol: name, Why: why}
 }
 
-// pair finds the upper half of each lower half. The linker does not keep which belong together. An instruction belongs to the
-// one whose register reaches it along the code. Where none does, as beyond a jump table, it belongs to the nearest one in
-// front of it of the same symbol and register, which is how tt-metal's loader finds all of them.
+// pair finds the upper half of each lower half. The linker does not keep which belong together. An
+// instruction belongs to the one whose register reaches it along the code. Where none does, as
+// beyond a jump table, it belongs to the nearest one in front of it of the same symbol and
+// register, which is how tt-metal's loader finds all of them.
 func (m *mover) pair() error {
 	reached := map[uint32][]*upper{} // by the place of the lower half
 	places := slices.Sorted(maps.Keys(m.upper))
@@ -155,15 +159,17 @@ func (m *mover) pair() error {
 	return nil
 }
 
-// belongs reports whether an instruction adds the lower half to the register with an upper half, and both are the address.
+// belongs reports whether an instruction adds the lower half to the register with an upper half,
+// and both are the address.
 func (m *mover) belongs(u *upper, l lower) bool {
 	hi, i := m.word(u.place), m.word(l.place)
 	low, ok := i.low()
 	return ok && i.rs1() == hi.rd() && uint32(hi)&^0xFFF+uint32(low) == l.target
 }
 
-// follow returns the places of lower halves that an upper half's register reaches. It follows branches and jumps, and goes on
-// after calls; it ends where the register is set again, at returns, and at jumps through registers.
+// follow returns the places of lower halves that an upper half's register reaches. It follows
+// branches and jumps, and goes on after calls; it ends where the register is set again, at returns,
+// and at jumps through registers.
 func (m *mover) follow(u *upper) ([]uint32, error) {
 	register := m.word(u.place).rd()
 	type state struct {
@@ -215,8 +221,8 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 	return lows, nil
 }
 
-// rewrite changes how an upper half and its lower halves make their addresses: from absolute (LUI) to relative to the program
-// counter (AUIPC), or back, or to initial data that moved.
+// rewrite changes how an upper half and its lower halves make their addresses: from absolute (LUI)
+// to relative to the program counter (AUIPC), or back, or to initial data that moved.
 func (m *mover) rewrite(u *upper, from, to uint32) error {
 	t, base := elf.R_RISCV_HI20, u.place
 	if from == opAUIPC {

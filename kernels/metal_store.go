@@ -5,20 +5,23 @@ import (
 	"encoding/binary"
 )
 
-// A stored is a word of the image that has an address of text: an entry of a jump table or of a table of functions.
+// A stored is a word of the image that has an address of text: an entry of a jump table or of a
+// table of functions.
 type stored struct {
 	place  uint32 // from the first byte of the image
 	symbol uint32
 	target uint32 // as linked
 }
 
-// dataImage is the symbol of the place of the initial data, right after the text, from which the kernel copies it.
+// dataImage is the symbol of the place of the initial data, right after the text, from which the
+// kernel copies it.
 const dataImage = "__kernel_data_lma"
 
 // codeLine is the size in bytes of the parts in which processors fetch code ahead.
 const codeLine = 64
 
-// store notes a word that needs the address of some text once the kernel is placed. It returns why it can't.
+// store notes a word that needs the address of some text once the kernel is placed. It returns why
+// it can't.
 func (m *mover) store(offset, symbol, target uint32) string {
 	for _, p := range m.file.Progs {
 		if p.Type != elf.PT_LOAD || uint64(offset) < p.Vaddr || uint64(offset)+4 > p.Vaddr+p.Filesz {
@@ -37,8 +40,9 @@ func (m *mover) store(offset, symbol, target uint32) string {
 	return "address of text in data without initial values"
 }
 
-// separate decides how far initial data that is stored to must be moved away from the text. A processor may have fetched what
-// follows the text along with its end, and must not execute any of what was changed since.
+// separate decides how far initial data that is stored to must be moved away from the text. A
+// processor may have fetched what follows the text along with its end, and must not execute any of
+// what was changed since.
 func (m *mover) separate() {
 	size := uint32(m.text.end - m.text.start)
 	for _, s := range m.stored {
@@ -67,9 +71,10 @@ func (m *mover) paddr() uint64 {
 	return 0
 }
 
-// withAddresses returns the image with code in front of it that stores the addresses of text, each time the kernel is entered,
-// and then goes on to the kernel's first instruction. The code finds out where it is by the program counter, uses registers that
-// a function need not preserve, and may run any number of times on the same image.
+// withAddresses returns the image with code in front of it that stores the addresses of text, each
+// time the kernel is entered, and then goes on to the kernel's first instruction. The code finds
+// out where it is by the program counter, uses registers that a function need not preserve, and may
+// run any number of times on the same image.
 func (m *mover) withAddresses() []byte {
 	size := uint32(m.text.end - m.text.start)
 	const (

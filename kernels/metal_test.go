@@ -59,8 +59,8 @@ func words(ws ...uint32) []byte {
 	return b
 }
 
-// goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of zeroed data, three variables
-// of the firmware.
+// goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of
+// zeroed data, three variables of the firmware.
 func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	end := uint32(metalText + len(text))
 	weak := func(addr, size uint32) elf.Sym32 {
@@ -150,7 +150,8 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 	}
 }
 
-// Each text makes addresses in a way that compilers do; run at another place, each makes the same addresses, moved.
+// Each text makes addresses in a way that compilers do; run at another place, each makes the same
+// addresses, moved.
 func TestLoadMetalPairs(t *testing.T) {
 	const at = metalText
 	label := uint32(at + 24)
@@ -380,8 +381,8 @@ func TestLoadMetalRefuses(t *testing.T) {
 	})
 }
 
-// LinkMetal links the kernel of testdata/metal at a fixed address, as tt-metal links its own. The error wraps ErrNoCompiler if there
-// is none.
+// LinkMetal links the kernel of testdata/metal at a fixed address, as tt-metal links its own. The
+// error wraps ErrNoCompiler if there is none.
 func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string) ([]byte, error) {
 	compiler, err := riscv.Find("")
 	if err != nil {
@@ -405,7 +406,8 @@ func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string)
 	return os.ReadFile(linked)
 }
 
-// FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps one of its sentinels.
+// FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps
+// one of its sentinels.
 func FuzzLoadMetal(f *testing.F) {
 	text, rela := simple()
 	f.Add(goodMetal(text, rela...).Build())

@@ -12,10 +12,11 @@ import (
 // placesMagic ends the table of placesOf.
 const placesMagic = 0x53455449 // "ITES"
 
-// placesOf returns a table that follows a kernel's formats: from where in the source checks of reprise/watch.h are called, as far as
-// debug information says it. An entry is the offset of the return address in the text, the line, and where the name of the file is
-// after the start of the formats, in words; the entries follow the names, and after them come their number and placesMagic. It is
-// nil without such calls.
+// placesOf returns a table that follows a kernel's formats: from where in the source checks of
+// reprise/watch.h are called, as far as debug information says it. An entry is the offset of the
+// return address in the text, the line, and where the name of the file is after the start of the
+// formats, in words; the entries follow the names, and after them come their number and
+// placesMagic. It is nil without such calls.
 func placesOf(f *elf.File, file []byte, formats int) []byte {
 	symbols, err := f.Symbols()
 	if formats == 0 || err != nil {

@@ -18,7 +18,8 @@ var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, M
 
 var computeNames = []string{SumBF16, SumFP32}
 
-// Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its architecture.
+// Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its
+// architecture.
 func TestPrebuilt(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range names {
@@ -78,8 +79,9 @@ func TestPrebuiltNames(t *testing.T) {
 	}
 }
 
-// Wormhole's fence must not be executed (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md; the
-// vendor's simulator stops there), and without it Blackhole's cores would poll their own data cache.
+// Wormhole's fence must not be executed (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md; the vendor's simulator stops there), and
+// without it Blackhole's cores would poll their own data cache.
 func TestPrebuiltFences(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range names {

@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// checkRelocations proves from the relocations that the linker kept that neither text nor data hold an address that
-// is not known before the kernel is placed. Text may be anywhere and data is where it was linked, so absolute
-// addresses of data and distances within text are fine; absolute addresses of text, and distances between text and
-// data, are not. imageSize is the length of text and initial data, which move together.
+// checkRelocations proves from the relocations that the linker kept that neither text nor data hold
+// an address that is not known before the kernel is placed. Text may be anywhere and data is where
+// it was linked, so absolute addresses of data and distances within text are fine; absolute
+// addresses of text, and distances between text and data, are not. imageSize is the length of text
+// and initial data, which move together.
 //
 // Relocation types: RISC-V ELF psABI, "Relocations".
 func checkRelocations(f *elf.File, text span, imageSize uint32) error {

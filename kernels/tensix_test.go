@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The header of the engines compiles as C and C++ on both architectures, without warnings; its static assertions hold.
+// The header of the engines compiles as C and C++ on both architectures, without warnings; its
+// static assertions hold.
 func TestCompileTensix(t *testing.T) {
 	needCompiler(t)
 	text, err := os.ReadFile("testdata/tensix.c")

@@ -38,7 +38,8 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// loadable reports whether an aligned load of n bytes, a power of two, may be made, and records the first that may not.
+// loadable reports whether an aligned load of n bytes, a power of two, may be made, and records the
+// first that may not.
 func (w *Window) loadable(off, n uint64) bool {
 	if w.storable(off, n) && !w.writeOnly.Load() {
 		return true
@@ -58,9 +59,9 @@ func (w *Window) refuse(off, n uint64, store, loads bool) {
 	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
 }
 
-// Err returns an error for the first access that wasn't made because it was misaligned, outside of the window, after
-// Close, or a load from several tiles; nil if all were made. It matches ErrMisaligned, ErrOutOfRange, ErrClosed or
-// ErrMulticastRead.
+// Err returns an error for the first access that wasn't made because it was misaligned, outside of
+// the window, after Close, or a load from several tiles; nil if all were made. It matches
+// ErrMisaligned, ErrOutOfRange, ErrClosed or ErrMulticastRead.
 func (w *Window) Err() error {
 	if e := w.fault.Load(); e != nil {
 		return e
@@ -160,7 +161,8 @@ func (w *Window) Store64(off uint64, v uint64) {
 	}
 }
 
-// Read copies from the device, in loads of 4 and 8 bytes on memory. It is for L1 and DRAM, not for registers.
+// Read copies from the device, in loads of 4 and 8 bytes on memory. It is for L1 and DRAM, not for
+// registers.
 func (w *Window) Read(off uint64, p []byte) {
 	if !w.span(off, len(p), false) {
 		for i := range p {
@@ -175,9 +177,10 @@ func (w *Window) Read(off uint64, p []byte) {
 	w.mem.read(off, p)
 }
 
-// Write copies to the device: every byte is stored exactly once, in ascending order, by naturally aligned stores of 4
-// and 8 bytes. Bytes at the edges that don't fill a word of 4 are merged into one that is read before, which is not
-// atomic against the device and not possible through a multicast window.
+// Write copies to the device: every byte is stored exactly once, in ascending order, by naturally
+// aligned stores of 4 and 8 bytes. Bytes at the edges that don't fill a word of 4 are merged into
+// one that is read before, which is not atomic against the device and not possible through a
+// multicast window.
 func (w *Window) Write(off uint64, p []byte) {
 	switch {
 	case !w.span(off, len(p), true):
@@ -198,13 +201,13 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 	return false
 }
 
-// Drain makes earlier stores leave the processor before all later ones. PCIe writes are posted: to know that one has
-// arrived, load from the same window after it.
+// Drain makes earlier stores leave the processor before all later ones. PCIe writes are posted: to
+// know that one has arrived, load from the same window after it.
 func (w *Window) Drain() { fence() }
 
-// Publish makes earlier stores to host memory visible before the next store to the window, as a doorbell needs. On amd64
-// uncached stores are never reordered with earlier stores (Intel SDM volume 3A, "Memory ordering"), so it does nothing for
-// an uncached window.
+// Publish makes earlier stores to host memory visible before the next store to the window, as a
+// doorbell needs. On amd64 uncached stores are never reordered with earlier stores (Intel SDM
+// volume 3A, "Memory ordering"), so it does nothing for an uncached window.
 func (w *Window) Publish() {
 	if runtime.GOARCH != "amd64" || w.caching != Uncached {
 		fence()

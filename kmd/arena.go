@@ -15,14 +15,15 @@ import (
 type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
-	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed, private and anonymous
-	// or shared memory, not of Go's heap. The caller unmaps it after Close.
+	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed,
+	// private and anonymous or shared memory, not of Go's heap. The caller unmaps it after Close.
 	Memory []byte
-	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each takes one of the 16
-	// outbound regions that all users of the device share. Without an IOMMU a chunk is at most a huge page.
+	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each
+	// takes one of the 16 outbound regions that all users of the device share. Without an IOMMU a
+	// chunk is at most a huge page.
 	Chunk int
-	// Progress, if not nil, is called after each chunk: pinning touches and fixes every page, which takes a second for
-	// a few GiB.
+	// Progress, if not nil, is called after each chunk: pinning touches and fixes every page, which
+	// takes a second for a few GiB.
 	Progress func(pinned, total int)
 	// ReadOnly memory can't be written by the device. It needs FeatureReadOnlyPins.
 	ReadOnly bool
@@ -36,11 +37,12 @@ const (
 	hugePage2M = 2 << 20
 )
 
-// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. The memory is mmap'ed, in huge
-// pages if the machine has them, on the card's memory node if the machine says which that is, and never Go's heap, whose
-// pages move between uses. The error matches ErrOutOfRange for a size beyond what the device can address,
-// ErrNotContiguous without a translating IOMMU and without enough huge pages, and ErrBusy if others have taken all
-// outbound regions or addresses.
+// Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. The memory
+// is mmap'ed, in huge pages if the machine has them, on the card's memory node if the machine says
+// which that is, and never Go's heap, whose pages move between uses. The error matches
+// ErrOutOfRange for a size beyond what the device can address, ErrNotContiguous without a
+// translating IOMMU and without enough huge pages, and ErrBusy if others have taken all outbound
+// regions or addresses.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
 	if err != nil {
@@ -141,9 +143,9 @@ type pinnedRange struct {
 	noc, phys uint64
 }
 
-// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver takes the lowest gap
-// for each, which need not be the one after the chunk before; then the highest addresses are tried, from the last chunk
-// down.
+// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver
+// takes the lowest gap for each, which need not be the one after the chunk before; then the highest
+// addresses are tried, from the last chunk down.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	m.chunk, m.config = chunk, c
 	m.config.Progress = nil

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that there are.
+// huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that
+// there are.
 func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 	return func(size, page, node int) ([]byte, error) {
 		if page > unix.Getpagesize() && !slices.Contains(sizes, page) {
@@ -47,7 +48,8 @@ func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd
 	return d
 }
 
-// Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for it.
+// Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for
+// it.
 func TestPinRefusesTheHeap(t *testing.T) {
 	m := blackhole(t)
 	page := unix.Getpagesize()
@@ -109,7 +111,8 @@ func TestPinInChunks(t *testing.T) {
 	}
 }
 
-// Others' memory can lie in between; then the top of the addresses is tried, and what can't be one piece isn't had.
+// Others' memory can lie in between; then the top of the addresses is tried, and what can't be one
+// piece isn't had.
 func TestChunksAreConsecutive(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	var pages []*kmd.HostMemory
@@ -159,7 +162,8 @@ func TestChunksAreConsecutive(t *testing.T) {
 	}
 }
 
-// Without an IOMMU a huge page at a time is what can be pinned; with one, huge pages are only faster.
+// Without an IOMMU a huge page at a time is what can be pinned; with one, huge pages are only
+// faster.
 func TestPinHugePages(t *testing.T) {
 	big := func(uint64) uint64 { return 2 << 20 }
 	for _, tt := range []struct {

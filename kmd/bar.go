@@ -2,8 +2,8 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Accesses makes every access to mem, a mapping of a BAR, a call of a seam.MMIO, with the width that it has on the bus.
-// Recorders and observers of a card use it.
+// Accesses makes every access to mem, a mapping of a BAR, a call of a seam.MMIO, with the width
+// that it has on the bus. Recorders and observers of a card use it.
 func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
 
 // barMemory is a mapping of a BAR as a seam.MMIO.

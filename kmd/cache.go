@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// controlWindows are the windows that Device.Read and Write keep for words and small transfers. Four hold what
-	// bring-up touches in turn: a worker, its registers, the management processor, one more tile.
+	// controlWindows are the windows that Device.Read and Write keep for words and small transfers.
+	// Four hold what bring-up touches in turn: a worker, its registers, the management processor,
+	// one more tile.
 	controlWindows = 4
 	// bulkThreshold is the length in bytes from which a write goes through a write-combined window.
 	bulkThreshold = 256
 )
 
-// windowCache holds the Device's own windows and where they lead. Accesses that miss re-target the window that was
-// used least recently, so scattered accesses never take more of the shared pool.
+// windowCache holds the Device's own windows and where they lead. Accesses that miss re-target the
+// window that was used least recently, so scattered accesses never take more of the shared pool.
 type windowCache struct {
 	dev *Device
 
@@ -37,8 +38,8 @@ type cachedWindow struct {
 	used   uint64
 }
 
-// getLocked returns a window that leads to c. While others have all windows of the pool, any window that the Device has
-// serves for both kinds of access.
+// getLocked returns a window that leads to c. While others have all windows of the pool, any window
+// that the Device has serves for both kinds of access.
 func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	if k.closed {
 		return nil, ErrClosed
@@ -76,7 +77,8 @@ func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	return e.Window, nil
 }
 
-// find returns the window that leads to c, or else the one that was used least recently; nil if set is empty.
+// find returns the window that leads to c, or else the one that was used least recently; nil if set
+// is empty.
 func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	var oldest *cachedWindow
 	for i := range set {
@@ -101,8 +103,9 @@ func (k *windowCache) close() {
 	k.mu.Unlock()
 }
 
-// Read copies len(p) bytes at an address of a tile, given by the NoC 0 coordinates that software uses. A read of four bytes
-// at a multiple of four is exactly one access of that width, as registers need. The error is an *OpError.
+// Read copies len(p) bytes at an address of a tile, given by the NoC 0 coordinates that software
+// uses. A read of four bytes at a multiple of four is exactly one access of that width, as
+// registers need. The error is an *OpError.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
 		return d.opError(fmt.Sprintf("read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
@@ -110,9 +113,10 @@ func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Write copies p to an address of a tile, given by the NoC 0 coordinates that software uses. A write of four bytes at a
-// multiple of four is exactly one access of that width, as registers need. Writes of one caller arrive in order; that
-// they have arrived is known after a Read from the same tile. See Window.Write for unaligned edges.
+// Write copies p to an address of a tile, given by the NoC 0 coordinates that software uses. A
+// write of four bytes at a multiple of four is exactly one access of that width, as registers need.
+// Writes of one caller arrive in order; that they have arrived is known after a Read from the same
+// tile. See Window.Write for unaligned edges.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, true); err != nil {
 		return d.opError(fmt.Sprintf("write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
@@ -120,8 +124,8 @@ func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Multicast copies p to an address of every Tensix tile in a rectangle. Both addr and len(p) must be multiples of
-// four: nothing can be read back to fill words.
+// Multicast copies p to an address of every Tensix tile in a rectangle. Both addr and len(p) must
+// be multiples of four: nothing can be read back to fill words.
 func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 	err := error(nil)
 	if addr&3 != 0 || len(p)&3 != 0 {
@@ -135,8 +139,8 @@ func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Read32 loads one word at a multiple of four with one access. All ones is checked against a register that can't be:
-// if that reads the same, the error matches ErrDeviceLost.
+// Read32 loads one word at a multiple of four with one access. All ones is checked against a
+// register that can't be: if that reads the same, the error matches ErrDeviceLost.
 func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
 	c := WindowConfig{Target: xy}
 	err = d.word(&c, addr, &v, false)
@@ -221,8 +225,8 @@ func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) err
 	return d.checkFault()
 }
 
-// copy moves one piece. What could be a register is one access; a write-combined piece leaves the processor before
-// anything that follows it through another window.
+// copy moves one piece. What could be a register is one access; a write-combined piece leaves the
+// processor before anything that follows it through another window.
 func (w *Window) copy(off uint64, p []byte, store bool) {
 	single := len(p) == 4 && off&3 == 0
 	switch {

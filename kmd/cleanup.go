@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// NOCStore is a 32-bit store to a tile: Value at Addr, a multiple of four, of the tile that NOC calls Target.
+// NOCStore is a 32-bit store to a tile: Value at Addr, a multiple of four, of the tile that NOC
+// calls Target.
 type NOCStore struct {
 	Target chip.XY
 	NOC    chip.NOC
@@ -19,12 +20,14 @@ type NOCStore struct {
 	Value  uint32
 }
 
-// SetNOCCleanup has the driver make a store when the last reference to the device's file goes: when it is closed, and
-// also when the process is killed. The driver makes it before it unpins memory, so it can stop what would go on using
-// that memory. A later call replaces the store of an earlier one; nil removes it. The error matches ErrDriverTooOld before
-// driver 2.2.0 and ErrOutOfRange for a store that the driver doesn't take.
+// SetNOCCleanup has the driver make a store when the last reference to the device's file goes: when
+// it is closed, and also when the process is killed. The driver makes it before it unpins memory,
+// so it can stop what would go on using that memory. A later call replaces the store of an earlier
+// one; nil removes it. The error matches ErrDriverTooOld before driver 2.2.0 and ErrOutOfRange for
+// a store that the driver doesn't take.
 //
-// If another process resets the device, it stays lost for this Device, and the store is still made when it is closed.
+// If another process resets the device, it stays lost for this Device, and the store is still made
+// when it is closed.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	var l []NOCStore
 	if s != nil {
@@ -33,14 +36,15 @@ func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	return d.SetNOCCleanups(l...)
 }
 
-// SetNOCCleanups is SetNOCCleanup for any number of stores, which are all made before the memory of this Device is
-// unpinned. The driver makes one store for a file, so each store after the first takes one more file of the device, which
-// asks for no power and counts among the files that others see. These files are closed with the Device, by Recover, and by
-// a later call with fewer stores. If the process dies during a call, the driver may make some stores of before and some of
-// the call.
+// SetNOCCleanups is SetNOCCleanup for any number of stores, which are all made before the memory of
+// this Device is unpinned. The driver makes one store for a file, so each store after the first
+// takes one more file of the device, which asks for no power and counts among the files that others
+// see. These files are closed with the Device, by Recover, and by a later call with fewer stores.
+// If the process dies during a call, the driver may make some stores of before and some of the
+// call.
 //
-// The error matches ErrBusy if there is more than one store and the Device is Exclusive, which refuses further files: then
-// the driver makes the first store.
+// The error matches ErrBusy if there is more than one store and the Device is Exclusive, which
+// refuses further files: then the driver makes the first store.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
@@ -121,8 +125,8 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	return nil
 }
 
-// openCleanupFile opens the device once more, after it made sure that the first file, which has memory pinned, outlives
-// the new one.
+// openCleanupFile opens the device once more, after it made sure that the first file, which has
+// memory pinned, outlives the new one.
 func (d *Device) openCleanupFile() (seam.File, error) {
 	if d.flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%w: it is open exclusively, so it can't be opened again", ErrBusy)
@@ -146,7 +150,8 @@ func (d *Device) openCleanupFile() (seam.File, error) {
 	return g, nil
 }
 
-// closeCleanupFiles closes the files of the stores after the first; the driver makes those that are still set.
+// closeCleanupFiles closes the files of the stores after the first; the driver makes those that are
+// still set.
 func (d *Device) closeCleanupFiles() error {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()

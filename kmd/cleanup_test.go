@@ -38,7 +38,8 @@ func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
 	return which
 }
 
-// watched is a card that notes, at each store that the driver makes for a file, whether memory is pinned still.
+// watched is a card that notes, at each store that the driver makes for a file, whether memory is
+// pinned still.
 type watched struct {
 	*drivertest.Function
 	addr   uint64
@@ -53,8 +54,8 @@ func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
 	w.Function.BARStore(bar, off, width, v)
 }
 
-// All cleanup writes of a killed process are made before its memory is unpinned, however its descriptors lie: the first
-// file, which has the pins, goes last.
+// All cleanup writes of a killed process are made before its memory is unpinned, however its
+// descriptors lie: the first file, which has the pins, goes last.
 func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		for _, before := range []int{0, 1, 3} {
@@ -212,8 +213,8 @@ func TestCleanupWriteThatStays(t *testing.T) {
 	}
 }
 
-// What can't have further files says so: an exclusive device makes its first store, and a driver that knows no cleanup
-// writes opens nothing.
+// What can't have further files says so: an exclusive device makes its first store, and a driver
+// that knows no cleanup writes opens nothing.
 func TestCleanupWritesThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -88,8 +88,8 @@ type options struct {
 	mapMemory func(size, page, node int) ([]byte, error)
 }
 
-// Exclusive makes Open wait until the device is open nowhere else, and keeps all others from opening it until Close.
-// Drivers before 2.10.0 don't know it and open the device as usual.
+// Exclusive makes Open wait until the device is open nowhere else, and keeps all others from
+// opening it until Close. Drivers before 2.10.0 don't know it and open the device as usual.
 func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
 
 // WithoutWaiting makes Open fail with ErrBusy at once, where it would wait for an exclusive opener.
@@ -98,20 +98,22 @@ func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
 // InSystem says which machine the device is in, where SystemOf can't know.
 func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
-// WithoutPower opens the device without asking the firmware for anything: no clocks, no memory wake-up. It is for
-// looking at a device, also at one whose firmware hangs. The driver honours it from 2.6.0 on.
+// WithoutPower opens the device without asking the firmware for anything: no clocks, no memory
+// wake-up. It is for looking at a device, also at one whose firmware hangs. The driver honours it
+// from 2.6.0 on.
 func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
 
-// TrackLeaks calls report during Close for every Window and HostMemory that was not closed before, with the place that
-// made it. Remembering the place costs a microsecond per handle.
+// TrackLeaks calls report during Close for every Window and HostMemory that was not closed before,
+// with the place that made it. Remembering the place costs a microsecond per handle.
 func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
 
-// busyPoll is how long Open waits before it tries again while another process has the device exclusively.
+// busyPoll is how long Open waits before it tries again while another process has the device
+// exclusively.
 const busyPoll = 10 * time.Millisecond
 
-// Open opens a device. While another process has it exclusively, Open waits until that ends or ctx does. Errors are
-// *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch, ErrDriverTooOld, ErrBusy or
-// ErrUnsupportedSystem.
+// Open opens a device. While another process has it exclusively, Open waits until that ends or ctx
+// does. Errors are *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice,
+// ErrUnsupportedArch, ErrDriverTooOld, ErrBusy or ErrUnsupportedSystem.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	var o options
 	for _, opt := range opts {
@@ -205,8 +207,8 @@ func (d *Device) identify(ctx context.Context) error {
 	if d.params == nil {
 		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
 	}
-	// An unknown request and a bad argument have the same errno, so this needs the version: the interface is 2
-	// from driver 2.0.0 on, the first with NoC addresses for pinned memory.
+	// An unknown request and a bad argument have the same errno, so this needs the version: the
+	// interface is 2 from driver 2.0.0 on, the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
 		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd %s or newer",
 			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion, kabi.OldestDriver)
@@ -270,12 +272,13 @@ func (d *Device) Files() int {
 	return 1 + len(d.cleanups)
 }
 
-// Fault returns why the device stopped, where that is known: an emulator refused what silicon leaves undefined, or a
-// simulator ended. On silicon, and while the device runs, it is nil.
+// Fault returns why the device stopped, where that is known: an emulator refused what silicon
+// leaves undefined, or a simulator ended. On silicon, and while the device runs, it is nil.
 func (d *Device) Fault() error { return d.file.Fault() }
 
-// Alive checks that the device answers: that its file is still good, and that a register which is never all ones doesn't
-// read as all ones. Otherwise the error matches ErrDeviceLost, and the device stays lost.
+// Alive checks that the device answers: that its file is still good, and that a register which is
+// never all ones doesn't read as all ones. Otherwise the error matches ErrDeviceLost, and the
+// device stays lost.
 func (d *Device) Alive() error {
 	if err := d.usable(); err != nil {
 		return d.opError("check", err)
@@ -311,8 +314,9 @@ func (d *Device) alive() error {
 	return nil
 }
 
-// nodeID reads the NoC coordinate register of the chip's own bridge, through BAR 0. It holds coordinates, so it is never
-// all ones on a chip that answers (tt-umd device/tt_device/hang_detection).
+// nodeID reads the NoC coordinate register of the chip's own bridge, through BAR 0. It holds
+// coordinates, so it is never all ones on a chip that answers (tt-umd
+// device/tt_device/hang_detection).
 func (d *Device) nodeID() (v uint32, err error) {
 	reg := uint64(d.params.BAR.NIU[0]) + 0x44
 	if d.arch == chip.Wormhole {
@@ -340,8 +344,9 @@ func (d *Device) nodeID() (v uint32, err error) {
 	return v, err
 }
 
-// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Closing it again does nothing.
-// No access through a Window of the device and no use of its HostMemory may be under way.
+// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Closing it
+// again does nothing. No access through a Window of the device and no use of its HostMemory may be
+// under way.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil

@@ -20,7 +20,8 @@ const (
 	IOMMUUnknown IOMMU = iota
 	// IOMMUTranslating lets any memory be pinned.
 	IOMMUTranslating
-	// IOMMUOff: no IOMMU, or one that passes addresses through: only physically contiguous memory can be pinned.
+	// IOMMUOff: no IOMMU, or one that passes addresses through: only physically contiguous memory
+	// can be pinned.
 	IOMMUOff
 )
 
@@ -35,7 +36,8 @@ type Reading struct {
 
 func some(v float64) Reading { return Reading{v, true} }
 
-// Card is what can be found out about a card. Fields that neither system nor firmware report are zero.
+// Card is what can be found out about a card. Fields that neither system nor firmware report are
+// zero.
 type Card struct {
 	Ordinal int    // in the node's name; it says nothing about the card and changes
 	Node    string // "/dev/tenstorrent/0", or what an emulated card is called
@@ -63,16 +65,19 @@ type Card struct {
 	IOMMU      IOMMU
 	Holders    []Holder // the processes that had it open
 
-	// Problem is why the card couldn't be opened or its firmware asked, nil otherwise; the other fields still have what the
-	// system's files say. It is an error of Open, Device.Harvesting or Device.Close.
+	// Problem is why the card couldn't be opened or its firmware asked, nil otherwise; the other
+	// fields still have what the system's files say. It is an error of Open, Device.Harvesting or
+	// Device.Close.
 	Problem error
 }
 
-// probeWait bounds how long questions to an open card may take: a simulator that starts for them can be slow.
+// probeWait bounds how long questions to an open card may take: a simulator that starts for them
+// can be slow.
 const probeWait = 2 * time.Second
 
-// List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without asking for power and
-// without waiting for one that another process has exclusively. A machine without cards is no error.
+// List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without
+// asking for power and without waiting for one that another process has exclusively. A machine
+// without cards is no error.
 func (s System) List(ctx context.Context) ([]Card, error) {
 	slots, err := s.slots()
 	if err != nil {
@@ -204,8 +209,8 @@ func (s System) hwmon(pci string) (string, bool) {
 	return pci + "/hwmon/" + l[0].Name(), true
 }
 
-// iommu reads whether an IOMMU translates for a card. The driver decides in the same way: a domain that isn't the
-// identity (tt-kmd memory.c, test/enumeration.cpp).
+// iommu reads whether an IOMMU translates for a card. The driver decides in the same way: a domain
+// that isn't the identity (tt-kmd memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
 	switch {
@@ -255,7 +260,8 @@ func (t *Telemetry) fill(c *Card) {
 	}
 }
 
-// boardName names a board by the code that its serial number and its PCI subsystem id carry (tt-kmd telemetry.c).
+// boardName names a board by the code that its serial number and its PCI subsystem id carry (tt-kmd
+// telemetry.c).
 func boardName(code uint16) string {
 	return map[uint16]string{
 		0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole",

@@ -12,9 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// DMABuffer is memory of the kernel that the device reaches over its NoC. It is physically contiguous and needs
-// neither an IOMMU nor huge pages, is at most 256 MiB, and rarely that: without a reserve for contiguous memory (cma= on
-// the kernel's command line) a few MiB. The driver keeps it until the Device is closed.
+// DMABuffer is memory of the kernel that the device reaches over its NoC. It is physically
+// contiguous and needs neither an IOMMU nor huge pages, is at most 256 MiB, and rarely that:
+// without a reserve for contiguous memory (cma= on the kernel's command line) a few MiB. The driver
+// keeps it until the Device is closed.
 type DMABuffer struct {
 	dev       *Device
 	mapping   seam.Mapping
@@ -23,9 +24,9 @@ type DMABuffer struct {
 	once sync.Once
 }
 
-// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device has 256 of them.
-// The error matches ErrOutOfRange for an impossible size and ErrBusy if the kernel has no such piece of memory or the
-// device no addresses left.
+// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device
+// has 256 of them. The error matches ErrOutOfRange for an impossible size and ErrBusy if the kernel
+// has no such piece of memory or the device no addresses left.
 func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
 	b, err := d.allocateDMABuffer(size)
 	if err != nil {
@@ -72,8 +73,8 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	return b, nil
 }
 
-// Bytes returns the memory, until Close. It must not be touched once the device is lost: when a card is removed, the driver
-// frees its buffers under their mappings.
+// Bytes returns the memory, until Close. It must not be touched once the device is lost: when a
+// card is removed, the driver frees its buffers under their mappings.
 func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
 
 // NOCAddr returns the address of the first byte in the device's PCIe tile.
@@ -82,8 +83,8 @@ func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
 // BusAddr returns the address of the first byte for the PCI device itself.
 func (b *DMABuffer) BusAddr() uint64 { return b.phys }
 
-// Close unmaps the buffer. The device can still access it until the Device is closed, which needs this Close first: a
-// mapping keeps the driver's file alive.
+// Close unmaps the buffer. The device can still access it until the Device is closed, which needs
+// this Close first: a mapping keeps the driver's file alive.
 func (b *DMABuffer) Close() error {
 	var err error
 	b.once.Do(func() {

@@ -307,7 +307,8 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is the message of an error without the package and the device, which the check names already.
+// cause is the message of an error without the package and the device, which the check names
+// already.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -46,7 +46,8 @@ func TestMmapWaitsForResets(t *testing.T) {
 	}
 }
 
-// Between a reset and its end the driver refuses work on new files too. Nothing is wrong with those.
+// Between a reset and its end the driver refuses work on new files too. Nothing is wrong with
+// those.
 func TestUnfinishedResets(t *testing.T) {
 	m := blackhole(t)
 	c := target{m.node()}
@@ -127,7 +128,8 @@ func TestUnknownStatesOfACard(t *testing.T) {
 	}
 }
 
-// Whatever lies where the firmware's table should be: an answer or an error, and no access outside of its memory.
+// Whatever lies where the firmware's table should be: an answer or an error, and no access outside
+// of its memory.
 func FuzzTelemetry(f *testing.F) {
 	f.Add(uint32(0x10001000), uint32(0x10002000), uint32(0x10000), uint32(2), []byte{14, 0, 0, 0, 1, 0, 1, 0})
 	f.Add(uint32(0x1007FFFC), uint32(0x10080000), uint32(0), uint32(1<<31), []byte{})
@@ -157,7 +159,8 @@ func FuzzTelemetry(f *testing.F) {
 		fn.SetTile(8, 0, arc.PointerBase+uint64(table)+8, tags)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		// A test chip panics at an access that is outside of the firmware's registers and not one word.
+		// A test chip panics at an access that is outside of the firmware's registers and not one
+		// word.
 		if v, err := d.Telemetry(ctx); (err == nil) != (v != nil) {
 			t.Errorf("%v, %v", v, err)
 		}

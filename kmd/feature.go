@@ -52,9 +52,9 @@ func (f Feature) String() string {
 // features has what was probed: 0 not yet, 1 absent, 2 present.
 type features [numFeatures]atomic.Uint32
 
-// Has reports whether the loaded driver has a feature. It asks the driver once and doesn't compare versions: a request
-// without an argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
-// tt_cdev_ioctl).
+// Has reports whether the loaded driver has a feature. It asks the driver once and doesn't compare
+// versions: a request without an argument is EFAULT if the driver knows its number, and EINVAL
+// otherwise (tt-kmd chardev.c, tt_cdev_ioctl).
 func (d *Device) Has(f Feature) bool {
 	has, err := d.probe(f)
 	return has && err == nil

@@ -7,8 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// HostMemory is memory of this process that the device reaches over its NoC. Its bytes are ordinary memory: shared
-// words must be accessed with sync/atomic, and data is published by the store of a word or by a doorbell.
+// HostMemory is memory of this process that the device reaches over its NoC. Its bytes are ordinary
+// memory: shared words must be accessed with sync/atomic, and data is published by the store of a
+// word or by a doorbell.
 type HostMemory struct {
 	dev    *Device
 	whole  []byte // the mapping, in whole huge pages; nil if the memory is the caller's
@@ -22,8 +23,8 @@ type HostMemory struct {
 	origin string
 }
 
-// PinHostMemory maps size bytes, rounded up to whole pages and zeroed, and makes them reachable for the device: Pin
-// with nothing but a size.
+// PinHostMemory maps size bytes, rounded up to whole pages and zeroed, and makes them reachable for
+// the device: Pin with nothing but a size.
 func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 	m, err := d.Pin(PinConfig{Size: size})
 	if err != nil {
@@ -36,14 +37,15 @@ func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 // Bytes returns the memory, page-aligned, until Close.
 func (m *HostMemory) Bytes() []byte { return m.mem }
 
-// NOCAddr returns the address of the memory's first byte in the device's PCIe tile (chip.Chip.PCIe).
+// NOCAddr returns the address of the memory's first byte in the device's PCIe tile
+// (chip.Chip.PCIe).
 func (m *HostMemory) NOCAddr() uint64 { return m.noc }
 
 // String names the memory.
 func (m *HostMemory) String() string { return m.name }
 
-// Close unpins and unmaps the memory. The device must not access it any more: without an IOMMU nothing would stop it.
-// Closing it again does nothing.
+// Close unpins and unmaps the memory. The device must not access it any more: without an IOMMU
+// nothing would stop it. Closing it again does nothing.
 func (m *HostMemory) Close() error {
 	d := m.dev
 	d.mu.Lock()
@@ -65,9 +67,10 @@ func (m *HostMemory) Close() error {
 	return nil
 }
 
-// Repin pins the memory again, with its contents, after a Recover or a reset of the chip, which make pins invalid: see
-// Device.Recover. The NoC address may change. If it fails, the memory stays mapped and unpinned, and Repin can be called
-// again. The error is one of Pin, or matches ErrClosed.
+// Repin pins the memory again, with its contents, after a Recover or a reset of the chip, which
+// make pins invalid: see Device.Recover. The NoC address may change. If it fails, the memory stays
+// mapped and unpinned, and Repin can be called again. The error is one of Pin, or matches
+// ErrClosed.
 func (m *HostMemory) Repin() error {
 	d := m.dev
 	err := d.usable() // Recover drops the pins of a lost device
@@ -114,8 +117,9 @@ func (m *HostMemory) release() error {
 	return nil
 }
 
-// unpinAndUnmap ends the pins before the mapping. A pin outlives its mapping, so memory whose file can't unpin any more (a
-// reset made it stale) is unmapped anyway: the kernel keeps the pages until the file closes.
+// unpinAndUnmap ends the pins before the mapping. A pin outlives its mapping, so memory whose file
+// can't unpin any more (a reset made it stale) is unmapped anyway: the kernel keeps the pages until
+// the file closes.
 func (m *HostMemory) unpinAndUnmap() error {
 	err := m.unpin()
 	if err != nil {

@@ -10,20 +10,23 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ioctl performs a request on its argument, which it tells its own size, and repeats a request that a signal interrupted:
-// the driver lets signals through while it waits. A reset reports an interruption by its result and must not come here.
+// ioctl performs a request on its argument, which it tells its own size, and repeats a request that
+// a signal interrupted: the driver lets signals through while it waits. A reset reports an
+// interruption by its result and must not come here.
 func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 	return ioctlContext(context.Background(), f, req, arg)
 }
 
-// ioctlContext is ioctl for requests that wait: once ctx has ended, what a signal interrupts isn't repeated.
+// ioctlContext is ioctl for requests that wait: once ctx has ended, what a signal interrupts isn't
+// repeated.
 func ioctlContext[T kabi.Arg](ctx context.Context, f seam.File, req uint32, arg *T) error {
 	kabi.SetSize(arg)
 	return ioctlBytes(ctx, f, req, kabi.Bytes(arg))
 }
 
-// maxInterrupted is how often in a row a request is repeated because a signal interrupted it. A profiler sends 100 signals a
-// second, so what is interrupted that often has gone on for many seconds, or what answers is no driver.
+// maxInterrupted is how often in a row a request is repeated because a signal interrupted it. A
+// profiler sends 100 signals a second, so what is interrupted that often has gone on for many
+// seconds, or what answers is no driver.
 const maxInterrupted = 1000
 
 // ioctlBytes is ioctl for an argument that is complete.

@@ -107,7 +107,8 @@ func TestOpenIdentifies(t *testing.T) {
 	})
 }
 
-// Every width is one access of exactly that width at that offset; the model's record of accesses shows it.
+// Every width is one access of exactly that width at that offset; the model's record of accesses
+// shows it.
 func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -224,8 +225,8 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 	})
 }
 
-// The fields of a configuration reach the hardware's fields: control is strict unless asked, and a unicast window has
-// no start corner.
+// The fields of a configuration reach the hardware's fields: control is strict unless asked, and a
+// unicast window has no start corner.
 func TestConfigureReachesHardware(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})

@@ -15,8 +15,8 @@ import (
 // victimFiles is how many descriptors a victim gets, from 3 on.
 const victimFiles = 8
 
-// When this system kills a process, the file that is to be released last is, whichever descriptor it has. It is what
-// keeps memory pinned until the further cleanup writes are made.
+// When this system kills a process, the file that is to be released last is, whichever descriptor
+// it has. It is what keeps memory pinned until the further cleanup writes are made.
 func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 	for _, kept := range []int{0, 3, victimFiles - 1} {
 		ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -34,7 +34,8 @@ func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 			w := os.NewFile(uintptr(p[1]), "pipe")
 			defer w.Close()
 			cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-			// One event for each pipe, when its other end goes; the system hands them out in their order.
+			// One event for each pipe, when its other end goes; the system hands them out in their
+			// order.
 			e := unix.EpollEvent{Events: unix.EPOLLHUP | unix.EPOLLET&0xFFFFFFFF, Fd: int32(i)}
 			if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, p[0], &e); err != nil {
 				t.Fatal(err)
@@ -90,7 +91,8 @@ func TestVictim(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1)) // for ever
 }
 
-// A file that is to be released last is released when it is closed all the same, and its socket with it.
+// A file that is to be released last is released when it is closed all the same, and its socket
+// with it.
 func TestReleaseLastEndsWithClose(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

@@ -183,7 +183,8 @@ func TestInterruptedForEver(t *testing.T) {
 	}
 }
 
-// What a signal interrupts isn't repeated once the caller's context has ended: a signal is how people end a program.
+// What a signal interrupts isn't repeated once the caller's context has ended: a signal is how
+// people end a program.
 func TestInterruptionAfterTheEnd(t *testing.T) {
 	m := blackhole(t)
 	open := func(ctx context.Context, c changed) error {
@@ -247,7 +248,8 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 	}
 }
 
-// After a re-target that failed it is unknown where the window leads, so it isn't used for its old target.
+// After a re-target that failed it is unknown where the window leads, so it isn't used for its old
+// target.
 func TestFailedRetargetIsForgotten(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	fail := false
@@ -447,8 +449,8 @@ func TestPinsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A reset by another process loses the device for good: accesses say so instead of ending the process, and everything can
-// still be closed.
+// A reset by another process loses the device for good: accesses say so instead of ending the
+// process, and everything can still be closed.
 func TestResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -495,7 +497,8 @@ func TestResetByAnother(t *testing.T) {
 	})
 }
 
-// A reset of the link takes mappings away and leaves files good: the device is lost all the same, until it is recovered.
+// A reset of the link takes mappings away and leaves files good: the device is lost all the same,
+// until it is recovered.
 func TestLinkResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -570,7 +573,8 @@ func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.M
 
 func TestWindowOnMemory(t *testing.T) {
 	m := blackhole(t)
-	// A page that can't be accessed follows the window, so that an access that is too wide at its end faults.
+	// A page that can't be accessed follows the window, so that an access that is too wide at its
+	// end faults.
 	node := changed{Node: m.node(), mmap: func(_ seam.File, _ uint64, n int) (seam.Mapping, error) {
 		b, err := unix.Mmap(-1, 0, n+os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// liveFile is the file of a Device, which Recover replaces. Between two files every request is ENODEV.
+// liveFile is the file of a Device, which Recover replaces. Between two files every request is
+// ENODEV.
 type liveFile struct{ p atomic.Pointer[seam.File] }
 
 var _ seam.File = (*liveFile)(nil)

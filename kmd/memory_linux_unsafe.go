@@ -20,24 +20,27 @@ func hugeFlags(page int) (int, bool) {
 
 // settle prepares memory before its first use.
 func settle(mem []byte, page, node int) error {
-	// Excluded from fork, whose copy-on-write would give this process new pages while the device keeps the old ones. Go
-	// itself never forks without exec, and the advice costs nothing; without it all works.
+	// Excluded from fork, whose copy-on-write would give this process new pages while the device
+	// keeps the old ones. Go itself never forks without exec, and the advice costs nothing; without
+	// it all works.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	if node >= 0 && node < 64 {
-		// Preferred, not bound: memory of another node is slower, but better than none. A machine without nodes refuses.
+		// Preferred, not bound: memory of another node is slower, but better than none. A machine
+		// without nodes refuses.
 		const preferred = 1 // MPOL_PREFERRED
 		mask := uint64(1) << node
 		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
 	}
 	if page == int(hostPage()) {
-		// Lets the kernel use huge pages: fewer TLB misses in a ring that is larger than what the TLB reaches, and fewer page
-		// faults where pinning doesn't touch the pages. It is advice only.
+		// Lets the kernel use huge pages: fewer TLB misses in a ring that is larger than what the
+		// TLB reaches, and fewer page faults where pinning doesn't touch the pages. It is advice
+		// only.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {
-		// A huge page that isn't there raises SIGBUS at its first use; this asks for all of them now. Kernels before
-		// 5.14 don't know it and have reserved them with the mapping.
+		// A huge page that isn't there raises SIGBUS at its first use; this asks for all of them
+		// now. Kernels before 5.14 don't know it and have reserved them with the mapping.
 		const populateWrite = 23 // MADV_POPULATE_WRITE
 		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
 			return err
@@ -46,9 +49,10 @@ func settle(mem []byte, page, node int) error {
 	return nil
 }
 
-// onHeap reports whether an address is in Go's heap: in mappings without a gap between them, one of which has this
-// goroutine's stack, which is in the heap. The runtime maps its arenas like that as
-// long as their addresses are free, so it finds all of a usual heap, and nothing that mmap was asked for without an address.
+// onHeap reports whether an address is in Go's heap: in mappings without a gap between them, one of
+// which has this goroutine's stack, which is in the heap. The runtime maps its arenas like that as
+// long as their addresses are free, so it finds all of a usual heap, and nothing that mmap was
+// asked for without an address.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

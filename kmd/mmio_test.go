@@ -62,8 +62,8 @@ func TestLoadsAndStores(t *testing.T) {
 	fence() // has no result to look at; it must be an instruction that this processor has
 }
 
-// Copies to and from device memory give what copy gives, for any offset, length and alignment of the ordinary side,
-// and never touch what lies beyond.
+// Copies to and from device memory give what copy gives, for any offset, length and alignment of
+// the ordinary side, and never touch what lies beyond.
 func TestBulkCopies(t *testing.T) {
 	const size = 1 << 10
 	mem := guarded(t, size)
@@ -99,8 +99,8 @@ func TestBulkCopies(t *testing.T) {
 	})
 }
 
-// The width of each store of a block is what its address allows: 8 bytes where it is a multiple of 8, and 4 at the
-// edges. Read-only pages before and after make a wrong one fault.
+// The width of each store of a block is what its address allows: 8 bytes where it is a multiple of
+// 8, and 4 at the edges. Read-only pages before and after make a wrong one fault.
 func TestBulkCopyWords(t *testing.T) {
 	for _, n := range []uintptr{4, 8, 12, 60, 64, 68, 72, 128, 196} {
 		for _, off := range []int{0, 4} {

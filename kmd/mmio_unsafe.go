@@ -2,10 +2,11 @@ package kmd
 
 import "unsafe"
 
-// Device memory is accessed by these routines alone. The compiler may drop, merge, split or narrow accesses through
-// pointers (two adjacent 32-bit stores become one 64-bit store, a masked load becomes a byte load), atomic stores are
-// locked exchanges on amd64, and copy uses overlapping and vector moves; each of them is an access that a device
-// register sees differently. Every routine is one instruction per access, in assembly.
+// Device memory is accessed by these routines alone. The compiler may drop, merge, split or narrow
+// accesses through pointers (two adjacent 32-bit stores become one 64-bit store, a masked load
+// becomes a byte load), atomic stores are locked exchanges on amd64, and copy uses overlapping and
+// vector moves; each of them is an access that a device register sees differently. Every routine is
+// one instruction per access, in assembly.
 
 //go:noescape
 func load8(p unsafe.Pointer) uint8
@@ -31,8 +32,9 @@ func store32(p unsafe.Pointer, v uint32)
 //go:noescape
 func store64(p unsafe.Pointer, v uint64)
 
-// copyTo stores n bytes from ordinary memory to device memory in ascending order, each byte exactly once: 4-byte
-// stores up to an 8-byte boundary, 8-byte stores, and a 4-byte store at the end. dst and n are multiples of 4.
+// copyTo stores n bytes from ordinary memory to device memory in ascending order, each byte exactly
+// once: 4-byte stores up to an 8-byte boundary, 8-byte stores, and a 4-byte store at the end. dst
+// and n are multiples of 4.
 //
 //go:noescape
 func copyTo(dst unsafe.Pointer, src *byte, n uintptr)
@@ -42,7 +44,8 @@ func copyTo(dst unsafe.Pointer, src *byte, n uintptr)
 //go:noescape
 func copyFrom(dst *byte, src unsafe.Pointer, n uintptr)
 
-// fence pushes earlier stores, those to write-combined memory too, out of the processor before later ones.
+// fence pushes earlier stores, those to write-combined memory too, out of the processor before
+// later ones.
 func fence()
 
 // allOnes is what a 32-bit read returns if no device answers.
@@ -59,7 +62,8 @@ func deviceMemoryOf(mem []byte) deviceMemory {
 // at returns the address of an offset that was checked against the mapping.
 func (d deviceMemory) at(off uint64) unsafe.Pointer { return unsafe.Add(d.base, off) }
 
-// read copies from device memory. Bytes at the edges that don't fill an aligned word come from a load of that word.
+// read copies from device memory. Bytes at the edges that don't fill an aligned word come from a
+// load of that word.
 func (d deviceMemory) read(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		w := load32(d.at(off - lead))
@@ -81,9 +85,9 @@ func (d deviceMemory) read(off uint64, p []byte) {
 	}
 }
 
-// write copies to device memory. A device takes words of four bytes, so bytes at the edges that don't fill an aligned
-// one are merged into a word that is read first, as every Tenstorrent host library does; the merge isn't atomic
-// against the device.
+// write copies to device memory. A device takes words of four bytes, so bytes at the edges that
+// don't fill an aligned one are merged into a word that is read first, as every Tenstorrent host
+// library does; the merge isn't atomic against the device.
 func (d deviceMemory) write(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		n := min(4-int(lead), len(p))

@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// Recover makes a lost device usable again: it drops everything that belonged to the old file, opens the card again, under
-// another number if it has one now, and reads from it. Windows are closed; locks, kernel buffers and pins are gone;
-// HostMemory stays mapped, and the device can't reach it until HostMemory.Repin. No access through the Device may be under
-// way. If it fails, the device stays lost, and Recover can be called again.
+// Recover makes a lost device usable again: it drops everything that belonged to the old file,
+// opens the card again, under another number if it has one now, and reads from it. Windows are
+// closed; locks, kernel buffers and pins are gone; HostMemory stays mapped, and the device can't
+// reach it until HostMemory.Repin. No access through the Device may be under way. If it fails, the
+// device stays lost, and Recover can be called again.
 //
-// A device that isn't lost is left as it is. The error is one of Open, or matches ErrDeviceLost if the card still doesn't
-// answer.
+// A device that isn't lost is left as it is. The error is one of Open, or matches ErrDeviceLost if
+// the card still doesn't answer.
 func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
 		return d.opError("recover", ErrClosed)
@@ -58,8 +59,8 @@ func (d *Device) recover(ctx context.Context) error {
 	return errors.Join(err, d.file.Close())
 }
 
-// abandon drops everything that belongs to the old file. The file is closed before another one takes its place, so that
-// none of its window numbers is ever used on another file.
+// abandon drops everything that belongs to the old file. The file is closed before another one
+// takes its place, so that none of its window numbers is ever used on another file.
 func (d *Device) abandon() {
 	d.mu.Lock()
 	windows, memory, mapped := d.windows, d.memory, d.mapped

@@ -74,7 +74,8 @@ func TestRepin(t *testing.T) {
 		if err := h.Repin(); err != nil || reached() != "kept" {
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
-		// Once more, of a device whose loss was noticed before: what was pinned then is no pin of the new file.
+		// Once more, of a device whose loss was noticed before: what was pinned then is no pin of
+		// the new file.
 		if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -468,8 +468,8 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 	})
 }
 
-// Every errno that a request can give becomes an error of the package that a caller can distinguish and that names what
-// to do; the errno stays in it.
+// Every errno that a request can give becomes an error of the package that a caller can distinguish
+// and that names what to do; the errno stays in it.
 func TestErrnosAreExplained(t *testing.T) {
 	const bh = chip.Blackhole
 	for _, tt := range []struct {

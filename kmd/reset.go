@@ -15,18 +15,20 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ResetMode says which parts of a card to reset, and how (tt-kmd ioctl.h, TENSTORRENT_RESET_DEVICE_*).
+// ResetMode says which parts of a card to reset, and how (tt-kmd ioctl.h,
+// TENSTORRENT_RESET_DEVICE_*).
 type ResetMode uint8
 
 const (
-	// ResetRestoreState writes the card's configuration space again and initialises it; nothing is reset.
+	// ResetRestoreState writes the card's configuration space again and initialises it; nothing is
+	// reset.
 	ResetRestoreState ResetMode = kabi.ResetRestoreState
 	// ResetLink resets the PCIe link by the bridge above the card.
 	ResetLink ResetMode = kabi.ResetPCIeLink
 	// ResetConfigWrite triggers a reset by a write to configuration space.
 	ResetConfigWrite ResetMode = kabi.ResetConfigWrite
-	// ResetUser only tells the driver that the caller is about to reset the card by other means; afterwards only
-	// ResetPost makes it usable again.
+	// ResetUser only tells the driver that the caller is about to reset the card by other means;
+	// afterwards only ResetPost makes it usable again.
 	ResetUser ResetMode = kabi.ResetUser
 	// ResetASIC resets the chip. It is the mode to use.
 	ResetASIC ResetMode = kabi.ResetASIC
@@ -62,7 +64,8 @@ func (m ResetMode) needsPost() bool { return m == ResetUser || m == ResetASIC ||
 // ResetConfig says how to reset a card.
 type ResetConfig struct {
 	Mode ResetMode
-	// Force resets a card that processes have open. Their mappings fault, and the card is lost for them.
+	// Force resets a card that processes have open. Their mappings fault, and the card is lost for
+	// them.
 	Force bool
 	// System is the card's machine where SystemOf can't know it.
 	System *System
@@ -81,8 +84,8 @@ type ResetReport struct {
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError is the error of a reset without Force of a card that other processes have open, which it lists. It matches
-// ErrBusy.
+// HeldError is the error of a reset without Force of a card that other processes have open, which
+// it lists. It matches ErrBusy.
 type HeldError struct{ Holders []Holder }
 
 // Error implements error.
@@ -105,9 +108,10 @@ const (
 	reappearWait = 10 * time.Second
 )
 
-// Reset resets a card and verifies it: it opens the card again, and reads a register and its harvesting. The card must not
-// be open in this process, unless forced. The error matches ErrBusy with a *HeldError if other processes have it open,
-// ErrReset if it doesn't come back, ErrDriverTooOld if the driver doesn't know the mode, or is one of Open.
+// Reset resets a card and verifies it: it opens the card again, and reads a register and its
+// harvesting. The card must not be open in this process, unless forced. The error matches ErrBusy
+// with a *HeldError if other processes have it open, ErrReset if it doesn't come back,
+// ErrDriverTooOld if the driver doesn't know the mode, or is one of Open.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
 	if c.System != nil {
@@ -158,8 +162,8 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	case r.cfg.Mode == ResetPost, r.cfg.Mode == ResetRestoreState:
 		err = f.Close()
 	case r.cfg.Mode.needsPost():
-		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through hotplug has another
-		// node, so what follows happens on a new file.
+		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through
+		// hotplug has another node, so what follows happens on a new file.
 		if err = f.Close(); err == nil {
 			err = r.finish(ctx, ResetPost)
 		}
@@ -197,7 +201,8 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 	return resetIoctl(f, r.cfg.Mode, d)
 }
 
-// resetIoctl makes the request once: an interrupted reset is reported by its result and must not be repeated.
+// resetIoctl makes the request once: an interrupted reset is reported by its result and must not be
+// repeated.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
 	kabi.SetSize(&a)
@@ -270,8 +275,9 @@ func sleep(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// markerClear reports whether the card's PCI command register has lost the bit that the driver set before the reset
-// (tt-kmd pcie.c). Where the machine doesn't show the register, the driver's own check is the only one.
+// markerClear reports whether the card's PCI command register has lost the bit that the driver set
+// before the reset (tt-kmd pcie.c). Where the machine doesn't show the register, the driver's own
+// check is the only one.
 func (r *resetter) markerClear() (bool, error) {
 	if r.sys.Root == nil {
 		return true, nil

@@ -17,7 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// Every mode leaves a card that was opened and read, on old drivers whose reset makes the resetter stale too.
+// Every mode leaves a card that was opened and read, on old drivers whose reset makes the resetter
+// stale too.
 func TestResetModes(t *testing.T) {
 	for _, v := range []driver.Version{{Major: 2, Minor: 10}, {Major: 2, Minor: 6}, {Major: 2, Minor: 4}} {
 		each(t, func(t *testing.T, a chip.Arch) {

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of the device it is the
-// device's loss; anywhere else it goes on as the bug that it is.
+// A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of
+// the device it is the device's loss; anywhere else it goes on as the bug that it is.
 func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	m := blackhole(t)
 	var fds []int

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// System is a machine with cards: the files in which its operating system describes them, and how its device nodes are
-// opened.
+// System is a machine with cards: the files in which its operating system describes them, and how
+// its device nodes are opened.
 type System struct {
 	// Root is the file system whose dev, proc and sys are read; nil if there are no such files.
 	Root fs.FS
@@ -26,8 +26,8 @@ type System struct {
 // Host is the machine that this process runs on.
 func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
 
-// SystemOf returns the machine that a target is in: Host for a device node, a machine of its own for an emulated card, and
-// one without files for others.
+// SystemOf returns the machine that a target is in: Host for a device node, a machine of its own
+// for an emulated card, and one without files for others.
 func SystemOf(t Target) System {
 	switch m := t.(type) {
 	case pathTarget:
@@ -80,7 +80,8 @@ func (s System) int(name string) (int64, bool) {
 	return v, ok && err == nil
 }
 
-// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or "" if no driver is loaded.
+// DriverVersion returns the version of the loaded driver with its suffix, such as "2.10.0-rc2", or
+// "" if no driver is loaded.
 func (s System) DriverVersion() string {
 	v, _ := s.read("sys/module/tenstorrent/version")
 	return v
@@ -94,8 +95,8 @@ type slot struct {
 
 func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
-// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes, such as by-id; the
-// numbers say nothing about the order on the bus.
+// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes,
+// such as by-id; the numbers say nothing about the order on the bus.
 func (s System) slots() ([]slot, error) {
 	if s.Root == nil {
 		return nil, nil
@@ -142,7 +143,8 @@ func (s System) find(bdf string) (slot, bool) {
 	return l[i], true
 }
 
-// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, those without a driver too.
+// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, those without a
+// driver too.
 func (s System) PCICards() []string {
 	if s.Root == nil {
 		return nil
@@ -176,8 +178,8 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
 }
 
-// holders lists the processes that have a node open, from the driver's list of files (driver 2.5.0 and newer). A process of
-// another container has the number 0.
+// holders lists the processes that have a node open, from the driver's list of files (driver 2.5.0
+// and newer). A process of another container has the number 0.
 func (s System) holders(ordinal int) []Holder {
 	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
 	var l []Holder
@@ -197,7 +199,8 @@ func (s System) holders(ordinal int) []Holder {
 	return l
 }
 
-// withoutOne drops this process from a list of holders if it has a single file open: the one that it reads the list for.
+// withoutOne drops this process from a list of holders if it has a single file open: the one that
+// it reads the list for.
 func withoutOne(l []Holder) []Holder {
 	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
 }
@@ -218,9 +221,9 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the memory node of the card,
-// negative if it isn't known. Both come from the system's files; no card is opened. [System.List] finds out more and opens
-// each card.
+// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the
+// memory node of the card, negative if it isn't known. Both come from the system's files; no card
+// is opened. [System.List] finds out more and opens each card.
 func (s System) Identity(bdf string) (serial string, numaNode int) {
 	numaNode = -1
 	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {

@@ -342,7 +342,8 @@ func (r recorded) Open(flags int) (seam.File, error) {
 	return r.Node.Open(flags)
 }
 
-// What names a card for others is read without opening it, and absent rather than wrong where the system doesn't tell.
+// What names a card for others is read without opening it, and absent rather than wrong where the
+// system doesn't tell.
 func TestIdentityOpensNoCard(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Addresses: []uint16{0x2200, 0x4100}, NUMANode: 2}, 2)
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF}

@@ -2,8 +2,8 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. The interface can't be
-// implemented outside of this module.
+// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. The
+// interface can't be implemented outside of this module.
 type Target interface {
 	// Node returns the device node that Open opens.
 	Node() seam.Node
@@ -11,8 +11,8 @@ type Target interface {
 	String() string
 }
 
-// Path is the target of a device node of Tenstorrent's kernel driver, such as /dev/tenstorrent/0. On systems other than
-// Linux opening it fails with ErrUnsupportedSystem.
+// Path is the target of a device node of Tenstorrent's kernel driver, such as /dev/tenstorrent/0.
+// On systems other than Linux opening it fails with ErrUnsupportedSystem.
 func Path(p string) Target { return pathTarget(p) }
 
 type pathTarget string

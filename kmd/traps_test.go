@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// access is what a routine does to device memory on an architecture: the one instruction that isn't about its
-// arguments.
+// access is what a routine does to device memory on an architecture: the one instruction that isn't
+// about its arguments.
 var deviceAccess = map[string]map[string]string{
 	"amd64": {
 		"load8": `MOVZX 0\(AX\), CX`, "load16": `MOVZX 0\(AX\), CX`, "load32": `MOVL 0\(AX\), CX`, "load64": `MOVQ 0\(AX\), CX`,
@@ -34,7 +34,8 @@ var deviceAccess = map[string]map[string]string{
 	},
 }
 
-// opcodes distinguishes the two narrow loads of amd64, which have one mnemonic: 0FB6 loads a byte and 0FB7 two.
+// opcodes distinguishes the two narrow loads of amd64, which have one mnemonic: 0FB6 loads a byte
+// and 0FB7 two.
 var opcodes = map[string]string{"load8": "0fb6", "load16": "0fb7"}
 
 // blockMoves are the instructions with which a block copy may touch memory: exactly 4 or 8 bytes.
@@ -86,8 +87,9 @@ func disassemble(t *testing.T, arch string) map[string][]instruction {
 	return routines
 }
 
-// Trap 7.3: each routine touches device memory with one instruction of its width, on every architecture that has
-// cards, and copies do with words of 4 and 8 bytes and nothing wider, narrower or repeated.
+// Trap 7.3: each routine touches device memory with one instruction of its width, on every
+// architecture that has cards, and copies do with words of 4 and 8 bytes and nothing wider,
+// narrower or repeated.
 func TestObjectCodeOfDeviceAccesses(t *testing.T) {
 	stack := regexp.MustCompile(`\((SP|RSP|X2)\)`)
 	memory := regexp.MustCompile(`\([A-Z]+[0-9]*\)`)
@@ -175,8 +177,9 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// Trap 7.3: the memory of a BAR is a pointer for the routines above and nothing else. It never reaches copy, package
-// bytes, an index or a system call, whose accesses have any width and order. Kernel buffers are ordinary memory.
+// Trap 7.3: the memory of a BAR is a pointer for the routines above and nothing else. It never
+// reaches copy, package bytes, an index or a system call, whose accesses have any width and order.
+// Kernel buffers are ordinary memory.
 func TestDeviceMemoryStaysWithItsRoutines(t *testing.T) {
 	set, files := source(t)
 	uses := 0
@@ -225,8 +228,8 @@ func TestDeviceMemoryStaysWithItsRoutines(t *testing.T) {
 	}
 }
 
-// Trap 7.1: the driver zeroes as many bytes as it is told the answer has room for. Nothing here gives that number:
-// kabi.SetSize does, which has it from the struct.
+// Trap 7.1: the driver zeroes as many bytes as it is told the answer has room for. Nothing here
+// gives that number: kabi.SetSize does, which has it from the struct.
 func TestOutputSizesComeFromTheirStructs(t *testing.T) {
 	set, files := source(t)
 	found := 0
@@ -249,8 +252,8 @@ func TestOutputSizesComeFromTheirStructs(t *testing.T) {
 	}
 }
 
-// Trap 7.4: stores of before a re-target have left the processor when the driver makes it, and those of before an
-// unmap when that happens.
+// Trap 7.4: stores of before a re-target have left the processor when the driver makes it, and
+// those of before an unmap when that happens.
 func TestWindowsAreDrainedBeforeTheyMove(t *testing.T) {
 	set, files := source(t)
 	want := map[string]string{"configure": "ioctl", "unmapAndFree": "w.mapping.Unmap"}
@@ -281,8 +284,8 @@ func TestWindowsAreDrainedBeforeTheyMove(t *testing.T) {
 	}
 }
 
-// Trap 7.1: a reset that was interrupted must not be made again, so its request isn't made where interruptions are
-// retried; every other request is.
+// Trap 7.1: a reset that was interrupted must not be made again, so its request isn't made where
+// interruptions are retried; every other request is.
 func TestOnlyResetsAreNotRetried(t *testing.T) {
 	set, files := source(t)
 	var direct []string

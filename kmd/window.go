@@ -15,12 +15,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Caching is the host's memory type of a window. A physical range must have one type at a time, so a window has one
-// for its life.
+// Caching is the host's memory type of a window. A physical range must have one type at a time, so
+// a window has one for its life.
 type Caching uint8
 
 const (
-	// Uncached makes every load and store an access of the bus, in program order. For registers and polling.
+	// Uncached makes every load and store an access of the bus, in program order. For registers and
+	// polling.
 	Uncached Caching = iota
 	// WriteCombined gathers neighbouring stores into bursts. For bulk data; see Window.Drain.
 	WriteCombined
@@ -63,29 +64,31 @@ func (o Ordering) hardware() chip.Ordering {
 
 // WindowConfig is where a window leads.
 type WindowConfig struct {
-	// Target is the tile as software names it on NOC; with Multicast the end corner of the rectangle.
+	// Target is the tile as software names it on NOC; with Multicast the end corner of the
+	// rectangle.
 	Target chip.XY
 	// Addr is the address in the tile that the window starts at, a multiple of the window's size.
 	Addr uint64
 	// NOC is the network to use.
 	NOC chip.NOC
-	// Multicast makes stores go to all Tensix tiles from Start to Target. Such a window can't be read.
+	// Multicast makes stores go to all Tensix tiles from Start to Target. Such a window can't be
+	// read.
 	Multicast bool
 	// Start is the other corner with Multicast, and zero without.
 	Start chip.XY
 	// Ordering is Strict unless said otherwise.
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile also where Ordering doesn't.
-	// Blackhole: on Wormhole the driver drops it.
+	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile also
+	// where Ordering doesn't. Blackhole: on Wormhole the driver drops it.
 	StaticVC bool
 }
 
-// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space. Accesses are single
-// instructions of exactly the width of the method and don't allocate. A window must not be configured while it is being
-// accessed, and not be accessed while it is being closed.
+// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space.
+// Accesses are single instructions of exactly the width of the method and don't allocate. A window
+// must not be configured while it is being accessed, and not be accessed while it is being closed.
 //
-// An access that is misaligned, outside of the window or after Close doesn't reach the device: a load returns all ones, as
-// on a bus without an answer, a store does nothing, and Err reports it.
+// An access that is misaligned, outside of the window or after Close doesn't reach the device: a
+// load returns all ones, as on a bus without an answer, a store does nothing, and Err reports it.
 type Window struct {
 	dev      *Device
 	id       uint32
@@ -105,9 +108,9 @@ type Window struct {
 	arg       kabi.ConfigureTLB
 }
 
-// OpenWindow takes a window of exactly size bytes and maps it. It leads nowhere until it is configured. The sizes are 1,
-// 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error matches ErrOutOfRange for another size and ErrBusy
-// if all windows of the size are taken.
+// OpenWindow takes a window of exactly size bytes and maps it. It leads nowhere until it is
+// configured. The sizes are 1, 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error
+// matches ErrOutOfRange for another size and ErrBusy if all windows of the size are taken.
 func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	w, err := d.openWindow(size, c)
 	if err != nil {
@@ -182,8 +185,9 @@ func (d *Device) note(err error) error {
 // mmapTries bounds how often a mapping is tried during a reset of the device.
 const mmapTries = 50
 
-// mmap maps a range of the driver's file. During a reset by another process the driver can't wait there and returns ENODEV,
-// though the file is good; a request such as that of gone waits until the reset has returned.
+// mmap maps a range of the driver's file. During a reset by another process the driver can't wait
+// there and returns ENODEV, though the file is good; a request such as that of gone waits until the
+// reset has returned.
 func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	for range mmapTries {
 		m, err = d.file.Mmap(offset, length)
@@ -213,9 +217,9 @@ func (w *Window) Caching() Caching { return w.caching }
 // String names the window.
 func (w *Window) String() string { return w.name }
 
-// Configure re-targets the window. Earlier stores leave the processor first and go to the old target; Configure doesn't
-// wait until they arrive there. It doesn't allocate. The error matches ErrMisaligned or ErrOutOfRange for a configuration
-// that hardware can't hold.
+// Configure re-targets the window. Earlier stores leave the processor first and go to the old
+// target; Configure doesn't wait until they arrive there. It doesn't allocate. The error matches
+// ErrMisaligned or ErrOutOfRange for a configuration that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
 		return w.dev.opError("configure "+w.name, err)

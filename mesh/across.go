@@ -10,19 +10,22 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Hosts exchanges bytes between the hosts of a mesh: it is a hosts.Engine, such as that of package mesh/hosts/mpi.
+// Hosts exchanges bytes between the hosts of a mesh: it is a hosts.Engine, such as that of package
+// mesh/hosts/mpi.
 type Hosts interface {
 	Rank() int
 	Size() int
 	Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error)
 }
 
-// Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets and with the same shapes and
-// options; the chips' links are put together, also those from one host to another. Then every host has the whole mesh, and
-// drives its own chips: what is called on the mesh must be called on every host, in the same order, and does the part of this
-// host's chips. Chips of other hosts have no Device, and nothing of theirs is there (Buffer.On and the like are nil).
-// Collectives go over the links between hosts like over others. An error on one host is one on all from Open and NewLinks;
-// from then on package hosts compares memory and starts replays together.
+// Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets
+// and with the same shapes and options; the chips' links are put together, also those from one host
+// to another. Then every host has the whole mesh, and drives its own chips: what is called on the
+// mesh must be called on every host, in the same order, and does the part of this host's chips.
+// Chips of other hosts have no Device, and nothing of theirs is there (Buffer.On and the like are
+// nil). Collectives go over the links between hosts like over others. An error on one host is one
+// on all from Open and NewLinks; from then on package hosts compares memory and starts replays
+// together.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
 // ErrElsewhere is wrapped by the error of a host when another one has failed.
@@ -100,8 +103,8 @@ func (f *found) usable() []int {
 	return out
 }
 
-// across exchanges what the hosts have found, and returns all of it: nodes are the chips of host 0, then those of host 1, and so on.
-// err is why this host has found nothing.
+// across exchanges what the hosts have found, and returns all of it: nodes are the chips of host 0,
+// then those of host 1, and so on. err is why this host has found nothing.
 func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
 	mine := hostReport{}
 	if err != nil {
@@ -151,8 +154,8 @@ func parseReports(all [][]byte) ([]hostReport, error) {
 	return reports, nil
 }
 
-// check returns an error for what no host of this version sends. A channel at the other end of a link is what that chip's firmware
-// says of it, and may be any.
+// check returns an error for what no host of this version sends. A channel at the other end of a
+// link is what that chip's firmware says of it, and may be any.
 func (r *hostReport) check() error {
 	if r.Linked && !r.Arch.Valid() {
 		return fmt.Errorf("chips of %v", r.Arch)
@@ -167,7 +170,8 @@ func (r *hostReport) check() error {
 	return nil
 }
 
-// merge puts together what all hosts have found. Links are those that at least one end reports; both ends must be up.
+// merge puts together what all hosts have found. Links are those that at least one end reports;
+// both ends must be up.
 func merge(f *found, reports []hostReport, rank int) *found {
 	out := &found{devices: f.devices, targets: f.targets, carry: map[int][]topology.Link{}}
 	own := f.usable()
@@ -245,7 +249,8 @@ func merge(f *found, reports []hostReport, rank int) *found {
 	return out
 }
 
-// agree waits for all hosts, and returns an error on each of them if one has failed: its own, or that of another one.
+// agree waits for all hosts, and returns an error on each of them if one has failed: its own, or
+// that of another one.
 func (s *system) agree(ctx context.Context, op string, err error) error {
 	if s.hosts == nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// ownReport is what a host with two linked chips tells the others, as JSON. A port of the first one leads to another host's chip.
+// ownReport is what a host with two linked chips tells the others, as JSON. A port of the first one
+// leads to another host's chip.
 func ownReport() []byte {
 	port := func(i int, asic string, peer int) hostPort {
 		return hostPort{Channel: i, State: topology.Up, ASIC: asic, PeerPort: peer}
@@ -23,7 +24,8 @@ func ownReport() []byte {
 	return data
 }
 
-// Whatever another host says of its chips, the mesh is refused, or has links that both ends have ports for.
+// Whatever another host says of its chips, the mesh is refused, or has links that both ends have
+// ports for.
 func FuzzHostReport(f *testing.F) {
 	f.Add([]byte(`{"Arch":2,"Linked":true,"Chips":[{"Name":"c","ASIC":"3","Ports":[{"Channel":0,"State":2,"ASIC":"1","PeerPort":1}]}]}`))
 	f.Add([]byte(`{"Arch":2,"Linked":true,"Chips":[{"Name":"c","ASIC":"3","Ports":[{"Channel":0,"State":2,"ASIC":"1","PeerPort":-1}]}]}`))

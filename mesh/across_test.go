@@ -21,7 +21,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// acrossHosts runs f on each of n hosts, of which each has a part of a machine, and returns their errors.
+// acrossHosts runs f on each of n hosts, of which each has a part of a machine, and returns their
+// errors.
 func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Context, e *hosts.Local, m *sim.Machine) error) []error {
 	t.Helper()
 	engines, err := hosts.InProcess(n)
@@ -50,7 +51,8 @@ func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Cont
 	})
 }
 
-// reduced runs collectives eagerly and in a trace over a mesh, and returns what this host's chips have afterwards.
+// reduced runs collectives eagerly and in a trace over a mesh, and returns what this host's chips
+// have afterwards.
 func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) error) (map[string][]byte, error) {
 	const pages, page = 8, 256
 	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page,
@@ -108,7 +110,8 @@ func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) erro
 	return out, errors.Join(q.Wait(ctx), trace.Release(ctx), sum.Release(ctx), gather.Release(ctx), links.Release(ctx), b.Release())
 }
 
-// Chips of several hosts are one mesh: programs, traces and collectives over it do what they do in one process, bit for bit.
+// Chips of several hosts are one mesh: programs, traces and collectives over it do what they do in
+// one process, bit for bit.
 func TestAcross(t *testing.T) {
 	effort.Long(t)
 	for _, tc := range []struct {
@@ -162,7 +165,8 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-// A mesh across hosts divides tensors like another one; each host writes and reads its chips' parts.
+// A mesh across hosts divides tensors like another one; each host writes and reads its chips'
+// parts.
 func TestAcrossTensors(t *testing.T) {
 	data := make([]byte, 4*64)
 	for i := range data {
@@ -187,7 +191,8 @@ func TestAcrossTensors(t *testing.T) {
 			if err := errors.Join(m.Queue(0).Write(ctx, b, data), m.Queue(0).Read(ctx, b, got)); err != nil {
 				return err
 			}
-			// What no chip of this host has stays as it was; the hosts' results together are the tensor.
+			// What no chip of this host has stays as it was; the hosts' results together are the
+			// tensor.
 			all, err := e.Exchange(ctx, "read", got)
 			if err != nil {
 				return err

@@ -15,13 +15,14 @@ const Replicate = -1
 type BufferConfig struct {
 	// BufferConfig is the buffer of each chip. Of a tensor Size may be 0: what a chip has of it.
 	reprise.BufferConfig
-	// Tensor, if there is one, is the size along each axis of a tensor that is spread over the chips, row by row; without
-	// it every chip has the whole buffer for itself and a write goes to all.
+	// Tensor, if there is one, is the size along each axis of a tensor that is spread over the
+	// chips, row by row; without it every chip has the whole buffer for itself and a write goes to
+	// all.
 	Tensor []int
 	// Unit is the bytes of one element along the last axis.
 	Unit int
-	// Split says for each axis of the mesh which axis of the tensor is cut into equal parts along it, or Replicate. nil
-	// cuts the tensor's first axis along the mesh's first, and so on.
+	// Split says for each axis of the mesh which axis of the tensor is cut into equal parts along
+	// it, or Replicate. nil cuts the tensor's first axis along the mesh's first, and so on.
 	Split []int
 }
 
@@ -35,8 +36,8 @@ type Buffer struct {
 	lay  *layout           // nil if it is replicated
 }
 
-// NewBuffer allocates a buffer on all chips. Its content is undefined. Errors are those of reprise.NewBuffers, or wrap
-// ErrTensor.
+// NewBuffer allocates a buffer on all chips. Its content is undefined. Errors are those of
+// reprise.NewBuffers, or wrap ErrTensor.
 func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := m.usable("new buffer"); err != nil {
 		return nil, err
@@ -85,7 +86,8 @@ func (b *Buffer) Addr() uint32 {
 	return b.one.Addr()
 }
 
-// Size returns the bytes that Write takes and Read gives: those of the tensor, or of one chip's buffer.
+// Size returns the bytes that Write takes and Read gives: those of the tensor, or of one chip's
+// buffer.
 func (b *Buffer) Size() int {
 	if b.lay == nil {
 		return b.size

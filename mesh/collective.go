@@ -16,12 +16,14 @@ import (
 // Combine is how a collective combines the values of two chips.
 type Combine uint8
 
-// Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to nearest, ties to even, with
-// subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a maximum -0 is less than 0.
+// Ways to combine values. Sums of int32 wrap around. Sums of float32 and bfloat16 are rounded to
+// nearest, ties to even, with subnormals; a NaN operand gives the NaN 0x7FC00000 (0x7FC0), and in a
+// maximum -0 is less than 0.
 //
-// Sums of tiles are computed by the Tensix engines, while the next tile arrives: of bfloat16 by the matrix unit in a Dst of 32
-// bits, rounded once for each addition; of float32 by the vector unit. Subnormal numbers are zero for both. Package
-// sim/emu/tensix/arith says what the engines compute. Partial sums are sent in the type of the tensor.
+// Sums of tiles are computed by the Tensix engines, while the next tile arrives: of bfloat16 by the
+// matrix unit in a Dst of 32 bits, rounded once for each addition; of float32 by the vector unit.
+// Subnormal numbers are zero for both. Package sim/emu/tensix/arith says what the engines compute.
+// Partial sums are sent in the type of the tensor.
 const (
 	Replace Combine = iota // the received value replaces the chip's own
 	SumInt32
@@ -34,7 +36,8 @@ const (
 	SumTilesFloat32  // sums of float32 by the Tensix engines; a page is a tile, or less
 )
 
-// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; none if RISC-V cores combine.
+// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; none if RISC-V cores
+// combine.
 func (c Combine) tiles() (kernel string, bytes int) {
 	switch c {
 	case SumTilesBFloat16:
@@ -51,20 +54,23 @@ const maxExchangePage = 4096
 // ErrNoLinks is returned when the chips of a mesh aren't linked as collectives need.
 var ErrNoLinks = errors.New("the chips are not linked")
 
-// Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips form a line in
-// which neighbours are linked ([Links.Line]), and a ring if its ends are linked too. A collective is an [Executable]: it runs in a
-// queue and can be part of a trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a page
-// size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page has up to a
-// tile of elements, in any order: 2048 bytes of bfloat16, 4096 of float32.
+// Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
+// links. The chips form a line in which neighbours are linked ([Links.Line]), and a ring if its
+// ends are linked too. A collective is an [Executable]: it runs in a queue and can be part of a
+// trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a
+// page size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page has up to a tile of
+// elements, in any order: 2048 bytes of bfloat16, 4096 of float32.
 //
-// One worker core of each chip drives the links, and no program runs on the Ethernet tiles. Collectives that use the same link must
-// not run at the same time: submit them to one queue. Either all chips of the mesh run a collective or none does: a chip that waits
-// for another one that doesn't run it ends in a *HangError.
+// One worker core of each chip drives the links, and no program runs on the Ethernet tiles.
+// Collectives that use the same link must not run at the same time: submit them to one queue.
+// Either all chips of the mesh run a collective or none does: a chip that waits for another one
+// that doesn't run it ends in a *HangError.
 //
-// The order in which values are combined depends only on the line, so results are the same bits every time. In a line each chip
-// combines its values with those from chip 0: (((x0+x1)+x2)+...). For ReduceScatter the slice of chip k is
-// (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring, if the number of pages is a multiple of the number of chips, the slice of
-// chip k is (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
+// The order in which values are combined depends only on the line, so results are the same bits
+// every time. In a line each chip combines its values with those from chip 0: (((x0+x1)+x2)+...).
+// For ReduceScatter the slice of chip k is (((x0+x1)+...)+xk)+(((xn-1+xn-2)+...)+xk+1). In a ring,
+// if the number of pages is a multiple of the number of chips, the slice of chip k is
+// (((xk+1+xk+2)+...)+xk-1)+xk, with indexes modulo n.
 type Links struct {
 	m       *Mesh
 	core    chip.Core
@@ -77,8 +83,9 @@ type Links struct {
 
 const noTile = 0xFFFFFFFF
 
-// NewLinks prepares the links of a mesh for collectives that one core of each chip drives; the core must be a worker of the queue
-// that they run on. Nothing may use the links during the call. The error wraps ErrNoLinks if the chips aren't linked.
+// NewLinks prepares the links of a mesh for collectives that one core of each chip drives; the core
+// must be a worker of the queue that they run on. Nothing may use the links during the call. The
+// error wraps ErrNoLinks if the chips aren't linked.
 func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	if err := m.usable("links"); err != nil {
 		return nil, err
@@ -147,7 +154,8 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first link between two places of the line that is up and carries no command queues. of are the links of each chip.
+// join finds the first link between two places of the line that is up and carries no command
+// queues. of are the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
@@ -274,8 +282,8 @@ func (l *Links) Line() []*Chip {
 // Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
-// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Along the line the slices are equal or
-// differ by one page.
+// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Along
+// the line the slices are equal or differ by one page.
 func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	i := slices.Index(l.line, l.m.number(c))
 	if i < 0 || b.one == nil {
@@ -289,8 +297,8 @@ func (l *Links) AllGather(ctx context.Context, b *Buffer) (*Executable, error) {
 	return l.collective(ctx, "all_gather", b, func(n, pages int) (plan, error) { return allGather(n, pages, l.ring), nil })
 }
 
-// ReduceScatter returns a program that leaves each chip its slice combined over all chips. The rest of the buffer is undefined
-// afterwards.
+// ReduceScatter returns a program that leaves each chip its slice combined over all chips. The rest
+// of the buffer is undefined afterwards.
 func (l *Links) ReduceScatter(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
 	return l.collective(ctx, "reduce_scatter", b, func(n, pages int) (plan, error) {
 		return reduceScatter(n, pages, l.ring, how), how.reduces()
@@ -314,7 +322,8 @@ func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executab
 	})
 }
 
-// Send returns a program that copies the buffer of one chip to another one. Chips in between forward it and keep their own.
+// Send returns a program that copies the buffer of one chip to another one. Chips in between
+// forward it and keep their own.
 func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executable, error) {
 	return l.collective(ctx, "send", b, func(n, pages int) (plan, error) {
 		p := make(plan, n)
@@ -327,7 +336,8 @@ func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executabl
 	})
 }
 
-// Barrier returns a program that ends on no chip before it has begun on all. It is nil for a mesh of one chip.
+// Barrier returns a program that ends on no chip before it has begun on all. It is nil for a mesh
+// of one chip.
 func (l *Links) Barrier() *Executable { return l.barrier }
 
 // collective loads the program of a collective on a buffer.

@@ -159,7 +159,8 @@ func (g *group) reduced(how mesh.Combine, word, owner int, scatter bool) uint32 
 	return v
 }
 
-// check compares the chips' words with those of want, which returns false for words that are undefined.
+// check compares the chips' words with those of want, which returns false for words that are
+// undefined.
 func (g *group) check(what string, want func(place, word, owner int) (uint32, bool)) {
 	g.Helper()
 	g.must(g.queue.Wait(g.ctx))
@@ -266,7 +267,8 @@ func TestCollectivesOnVendorSimulator(t *testing.T) {
 	newGroup(openCards(t, mesh.Cards(cards...), mesh.Shape{1, 2}), 3, 64).all(1)
 }
 
-// A layer is split over the chips: each computes a part of the sum, and a collective in the same trace adds the parts.
+// A layer is split over the chips: each computes a part of the sum, and a collective in the same
+// trace adds the parts.
 func TestCollectivesInTraces(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	g := newGroup(b, 4, 64)
@@ -330,8 +332,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Late and repeated packets change nothing. A link that is down blocks a collective until it is up again; the wait ends with its
-// context, with the state of both chips.
+// Late and repeated packets change nothing. A link that is down blocks a collective until it is up
+// again; the wait ends with its context, with the state of both chips.
 func TestCollectivesOnBadLinks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")

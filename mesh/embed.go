@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// links are the chips that are linked: links[i] has j if a working link joins i and j. The entry of a chip that can't be used is
-// nil.
+// links are the chips that are linked: links[i] has j if a working link joins i and j. The entry of
+// a chip that can't be used is nil.
 type links []map[int]bool
 
 // usable returns the number of chips that can be used.
@@ -20,17 +20,19 @@ func (l links) usable() int {
 	return n
 }
 
-// embedSteps limits each search, and so do stepsOfPlace for each place of the shape. Real meshes of one machine are found in some
-// hundreds of steps.
+// embedSteps limits each search, and so do stepsOfPlace for each place of the shape. Real meshes of
+// one machine are found in some hundreds of steps.
 const (
 	embedSteps   = 200_000
 	stepsOfPlace = 64
 )
 
-// embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest numbers that fit, row by row, so the
-// same chips and links always give the same mesh. Where that takes too many steps, as with thousands of chips whose numbers go by
-// host, it grows the mesh from its first corner instead: then a wrong turn is noticed within a few places. At first it takes only chips
-// with as many neighbours as their places have, which keeps to the rim of what has no links around. A line has ways of its own.
+// embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest
+// numbers that fit, row by row, so the same chips and links always give the same mesh. Where that
+// takes too many steps, as with thousands of chips whose numbers go by host, it grows the mesh from
+// its first corner instead: then a wrong turn is noticed within a few places. At first it takes
+// only chips with as many neighbours as their places have, which keeps to the rim of what has no
+// links around. A line has ways of its own.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	if usable := l.usable(); n == 0 || n > usable {
@@ -92,7 +94,8 @@ func newEmbedding(s Shape, l links) *embedding {
 	return e
 }
 
-// search finds chips for the places in an order in which every place comes after those before it. all says that it tried everything.
+// search finds chips for the places in an order in which every place comes after those before it.
+// all says that it tried everything.
 func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
 	at = make([]int, len(order))
 	used := make([]bool, len(e.l))
@@ -138,8 +141,8 @@ const (
 	possibleTries = 1000
 )
 
-// possible returns up to three shapes with a number of axes that the chips can form, largest first. fits says whether a shape is one
-// of them.
+// possible returns up to three shapes with a number of axes that the chips can form, largest first.
+// fits says whether a shape is one of them.
 func possible(axes, usable int, fits func(Shape) bool) []Shape {
 	if axes > possibleAxes || usable > possibleChips {
 		return nil

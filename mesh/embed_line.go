@@ -13,9 +13,9 @@ func isLine(s Shape) bool {
 	return long <= 1
 }
 
-// line finds n chips of which each is linked to the next one. It goes on where fewest ways are left (Warnsdorff's rule for the
-// knight's tour), so that no chip at the rim is left behind, and among those to the lowest number, which keeps to one host as long as
-// it can.
+// line finds n chips of which each is linked to the next one. It goes on where fewest ways are left
+// (Warnsdorff's rule for the knight's tour), so that no chip at the rim is left behind, and among
+// those to the lowest number, which keeps to one host as long as it can.
 func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	free := make([]int, len(l)) // of each chip's links, those to chips that aren't in the line
 	for c := range l {
@@ -56,8 +56,9 @@ func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// lineOfGrid finds n chips of which each is linked to the next one as rows of a grid of all chips, walked to and fro: where numbers say
-// nothing, a grid is easier to find than a line, since a wrong turn in it is soon noticed.
+// lineOfGrid finds n chips of which each is linked to the next one as rows of a grid of all chips,
+// walked to and fro: where numbers say nothing, a grid is easier to find than a line, since a wrong
+// turn in it is soon noticed.
 func lineOfGrid(n int, l links, steps int) ([]int, bool) {
 	all := l.usable()
 	for rows := all / 2; rows > 1; rows-- { // the squarest first

@@ -7,7 +7,8 @@ import (
 )
 
 var (
-	// ErrClosed is returned when an object is used after its mesh, or the mesh that this is a part of, was closed.
+	// ErrClosed is returned when an object is used after its mesh, or the mesh that this is a part
+	// of, was closed.
 	ErrClosed = errors.New("the mesh is closed")
 	// ErrWrongMesh is returned when an object of one mesh is used with another mesh.
 	ErrWrongMesh = errors.New("it belongs to another mesh")
@@ -15,7 +16,8 @@ var (
 	ErrShape = errors.New("the mesh has no such shape")
 	// ErrMissing is the reason in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
-	// ErrTensor is returned for tensors that can't be divided over the mesh as asked, and for buffers that a collective can't use.
+	// ErrTensor is returned for tensors that can't be divided over the mesh as asked, and for
+	// buffers that a collective can't use.
 	ErrTensor = errors.New("the tensor can't be laid out so")
 	// ErrMismatch is returned when chips differ in a property that must be equal on all.
 	ErrMismatch = errors.New("the chips differ")

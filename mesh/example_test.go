@@ -20,8 +20,8 @@ func page(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
 	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
 }
 
-// add is a program that writes in + a number of the chip to out: what stands for a layer whose weights are split over the
-// chips.
+// add is a program that writes in + a number of the chip to out: what stands for a layer whose
+// weights are split over the chips.
 func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	cores := []chip.Range{chip.Single(0, 0)}
 	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
@@ -48,8 +48,8 @@ func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	}}
 }
 
-// A layer is split over four chips: each computes a partial result, and a collective adds them up over the Ethernet links.
-// Both are one trace over all chips.
+// A layer is split over four chips: each computes a partial result, and a collective adds them up
+// over the Ethernet links. Both are one trace over all chips.
 func Example() {
 	ctx := context.Background()
 	machine := sim.QuietBox()

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A link that goes down in the middle of a collective and stays down makes it hang on both chips. Both can be recovered,
-// and with new Links collectives work again.
+// A link that goes down in the middle of a collective and stays down makes it hang on both chips.
+// Both can be recovered, and with new Links collectives work again.
 func TestCollectiveHangsAndRecovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")

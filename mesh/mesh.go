@@ -109,8 +109,8 @@ func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 // InGraph returns the index of a chip of the mesh among the chips of [Mesh.Graph].
 func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
 
-// Problems lists what was wrong with the machine when the mesh was opened, whether or not the mesh is affected: links that
-// are down, chips that can't be used.
+// Problems lists what was wrong with the machine when the mesh was opened, whether or not the mesh
+// is affected: links that are down, chips that can't be used.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
 
 // Linked says whether a link joins two places of the mesh. Of an Unlinked mesh nothing is known.
@@ -120,7 +120,8 @@ func (m *Mesh) Linked(a, b Coord) bool {
 	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
-// Ring says whether the chips of a mesh that is a line make a ring: the last one is joined to the first.
+// Ring says whether the chips of a mesh that is a line make a ring: the last one is joined to the
+// first.
 func (m *Mesh) Ring() bool {
 	n := len(m.chips)
 	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]
@@ -129,8 +130,9 @@ func (m *Mesh) Ring() bool {
 // String returns "mesh 2x2".
 func (m *Mesh) String() string { return "mesh " + m.shape.String() }
 
-// Submesh returns a part of the mesh as a mesh of its own. It has the same devices, and so the same memory and queues:
-// memory that one has allocated is not free for the other. Closing it is not needed, and closes nothing.
+// Submesh returns a part of the mesh as a mesh of its own. It has the same devices, and so the same
+// memory and queues: memory that one has allocated is not free for the other. Closing it is not
+// needed, and closes nothing.
 func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err := m.usable("submesh"); err != nil {
 		return nil, err
@@ -149,7 +151,8 @@ func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	return sub, nil
 }
 
-// Submeshes cuts the mesh into submeshes of a shape, row by row. The shape must divide the mesh's along each axis.
+// Submeshes cuts the mesh into submeshes of a shape, row by row. The shape must divide the mesh's
+// along each axis.
 func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	if len(s) != len(m.shape) || s.Size() == 0 {
 		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("parts of %v need positive sizes for its %d axes", m, len(m.shape))}
@@ -178,8 +181,9 @@ func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	return out, nil
 }
 
-// Reshape returns the same chips as a mesh of another shape, in places where neighbours are linked. The chips' order may be
-// another one. The error is a *ShapeError if the shape has another number of places or the links don't make it.
+// Reshape returns the same chips as a mesh of another shape, in places where neighbours are linked.
+// The chips' order may be another one. The error is a *ShapeError if the shape has another number
+// of places or the links don't make it.
 func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if err := m.usable("reshape"); err != nil {
 		return nil, err
@@ -219,8 +223,9 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	return out, nil
 }
 
-// InStep returns nil if all chips of this host would give equal requests for a kind of memory equal addresses; otherwise the error
-// names the chips that differ from the first. Of several hosts hosts.Group.InStep compares all.
+// InStep returns nil if all chips of this host would give equal requests for a kind of memory equal
+// addresses; otherwise the error names the chips that differ from the first. Of several hosts
+// hosts.Group.InStep compares all.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 0 {
@@ -239,7 +244,8 @@ func (m *Mesh) InStep(k allocator.Kind) error {
 	return m.failure("compare memory", errs)
 }
 
-// Close closes all chips, side by side, as [reprise.Device.Close] does. Closing a submesh does nothing.
+// Close closes all chips, side by side, as [reprise.Device.Close] does. Closing a submesh does
+// nothing.
 func (m *Mesh) Close(ctx context.Context) error {
 	if m.parent != nil || m.s.closed.Swap(true) {
 		return nil

@@ -55,7 +55,8 @@ func TestNeighboursAreLinked(t *testing.T) {
 	}
 }
 
-// A mesh that links don't make is refused with what can be made, and a smaller one leaves bad chips out.
+// A mesh that links don't make is refused with what can be made, and a smaller one leaves bad chips
+// out.
 func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	m := sim.QuietBox(sim.LinkFault("link-down=0:4"), sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=0:6"),
 		sim.LinkFault("link-down=0:7"))
@@ -82,8 +83,9 @@ func TestMeshesAroundWhatIsBroken(t *testing.T) {
 	}
 }
 
-// Whatever is allocated and freed on a mesh and its submeshes, buffers have one address on all their chips, overlap no
-// other buffer of a chip, and leave a mesh in step that only allocated as a whole.
+// Whatever is allocated and freed on a mesh and its submeshes, buffers have one address on all
+// their chips, overlap no other buffer of a chip, and leave a mesh in step that only allocated as a
+// whole.
 func TestOneAddressEverywhere(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	subs, err := b.mesh.Submeshes(mesh.Shape{1, 2})
@@ -278,7 +280,8 @@ func TestOpenSaysWhatEachChipDid(t *testing.T) {
 	}
 }
 
-// A machine with a target that is nil is refused before anything is open: the others are free afterwards.
+// A machine with a target that is nil is refused before anything is open: the others are free
+// afterwards.
 func TestOpenOfNilLeavesNothingOpen(t *testing.T) {
 	for range 20 {
 		card := sim.Wormhole()

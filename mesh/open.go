@@ -17,7 +17,8 @@ import (
 // Machine is the targets that a mesh can be made of, in any order.
 type Machine []kmd.Target
 
-// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or kmd.Path.
+// Cards returns a machine of targets: those of an emulated machine or of the vendor's simulator, or
+// kmd.Path.
 func Cards[T kmd.Target](targets ...T) Machine {
 	var m Machine
 	for _, t := range targets {
@@ -54,17 +55,18 @@ func WithDevice(opts ...reprise.Option) Option {
 	return func(o *options) { o.device = append(o.device, opts...) }
 }
 
-// OrShape adds a shape to try if the shapes before don't fit, because links are down or chips are missing. Mesh.Shape returns the
-// one that was used.
+// OrShape adds a shape to try if the shapes before don't fit, because links are down or chips are
+// missing. Mesh.Shape returns the one that was used.
 func OrShape(s Shape) Option { return func(o *options) { o.shapes = append(o.shapes, s) } }
 
-// Unlinked makes a mesh of chips without regard to their links: place i has the i-th usable chip. It is for programs that need no
-// links.
+// Unlinked makes a mesh of chips without regard to their links: place i has the i-th usable chip.
+// It is for programs that need no links.
 func Unlinked() Option { return func(o *options) { o.unlinked = true } }
 
-// Open opens chips of a machine as a mesh of a shape. It reads their links, assigns a chip to each place of the mesh, and opens the
-// chips concurrently. Chips without a PCI interface, which are accessed over a link to a chip that has one (n300, T3000), are used
-// only if the others can't form the shape. Chips that the mesh doesn't need are not opened. The error is a [*ShapeError] if the
+// Open opens chips of a machine as a mesh of a shape. It reads their links, assigns a chip to each
+// place of the mesh, and opens the chips concurrently. Chips without a PCI interface, which are
+// accessed over a link to a chip that has one (n300, T3000), are used only if the others can't form
+// the shape. Chips that the mesh doesn't need are not opened. The error is a [*ShapeError] if the
 // chips can't form the shape, or an [*Error] with the state of every chip.
 func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, error) {
 	o := options{shapes: []Shape{shape}}
@@ -126,7 +128,8 @@ type found struct {
 	problems []string
 }
 
-// find opens the targets and reads their links. A target that can't be opened is a problem, not an error.
+// find opens the targets and reads their links. A target that can't be opened is a problem, not an
+// error.
 func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	if len(m) == 0 {
 		return nil, errors.New("mesh: open: no targets: give the cards of a machine with mesh.Cards")
@@ -194,7 +197,8 @@ func (f *found) own(cards int) {
 	}
 }
 
-// far adds the chips without a PCI interface. It returns the nodes of all chips of the graph, -1 for chips that can't be used.
+// far adds the chips without a PCI interface. It returns the nodes of all chips of the graph, -1
+// for chips that can't be used.
 func (f *found) far(m Machine, node []int) []int {
 	var near []kmd.Target
 	for _, n := range node {
@@ -302,7 +306,8 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	return m.failure("open", errs)
 }
 
-// alike returns an error unless the chips are equal in the properties that commands and addresses depend on.
+// alike returns an error unless the chips are equal in the properties that commands and addresses
+// depend on.
 func (m *Mesh) alike() error {
 	type traits struct {
 		Arch      chip.Arch

@@ -22,9 +22,10 @@ const (
 	portSize            = 7
 )
 
-// Draw writes a picture of a machine's chips and links as SVG: the chips in a grid in which as many links as possible join
-// neighbours, coloured by board, with a square for each Ethernet channel, and the links between two chips as one line with their
-// number. What is down, can't be read or is harvested is visible; each line's title names its channels.
+// Draw writes a picture of a machine's chips and links as SVG: the chips in a grid in which as many
+// links as possible join neighbours, coloured by board, with a square for each Ethernet channel,
+// and the links between two chips as one line with their number. What is down, can't be read or is
+// harvested is visible; each line's title names its channels.
 func Draw(w io.Writer, g *topology.Graph) error {
 	p := &picture{g: g, b: bufio.NewWriter(w)}
 	p.arrange()

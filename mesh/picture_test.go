@@ -64,8 +64,8 @@ func drawn(t *testing.T, g *topology.Graph) string {
 	}
 }
 
-// Every chip, channel, harvested tile and link of every known machine is in its picture, and no label lies on another one or
-// outside.
+// Every chip, channel, harvested tile and link of every known machine is in its picture, and no
+// label lies on another one or outside.
 func TestDrawMachines(t *testing.T) {
 	for _, m := range chip.Machines() {
 		g := graphOf(t, m)
@@ -142,7 +142,8 @@ func apart(t *testing.T, name, svg string) {
 	}
 }
 
-// A link that is down and a chip that can't be read are visible, and a machine without a grid has all its links too.
+// A link that is down and a chip that can't be read are visible, and a machine without a grid has
+// all its links too.
 func TestDrawFaults(t *testing.T) {
 	g := graphOf(t, chip.N300())
 	g.Links[0].State = topology.Down

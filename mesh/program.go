@@ -12,13 +12,14 @@ import (
 // Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
-	// Program returns the program of a chip. It is called for each chip of the range that is this host's, one after the other. It may
-	// return the same *reprise.Program for all; the program must use the chip's own buffers (Buffer.On).
+	// Program returns the program of a chip. It is called for each chip of the range that is this
+	// host's, one after the other. It may return the same *reprise.Program for all; the program
+	// must use the chip's own buffers (Buffer.On).
 	Program func(c *Chip) (*reprise.Program, error)
 }
 
-// Same makes a part of one program for all chips of a range. Its Buffers are left out: buffers are those of mesh buffers on
-// each chip.
+// Same makes a part of one program for all chips of a range. Its Buffers are left out: buffers are
+// those of mesh buffers on each chip.
 func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 	return Part{Range: r, Program: func(c *Chip) (*reprise.Program, error) {
 		if p == nil {
@@ -44,9 +45,9 @@ type Executable struct {
 	xs   []*reprise.Executable // by chip; nil where nothing runs
 }
 
-// Load loads a program, of which each chip has at most one part. The kernels of all parts lie at one address and take as
-// much memory as the largest part. The error is an *Error with the chip that failed, or a *RangeError for ranges that
-// overlap or lie outside of the mesh.
+// Load loads a program, of which each chip has at most one part. The kernels of all parts lie at
+// one address and take as much memory as the largest part. The error is an *Error with the chip
+// that failed, or a *RangeError for ranges that overlap or lie outside of the mesh.
 func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executable, error) {
 	if err := m.usable("load"); err != nil {
 		return nil, err

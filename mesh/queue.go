@@ -8,9 +8,9 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Queue is a command queue of every chip of a mesh. What is put into it runs in order on each chip; nothing orders the
-// chips but events that the host waits for, barriers, and programs that wait for each other. Its methods may be called from
-// any goroutine.
+// Queue is a command queue of every chip of a mesh. What is put into it runs in order on each chip;
+// nothing orders the chips but events that the host waits for, barriers, and programs that wait for
+// each other. Its methods may be called from any goroutine.
 type Queue struct {
 	m  *Mesh
 	id int
@@ -48,8 +48,8 @@ func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	return nil
 }
 
-// Write writes a whole buffer, to all chips side by side: to each its part of the tensor, or all of the data where the buffer
-// is replicated. It returns once the data are copied.
+// Write writes a whole buffer, to all chips side by side: to each its part of the tensor, or all of
+// the data where the buffer is replicated. It returns once the data are copied.
 func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	if err := q.ready("write", b.of); err != nil {
 		return err
@@ -66,9 +66,10 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	})
 }
 
-// Read reads a whole buffer after everything so far in the queue has run, from all chips side by side: from each its part of
-// the tensor. Where several chips have the same part, the one with the smallest number is read; of a buffer that is
-// replicated, the first chip. Of a mesh across hosts the parts that only other hosts' chips have stay as they are in dst.
+// Read reads a whole buffer after everything so far in the queue has run, from all chips side by
+// side: from each its part of the tensor. Where several chips have the same part, the one with the
+// smallest number is read; of a buffer that is replicated, the first chip. Of a mesh across hosts
+// the parts that only other hosts' chips have stay as they are in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
 		return err
@@ -105,8 +106,9 @@ func (m *Mesh) firstHere(l *layout, i int) bool {
 	return false
 }
 
-// Run puts a program into the queues of the chips that have a part of it. It returns once the commands are in the issue
-// rings. When a chip fails, those before it have theirs and those after it are left out (ErrSkipped).
+// Run puts a program into the queues of the chips that have a part of it. It returns once the
+// commands are in the issue rings. When a chip fails, those before it have theirs and those after
+// it are left out (ErrSkipped).
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.ready("run", x.of); err != nil {
 		return err
@@ -149,8 +151,8 @@ func (q *Queue) Record(ctx context.Context, e *Event) error {
 	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
 }
 
-// WaitEvent holds on every chip whatever is put into the queue from now on until the event's newest recording is done on the same
-// chip.
+// WaitEvent holds on every chip whatever is put into the queue from now on until the event's newest
+// recording is done on the same chip.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
 	if err := q.ready("wait", e.of); err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A mesh uses chips without a PCI interface if it needs them, and they run and replay programs like the others.
+// A mesh uses chips without a PCI interface if it needs them, and they run and replay programs like
+// the others.
 func TestFarChips(t *testing.T) {
 	for _, tt := range []struct {
 		make  func(...sim.Option) *sim.Machine
@@ -87,8 +88,8 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 	p.holds(c, p.out, first+3)
 }
 
-// When the link that carries the remote chip's queues goes down, its waits end in an error that names the link, the local chip goes on,
-// and the remote one works again after a recovery.
+// When the link that carries the remote chip's queues goes down, its waits end in an error that
+// names the link, the local chip goes on, and the remote one works again after a recovery.
 func TestFarLinkGoesDown(t *testing.T) {
 	p := openPair(t)
 	p.works(p.far, 1)
@@ -108,7 +109,8 @@ func TestFarLinkGoesDown(t *testing.T) {
 	p.works(p.near, 11)
 }
 
-// The same with all links: then the remote chip can't be accessed and is lost until it is recovered.
+// The same with all links: then the remote chip can't be accessed and is lost until it is
+// recovered.
 func TestAllFarLinksGoDown(t *testing.T) {
 	p := openPair(t)
 	p.must(errors.Join(p.machine.SetLink(0, 8, false), p.machine.SetLink(0, 9, false)))
@@ -123,7 +125,8 @@ func TestAllFarLinksGoDown(t *testing.T) {
 	p.works(p.far, 9)
 }
 
-// A kernel that hangs on the remote chip is reported and recovered from like any other, without an effect on the local chip.
+// A kernel that hangs on the remote chip is reported and recovered from like any other, without an
+// effect on the local chip.
 func TestFarChipHangs(t *testing.T) {
 	p := openPair(t)
 	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)

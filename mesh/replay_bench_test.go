@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What a replay costs the host for each chip, from one chip to 32: the quickest of many, because the emulated chips run on
-// the same processors. ns/chip must stay flat.
+// What a replay costs the host for each chip, from one chip to 32: the quickest of many, because
+// the emulated chips run on the same processors. ns/chip must stay flat.
 func BenchmarkReplay(b *testing.B) {
 	machine := sim.GalaxyBlackhole()
 	defer machine.Close()

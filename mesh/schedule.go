@@ -1,7 +1,8 @@
 package mesh
 
-// step is one step of a chip of a line in a collective: it sends pages to a neighbour, receives pages from one and combines them
-// with its own, or forwards what it receives. The fields are the arguments of kernels.Exchange.
+// step is one step of a chip of a line in a collective: it sends pages to a neighbour, receives
+// pages from one and combines them with its own, or forwards what it receives. The fields are the
+// arguments of kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -27,7 +28,8 @@ func (s *step) words() []uint32 {
 	return []uint32{flags, uint32(s.out), uint32(s.in)}
 }
 
-// slice returns the pages of a buffer that belong to chip i of n. The slices are equal or differ by one page.
+// slice returns the pages of a buffer that belong to chip i of n. The slices are equal or differ by
+// one page.
 func slice(pages, n, i int) (first, count int) {
 	first = pages * i / n
 	return first, pages*(i+1)/n - first
@@ -69,8 +71,8 @@ func combined(steps []step) (pages int) {
 	return pages
 }
 
-// flow sends pages along the line from one chip to another. Each chip on the way combines them with its own and forwards the
-// result; with drop it forwards them unchanged and keeps its own pages.
+// flow sends pages along the line from one chip to another. Each chip on the way combines them with
+// its own and forwards the result; with drop it forwards them unchanged and keeps its own pages.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -130,7 +132,8 @@ func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	return p
 }
 
-// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the slice before it.
+// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the slice
+// before it.
 func (p plan) turn(pages, lag int, how Combine) {
 	n := len(p)
 	size := pages / n

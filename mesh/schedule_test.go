@@ -11,8 +11,9 @@ import (
 // packets is a direction of a link: what was sent and not received. It has two slots.
 type packets [][]int
 
-// run executes a plan as kernels do. pick chooses the next chip among those that can continue; run returns false if none can. A page
-// is the list of the chips whose values were combined in it, in that order.
+// run executes a plan as kernels do. pick chooses the next chip among those that can continue; run
+// returns false if none can. A page is the list of the chips whose values were combined in it, in
+// that order.
 func run(p plan, pages [][][]int, pick func(n int) int) bool {
 	n := len(p)
 	wire := map[[2]int]packets{}

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Shape is the size of a mesh along each of its axes. Chips are numbered row by row: the last axis is the fastest.
+// Shape is the size of a mesh along each of its axes. Chips are numbered row by row: the last axis
+// is the fastest.
 type Shape []int
 
 // Size returns the number of places; 0 for an invalid shape.
@@ -98,8 +99,8 @@ func ParseShape(text string) (Shape, error) {
 	return s, nil
 }
 
-// Range is a box of places, both ends included. The zero Range is all of a mesh. A range whose ends have different numbers of axes
-// has no places.
+// Range is a box of places, both ends included. The zero Range is all of a mesh. A range whose ends
+// have different numbers of axes has no places.
 type Range struct{ Start, End Coord }
 
 // At returns the range of one place.
@@ -144,7 +145,8 @@ func (r Range) Contains(c Coord) bool {
 	return true
 }
 
-// Intersect returns the common part of two ranges, or false if it is empty. The zero Range contains every range.
+// Intersect returns the common part of two ranges, or false if it is empty. The zero Range contains
+// every range.
 func (r Range) Intersect(o Range) (Range, bool) {
 	switch {
 	case r.IsZero():
@@ -164,7 +166,8 @@ func (r Range) Intersect(o Range) (Range, bool) {
 	return out, true
 }
 
-// Coords iterates over the places row by row. The zero Range has none, because it has no shape of its own.
+// Coords iterates over the places row by row. The zero Range has none, because it has no shape of
+// its own.
 func (r Range) Coords() iter.Seq[Coord] {
 	return func(yield func(Coord) bool) {
 		s := r.Shape()

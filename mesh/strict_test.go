@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Collectives in random order, on machines of two or three chips with every check and every reordering that hardware may do, over
-// links that delay and repeat packets. Every chip has the result of a model of the documented order, and no access is refused.
+// Collectives in random order, on machines of two or three chips with every check and every
+// reordering that hardware may do, over links that delay and repeat packets. Every chip has the
+// result of a model of the documented order, and no access is refused.
 func TestStrict(t *testing.T) {
 	// The fewest cores that a chip can have: more take time and test nothing new.
 	for _, c := range []struct {

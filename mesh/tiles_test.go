@@ -70,7 +70,8 @@ func (g *group) tiles(seed uint64, how mesh.Combine) {
 	}
 }
 
-// The engines' sums of tiles are those of their arithmetic bit for bit, on lines and rings, of chips with and without PCI interface.
+// The engines' sums of tiles are those of their arithmetic bit for bit, on lines and rings, of
+// chips with and without PCI interface.
 func TestSumsOfTiles(t *testing.T) {
 	effort.Long(t)
 	if testing.Short() {

@@ -6,19 +6,22 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Loop records a loop on every chip of the mesh: see [reprise.Recorder.Loop]. Each chip counts for itself.
+// Loop records a loop on every chip of the mesh: see [reprise.Recorder.Loop]. Each chip counts for
+// itself.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].Loop(n, b[0]) }, body)
 }
 
-// While records a loop with a condition on every chip of the mesh: see [reprise.Recorder.While]. Each chip decides by its own
-// word: programs that wait for other chips, as collectives do, hang if the chips don't decide alike. A word that a collective
-// of the body writes on all chips makes one decision for all.
+// While records a loop with a condition on every chip of the mesh: see [reprise.Recorder.While].
+// Each chip decides by its own word: programs that wait for other chips, as collectives do, hang if
+// the chips don't decide alike. A word that a collective of the body writes on all chips makes one
+// decision for all.
 func (r *Recorder) While(cond func(c *Chip) reprise.Cond, limit uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].While(cond(r.m.chips[i]), limit, b[0]) }, body)
 }
 
-// If records a branch on every chip of the mesh: see [reprise.Recorder.If]. Each chip decides by its own word, as for While.
+// If records a branch on every chip of the mesh: see [reprise.Recorder.If]. Each chip decides by
+// its own word, as for While.
 func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() error) error {
 	bodies := []func() error{then}
 	if otherwise != nil {
@@ -37,14 +40,15 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	return r.control("record a branch", func(i int, bs []func() error) error { return r.rs[i].Switch(b.bufs[i], offset, bs...) }, bodies...)
 }
 
-// Call records that another trace runs here, on every chip of the mesh: see [reprise.Recorder.Call]. It must have been captured
-// on the same queue of every chip.
+// Call records that another trace runs here, on every chip of the mesh: see
+// [reprise.Recorder.Call]. It must have been captured on the same queue of every chip.
 func (r *Recorder) Call(t *reprise.Trace) error {
 	return r.each("record a call", func(i int) error { return r.rs[i].Call(t) })
 }
 
-// control records the same construct on all chips. Each body is called once, when all chips are in it: so the chips' constructs
-// are recorded in step, by coroutines that stop where a body begins and go on where it ends.
+// control records the same construct on all chips. Each body is called once, when all chips are in
+// it: so the chips' constructs are recorded in step, by coroutines that stop where a body begins
+// and go on where it ends.
 func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
 	var ended error // of the present body
 	errs := make([]error, len(r.rs))

@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Chips of a mesh decide each by its own words, those that are reached over Ethernet as well, and replays of one trace have as
-// many iterations on each of them as these say. A word that a collective writes decides for all.
+// Chips of a mesh decide each by its own words, those that are reached over Ethernet as well, and
+// replays of one trace have as many iterations on each of them as these say. A word that a
+// collective writes decides for all.
 func TestControlFlow(t *testing.T) {
 	for _, tt := range []struct {
 		machine func(...sim.Option) *sim.Machine
@@ -99,7 +100,8 @@ func eachDecides(b *bench) {
 	}
 }
 
-// oneDecides sums a page over all chips in a loop until the sum, which all chips have, is large enough.
+// oneDecides sums a page over all chips in a loop until the sum, which all chips have, is large
+// enough.
 func oneDecides(b *bench) {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, chip.Core{})

@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace runs on all chips, or those of a range, what was recorded once; chips that do the same share its commands.
+// A trace runs on all chips, or those of a range, what was recorded once; chips that do the same
+// share its commands.
 func TestTraceOfAMesh(t *testing.T) {
 	for _, make := range []func(...sim.Option) *sim.Machine{sim.QuietBox, sim.T3000} {
 		machine := make()
@@ -69,7 +70,8 @@ func TestTraceOfAMesh(t *testing.T) {
 	}
 }
 
-// Chips that do different things have a stream each; those that do nothing have no part in the trace.
+// Chips that do different things have a stream each; those that do nothing have no part in the
+// trace.
 func TestTraceWithDifferentParts(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, mid, out := b.pages("in", 8), b.pages("mid", 8), b.pages("out", 8)
@@ -103,8 +105,8 @@ func TestTraceWithDifferentParts(t *testing.T) {
 	}
 }
 
-// What can't be part of a trace is refused at the caller's line, and the capture fails, also if it would run on several
-// goroutines.
+// What can't be part of a trace is refused at the caller's line, and the capture fails, also if it
+// would run on several goroutines.
 func TestCapturesRefuse(t *testing.T) {
 	b := open(t, sim.P300(), mesh.Shape{1, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)
@@ -198,8 +200,8 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	}
 }
 
-// When a card is pulled out, one error says so of every chip, no other chip is given a part of the trace, and the others can
-// be used on.
+// When a card is pulled out, one error says so of every chip, no other chip is given a part of the
+// trace, and the others can be used on.
 func TestReplayWithAChipGone(t *testing.T) {
 	machine := sim.QuietBox()
 	b := open(t, machine, mesh.Shape{2, 2})
@@ -245,8 +247,8 @@ func TestReplayWithAChipGone(t *testing.T) {
 	}
 }
 
-// A trace over the chips of a mesh is saved as one file, and loaded on a mesh of the same shape it does the same; chips that
-// it has no part on have none again.
+// A trace over the chips of a mesh is saved as one file, and loaded on a mesh of the same shape it
+// does the same; chips that it has no part on have none again.
 func TestTraceFileOfAMesh(t *testing.T) {
 	b := open(t, sim.QuietBox(), mesh.Shape{2, 2})
 	in, out := b.pages("in", 8), b.pages("out", 8)

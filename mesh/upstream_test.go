@@ -34,7 +34,8 @@ func constant(n int, v uint32) []byte {
 	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, v), n/4)
 }
 
-// values checks that all words of a buffer on each chip are that chip's value; the chips are in row order.
+// values checks that all words of a buffer on each chip are that chip's value; the chips are in row
+// order.
 func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 	b.Helper()
 	b.must(b.queue.Wait(b.ctx))
@@ -47,9 +48,9 @@ func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 	}
 }
 
-// EltwiseBinaryMeshTrace: three workloads of different programs on rows and columns, from 2 and 3, give 18, 18, 45, 12, 12,
-// 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel adds a number, so constant
-// inputs stand for products and differences.
+// EltwiseBinaryMeshTrace: three workloads of different programs on rows and columns, from 2 and 3,
+// give 18, 18, 45, 12, 12, 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel
+// adds a number, so constant inputs stand for products and differences.
 func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -104,8 +105,9 @@ func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
 	b.must(trace.Release(b.ctx))
 }
 
-// MeshTraceSweepTest and NonConvexGridTrace: programs on parts of a mesh of 2 by 4 chips run there at every replay, and
-// nowhere else. (Each part has one program here, where upstream's sweep has ten.)
+// MeshTraceSweepTest and NonConvexGridTrace: programs on parts of a mesh of 2 by 4 chips run there
+// at every replay, and nowhere else. (Each part has one program here, where upstream's sweep has
+// ten.)
 func TestUpstreamTraceSweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
@@ -164,8 +166,8 @@ func TestUpstreamTraceSweep(t *testing.T) {
 	}
 }
 
-// MeshEndToEnd2x4TraceTests.EltwiseAddTest: a region of 3072 B, rounded up to a page in each bank, has room for the trace of
-// one addition.
+// MeshEndToEnd2x4TraceTests.EltwiseAddTest: a region of 3072 B, rounded up to a page in each bank,
+// has room for the trace of one addition.
 func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 	b := twoByFour(t, reprise.WithTraceRegion(3072))
 	in, out := b.pages("in", 2), b.pages("out", 2)
@@ -175,9 +177,10 @@ func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 	b.must(trace.Release(b.ctx))
 }
 
-// MeshBufferTest2x4: 16 KiB of 64 by 128 elements of 2 B, cut into shards of 32 by 32, are 2 KiB for each chip; a buffer
-// without a tensor is whole on each; tensors that can't be divided evenly are refused; a freed address is allocated again; and repeated
-// writes are read back, split along either axis or both.
+// MeshBufferTest2x4: 16 KiB of 64 by 128 elements of 2 B, cut into shards of 32 by 32, are 2 KiB
+// for each chip; a buffer without a tensor is whole on each; tensors that can't be divided evenly
+// are refused; a freed address is allocated again; and repeated writes are read back, split along
+// either axis or both.
 func TestUpstreamMeshBuffers(t *testing.T) {
 	b := twoByFour(t)
 	conf := func(page int, tensor, split []int) mesh.BufferConfig {

@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// EngineSpan is a time in which each sample found a thread of a worker's Tensix engines waiting for the same.
+// EngineSpan is a time in which each sample found a thread of a worker's Tensix engines waiting for
+// the same.
 type EngineSpan struct {
 	Worker     chip.Core
 	Thread     int           // 0 unpacks, 1 computes, 2 packs
@@ -37,9 +38,10 @@ type engineThread struct {
 	thread int
 }
 
-// SampleEngines asks the device every interval until Stop what the threads of these workers' engines wait for, and adds what it
-// says to the timeline: see [Timeline.EngineSpans]. What is shorter than an interval may be missed. Only an emulated device
-// tells; for others, and for a core outside of the chip, SampleEngines returns the error of [dispatch.Debug.EngineWait]. Each
+// SampleEngines asks the device every interval until Stop what the threads of these workers'
+// engines wait for, and adds what it says to the timeline: see [Timeline.EngineSpans]. What is
+// shorter than an interval may be missed. Only an emulated device tells; for others, and for a core
+// outside of the chip, SampleEngines returns the error of [dispatch.Debug.EngineWait]. Each
 // question stops the emulated chip for less than a microsecond.
 func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
 	if interval <= 0 {
@@ -102,8 +104,8 @@ func (t *Timeline) sample(threads []engineThread, open []int) {
 	}
 }
 
-// EngineSpans returns what [Timeline.SampleEngines] has found, by worker and thread, each in the order of time. It is complete once
-// Stop has returned.
+// EngineSpans returns what [Timeline.SampleEngines] has found, by worker and thread, each in the
+// order of time. It is complete once Stop has returned.
 func (t *Timeline) EngineSpans() []EngineSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()

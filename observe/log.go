@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Log returns an Observer that writes a record for every call once it has ended: at level Debug, and at Error if it failed. It is
-// nil, an Observer of nothing, for a nil Logger.
+// Log returns an Observer that writes a record for every call once it has ended: at level Debug,
+// and at Error if it failed. It is nil, an Observer of nothing, for a nil Logger.
 func Log(l *slog.Logger) reprise.Observer {
 	if l == nil {
 		return nil

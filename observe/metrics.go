@@ -15,7 +15,8 @@ import (
 // MetricsContentType is the Content-Type of what [Metrics.WriteTo] writes.
 const MetricsContentType = promtext.ContentType
 
-// Metrics counts the calls that use devices, and writes the counts and the devices' memory in Prometheus's text format:
+// Metrics counts the calls that use devices, and writes the counts and the devices' memory in
+// Prometheus's text format:
 //
 //	reprise_call_duration_seconds   histogram  how long calls took on the host, from 1 µs to 100 s
 //	reprise_call_errors_total       counter    calls that failed, by reason: canceled, hang, lost or other
@@ -25,19 +26,22 @@ const MetricsContentType = promtext.ContentType
 //	reprise_device_memory_extents   gauge      live buffers, kernels and traces
 //	reprise_devices                 gauge      devices that are observed, with their architecture
 //
-// Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" or "queue wait", or kind, a kind of
-// memory by its name in tt-metal. Calls of a kind appear once there was one. Calls that put something into a queue, replays among
-// them, end when the device may still work on it.
+// Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" or
+// "queue wait", or kind, a kind of memory by its name in tt-metal. Calls of a kind appear once
+// there was one. Calls that put something into a queue, replays among them, end when the device may
+// still work on it.
 //
-// The zero Metrics is ready to use, by several goroutines at once. Counting a call allocates nothing.
+// The zero Metrics is ready to use, by several goroutines at once. Counting a call allocates
+// nothing.
 type Metrics struct {
 	mu      sync.Mutex
 	devices []*deviceMetrics // in the order of their first Observe
 }
 
-// Observe counts the calls that use a device until stop is called. Devices of one name share series, also one after the other:
-// their counts and their memory add up. What was counted stays after stop; the device's memory is no longer written. A device
-// that is observed already is not counted twice, and its stop does nothing.
+// Observe counts the calls that use a device until stop is called. Devices of one name share
+// series, also one after the other: their counts and their memory add up. What was counted stays
+// after stop; the device's memory is no longer written. A device that is observed already is not
+// counted twice, and its stop does nothing.
 func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +119,8 @@ func (m *callMetrics) read() callCounts {
 	return m.callCounts
 }
 
-// callBounds are the bounds of the histograms of calls: a replay takes a few microseconds, a wait may take minutes.
+// callBounds are the bounds of the histograms of calls: a replay takes a few microseconds, a wait
+// may take minutes.
 var callBounds = [...]time.Duration{
 	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,

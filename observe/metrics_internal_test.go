@@ -25,7 +25,8 @@ func call(o reprise.Observer, k reprise.CallKind, bytes int, took time.Duration,
 	o.End(context.Background(), &c)
 }
 
-// A call is in the first bucket whose bound it doesn't exceed; errors have a reason and no bytes; what runs is in flight.
+// A call is in the first bucket whose bound it doesn't exceed; errors have a reason and no bytes;
+// what runs is in flight.
 func TestMetricsText(t *testing.T) {
 	d := &deviceMetrics{name: `a "b"`}
 	m := Metrics{devices: []*deviceMetrics{d, {name: "idle"}}}
@@ -104,7 +105,8 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	}
 }
 
-// What is written while calls are counted is a moment's: a histogram's count is that of its buckets, and nothing is lost.
+// What is written while calls are counted is a moment's: a histogram's count is that of its
+// buckets, and nothing is lost.
 func TestMetricsOfSeveralGoroutines(t *testing.T) {
 	d := &deviceMetrics{name: "d"}
 	m := Metrics{devices: []*deviceMetrics{d}}

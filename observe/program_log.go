@@ -9,11 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// programEvery is how often a ProgramLog reads the device's rings, which hold the times of a thousand programs for each queue.
+// programEvery is how often a ProgramLog reads the device's rings, which hold the times of a
+// thousand programs for each queue.
 const programEvery = time.Millisecond
 
-// ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to [ProgramLog.Stop]. It puts nothing
-// into the queues, and nothing waits for it. Its methods may be called from any goroutine.
+// ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to
+// [ProgramLog.Stop]. It puts nothing into the queues, and nothing waits for it. Its methods may be
+// called from any goroutine.
 type ProgramLog struct {
 	end  func() // ends the collection and waits for it
 	most int    // programs of a queue
@@ -24,7 +26,8 @@ type ProgramLog struct {
 	err    error                    // the first one
 }
 
-// queueLog is the times of a queue's programs in the order of their starts, but for those that were lost.
+// queueLog is the times of a queue's programs in the order of their starts, but for those that were
+// lost.
 type queueLog struct {
 	times []dispatch.ProgramTime
 	gaps  []programGap // in their order
@@ -37,8 +40,9 @@ type programGap struct {
 	lost   int // programs lost so far, these included
 }
 
-// CollectPrograms begins to collect the times of the programs that the device starts from here on. Programs that are in a queue
-// already may be among them. Queues that run tt-metal's firmware note no times: of them nothing is collected.
+// CollectPrograms begins to collect the times of the programs that the device starts from here on.
+// Programs that are in a queue already may be among them. Queues that run tt-metal's firmware note
+// no times: of them nothing is collected.
 func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
 	p := &ProgramLog{most: mostSpans, queues: make([]queueLog, dev.Queues())}
 	for id := range dev.Queues() {
@@ -89,8 +93,8 @@ func (p *ProgramLog) collect() bool {
 	return p.err == nil
 }
 
-// Stop reads the times of what has run so far, and ends the collection. The error is the first one of reading them, such as
-// [dispatch.ErrTimesLost] after a Recover: the times before it are kept.
+// Stop reads the times of what has run so far, and ends the collection. The error is the first one
+// of reading them, such as [dispatch.ErrTimesLost] after a Recover: the times before it are kept.
 func (p *ProgramLog) Stop() error {
 	p.end()
 	p.collect()
@@ -107,8 +111,8 @@ func (p *ProgramLog) Err() error {
 	return p.err
 }
 
-// At returns the time of program n of a queue, counted from 0 in the order of their starts. It returns false for a program that
-// isn't known to be done and for one whose time was lost.
+// At returns the time of program n of a queue, counted from 0 in the order of their starts. It
+// returns false for a program that isn't known to be done and for one whose time was lost.
 func (p *ProgramLog) At(queue, n int) (dispatch.ProgramTime, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

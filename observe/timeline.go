@@ -1,6 +1,7 @@
-// Package observe shows what a device and its host do: a [Timeline] says when, with the device's own times, [Log] writes
-// records of log/slog, and [Metrics] are counts and times for Prometheus. All observe the device as a [reprise.Observer].
-// Package observe/otel, a module of its own, makes spans of OpenTelemetry.
+// Package observe shows what a device and its host do: a [Timeline] says when, with the device's
+// own times, [Log] writes records of log/slog, and [Metrics] are counts and times for Prometheus.
+// All observe the device as a [reprise.Observer]. Package observe/otel, a module of its own, makes
+// spans of OpenTelemetry.
 package observe
 
 import (
@@ -16,12 +17,14 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Timeline is what the host and each queue of a device did, from [StartTimeline] to [Timeline.Stop]: when calls were made,
-// and when the device carried out what they had put into its queues.
+// Timeline is what the host and each queue of a device did, from [StartTimeline] to
+// [Timeline.Stop]: when calls were made, and when the device carried out what they had put into its
+// queues.
 //
-// The device's times are stamps that its dispatchers take. A Timeline puts a stamp after every call that puts something
-// into a queue. So as long as it runs, the device carries out what is in one queue strictly one after the other, and each
-// call costs the host some microseconds more. What different queues do still overlaps as it would otherwise.
+// The device's times are stamps that its dispatchers take. A Timeline puts a stamp after every call
+// that puts something into a queue. So as long as it runs, the device carries out what is in one
+// queue strictly one after the other, and each call costs the host some microseconds more. What
+// different queues do still overlaps as it would otherwise.
 type Timeline struct {
 	dev   *reprise.Device
 	began time.Time
@@ -71,8 +74,9 @@ type Span struct {
 	Call       uint64        // number of the call; 0 for what Timeline.Span recorded
 	Object     any           // of the call
 	Start, End time.Duration // since StartTimeline
-	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the host's spans. They say in
-	// what order the device did things; Start and End put them beside what the host did, as well as two clocks agree.
+	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the
+	// host's spans. They say in what order the device did things; Start and End put them beside
+	// what the host did, as well as two clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }
@@ -82,8 +86,9 @@ func (s *Span) Overlaps(o *Span) bool {
 	return s.StartCycles < o.EndCycles && o.StartCycles < s.EndCycles
 }
 
-// StartTimeline begins to record what the host and the queues of a device do. It waits for the queues, as
-// [reprise.Queue.Wait] does, and so must not be called inside a capture; the same goes for [Timeline.Stop].
+// StartTimeline begins to record what the host and the queues of a device do. It waits for the
+// queues, as [reprise.Queue.Wait] does, and so must not be called inside a capture; the same goes
+// for [Timeline.Stop].
 func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
 	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
 	if err := t.start(ctx); err != nil {
@@ -109,8 +114,8 @@ func (t *Timeline) start(ctx context.Context) error {
 	return t.startPrograms()
 }
 
-// compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that enclose each other say
-// otherwise.
+// compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that
+// enclose each other say otherwise.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
 	first := t.dev.Queue(0)
@@ -257,8 +262,8 @@ func (t *Timeline) Span(name string) (end func()) {
 	}
 }
 
-// Stop waits for the queues and ends the recording. The error is the first thing that kept the timeline from being
-// complete; what was recorded can still be written.
+// Stop waits for the queues and ends the recording. The error is the first thing that kept the
+// timeline from being complete; what was recorded can still be written.
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
@@ -303,15 +308,16 @@ func (t *Timeline) stopSamplers() {
 	}
 }
 
-// Dropped returns how many calls, turns of control flow, programs, and spans of engines a timeline had no room for.
+// Dropped returns how many calls, turns of control flow, programs, and spans of engines a timeline
+// had no room for.
 func (t *Timeline) Dropped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped
 }
 
-// Spans returns what the host did, then what each queue did, each in the order of their starts. Those of a queue never
-// overlap. It is complete once Stop has returned.
+// Spans returns what the host did, then what each queue did, each in the order of their starts.
+// Those of a queue never overlap. It is complete once Stop has returned.
 func (t *Timeline) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,7 +334,8 @@ func (t *Timeline) Spans() []Span {
 			// It began after what was in the queue before, and not before it was submitted.
 			s.span.StartCycles = min(max(s.span.StartCycles, last), s.span.EndCycles)
 			last = s.span.EndCycles
-			// Clocks agree only so far: nothing is done before it is asked for, nor two things of a queue at once.
+			// Clocks agree only so far: nothing is done before it is asked for, nor two things of a
+			// queue at once.
 			s.span.Start = max(t.hostTimeLocked(s.span.StartCycles), s.from, done)
 			s.span.End = max(t.hostTimeLocked(s.span.EndCycles), s.span.Start)
 			done = s.span.End

@@ -16,11 +16,12 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// mostTurns is how many loops, iterations, branches and calls a queue's log has room for: 1 MiB of each DRAM bank.
+// mostTurns is how many loops, iterations, branches and calls a queue's log has room for: 1 MiB of
+// each DRAM bank.
 const mostTurns = 1 << 16
 
-// ControlSpan is a time in which a queue was in a loop, an iteration, a branch or a call of a trace. On the device it is a part
-// of the time of the replay with the same Call.
+// ControlSpan is a time in which a queue was in a loop, an iteration, a branch or a call of a
+// trace. On the device it is a part of the time of the replay with the same Call.
 type ControlSpan struct {
 	tracebuf.ControlSpan // its Start and End are cycles of queue 0's clock
 	Queue                int
@@ -106,8 +107,9 @@ func (t *Timeline) stopControl(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ControlSpans returns the loops, iterations, branches and calls of the replays, by queue, in the order of their starts, and each
-// before those inside. It is complete once Stop has returned, and empty before.
+// ControlSpans returns the loops, iterations, branches and calls of the replays, by queue, in the
+// order of their starts, and each before those inside. It is complete once Stop has returned, and
+// empty before.
 func (t *Timeline) ControlSpans() []ControlSpan {
 	var out []ControlSpan
 	for _, s := range t.Spans() {

@@ -58,8 +58,8 @@ func outline(b *devtest.Bench, line *observe.Timeline) string {
 	return out.String()
 }
 
-// body is a body of control flow that runs programs.
-// iterationsLieInLoops checks that each iteration in a file lies in a slice of its loop, and says which programs it ran.
+// body is a body of control flow that runs programs. iterationsLieInLoops checks that each
+// iteration in a file lies in a slice of its loop, and says which programs it ran.
 func iterationsLieInLoops(b *devtest.Bench, file []byte) {
 	b.Helper()
 	var f struct {
@@ -107,7 +107,8 @@ func body(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// A timeline has a slice for each loop, each iteration, each branch that was taken and each call, inside of the replay.
+// A timeline has a slice for each loop, each iteration, each branch that was taken and each call,
+// inside of the replay.
 func TestTimelineOfControlFlow(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)

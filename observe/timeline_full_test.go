@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A timeline that is full grows no more, whatever the calls are that it has no room for, and says how many there were.
+// A timeline that is full grows no more, whatever the calls are that it has no room for, and says
+// how many there were.
 func TestFullTimelineStaysAsItIs(t *testing.T) {
 	dev, err := reprise.Open(t.Context(), sim.Wormhole())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// traceEvent is an event of the trace-event format, which Perfetto and Chrome's about:tracing open. Times are in
-// microseconds. Source: Google, "Trace Event Format".
+// traceEvent is an event of the trace-event format, which Perfetto and Chrome's about:tracing open.
+// Times are in microseconds. Source: Google, "Trace Event Format".
 type traceEvent struct {
 	Name     string         `json:"name"`
 	Category string         `json:"cat,omitempty"`
@@ -23,8 +23,8 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Tracks: the host is one process with a thread for each set of calls that nest, the device another with a thread for
-// each queue, and the engines a third with a thread for each of theirs.
+// Tracks: the host is one process with a thread for each set of calls that nest, the device another
+// with a thread for each queue, and the engines a third with a thread for each of theirs.
 const (
 	hostProcess    = 1
 	deviceProcess  = 2
@@ -33,10 +33,11 @@ const (
 	zoneProcess    = 5
 )
 
-// WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
-// arrows from calls to what the device made of them. Loops, iterations, branches and calls of a replay lie inside of it. Calls that were made at the same time by several goroutines get
-// further tracks of the host, engines that were sampled a track for each of their threads, and kernels whose zones were recorded one
-// for each processor.
+// WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and
+// one for each queue, with arrows from calls to what the device made of them. Loops, iterations,
+// branches and calls of a replay lie inside of it. Calls that were made at the same time by several
+// goroutines get further tracks of the host, engines that were sampled a track for each of their
+// threads, and kernels whose zones were recorded one for each processor.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -129,7 +130,8 @@ func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
 // lanes are tracks of spans that nest: for each the ends of those that are open, the inmost last.
 type lanes [][]time.Duration
 
-// place returns the first track on which a span nests. Spans come in the order of their starts, the longer ones first.
+// place returns the first track on which a span nests. Spans come in the order of their starts, the
+// longer ones first.
 func (l *lanes) place(s *Span) int {
 	for i, open := range *l {
 		for len(open) > 0 && open[len(open)-1] <= s.Start {

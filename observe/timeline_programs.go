@@ -12,16 +12,18 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// ProgramSpan is a time in which a program ran, as the device has noted: eagerly, or in a replay of a trace.
+// ProgramSpan is a time in which a program ran, as the device has noted: eagerly, or in a replay of
+// a trace.
 type ProgramSpan struct {
 	Queue int
 	Call  uint64 // number of the call that has started it
 	Kind  string // of that call
-	// Name is the program's. It is empty where the log of a trace's control flow doesn't tell which of its programs this is.
+	// Name is the program's. It is empty where the log of a trace's control flow doesn't tell which
+	// of its programs this is.
 	Name  string
 	Trace string // name of the trace; empty for a program that ran eagerly
-	// Start and End are cycles of queue 0's clock: when the programs before were done and it was started, and when its kernels
-	// were done. Those of a queue don't overlap.
+	// Start and End are cycles of queue 0's clock: when the programs before were done and it was
+	// started, and when its kernels were done. Those of a queue don't overlap.
 	Start, End uint64
 
 	HostStart, HostEnd time.Duration // since StartTimeline
@@ -41,7 +43,8 @@ func (t *Timeline) startPrograms() (err error) {
 	return err
 }
 
-// stopPrograms takes the last times, once the queues have finished, and converts them to queue 0's clock.
+// stopPrograms takes the last times, once the queues have finished, and converts them to queue 0's
+// clock.
 func (t *Timeline) stopPrograms() error {
 	p := &t.programs
 	err := p.log.Stop()
@@ -65,8 +68,9 @@ func (t *Timeline) stopPrograms() error {
 	return err
 }
 
-// Programs returns when programs ran, by queue, in the order of their starts. It is complete once Stop has returned, and empty
-// before. A device whose queues run tt-metal's firmware doesn't note any.
+// Programs returns when programs ran, by queue, in the order of their starts. It is complete once
+// Stop has returned, and empty before. A device whose queues run tt-metal's firmware doesn't note
+// any.
 func (t *Timeline) Programs() []ProgramSpan {
 	t.mu.Lock()
 	stopped := t.stopped
@@ -122,8 +126,8 @@ func within(times []dispatch.ProgramTime, start, end uint64) []dispatch.ProgramT
 	return times[at(start):at(end)]
 }
 
-// nameReplayed names the programs of a replay: as they were recorded if there is no control flow, otherwise those of the spans in
-// which as many ran as the span has.
+// nameReplayed names the programs of a replay: as they were recorded if there is no control flow,
+// otherwise those of the spans in which as many ran as the span has.
 func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, call *Span, tr *reprise.Trace) {
 	spans := t.controlOf(call)
 	name := func(recorded []string, in func(cycles uint64) bool) {
@@ -151,8 +155,9 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 	}
 }
 
-// ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue, in their order. It returns false
-// for a trace with loops, branches or calls, whose programs are different from replay to replay.
+// ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue,
+// in their order. It returns false for a trace with loops, branches or calls, whose programs are
+// different from replay to replay.
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	for i := range part.Steps {
 		switch part.Steps[i].Control.Kind {
@@ -164,7 +169,8 @@ func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	return always(part.Steps), true
 }
 
-// always returns the names of the programs that each replay runs once: those in no loop and no branch.
+// always returns the names of the programs that each replay runs once: those in no loop and no
+// branch.
 func always(steps []tracebuf.Step) []string {
 	inside := make([]int, len(steps)+1) // how many more regions each step is in than the step before
 	for i, s := range steps {

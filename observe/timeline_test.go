@@ -34,7 +34,8 @@ type traceFile struct {
 	} `json:"traceEvents"`
 }
 
-// readTrace checks that a file is what viewers take, and returns the names of the spans of each track, in order.
+// readTrace checks that a file is what viewers take, and returns the names of the spans of each
+// track, in order.
 func readTrace(t *testing.T, file []byte) map[string][]string {
 	t.Helper()
 	var f traceFile

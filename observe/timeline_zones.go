@@ -10,14 +10,16 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// ZoneSpan is a zone of a kernel (reprise/zone.h), or a line that it has printed, which begins where it ends.
+// ZoneSpan is a zone of a kernel (reprise/zone.h), or a line that it has printed, which begins
+// where it ends.
 type ZoneSpan struct {
 	print.Record
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// Record adds what a kernel has printed to the timeline: it is a handler for print.Listen. Zones and lines get a track for each
-// processor of a core. The clocks of a chip's tiles all begin with its reset, and so are taken for one.
+// Record adds what a kernel has printed to the timeline: it is a handler for print.Listen. Zones
+// and lines get a track for each processor of a core. The clocks of a chip's tiles all begin with
+// its reset, and so are taken for one.
 func (t *Timeline) Record(r print.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,8 +36,8 @@ func (t *Timeline) Record(r print.Record) {
 	t.printed = append(t.printed, r)
 }
 
-// Zones returns what kernels have recorded, by core and processor, in the order of their starts, the longer ones first. It is
-// complete once the Listener was drained and Stop has returned.
+// Zones returns what kernels have recorded, by core and processor, in the order of their starts,
+// the longer ones first. It is complete once the Listener was drained and Stop has returned.
 func (t *Timeline) Zones() []ZoneSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// Zones of kernels, which ran eagerly and in a trace, lie inside of their program's time, on a track for each processor.
+// Zones of kernels, which ran eagerly and in a trace, lie inside of their program's time, on a
+// track for each processor.
 func TestTimelineOfZones(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im, err := kernels.Compile(b.Ctx, kernels.Source{Path: "zones.c", Arch: b.Dev.Arch(), Zones: true, Prints: true, Text: `

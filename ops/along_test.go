@@ -32,8 +32,8 @@ func least(a *plain, k int) (values, indices *plain) {
 	return values, indices
 }
 
-// Operations along other dimensions than the last one have the results of those on a permuted tensor, also in a trace, which takes
-// their memory from the program cache.
+// Operations along other dimensions than the last one have the results of those on a permuted
+// tensor, also in a trace, which takes their memory from the program cache.
 func TestAlongOtherDimensions(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -107,7 +107,8 @@ func TestAlongOtherDimensions(t *testing.T) {
 	})
 }
 
-// Memory between programs is allocated once, is refused in a capture if it isn't there, and goes with the program cache.
+// Memory between programs is allocated once, is refused in a capture if it isn't there, and goes
+// with the program cache.
 func TestMemoryAlongOtherDimensions(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -145,7 +146,8 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 	}
 }
 
-// Without dispatch, memory between programs is planned and freed in the graph; the device keeps what it has.
+// Without dispatch, memory between programs is planned and freed in the graph; the device keeps
+// what it has.
 func TestAlongOtherDimensionsWithoutDispatch(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))

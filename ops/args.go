@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// argList is the arguments of a function for graphs and Observers: tensors, shapes, and what else has a text.
+// argList is the arguments of a function for graphs and Observers: tensors, shapes, and what else
+// has a text.
 type argList []any
 
 // optional returns a tensor as an argument that may be left out: then it is nil.

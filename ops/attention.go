@@ -8,44 +8,49 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of keys whose scores are in L1 at once;
-// kColumns and kChunk in kernels/attention.h.
+// attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of
+// keys whose scores are in L1 at once; kColumns and kChunk in kernels/attention.h.
 const attentionColumns, attentionChunk = 4, 8
 
 // Attention says which keys queries attend to, and how much.
 type Attention struct {
 	// Causal lets a query attend only to the keys up to its position.
 	Causal bool
-	// Mask is added to the scores unless it is nil: [batches or 1, heads or 1, query rows, key rows], of the operands' data type, in
-	// tile layout.
+	// Mask is added to the scores unless it is nil: [batches or 1, heads or 1, query rows, key
+	// rows], of the operands' data type, in tile layout.
 	Mask *Tensor
 	// Scale is the factor of scores; 0 stands for 1/sqrt(width).
 	Scale float32
 }
 
-// ScaledDotProductAttention returns softmax(scale q kᵀ + mask) v of each head: the prefill. Queries are [batches, heads, rows, width],
-// keys [batches, kvHeads, n, width] and values [batches, kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring
-// heads share keys and values. The result has a row for each query, as wide as the values. With Causal, query i attends to keys 0 to i.
+// ScaledDotProductAttention returns softmax(scale q kᵀ + mask) v of each head: the prefill. Queries
+// are [batches, heads, rows, width], keys [batches, kvHeads, n, width] and values [batches,
+// kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring heads share keys and
+// values. The result has a row for each query, as wide as the values. With Causal, query i attends
+// to keys 0 to i.
 //
-// All are floats of one data type in tile layout. One program computes it on the engines, a row of tiles of queries on a core, against
-// 256 keys at a time, as flash attention does: scores stay in the L1 of the core that computes them, in fp32, and any number of keys
-// fits. Probabilities are rounded to the data type, or to TF32, before they are summed and multiplied by the values. A query must
-// attend to some key.
+// All are floats of one data type in tile layout. One program computes it on the engines, a row of
+// tiles of queries on a core, against 256 keys at a time, as flash attention does: scores stay in
+// the L1 of the core that computes them, in fp32, and any number of keys fits. Probabilities are
+// rounded to the data type, or to TF32, before they are summed and multiplied by the values. A
+// query must attend to some key.
 //
-// What stands in keys and values after the last key that is attended to must be finite, because it is multiplied by 0; a cache
-// begins with zeros.
+// What stands in keys and values after the last key that is attended to must be finite, because it
+// is multiplied by 0; a cache begins with zeros.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
 	return d.attention(ctx, attention{Attention: a, name: "scaled_dot_product_attention", q: q, k: k, v: v}, opts)
 }
 
-// ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions position, position+1, ... against
-// caches of keys and values: query i attends to keys 0 to position+i. The new rows must be in the caches already (see
-// [Device.UpdateCache]). In a capture [WithParam] makes the position a parameter of the trace; positions after the last key attend to
+// ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions
+// position, position+1, ... against caches of keys and values: query i attends to keys 0 to
+// position+i. The new rows must be in the caches already (see [Device.UpdateCache]). In a capture
+// [WithParam] makes the position a parameter of the trace; positions after the last key attend to
 // all of them.
 //
-// Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose heads are rows.
+// Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose
+// heads are rows.
 func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention,
 	opts ...OpOption) (*Tensor, error) {
 	a.Causal = true

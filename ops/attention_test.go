@@ -53,7 +53,8 @@ func (b *bench) within(what string, got []float64, want *plain, relative, absolu
 	}
 }
 
-// Rotary embeddings are within 2^-8 of the result plus 2^-20 of the exact one in BFloat16, and within 2^-20 in Float32.
+// Rotary embeddings are within 2^-8 of the result plus 2^-20 of the exact one in BFloat16, and
+// within 2^-20 in Float32.
 func TestRotaryEmbedding(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
@@ -88,8 +89,8 @@ func TestRotaryEmbedding(t *testing.T) {
 	})
 }
 
-// attend is attention in float64; mask may be nil. Query h attends to keys 0 to limit(h)-1. The totals are those of the probabilities of
-// each row, relative to the greatest one.
+// attend is attention in float64; mask may be nil. Query h attends to keys 0 to limit(h)-1. The
+// totals are those of the probabilities of each row, relative to the greatest one.
 func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, totals *plain) {
 	group := q.dims[1] / k.dims[1]
 	zeros := func(width int) *plain {
@@ -124,9 +125,9 @@ func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, to
 	return out, totals
 }
 
-// Attention is within 2^-8 of the result plus 2^-7 of the exact one in BFloat16, and within 2^-7 in Float32, whose operands have 11
-// bits in products, of values whose standard deviation is 1: with all keys or those up to a position, with and without a mask, with
-// shared keys.
+// Attention is within 2^-8 of the result plus 2^-7 of the exact one in BFloat16, and within 2^-7 in
+// Float32, whose operands have 11 bits in products, of values whose standard deviation is 1: with
+// all keys or those up to a position, with and without a mask, with shared keys.
 func TestAttention(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {

@@ -5,14 +5,16 @@ import (
 	"math/bits"
 )
 
-// A tile of BFloat8B has the exponents of its blocks first, then signs and magnitudes, in the order of BFloat16.
+// A tile of BFloat8B has the exponents of its blocks first, then signs and magnitudes, in the order
+// of BFloat16.
 const (
 	blockSize      = 16
 	tileBlocks     = tileSize * tileSize / blockSize
 	blockTileBytes = tileBlocks * (1 + blockSize)
 )
 
-// packBlocks makes tiles of BFloat8B of tiles of BFloat16, as packers do (package arith, Format.StoreBlock).
+// packBlocks makes tiles of BFloat8B of tiles of BFloat16, as packers do (package arith,
+// Format.StoreBlock).
 func packBlocks(from []byte) []byte {
 	const tileBytes = 2 * tileSize * tileSize
 	out := make([]byte, len(from)/tileBytes*blockTileBytes)
@@ -32,7 +34,8 @@ func packBlocks(from []byte) []byte {
 	return out
 }
 
-// packInBlock returns the sign and the magnitude of a BFloat16 in a block of an exponent. Zero has no sign.
+// packInBlock returns the sign and the magnitude of a BFloat16 in a block of an exponent. Zero has
+// no sign.
 func packInBlock(v uint16, exponent byte) byte {
 	magnitude := uint32(v & 0x7F)
 	if v&0x7F80 != 0 {
@@ -60,8 +63,8 @@ func unpackBlocks(from []byte) []byte {
 	return out
 }
 
-// unpackInBlock returns the BFloat16 of a sign and 7 bits of magnitude, of which the uppermost counts 1, times two to the
-// exponent. Minus zero stands for minus infinity.
+// unpackInBlock returns the BFloat16 of a sign and 7 bits of magnitude, of which the uppermost
+// counts 1, times two to the exponent. Minus zero stands for minus infinity.
 func unpackInBlock(x, exponent byte) uint16 {
 	sign, magnitude := uint16(x&0x80)<<8, x<<1
 	switch {

@@ -21,7 +21,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it is cut.
+// A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it
+// is cut.
 func TestMatmulInBlocks(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -36,7 +37,8 @@ func TestMatmulInBlocks(t *testing.T) {
 			// Three passes, of which the last has less, and parts of different sizes.
 			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
 			{[4]int{1, 1, 40, 330}, [4]int{1, 1, 330, 200}, ops.Float32, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 3, PassSteps: 1}},
-			// Several matrices: of one right one the left ones are one, of several a matrix comes after another.
+			// Several matrices: of one right one the left ones are one, of several a matrix comes
+			// after another.
 			{[4]int{2, 2, 40, 70}, [4]int{1, 1, 70, 70}, ops.BFloat16, ops.Float32, ops.MatmulProgram{}},
 			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2, PassSteps: 2}},
 			// Several blocks in turn, of which some are empty.
@@ -53,8 +55,8 @@ func TestMatmulInBlocks(t *testing.T) {
 	})
 }
 
-// A linear layer in blocks has the bits of one in the simple form, with bias and activation, also of several matrices and if
-// passes are between. In a trace it takes its program from the cache.
+// A linear layer in blocks has the bits of one in the simple form, with bias and activation, also
+// of several matrices and if passes are between. In a trace it takes its program from the cache.
 func TestLinearInBlocks(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -98,7 +100,8 @@ func TestLinearInBlocks(t *testing.T) {
 	})
 }
 
-// Without room in L1 a product takes the simple form, in a trace too; asked for blocks, it says what is wrong.
+// Without room in L1 a product takes the simple form, in a trace too; asked for blocks, it says
+// what is wrong.
 func TestNoRoomForBlocks(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -47,7 +47,8 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	}
 }
 
-// A program is loaded once for tensors of equal specs; tensors at other addresses use it from the cache.
+// A program is loaded once for tensors of equal specs; tensors at other addresses use it from the
+// cache.
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -104,8 +105,8 @@ func TestTraceOfOperations(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// An operation whose program isn't in the cache can't be part of a trace: the error names it, and the capture fails even if its
-// function ignores the error.
+// An operation whose program isn't in the cache can't be part of a trace: the error names it, and
+// the capture fails even if its function ignores the error.
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)

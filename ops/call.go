@@ -25,7 +25,8 @@ type call struct {
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is the function's name in graphs; the tensors among its arguments must be usable.
+// do runs an operation for the user. name is the function's name in graphs; the tensors among its
+// arguments must be usable.
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +71,8 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	return t, nil
 }
 
-// function runs a function that graphs and Observers record. A function that hangs has no end in graphs.
+// function runs a function that graphs and Observers record. A function that hangs has no end in
+// graphs.
 func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	if c.quiet {
 		return f()
@@ -108,7 +110,8 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	return t, err
 }
 
-// deviceOp allocates the result and computes it with one program. class is the name of TT-NN's class for the operation.
+// deviceOp allocates the result and computes it with one program. class is the name of TT-NN's
+// class for the operation.
 func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *Tensor) error) (*Tensor, error) {
 	inside := func() (*Tensor, error) {
 		out, err := c.output(s)
@@ -169,7 +172,8 @@ func (c *call) discard(err error, t *Tensor) error {
 	return err
 }
 
-// release releases intermediate tensors, after an error if it isn't nil, and returns the first error.
+// release releases intermediate tensors, after an error if it isn't nil, and returns the first
+// error.
 func (c *call) release(err error, ts []*Tensor) error {
 	for _, t := range ts {
 		if free := t.releaseLocked(); err == nil {
@@ -179,8 +183,9 @@ func (c *call) release(err error, ts []*Tensor) error {
 	return err
 }
 
-// memoryLike returns the memory configuration of a result: that of the option, or that of an operand. If the operand's shards
-// are for another shape or layout, the result is interleaved in the same memory.
+// memoryLike returns the memory configuration of a result: that of the option, or that of an
+// operand. If the operand's shards are for another shape or layout, the result is interleaved in
+// the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	s := t.geo.spec
 	switch {
@@ -214,7 +219,8 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	return m
 }
 
-// checkEach returns an error unless the tensors for several results, if there are any, can take them.
+// checkEach returns an error unless the tensors for several results, if there are any, can take
+// them.
 func (c *call) checkEach(results int, a *Tensor) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
 		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
@@ -230,8 +236,9 @@ func (c *call) checkEach(results int, a *Tensor) error {
 	return nil
 }
 
-// scratch returns a tensor in DRAM for what an operation leaves between its programs. One operation's scratch tensors of the same kind
-// differ in their slots; the next operation uses them again.
+// scratch returns a tensor in DRAM for what an operation leaves between its programs. One
+// operation's scratch tensors of the same kind differ in their slots; the next operation uses them
+// again.
 func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	s.Memory = Interleaved(allocator.DRAM)
 	g, err := s.geometry()

@@ -27,8 +27,9 @@ type Capture struct {
 	zones   []graph.Zone
 }
 
-// Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device. Close or drain the Listener before
-// the capture ends. Other records are ignored, and so are zones beyond a million.
+// Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device.
+// Close or drain the Listener before the capture ends. Other records are ignored, and so are zones
+// beyond a million.
 func (c *Capture) Record(r print.Record) {
 	const most = 1 << 20
 	if !r.Zone {
@@ -88,8 +89,9 @@ func (all *captures) start(cfg graph.Config, lock *sync.Mutex, first *graph.Reco
 	return c
 }
 
-// End ends the capture and returns its report. It has the times on the device of all programs that are done: [Device.Wait] first, if
-// the last ones may not be. The error wraps [ErrNotCapturing] if it isn't the innermost.
+// End ends the capture and returns its report. It has the times on the device of all programs that
+// are done: [Device.Wait] first, if the last ones may not be. The error wraps [ErrNotCapturing] if
+// it isn't the innermost.
 func (c *Capture) End() (*graph.Report, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -101,8 +103,8 @@ func (c *Capture) End() (*graph.Report, error) {
 	return c.withZones(r), err
 }
 
-// EndToFile ends the capture and writes its report to a file, whole or not at all, whose directories it creates. If the file can't
-// be written it returns the report and the error.
+// EndToFile ends the capture and writes its report to a file, whole or not at all, whose
+// directories it creates. If the file can't be written it returns the report and the error.
 func (c *Capture) EndToFile(path string) (*graph.Report, error) {
 	r, err := c.End()
 	if r == nil {
@@ -145,8 +147,8 @@ func (c *Capture) Report() *graph.Report {
 	return c.withZones(c.rec.Report())
 }
 
-// Open returns the names of the functions that have begun and not ended, the outermost first. After a hang these are the
-// functions that hang.
+// Open returns the names of the functions that have begun and not ended, the outermost first. After
+// a hang these are the functions that hang.
 func (c *Capture) Open() []string { return c.rec.Open() }
 
 // describe returns the description of the device for reports.

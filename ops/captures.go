@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// captures are the graph captures that are under way on a device. They hear of operations from this package, and of all other
-// uses of the device (buffers, programs, transfers) from an Observer.
+// captures are the graph captures that are under way on a device. They hear of operations from this
+// package, and of all other uses of the device (buffers, programs, transfers) from an Observer.
 type captures struct {
 	dev *reprise.Device
 	id  int // of the device in graphs
@@ -84,8 +84,9 @@ func errorKind(err error) string {
 	return "exception"
 }
 
-// program records a program of a capture without dispatch, with its circular buffers where the device would place them: those
-// without an address after one another from the start of their memory on.
+// program records a program of a capture without dispatch, with its circular buffers where the
+// device would place them: those without an address after one another from the start of their
+// memory on.
 func (c *captures) program(cbs []reprise.CircularBuffer, placed bool) {
 	out := make([]graph.CircularBuffer, len(cbs))
 	next := uint64(c.dev.Memory(allocator.L1).Low)

@@ -66,7 +66,8 @@ func (c *captures) bufferID() uint64 {
 	return uint64(c.id)<<40 | c.next
 }
 
-// buffer returns the description of a buffer. A buffer has one description as long as it is allocated.
+// buffer returns the description of a buffer. A buffer has one description as long as it is
+// allocated.
 func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// timesPatience is how long the end of a capture waits for the times of programs: the device notes that the last one is done a
-// little later than the host sees it.
+// timesPatience is how long the end of a capture waits for the times of programs: the device notes
+// that the last one is done a little later than the host sees it.
 const timesPatience = time.Second
 
-// capturedTimes relates the programs that queues start during captures to functions of the graphs. The device notes times of
-// programs without their names, so it is the order in each queue that tells them apart.
+// capturedTimes relates the programs that queues start during captures to functions of the graphs.
+// The device notes times of programs without their names, so it is the order in each queue that
+// tells them apart.
 type capturedTimes struct {
 	log      *observe.ProgramLog // nil without times
 	began    map[uint64][]uint64 // clocks of its queues when a call began, by call
@@ -79,7 +80,8 @@ func (t *capturedTimes) beginLocked(call *reprise.Call) {
 	t.began[call.ID] = at
 }
 
-// calledLocked notes which programs a call has put into queues, and that the innermost open functions did that.
+// calledLocked notes which programs a call has put into queues, and that the innermost open
+// functions did that.
 func (c *captures) calledLocked(ctx context.Context, call *reprise.Call) {
 	t := &c.times
 	began := t.began[call.ID]
@@ -120,8 +122,9 @@ func (c *captures) functionsLocked() map[*Capture]int {
 	return in
 }
 
-// replayed returns the programs of a replay on a queue, and whether that is all of them: a trace with control flow runs them as
-// often as its conditions say. in are the functions of programs that no function of the captures has recorded.
+// replayed returns the programs of a replay on a queue, and whether that is all of them: a trace
+// with control flow runs them as often as its conditions say. in are the functions of programs that
+// no function of the captures has recorded.
 func (t *capturedTimes) replayed(tr *reprise.Trace, q *reprise.Queue, in map[*Capture]int) ([]capturedProgram, bool) {
 	var out []capturedProgram
 	recorded := t.traces[tr]
@@ -188,8 +191,8 @@ func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 	return out
 }
 
-// walk calls f for each program of a queue whose time is known, in the order of their starts, and returns how many programs the
-// queue must have started.
+// walk calls f for each program of a queue whose time is known, in the order of their starts, and
+// returns how many programs the queue must have started.
 func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgram, start, end uint64)) int {
 	n := 0
 	for _, s := range t.started[queue] {

@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
+// internalCall is the context key that marks an operation's own transfers and runs: graphs leave
+// them out.
 type internalCall struct{}
 
 // watcher is the device's Observer during captures.
@@ -36,7 +37,8 @@ func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
 		return
 	}
-	// Functions in a graph nest, and calls of several goroutines don't: while one is open, others are recorded at their end.
+	// Functions in a graph nest, and calls of several goroutines don't: while one is open, others
+	// are recorded at their end.
 	if c.open == nil && len(c.stack) > 0 {
 		c.open = call
 		c.beginLocked(call)
@@ -88,8 +90,8 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// RecordControl is told of loops, branches and calls that a trace has: in graphs they are functions around what is recorded
-// in them.
+// RecordControl is told of loops, branches and calls that a trace has: in graphs they are functions
+// around what is recorded in them.
 func (w watcher) RecordControl(name string) (end func()) {
 	c := w.c
 	c.mu.Lock()

@@ -8,15 +8,18 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// maxArgs is the most words of runtime arguments, unique and common ones together. Source: tt-metal max_runtime_args.
+// maxArgs is the most words of runtime arguments, unique and common ones together. Source: tt-metal
+// max_runtime_args.
 const maxArgs = 341
 
-// Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program takes up to 16 tensors, or
-// fewer if they have very many shards. More are concatenated in groups first, whose results need memory for the time of the
-// call, so a trace can't hold such a call (see [Device.Capture]).
+// Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program
+// takes up to 16 tensors, or fewer if they have very many shards. More are concatenated in groups
+// first, whose results need memory for the time of the call, so a trace can't hold such a call (see
+// [Device.Capture]).
 //
-// It takes all data types, layouts and memories. Whole pages are copied where all tensors have the result's: of row-major tensors
-// along any dimension but the last, of tiles unless a tensor before the last ends inside of one along the dimension.
+// It takes all data types, layouts and memories. Whole pages are copied where all tensors have the
+// result's: of row-major tensors along any dimension but the last, of tiles unless a tensor before
+// the last ends inside of one along the dimension.
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
@@ -74,8 +77,9 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	return out, c.release(err, groups)
 }
 
-// fitting returns how many of the tensors one program can take: their descriptions must fit the runtime arguments, together
-// with the kernel's own and a result that has as many shards as any of them.
+// fitting returns how many of the tensors one program can take: their descriptions must fit the
+// runtime arguments, together with the kernel's own and a result that has as many shards as any of
+// them.
 func fitting(in []*Tensor) int {
 	most := 0
 	for _, t := range in {
@@ -120,7 +124,8 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	})
 }
 
-// wholePages reports whether each page of a result is a page of one of the tensors that it has along a dimension.
+// wholePages reports whether each page of a result is a page of one of the tensors that it has
+// along a dimension.
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 	g, unit := out.geo, 1
 	switch {

@@ -15,7 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// convolutions are drawn so that windows overlap, skip rows, leave the images, and span tiles and images.
+// convolutions are drawn so that windows overlap, skip rows, leave the images, and span tiles and
+// images.
 var convolutions = []struct {
 	ops.Conv2dConfig
 	groups int
@@ -33,7 +34,8 @@ var convolutions = []struct {
 	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false, allocator.DRAM},
 }
 
-// under returns the elements of an image under a window, in the order of the rows of prepared weights.
+// under returns the elements of an image under a window, in the order of the rows of prepared
+// weights.
 func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	for ky := range c.Kernel[0] {
 		for kx := range c.Kernel[1] {
@@ -64,8 +66,9 @@ func columns(x *plain, c ops.Conv2dConfig) *plain {
 	return p
 }
 
-// A convolution is, bit for bit, the product of the matrix of what is under its window and the weights, and close to the exact one:
-// 2^-11 of the sum of absolute values of its products, or 2^-9 of Float32, and 2^-8 of a result that is rounded to BFloat16.
+// A convolution is, bit for bit, the product of the matrix of what is under its window and the
+// weights, and close to the exact one: 2^-11 of the sum of absolute values of its products, or 2^-9
+// of Float32, and 2^-8 of a result that is rounded to BFloat16.
 func TestConv2d(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range convolutions {
@@ -156,7 +159,8 @@ func TestMaxPool2d(t *testing.T) {
 			if stride == [2]int{} {
 				stride = c.Kernel
 			}
-			// Padding is smaller than any element: of what is under the window only the images count.
+			// Padding is smaller than any element: of what is under the window only the images
+			// count.
 			present := make4(x.dims, x.dtype, func(_, _, _, _ int) float64 { return 1 })
 			cfg := ops.Conv2dConfig{Batch: c.Batch, Height: c.Height, Width: c.Width, In: c.Channels, Kernel: c.Kernel, Stride: stride,
 				Padding: c.Padding, Dilation: c.Dilation}
@@ -181,7 +185,8 @@ func TestMaxPool2d(t *testing.T) {
 	})
 }
 
-// What a convolution or a pool can't compute is refused, says what was found, and leaves nothing allocated.
+// What a convolution or a pool can't compute is refused, says what was found, and leaves nothing
+// allocated.
 func TestWindowsRefuse(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

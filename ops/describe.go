@@ -15,8 +15,8 @@ const (
 	flagTransposed // in kernels/transposed.h: of a product
 )
 
-// headerWords is the length of a tensor's description in a kernel's common arguments, without the banks of its shards;
-// tensorStructBytes is the size of the struct that a kernel makes of it.
+// headerWords is the length of a tensor's description in a kernel's common arguments, without the
+// banks of its shards; tensorStructBytes is the size of the struct that a kernel makes of it.
 const headerWords, tensorStructBytes = 16, 72
 
 // argWords returns the number of words that describe appends.

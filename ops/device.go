@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Device runs operations on one queue of a device. Its methods may be called from several goroutines; operations run in the
-// order of the calls.
+// Device runs operations on one queue of a device. Its methods may be called from several
+// goroutines; operations run in the order of the calls.
 type Device struct {
 	dev            *reprise.Device
 	q              *reprise.Queue
@@ -60,13 +60,14 @@ func WithQueue(id int) Option { return func(d *Device) { d.q = d.dev.Queue(id) }
 // WithID sets the number of the device in graphs; the default is 0.
 func WithID(id int) Option { return func(d *Device) { d.id = id } }
 
-// WithBlocking makes every operation wait until the device has finished it. Then the operation that hangs is the one that
-// returns the *dispatch.HangError, and durations in graphs include the work of the device.
+// WithBlocking makes every operation wait until the device has finished it. Then the operation that
+// hangs is the one that returns the *dispatch.HangError, and durations in graphs include the work
+// of the device.
 func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 
-// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own where one of its first two
-// dimensions is 1 and that of the other operand isn't, and names the functions inside operations as TT-NN did in 2025. By
-// default one program does all of it, as in later TT-NN.
+// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own where
+// one of its first two dimensions is 1 and that of the other operand isn't, and names the functions
+// inside operations as TT-NN did in 2025. By default one program does all of it, as in later TT-NN.
 func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = true } }
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
@@ -83,7 +84,8 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 // Device returns the device under the operations.
 func (d *Device) Device() *reprise.Device { return d.dev }
 
-// Release unloads all programs. Tensors stay allocated until they are deallocated or the device is closed.
+// Release unloads all programs. Tensors stay allocated until they are deallocated or the device is
+// closed.
 func (d *Device) Release(ctx context.Context) error { return d.ClearProgramCache(ctx) }
 
 // ProgramCacheEntries returns the number of programs in the program cache.
@@ -93,8 +95,8 @@ func (d *Device) ProgramCacheEntries() int {
 	return len(d.cache)
 }
 
-// ClearProgramCache unloads all programs, and releases the memory that operations of several programs keep between them. Traces keep
-// what they recorded.
+// ClearProgramCache unloads all programs, and releases the memory that operations of several
+// programs keep between them. Traces keep what they recorded.
 func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,15 +137,17 @@ func (d *Device) Wait(ctx context.Context) error {
 	return d.q.Wait(ctx)
 }
 
-// Capture records the operations that the function record calls as a trace. Their programs must be in the program cache, or
-// the capture fails with a [*CacheMissError], and their results must go [Into] existing tensors, because a trace can't
-// allocate. The trace holds the memory of all tensors until it is released.
+// Capture records the operations that the function record calls as a trace. Their programs must be
+// in the program cache, or the capture fails with a [*CacheMissError], and their results must go
+// [Into] existing tensors, because a trace can't allocate. The trace holds the memory of all
+// tensors until it is released.
 func (d *Device) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
 	return d.q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
 }
 
-// Record records the operations that the function record calls with a recorder of the Device's queue, as [Device.Capture] does: it
-// is for a trace that has more in it, such as one over several devices.
+// Record records the operations that the function record calls with a recorder of the Device's
+// queue, as [Device.Capture] does: it is for a trace that has more in it, such as one over several
+// devices.
 func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ctx context.Context) error) error {
 	d.mu.Lock()
 	d.rec, d.refused = r, nil
@@ -179,8 +183,8 @@ func (d *Device) createName() string {
 	return "tt::tt_metal::create_device_tensor"
 }
 
-// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End. A nil Observer
-// attaches nothing.
+// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin,
+// and last in End. A nil Observer attaches nothing.
 func WithObserver(o Observer) Option {
 	return func(d *Device) {
 		if o != nil {
@@ -189,15 +193,16 @@ func WithObserver(o Observer) Option {
 	}
 }
 
-// BeginCapture starts to record operations with their arguments and tensors, and other uses of the device: buffers, programs
-// and transfers. [Capture.End] returns the graph.
+// BeginCapture starts to record operations with their arguments and tensors, and other uses of the
+// device: buffers, programs and transfers. [Capture.End] returns the graph.
 //
-// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the allocator's state, and one
-// that doesn't fit is at address 0; nothing is loaded, transferred or run, and [Device.ToHost] returns no data. Calls to the
-// reprise.Device itself still run. After the capture its tensors can't be used ([ErrPlanned]).
+// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the
+// allocator's state, and one that doesn't fit is at address 0; nothing is loaded, transferred or
+// run, and [Device.ToHost] returns no data. Calls to the reprise.Device itself still run. After the
+// capture its tensors can't be used ([ErrPlanned]).
 //
-// Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
-// one decides whether operations run.
+// Captures nest: each of them records everything, and they end from the innermost to the outermost.
+// The mode of the outermost one decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
 
 //go:embed kernels/prebuilt

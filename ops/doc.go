@@ -1,34 +1,40 @@
-// Package ops runs tensor operations on a device, under the names of TT-NN: matmul and linear, add, subtract, multiply, functions
-// of elements such as relu and gelu, sums and maxima, permute, reshape, pad, slice, repeat, concat, embedding, argmax, topk, and copies
-// between layouts and memories.
+// Package ops runs tensor operations on a device, under the names of TT-NN: matmul and linear, add,
+// subtract, multiply, functions of elements such as relu and gelu, sums and maxima, permute,
+// reshape, pad, slice, repeat, concat, embedding, argmax, topk, and copies between layouts and
+// memories.
 //
-// A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a [Host] is a tensor in the
-// host's memory, row by row. Shapes have one to four dimensions.
+// A [Tensor] is device memory with a shape, a data type, a layout and a memory configuration; a
+// [Host] is a tensor in the host's memory, row by row. Shapes have one to four dimensions.
 //
 //	d := ops.New(dev)
 //	a, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.L1))
 //	s, err := d.Add(ctx, a, b)
 //	h, err = d.ToHost(ctx, s)
 //
-// Products of matrices, arithmetic, functions of elements, reductions, softmax and norms of floats run on the Tensix engines, with the
-// same bits on every backend. The packers of the engines round to bfloat16 to nearest, with ties away from zero, take subnormal numbers for
-// zero and make infinities of NaNs.
+// Products of matrices, arithmetic, functions of elements, reductions, softmax and norms of floats
+// run on the Tensix engines, with the same bits on every backend. The packers of the engines round
+// to bfloat16 to nearest, with ties away from zero, take subnormal numbers for zero and make
+// infinities of NaNs.
 //
-// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; those of row-major tensors have the same results as
-// those of tiles, and take longer. TT-NN refuses or converts such tensors; here [Device.ToLayout] makes tiles of them. With integers, which
-// wrap around, these operations run on the RISC-V cores, but for Divide, which refuses them; so do ArgMax and everything that only
-// copies. Typecast takes any tensor, and runs on the engines for tiles of floats and Int32; Dequantize and Requantize take tiles of
-// Int32. The other operations are for tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for
+// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; those of row-major
+// tensors have the same results as those of tiles, and take longer. TT-NN refuses or converts such
+// tensors; here [Device.ToLayout] makes tiles of them. With integers, which wrap around, these
+// operations run on the RISC-V cores, but for Divide, which refuses them; so do ArgMax and
+// everything that only copies. Typecast takes any tensor, and runs on the engines for tiles of
+// floats and Int32; Dequantize and Requantize take tiles of Int32. The other operations are for
+// tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for
 // integers.
 //
 // The padding of tiles is zero in every result.
 //
-// An operation makes and loads a program for each kind of tensors that it runs with; later calls find it in the program
-// cache. Inside [Device.Capture] only programs in the cache can run: for any other the operation returns a
-// [*CacheMissError]. [WithParam] makes the position of [Device.RotaryEmbedding], [Device.UpdateCache] and
-// [Device.ScaledDotProductAttentionDecode] a parameter of the trace, so that one trace decodes a sequence.
+// An operation makes and loads a program for each kind of tensors that it runs with; later calls
+// find it in the program cache. Inside [Device.Capture] only programs in the cache can run: for any
+// other the operation returns a [*CacheMissError]. [WithParam] makes the position of
+// [Device.RotaryEmbedding], [Device.UpdateCache] and [Device.ScaledDotProductAttentionDecode] a
+// parameter of the trace, so that one trace decodes a sequence.
 //
-// [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's visualizer.
+// [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's
+// visualizer.
 package ops
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild ops

@@ -9,10 +9,12 @@ import (
 // DataType is the type of a tensor's elements, with the kernels' numbers.
 type DataType uint8
 
-// The data types. A tensor of BFloat8B, TT-NN's bfloat8_b, is one of tiles: weights, which are the second operand of a product. On a
-// device, 16 elements of a row share an exponent, that of the largest, and have a sign and 7 bits each, so a tile takes 1,088 bytes
-// instead of 2,048. On the host elements are those of BFloat16; [Device.ToDevice] rounds them to their block's exponent, half
-// away from zero, as packers do: the error is at most 2^-7 of the largest element of the block.
+// The data types. A tensor of BFloat8B, TT-NN's bfloat8_b, is one of tiles: weights, which are the
+// second operand of a product. On a device, 16 elements of a row share an exponent, that of the
+// largest, and have a sign and 7 bits each, so a tile takes 1,088 bytes instead of 2,048. On the
+// host elements are those of BFloat16; [Device.ToDevice] rounds them to their block's exponent,
+// half away from zero, as packers do: the error is at most 2^-7 of the largest element of the
+// block.
 const (
 	UInt8 DataType = iota
 	UInt16
@@ -53,7 +55,8 @@ type Number interface {
 	~uint8 | ~uint16 | ~uint32 | ~int32 | ~float32
 }
 
-// bits returns an element in 32 bits, as kernels hold it: an integer zero-extended, a float in single precision.
+// bits returns an element in 32 bits, as kernels hold it: an integer zero-extended, a float in
+// single precision.
 func (t DataType) bits(b []byte) uint32 {
 	switch t {
 	case UInt8:

@@ -23,28 +23,29 @@ const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
-// Floats are added by the engines, as they are by TT-NN: BFloat16 by the matrix unit with sums in 32 bits, rounded once; Float32 by
-// the vector unit, which takes subnormal numbers for zero. Tiles go to the engines as they are; of tensors in rows, or in different
-// layouts, the elements are brought into the order of the result first, with the same sums.
+// Floats are added by the engines, as they are by TT-NN: BFloat16 by the matrix unit with sums in
+// 32 bits, rounded once; Float32 by the vector unit, which takes subnormal numbers for zero. Tiles
+// go to the engines as they are; of tensors in rows, or in different layouts, the elements are
+// brought into the order of the result first, with the same sums.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
 
-// Subtract subtracts the second tensor from the first, of the same data type. A dimension that is 1 in one of them is repeated.
-// See [Device.Add].
+// Subtract subtracts the second tensor from the first, of the same data type. A dimension that is 1
+// in one of them is repeated. See [Device.Add].
 func (d *Device) Subtract(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::subtract", opSubtract, a, b, opts)
 }
 
-// Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1 in one of them is
-// repeated. See [Device.Add].
+// Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1
+// in one of them is repeated. See [Device.Add].
 func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
 }
 
-// Divide divides the first tensor by the second, of the same data type, element by element. A dimension that is 1 in one of them is
-// repeated. The tensors are of floats: the vector unit multiplies with 1 / b, which has an error of 2^-22 of itself, and is 0 for |b|
-// above 2^126.
+// Divide divides the first tensor by the second, of the same data type, element by element. A
+// dimension that is 1 in one of them is repeated. The tensors are of floats: the vector unit
+// multiplies with 1 / b, which has an error of 2^-22 of itself, and is 0 for |b| above 2^126.
 func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
 }
@@ -91,7 +92,8 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	return out, c.release(err, repeated)
 }
 
-// together returns the spec of a result with the dimensions of all tensors, where those that are 1 are repeated.
+// together returns the spec of a result with the dimensions of all tensors, where those that are 1
+// are repeated.
 func (c *call) together(in ...*Tensor) (Spec, error) {
 	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
 	for _, t := range in {
@@ -226,8 +228,9 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	return shape, err
 }
 
-// Where returns the elements of a where those of condition are not zero, and those of b elsewhere. The tensors are of one data type,
-// floats in tile layout. A dimension that is 1 in some of them is repeated.
+// Where returns the elements of a where those of condition are not zero, and those of b elsewhere.
+// The tensors are of one data type, floats in tile layout. A dimension that is 1 in some of them is
+// repeated.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
 func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
@@ -260,7 +263,8 @@ func floats(ts ...*Tensor) bool {
 	return true
 }
 
-// inRows reports whether a tensor is of floats and not in tiles: its shards are no whole tiles, so they aren't computed in place.
+// inRows reports whether a tensor is of floats and not in tiles: its shards are no whole tiles, so
+// they aren't computed in place.
 func inRows(t *Tensor) bool { return floats(t) && t.geo.spec.Layout != Tile }
 
 // tilesOfPage returns how many tiles hold the elements of a page.
@@ -271,8 +275,8 @@ func (g *geometry) tilesOfPage() int {
 	return ceil(g.pageWidth, tileElements)
 }
 
-// doubled returns the number of pages of a circular buffer for so many pages at a time: room for twice as many, unless that is much
-// of a core's memory.
+// doubled returns the number of pages of a circular buffer for so many pages at a time: room for
+// twice as many, unless that is much of a core's memory.
 func doubled(pages, bytes int) int {
 	const limit = 64 << 10
 	if pages*bytes > limit {
@@ -281,13 +285,15 @@ func doubled(pages, bytes int) int {
 	return 2 * pages
 }
 
-// each returns the job of a program that computes a tensor of tiles from one of them, element by element, with numbers.
+// each returns the job of a program that computes a tensor of tiles from one of them, element by
+// element, with numbers.
 func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
 	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
 }
 
-// elements returns the job of a program that computes the elements of tensors in any layout. The kernel is one for tiles: it gets the
-// elements in the order in which pages of the result have them.
+// elements returns the job of a program that computes the elements of tensors in any layout. The
+// kernel is one for tiles: it gets the elements in the order in which pages of the result have
+// them.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
 	n := out.geo.tilesOfPage()
 	room := doubled(n, tileElements*out.geo.spec.DType.Size())

@@ -7,13 +7,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Embedding returns the rows of a table that indices choose: of indices [..., n] and a table [rows, width] it is [..., n, width].
-// Indices are unsigned integers or Int32, in one to three dimensions, of any layout and memory; the table, in two dimensions or
-// with others of 1 before, is row-major with a row in each page: interleaved or height sharded, of any data type. The row of an index
+// Embedding returns the rows of a table that indices choose: of indices [..., n] and a table [rows,
+// width] it is [..., n, width]. Indices are unsigned integers or Int32, in one to three dimensions,
+// of any layout and memory; the table, in two dimensions or with others of 1 before, is row-major
+// with a row in each page: interleaved or height sharded, of any data type. The row of an index
 // that isn't below the number of rows is zero.
 //
-// The result has the table's data type, is row-major and interleaved in the table's memory; [WithLayout] makes it tiles. Rows of a
-// row-major result are copied whole. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// The result has the table's data type, is row-major and interleaved in the table's memory;
+// [WithLayout] makes it tiles. Rows of a row-major result are copied whole. The error wraps
+// [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
 		x, t := indices.geo.spec, table.geo

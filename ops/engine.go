@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// format returns the format of a data type in the engines, which don't compute with the other data types.
+// format returns the format of a data type in the engines, which don't compute with the other data
+// types.
 func (t DataType) format() kernels.Format {
 	switch t {
 	case Float32:
@@ -21,12 +22,14 @@ func (t DataType) format() kernels.Format {
 	return kernels.BF16
 }
 
-// onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
+// onEngines reports whether the engines compute a result: all tensors are floats in tile layout,
+// the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
 	return floatTiles(append(slices.Clip(in), out)...) == nil
 }
 
-// floatTiles returns an error unless tensors are floats in tile layout: the engines can't compute with others.
+// floatTiles returns an error unless tensors are floats in tile layout: the engines can't compute
+// with others.
 func floatTiles(ts ...*Tensor) error {
 	for _, t := range ts {
 		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
@@ -46,7 +49,8 @@ func inTiles(ts ...*Tensor) error {
 	return nil
 }
 
-// unsupportedError is the error of an operation that only the engines do, for a tensor that they can't compute with.
+// unsupportedError is the error of an operation that only the engines do, for a tensor that they
+// can't compute with.
 func (t *Tensor) unsupportedError() error {
 	if s := t.geo.spec; !s.DType.Float() {
 		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)

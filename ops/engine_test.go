@@ -20,7 +20,8 @@ func (b *bench) engines() engines {
 	return engines{arith.Blackhole}
 }
 
-// source returns the format of a data type in L1, and what unpackers make of it for the matrix unit.
+// source returns the format of a data type in L1, and what unpackers make of it for the matrix
+// unit.
 func source(t ops.DataType) (in, out arith.Format) {
 	if t == ops.Float32 {
 		return arith.FP32, arith.TF32
@@ -34,7 +35,8 @@ func (e engines) math(t ops.DataType) arith.Math {
 	return arith.Math{Arch: e.arch, A: f, B: f, Wide: true}
 }
 
-// tile returns the tile of matrix n, c that begins at an element, as it is in L1, with zeros outside of the matrix. Indices wrap.
+// tile returns the tile of matrix n, c that begins at an element, as it is in L1, with zeros
+// outside of the matrix. Indices wrap.
 func tile(p *plain, dims [4]int, n, c, h, w int) []byte {
 	size := p.dtype.Size()
 	l1 := make([]byte, arith.TileData*size)
@@ -110,7 +112,8 @@ func (e engines) matmul(a, b *plain, to ops.DataType) *plain {
 	})
 }
 
-// pairwise computes an operation on the elements of two tensors: of bfloat16 by the matrix unit, of float32 by the vector unit.
+// pairwise computes an operation on the elements of two tensors: of bfloat16 by the matrix unit, of
+// float32 by the vector unit.
 func (e engines) pairwise(a, b *plain, matrix func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile),
 	vector func(x, y uint32) uint32) *plain {
 	var d [4]int

@@ -12,27 +12,32 @@ var (
 	ErrShape = errors.New("shapes don't fit")
 	// ErrDataType is in errors about data types that differ or that an operation doesn't support.
 	ErrDataType = errors.New("data types don't fit")
-	// ErrMemory is in errors about a memory configuration that a tensor can't have, or a layout that an operation doesn't support.
+	// ErrMemory is in errors about a memory configuration that a tensor can't have, or a layout
+	// that an operation doesn't support.
 	ErrMemory = errors.New("memory configuration doesn't fit")
 	// ErrReleased is in errors about tensors that were deallocated.
 	ErrReleased = reprise.ErrReleased
 	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
 	ErrWrongDevice = reprise.ErrWrongDevice
-	// ErrOtherHost is in errors about meshes that have chips of other hosts: operations run on the chips of this one.
+	// ErrOtherHost is in errors about meshes that have chips of other hosts: operations run on the
+	// chips of this one.
 	ErrOtherHost = errors.New("the mesh has chips of other hosts")
-	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end: they have no memory.
+	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end:
+	// they have no memory.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
-	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is captured; the error is a
-	// [*CacheMissError].
+	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is
+	// captured; the error is a [*CacheMissError].
 	ErrCacheMiss = errors.New("the program is not in the program cache")
 	// ErrNoParam is in errors about parameters that an operation doesn't have.
 	ErrNoParam = reprise.ErrNoParam
-	// ErrNotCapturing is in errors about ending a graph capture that has ended, or that isn't the innermost one.
+	// ErrNotCapturing is in errors about ending a graph capture that has ended, or that isn't the
+	// innermost one.
 	ErrNotCapturing = errors.New("it is not the innermost capture that is under way")
 )
 
-// CacheMissError says that the program of an operation isn't in the program cache while a trace is captured: loading it would
-// write to the device, and a trace can't hold writes. It matches [ErrCacheMiss] and wraps reprise.ErrInCapture.
+// CacheMissError says that the program of an operation isn't in the program cache while a trace is
+// captured: loading it would write to the device, and a trace can't hold writes. It matches
+// [ErrCacheMiss] and wraps reprise.ErrInCapture.
 type CacheMissError struct {
 	Op  string // name of the kernel
 	Key string // of the program in the cache: kernel and kinds of tensors
@@ -50,7 +55,8 @@ func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 // Unwrap returns the device's error.
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
-// opError is the error of an operation. The package is named once, also if the error of an operation inside is its cause.
+// opError is the error of an operation. The package is named once, also if the error of an
+// operation inside is its cause.
 type opError struct {
 	op  string
 	err error

@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A linear layer on the engines: the product of the input and the weights plus a bias, without its negative elements. It is recorded as
-// a trace, which is replayed for each input; the first call loads its program and allocates the result.
+// A linear layer on the engines: the product of the input and the weights plus a bias, without its
+// negative elements. It is recorded as a trace, which is replayed for each input; the first call
+// loads its program and allocates the result.
 func ExampleDevice_Linear() {
 	check := func(err error) {
 		if err != nil {

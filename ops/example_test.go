@@ -47,8 +47,8 @@ func Example() {
 	// Output: [2 3] [1.5 2.25 -5 4.5 5.25 -2]
 }
 
-// Without dispatch nothing reaches the device, and tensors may be larger than its memory. The graph has the memory that each
-// operation would take.
+// Without dispatch nothing reaches the device, and tensors may be larger than its memory. The graph
+// has the memory that each operation would take.
 func ExampleDevice_BeginCapture() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole())

@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The sizes of a block: its rows, heads of queries, those of keys and values that they share, the width of a head, the width inside
-// the network after them, and the most positions.
+// The sizes of a block: its rows, heads of queries, those of keys and values that they share, the
+// width of a head, the width inside the network after them, and the most positions.
 const (
 	width, heads, kvHeads, headWidth, hidden, positions = 128, 2, 1, 64, 192, 64
 )
@@ -131,7 +131,8 @@ func (b *block) rotate(ctx context.Context, x *ops.Tensor, at int) *ops.Tensor {
 	}, position)
 }
 
-// attend computes the attention of a row to the rows before it and to itself, which it adds to the caches.
+// attend computes the attention of a row to the rows before it and to itself, which it adds to the
+// caches.
 func (b *block) attend(ctx context.Context, x *ops.Tensor, at int) *ops.Tensor {
 	qkv := b.linear(ctx, x, "qkv")
 	if b.err == nil {
@@ -164,7 +165,8 @@ func (b *block) step(ctx context.Context, at int) (*ops.Tensor, error) {
 	return b.add(ctx, x, b.linear(ctx, inner, "down")), b.err
 }
 
-// capture records a step as a trace, and returns it with the tensor that its replays leave the result in.
+// capture records a step as a trace, and returns it with the tensor that its replays leave the
+// result in.
 func (b *block) capture(ctx context.Context) (trace *reprise.Trace, out *ops.Tensor, err error) {
 	if _, err = b.step(ctx, 0); err == nil { // loads the programs and allocates the results
 		trace, err = b.Capture(ctx, "block", func(ctx context.Context) (err error) {
@@ -175,8 +177,8 @@ func (b *block) capture(ctx context.Context) (trace *reprise.Trace, out *ops.Ten
 	return trace, out, err
 }
 
-// A block of a transformer: RMS norm, attention with rotary embeddings and key-value caches, and a gated network. One trace computes
-// it for a row of a sequence at any position.
+// A block of a transformer: RMS norm, attention with rotary embeddings and key-value caches, and a
+// gated network. One trace computes it for a row of a sequence at any position.
 func Example_transformerBlock() {
 	check := func(err error) {
 		if err != nil {

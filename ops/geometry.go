@@ -23,7 +23,8 @@ type geometry struct {
 	sharding  *allocator.ShardSpec // nil if interleaved
 }
 
-// geometry checks a spec and computes the layout of its elements. The error wraps ErrShape, ErrDataType or ErrMemory.
+// geometry checks a spec and computes the layout of its elements. The error wraps ErrShape,
+// ErrDataType or ErrMemory.
 func (s Spec) geometry() (*geometry, error) {
 	if _, err := volume(s.Shape); err != nil {
 		return nil, err
@@ -92,7 +93,8 @@ func (g *geometry) config(name string) reprise.BufferConfig {
 	return c
 }
 
-// at returns the byte offset in the pages of element w of a row, and how many elements from it on are contiguous.
+// at returns the byte offset in the pages of element w of a row, and how many elements from it on
+// are contiguous.
 func (g *geometry) at(row, w int) (off, run int) {
 	size := g.spec.DType.Size()
 	if g.spec.Layout == RowMajor {
@@ -105,8 +107,8 @@ func (g *geometry) at(row, w int) (off, run int) {
 	return page*g.hostPageBytes() + in*size, min(faceSize-w%faceSize, g.dims[3]-w)
 }
 
-// each calls f for every contiguous run of elements: its offset in the pages, its offset in the rows, and its length, in
-// bytes.
+// each calls f for every contiguous run of elements: its offset in the pages, its offset in the
+// rows, and its length, in bytes.
 func (g *geometry) each(f func(page, row, n int)) {
 	size := g.spec.DType.Size()
 	for row := range g.dims[0] * g.dims[1] * g.dims[2] {
@@ -172,10 +174,12 @@ func (s Spec) kind() kind {
 	return unique.Make(k)
 }
 
-// maxConcat is the most tensors that one program concatenates, if their arguments fit. No program has more.
+// maxConcat is the most tensors that one program concatenates, if their arguments fit. No program
+// has more.
 const maxConcat = 16
 
-// programKey identifies a program in the cache. Addresses are not part of it: each run sets its own.
+// programKey identifies a program in the cache. Addresses are not part of it: each run sets its
+// own.
 type programKey struct {
 	program    *catalog.Program
 	transposed bool

@@ -127,8 +127,9 @@ func skeleton(g *graph.Graph) []node {
 	return out
 }
 
-// Format2026v1 keeps the sample's order and connections, except for one node before each program, which frees the
-// circular buffers of the program before. It adds levels, arguments, input tensors and more about tensors and buffers.
+// Format2026v1 keeps the sample's order and connections, except for one node before each program,
+// which frees the circular buffers of the program before. It adds levels, arguments, input tensors
+// and more about tensors and buffers.
 func TestSampleOperationInLaterFormats(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -182,8 +183,8 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 	}
 }
 
-// Captures have the real addresses of buffers, of their pages and of circular buffers, and captures without dispatch those that
-// a real run would have.
+// Captures have the real addresses of buffers, of their pages and of circular buffers, and captures
+// without dispatch those that a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
@@ -286,7 +287,8 @@ func TestCaptureChangesNothing(t *testing.T) {
 	}
 }
 
-// A tensor of a capture without dispatch can't be used after it; one from before the capture still can.
+// A tensor of a capture without dispatch can't be used after it; one from before the capture still
+// can.
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 2)

@@ -23,7 +23,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// These are tt-metal's tests of graph capture, with their values where they don't depend on how an operation is built.
+// These are tt-metal's tests of graph capture, with their values where they don't depend on how an
+// operation is built.
 
 func isPlanned(err error) bool { return errors.Is(err, ops.ErrPlanned) }
 
@@ -77,8 +78,8 @@ func TestUpstreamBuffers(t *testing.T) {
 	}
 }
 
-// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one intact, and a later capture is like one
-// before.
+// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one intact, and
+// a later capture is like one before.
 func TestUpstreamNestedCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -130,8 +131,8 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 	}
 }
 
-// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of the arguments, with
-// repetitions.
+// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of
+// the arguments, with repetitions.
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x, y := b.zeros(ops.Interleaved(allocator.L1), 32, 32), b.zeros(ops.Interleaved(allocator.L1), 32, 32)
@@ -238,8 +239,9 @@ func TestBufferPages(t *testing.T) {
 	}
 }
 
-// AddGraphTrace of test_graph_add: its three cases with its figures, in both modes. In the third one the program's circular
-// buffers are placed in the tensors' shards: they take no memory of their own, but count for the peak as in upstream.
+// AddGraphTrace of test_graph_add: its three cases with its figures, in both modes. In the third
+// one the program's circular buffers are placed in the tensors' shards: they take no memory of
+// their own, but count for the peak as in upstream.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
 	l1 := ops.Interleaved(allocator.L1)
@@ -328,7 +330,8 @@ func TestOthersAreCaptured(t *testing.T) {
 	}
 }
 
-// gate is an Observer of the device that blocks calls: each one signals that it has begun, and waits to be released.
+// gate is an Observer of the device that blocks calls: each one signals that it has begun, and
+// waits to be released.
 type gate struct{ begun, let chan struct{} }
 
 func (g gate) Begin(context.Context, *reprise.Call) {
@@ -388,7 +391,8 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	}
 }
 
-// An operation that hangs ends in a *HangError; the capture goes on and shows which operation it was.
+// An operation that hangs ends in a *HangError; the capture goes on and shows which operation it
+// was.
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))

@@ -8,15 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// gatherPages is the number of pages that the kernel copies at a time; kPages in kernels/gather.cpp.
+// gatherPages is the number of pages that the kernel copies at a time; kPages in
+// kernels/gather.cpp.
 const gatherPages = 4
 
 // Heads are queries, keys and values of the heads of attention.
 type Heads struct{ Q, K, V *Tensor }
 
-// SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads: the tensor is [batches, 1, rows,
-// (heads + 2 kvHeads) width], with the queries of all heads first, then the keys, then the values; the results are [batches, heads,
-// rows, width] and twice [batches, kvHeads, rows, width]. The tensor is in tile layout, of any data type, and width is a multiple of
+// SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads: the
+// tensor is [batches, 1, rows, (heads + 2 kvHeads) width], with the queries of all heads first,
+// then the keys, then the values; the results are [batches, heads, rows, width] and twice [batches,
+// kvHeads, rows, width]. The tensor is in tile layout, of any data type, and width is a multiple of
 // 32. Keys aren't transposed: [Device.ScaledDotProductAttention] takes them as they are.
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
@@ -63,9 +65,9 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 	return Heads{out[0], out[1], out[2]}, nil
 }
 
-// ConcatHeads puts the rows of heads beside one another, as TT-NN's nlp_concat_heads: of [batches, heads, rows, width] it makes
-// [batches, 1, rows, heads width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. The error wraps
-// [ErrShape] or [ErrMemory].
+// ConcatHeads puts the rows of heads beside one another, as TT-NN's nlp_concat_heads: of [batches,
+// heads, rows, width] it makes [batches, 1, rows, heads width]. The tensor is in tile layout, of
+// any data type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
 		g := a.geo
@@ -79,8 +81,8 @@ func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (
 	}, opts...)
 }
 
-// gathering is an order of tiles: those of a result count four indices, and come from the sum of a first tile and the product of
-// each index and its step.
+// gathering is an order of tiles: those of a result count four indices, and come from the sum of a
+// first tile and the product of each index and its step.
 type gathering struct {
 	sizes [3]int // of the last three indices
 	first int

@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// dataFlow returns the calls of what f runs by name, each with its operands as the ids of tensors; the last call of a name counts.
+// dataFlow returns the calls of what f runs by name, each with its operands as the ids of tensors;
+// the last call of a name counts.
 func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	b.Helper()
 	c := b.BeginCapture(cfg)
@@ -34,7 +35,8 @@ func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	return out
 }
 
-// SimpleBinaryOp: an add takes its tensor, and so does the function inside; what was made in the capture has its maker.
+// SimpleBinaryOp: an add takes its tensor, and so does the function inside; what was made in the
+// capture has its maker.
 func TestUpstreamFlowOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -73,7 +75,8 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 	}
 }
 
-// An operation with several results has all of them in graphs, so that what takes the second one is connected to it.
+// An operation with several results has all of them in graphs, so that what takes the second one is
+// connected to it.
 func TestSeveralResultsInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 128)
@@ -98,7 +101,8 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 	}
 }
 
-// test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how arguments are spelled.
+// test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how
+// arguments are spelled.
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(allocator.L1)

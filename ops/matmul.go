@@ -10,32 +10,36 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. The
-// result has the operands' data type or that of [WithDataType], to which it is converted once, at the end.
+// Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1
+// in one of the tensors. The result has the operands' data type or that of [WithDataType], to which
+// it is converted once, at the end.
 //
-// Floats are multiplied by the engines: with all bits of the operands (HiFi4) and sums in 32 bits, whatever the data types. Of
-// BFloat16, the error of a sum is at most 2^-11 of the sum of the absolute values of its products; rounding to BFloat16 adds 2^-8 of
-// the result. Of Float32 the engines take 11 bits of the significand (TF32) and cut off the others, as in TT-NN: each product adds an
-// error of up to 2^-9 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums in 16 bits; its options for the
-// arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// Floats are multiplied by the engines: with all bits of the operands (HiFi4) and sums in 32 bits,
+// whatever the data types. Of BFloat16, the error of a sum is at most 2^-11 of the sum of the
+// absolute values of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the
+// engines take 11 bits of the significand (TF32) and cut off the others, as in TT-NN: each product
+// adds an error of up to 2^-9 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2)
+// and sums in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
 //
-// Wormhole's matrix unit has a bug, which no kernel can avoid: where a negative sum is only one unit in the last place of its
-// greatest addend, it becomes minus 16 times that addend's power of two. Of sums of 128 products of random numbers one in some
-// twenty millions does.
+// Wormhole's matrix unit has a bug, which no kernel can avoid: where a negative sum is only one
+// unit in the last place of its greatest addend, it becomes minus 16 times that addend's power of
+// two. Of sums of 128 products of random numbers one in some twenty millions does.
 //
-// The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16 that its blocks have.
+// The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16
+// that its blocks have.
 //
-// Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory on a core for 32 rows of it.
-// Integers are summed in 32 bits by RISC-V cores.
+// Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory
+// on a core for 32 rows of it. Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
 
-// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, to which [WithActivation] applies a function. The
-// bias is nil, or it has the operands' data type, tile layout and one row for all of the result, or for all of a matrix of it. It
-// is added to the sums before they are rounded.
+// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, to which
+// [WithActivation] applies a function. The bias is nil, or it has the operands' data type, tile
+// layout and one row for all of the result, or for all of a matrix of it. It is added to the sums
+// before they are rounded.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
 	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
 	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
@@ -47,7 +51,8 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	}, opts...)
 }
 
-// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil. title is the program's name.
+// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil. title is the
+// program's name.
 func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	a, b := c.operands(x, y)
 	s, err := c.product(a, b, bias)
@@ -106,7 +111,8 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
-	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room for.
+	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room
+	// for.
 	if c.d.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
@@ -178,11 +184,12 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 	}, opts...)
 }
 
-// matmulBlock is the number of tiles of a product that a core computes at once; kBlock in kernels/blocks.h.
+// matmulBlock is the number of tiles of a product that a core computes at once; kBlock in
+// kernels/blocks.h.
 const matmulBlock = 4
 
-// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil. The function, which may be
-// empty, is applied to the elements of the result.
+// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil.
+// The function, which may be empty, is applied to the elements of the result.
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
 		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
@@ -196,7 +203,8 @@ func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job 
 	return j
 }
 
-// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows, and rows of tiles.
+// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows,
+// and rows of tiles.
 func engineMatmulRows(out *Tensor, a, b operand) job {
 	d := out.geo.dims
 	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
@@ -213,7 +221,8 @@ func engineMatmulRows(out *Tensor, a, b operand) job {
 	return j
 }
 
-// operand is an operand of a product: the matrices of a tensor, or those with rows and columns exchanged.
+// operand is an operand of a product: the matrices of a tensor, or those with rows and columns
+// exchanged.
 type operand struct {
 	*Tensor
 	transposed bool
@@ -244,8 +253,8 @@ func (o operand) text() string {
 // inner returns the number of tiles of a row of a left operand.
 func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
 
-// transpose makes a job that of transposed operands, if there are any. The kernel of the engines then has flags as arguments after the
-// others, and turns tiles of a left operand.
+// transpose makes a job that of transposed operands, if there are any. The kernel of the engines
+// then has flags as arguments after the others, and turns tiles of a left operand.
 func (j *job) transpose(a, b operand) {
 	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
 		return
@@ -256,12 +265,12 @@ func (j *job) transpose(a, b operand) {
 	}
 }
 
-// engineTurned and engineTurn are kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned tiles of a left
-// operand, and how many are turned at once.
+// engineTurned and engineTurn are kTurned and kTurn in kernels/compute/transposed.h: the circular
+// buffer of turned tiles of a left operand, and how many are turned at once.
 const engineTurned, engineTurn = 7, 4
 
-// turnRings adds the circular buffer of turned tiles to those of a product in the simple form. There is room for as many tiles of the
-// operands as are turned at once.
+// turnRings adds the circular buffer of turned tiles to those of a product in the simple form.
+// There is room for as many tiles of the operands as are turned at once.
 func turnRings(buffers []ring) []ring {
 	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
 	for len(buffers) < engineTurned {

@@ -10,22 +10,27 @@ import (
 )
 
 const (
-	// blocksBudget is the L1 that the circular buffers of a product in blocks may take of each core: a third, so that tensors in
-	// L1 have room.
+	// blocksBudget is the L1 that the circular buffers of a product in blocks may take of each
+	// core: a third, so that tensors in L1 have room.
 	blocksBudget = 512 << 10
-	// tileClocks is what the matrix unit takes for a product of two tiles in four phases: 16 instructions each.
+	// tileClocks is what the matrix unit takes for a product of two tiles in four phases: 16
+	// instructions each.
 	tileClocks = 64
-	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some 350 B in a clock.
+	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some
+	// 350 B in a clock.
 	readClocks = 6
-	// blocksLatency is what a product in blocks takes longer to begin than one in the simple form, in clocks.
+	// blocksLatency is what a product in blocks takes longer to begin than one in the simple form,
+	// in clocks.
 	blocksLatency = 200
 	// argsClocks is what the arguments of a core add to the launch of the simple form, in clocks.
 	argsClocks = 30
-	// blocksTransposedLeft and blocksTransposedRight are flags after those of MatmulParts, in kernels/matmul_blocks.h.
+	// blocksTransposedLeft and blocksTransposedRight are flags after those of MatmulParts, in
+	// kernels/matmul_blocks.h.
 	blocksTransposedLeft, blocksTransposedRight = 8, 16
 	// passTiles is the least length of a pass.
 	passTiles = 8
-	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that it is hidden.
+	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that
+	// it is hidden.
 	stepClocks = 2000
 )
 
@@ -118,8 +123,9 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	return k, nil
 }
 
-// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: those of the core with most
-// work, or those in which DRAM gives the tiles, and what is needed before. The figures are from bench ops on the vendor's simulator.
+// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form:
+// those of the core with most work, or those in which DRAM gives the tiles, and what is needed
+// before. The figures are from bench ops on the vendor's simulator.
 func (k *blocking) worthwhile() bool {
 	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
 	busy := min(tiles, cores)
@@ -128,7 +134,8 @@ func (k *blocking) worthwhile() bool {
 	return inBlocks*k.inner+blocksLatency < simple*k.inner+busy*argsClocks
 }
 
-// cut divides blocks into parts and the inner dimension into passes. It fails if that takes too much L1.
+// cut divides blocks into parts and the inner dimension into passes. It fails if that takes too
+// much L1.
 func (k *blocking) cut(p MatmulProgram) error {
 	room := matmulBlock
 	if k.narrow {
@@ -167,7 +174,8 @@ func (k *blocking) partialBytes() int {
 	return tileSize * tileSize * Float32.Size()
 }
 
-// turns returns an upper bound of the number of blocks that a core computes in turn: 2 if there are several.
+// turns returns an upper bound of the number of blocks that a core computes in turn: 2 if there are
+// several.
 func (k *blocking) turns() int {
 	if k.matrices > 1 || ceil(k.m, k.perM) > k.most.Y || ceil(k.n, k.perN) > k.most.X {
 		return 2
@@ -201,7 +209,8 @@ func (k *blocking) rings() []ring {
 	return r
 }
 
-// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
+// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is
+// nil.
 func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
 	args, err := k.args(c.d.dev)
 	j := job{

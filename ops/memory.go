@@ -15,8 +15,8 @@ type Layout uint8
 const (
 	// RowMajor has a row of the tensor, or of a shard, in each page.
 	RowMajor Layout = iota
-	// Tile has 32 by 32 elements in each page: four faces of 16 by 16, each row by row. The last two dimensions are padded
-	// to multiples of 32, with zeros.
+	// Tile has 32 by 32 elements in each page: four faces of 16 by 16, each row by row. The last
+	// two dimensions are padded to multiples of 32, with zeros.
 	Tile
 )
 
@@ -38,8 +38,8 @@ const tileSize, faceSize = 32, 16
 type ShardSpec struct {
 	// Cores hold the shards, in order; in DRAM, bank i is core (i,0).
 	Cores []chip.Range
-	// Shape is the height and width of a shard in elements; multiples of 32 for tiles. The height counts the rows of all
-	// matrices of the tensor, padding included.
+	// Shape is the height and width of a shard in elements; multiples of 32 for tiles. The height
+	// counts the rows of all matrices of the tensor, padding included.
 	Shape [2]int
 	// Columns assigns shards to cores column by column instead of row by row.
 	Columns bool
@@ -52,11 +52,12 @@ type MemoryConfig struct {
 	Shard  *ShardSpec       // nil if interleaved
 }
 
-// Interleaved returns a configuration with pages distributed round-robin over all banks of DRAM or L1.
+// Interleaved returns a configuration with pages distributed round-robin over all banks of DRAM or
+// L1.
 func Interleaved(k allocator.Kind) MemoryConfig { return MemoryConfig{Kind: k} }
 
-// Sharded returns a configuration with shards in the L1 of cores; height and width of a shard are in elements (see
-// [ShardSpec]).
+// Sharded returns a configuration with shards in the L1 of cores; height and width of a shard are
+// in elements (see [ShardSpec]).
 func Sharded(layout allocator.Layout, height, width int, cores ...chip.Range) MemoryConfig {
 	return MemoryConfig{Kind: allocator.L1, Layout: layout, Shard: &ShardSpec{Cores: cores, Shape: [2]int{height, width}}}
 }

@@ -13,9 +13,9 @@ import (
 // MeshCapture records operations on a mesh as a graph.
 type MeshCapture struct{ chips []*Capture } // of each chip; that of chip 0 has the descriptions of all
 
-// BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device. The graph is that of chip 0,
-// with the buffers and circular buffers of all chips and the addresses of tensors on them; operations of other chips alone
-// aren't in it.
+// BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device.
+// The graph is that of chip 0, with the buffers and circular buffers of all chips and the addresses
+// of tensors on them; operations of other chips alone aren't in it.
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
 	for i, d := range m.chips {
@@ -28,8 +28,8 @@ func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	return c
 }
 
-// inFunctions gives programs of another chip the functions that the same programs of chip 0 have, in the order of their starts.
-// What chip 0 didn't run has none.
+// inFunctions gives programs of another chip the functions that the same programs of chip 0 have,
+// in the order of their starts. What chip 0 didn't run has none.
 func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	for i := range runs {
 		run := &runs[i]
@@ -52,7 +52,8 @@ func (c *MeshCapture) recorder() *graph.Recorder {
 	return c.chips[0].rec
 }
 
-// End ends the capture and returns its report, with the times of the programs of all chips, each in cycles of its own chip's clock.
+// End ends the capture and returns its report, with the times of the programs of all chips, each in
+// cycles of its own chip's clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
@@ -78,8 +79,9 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// Record returns a handler for print.Listen on a chip of the mesh, which adds the zones of its kernels to the report: see
-// [Capture.Record]. Chips count from 0, by rows; there is no handler for others.
+// Record returns a handler for print.Listen on a chip of the mesh, which adds the zones of its
+// kernels to the report: see [Capture.Record]. Chips count from 0, by rows; there is no handler for
+// others.
 func (c *MeshCapture) Record(chip int) print.Handler {
 	if chip < 0 || chip >= len(c.chips) {
 		return nil
@@ -87,8 +89,9 @@ func (c *MeshCapture) Record(chip int) print.Handler {
 	return c.chips[chip].Record
 }
 
-// clusterDescriptor returns the chips of the mesh and the links between them as YAML, with the keys of tt-umd's descriptor of a
-// cluster that the vendor's visualizer reads. Chips have their numbers in graphs.
+// clusterDescriptor returns the chips of the mesh and the links between them as YAML, with the keys
+// of tt-umd's descriptor of a cluster that the vendor's visualizer reads. Chips have their numbers
+// in graphs.
 func (m *Mesh) clusterDescriptor() string {
 	var b strings.Builder
 	number := map[int]int{} // by index in the graph of the machine
@@ -141,7 +144,8 @@ func (m *Mesh) meshMapping() string {
 	return b.String()
 }
 
-// place returns a coordinate of a mesh as a YAML list of column, row and two zeros, which are rack and shelf.
+// place returns a coordinate of a mesh as a YAML list of column, row and two zeros, which are rack
+// and shelf.
 func place(coord []int) string {
 	x, y := 0, 0
 	if n := len(coord); n > 0 {

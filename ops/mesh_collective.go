@@ -10,12 +10,13 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers, which wrap around, or
-// Float32 or BFloat16, which are rounded after each addition, in the order that mesh.Links documents. The result is
-// interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes.
+// AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
+// which wrap around, or Float32 or BFloat16, which are rounded after each addition, in the order
+// that mesh.Links documents. The result is interleaved in DRAM; its page size must be a multiple of
+// 4 up to 4096 bytes.
 //
-// The engines add Float32 and BFloat16, each page while the next one arrives, as [Device.Add] does. RISC-V cores add integers, and rows
-// of more than 1024 numbers of BFloat16.
+// The engines add Float32 and BFloat16, each page while the next one arrives, as [Device.Add] does.
+// RISC-V cores add integers, and rows of more than 1024 numbers of BFloat16.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
@@ -58,9 +59,10 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, s.DType)
 }
 
-// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves each chip one slice of the sum: slice i along the
-// first dimension on chip i of mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple of 4 up to
-// 4096 bytes, and each slice must consist of whole pages.
+// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves each chip one slice of
+// the sum: slice i along the first dimension on chip i of mesh.Links.Line. The result is
+// interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes, and each slice must
+// consist of whole pages.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
 	if err := t.check(m); err != nil {
@@ -118,9 +120,9 @@ func (m *Mesh) places() []int {
 	return out
 }
 
-// AllGather leaves on every chip the parts of all chips, concatenated along the first dimension in the order of
-// mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes, and each part
-// must consist of whole pages of it.
+// AllGather leaves on every chip the parts of all chips, concatenated along the first dimension in
+// the order of mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple
+// of 4 up to 4096 bytes, and each part must consist of whole pages of it.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
 	if err := t.check(m); err != nil {
@@ -167,8 +169,8 @@ func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) 
 	return nil, err
 }
 
-// exchange fills a tensor on each chip and runs on it the program that load returns, as the function class. The program stays loaded until
-// the tensor is deallocated.
+// exchange fills a tensor on each chip and runs on it the program that load returns, as the
+// function class. The program stays loaded until the tensor is deallocated.
 func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, fill func(i int, d *Device) error,
 	load func(*mesh.Buffer) (*mesh.Executable, error)) error {
 	for i, d := range m.chips {

@@ -74,7 +74,8 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 	return t, nil
 }
 
-// ToDevice allocates a tensor and copies host tensors of equal shape and data type to it: one for each chip, or one for all.
+// ToDevice allocates a tensor and copies host tensors of equal shape and data type to it: one for
+// each chip, or one for all.
 func (m *Mesh) ToDevice(ctx context.Context, hs []*Host, l Layout, c MemoryConfig) (*MeshTensor, error) {
 	if len(hs) != 1 && len(hs) != len(m.chips) {
 		return nil, fmt.Errorf("ops: ttnn::to_device: %w: %d host tensors for %d chips, want one or one for each", ErrShape, len(hs),

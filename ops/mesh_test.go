@@ -89,7 +89,8 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
-// Collectives leave on every chip the sum of all parts, or all parts concatenated, for every data type and layout.
+// Collectives leave on every chip the sum of all parts, or all parts concatenated, for every data
+// type and layout.
 func TestCollectives(t *testing.T) {
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
@@ -199,8 +200,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, its exchange as TT-NN's operation of the device, with the addresses of all chips. The visualizer's database and the pages of view
-// have it.
+// A collective is captured like an operation, its exchange as TT-NN's operation of the device, with
+// the addresses of all chips. The visualizer's database and the pages of view have it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)

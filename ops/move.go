@@ -11,7 +11,8 @@ func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, 
 	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
 }
 
-// Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one of the two isn't sharded.
+// Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one
+// of the two isn't sharded.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	if a != nil && (a.geo.spec.Memory.Shard == nil || m.Shard == nil) {
 		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
@@ -28,8 +29,9 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 	}, opts...)
 }
 
-// ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same, except that a sharded
-// tensor becomes interleaved in the same memory unless an option gives it shards.
+// ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same,
+// except that a sharded tensor becomes interleaved in the same memory unless an option gives it
+// shards.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
@@ -43,12 +45,14 @@ func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 		argList{a, s.Layout, s.Memory}, a, s)
 }
 
-// WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least 1.
+// WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least
+// 1.
 func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
 
-// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each dimension, or some of them
-// (see [WithSteps]). It takes all data types, layouts and memories. Whole pages are copied where the part has them: rows of
-// row-major tensors if it has all of the last dimension, tiles if it begins and ends at borders of tiles.
+// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each
+// dimension, or some of them (see [WithSteps]). It takes all data types, layouts and memories.
+// Whole pages are copied where the part has them: rows of row-major tensors if it has all of the
+// last dimension, tiles if it begins and ends at borders of tiles.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
@@ -77,14 +81,15 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 	}, opts...)
 }
 
-// Tilize copies a row-major tensor to tiles. Its name in graphs is TT-NN's; otherwise it is [Device.ToLayout]. The error wraps
-// [ErrMemory] if the tensor isn't row-major.
+// Tilize copies a row-major tensor to tiles. Its name in graphs is TT-NN's; otherwise it is
+// [Device.ToLayout]. The error wraps [ErrMemory] if the tensor isn't row-major.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
-// Untilize copies a tensor of tiles to rows, without the tiles' padding. Its name in graphs is TT-NN's; otherwise it is
-// [Device.ToLayout]. The error wraps [ErrMemory] if the tensor is row-major.
+// Untilize copies a tensor of tiles to rows, without the tiles' padding. Its name in graphs is
+// TT-NN's; otherwise it is [Device.ToLayout]. The error wraps [ErrMemory] if the tensor is
+// row-major.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
@@ -113,10 +118,12 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 	}, opts...)
 }
 
-// Pad returns a tensor with more elements around those of another one: padding[i] is how many come before and after them in
-// dimension i. The elements have a value, converted to the data type. It takes all data types, layouts and memories. Whole pages
-// are copied where padding leaves them whole: of row-major tensors if the last dimension has none, of tiles if padding of the last
-// two dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each dimension, or is negative.
+// Pad returns a tensor with more elements around those of another one: padding[i] is how many come
+// before and after them in dimension i. The elements have a value, converted to the data type. It
+// takes all data types, layouts and memories. Whole pages are copied where padding leaves them
+// whole: of row-major tensors if the last dimension has none, of tiles if padding of the last two
+// dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each
+// dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
@@ -141,7 +148,8 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 	}, opts...)
 }
 
-// element returns the bits of a number as an element: an integer wraps around, a float is rounded to nearest.
+// element returns the bits of a number as an element: an integer wraps around, a float is rounded
+// to nearest.
 func (t DataType) element(v float64) uint32 {
 	if !t.Float() {
 		return uint32(int64(v))

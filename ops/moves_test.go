@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations that move elements stand in a trace with programs from the cache, and in graphs with TT-NN's names, also without
-// dispatch.
+// Operations that move elements stand in a trace with programs from the cache, and in graphs with
+// TT-NN's names, also without dispatch.
 func TestMovesInTracesAndGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -36,7 +36,8 @@ func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
 	})
 }
 
-// LayerNorm and RMSNorm are the same on every backend, and within 2^-18 of the exact results and of the weights.
+// LayerNorm and RMSNorm are the same on every backend, and within 2^-18 of the exact results and of
+// the weights.
 func TestNorms(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {

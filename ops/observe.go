@@ -9,12 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// Observer is notified of functions: operations, and the functions inside them that graphs show. [WithObserver] attaches one to
-// a Device. A reprise.Observer is notified of the calls to the device that functions make.
+// Observer is notified of functions: operations, and the functions inside them that graphs show.
+// [WithObserver] attaches one to a Device. A reprise.Observer is notified of the calls to the
+// device that functions make.
 //
-// Begin is called before a function starts and End after it has ended, on the same goroutine. Begin returns a context derived
-// from its argument; the function's own calls get it, and so does End. An Observer must return quickly and must not use the
-// device.
+// Begin is called before a function starts and End after it has ended, on the same goroutine. Begin
+// returns a context derived from its argument; the function's own calls get it, and so does End. An
+// Observer must return quickly and must not use the device.
 type Observer interface {
 	Begin(ctx context.Context, f *Function) context.Context
 	End(ctx context.Context, f *Function)
@@ -37,7 +38,8 @@ type levelKey struct{}
 // observers are those of a Device.
 type observers []Observer
 
-// begin calls Begin of all Observers. It returns the context for the function's calls, and a func that calls End.
+// begin calls Begin of all Observers. It returns the context for the function's calls, and a func
+// that calls End.
 func (all observers) begin(ctx context.Context, device int, name string, args []string) (context.Context, func(error)) {
 	level, _ := ctx.Value(levelKey{}).(int)
 	f := &Function{Name: name, Args: args, Device: device, Level: level + 1, Start: time.Now()}
@@ -55,8 +57,8 @@ func (all observers) begin(ctx context.Context, device int, name string, args []
 	}
 }
 
-// Log returns an Observer that logs every function at its end: operations at level Info, functions inside them at Debug,
-// failures at Error. It is nil, an Observer of nothing, for a nil Logger.
+// Log returns an Observer that logs every function at its end: operations at level Info, functions
+// inside them at Debug, failures at Error. It is nil, an Observer of nothing, for a nil Logger.
 func Log(l *slog.Logger) Observer {
 	if l == nil {
 		return nil
@@ -86,8 +88,8 @@ func (l logger) End(ctx context.Context, f *Function) {
 	l.LogAttrs(ctx, at, f.Name, attrs...)
 }
 
-// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host. It is nil, an Observer of nothing, for a
-// nil Timeline.
+// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host. It is
+// nil, an Observer of nothing, for a nil Timeline.
 func OnTimeline(t *observe.Timeline) Observer {
 	if t == nil {
 		return nil

@@ -51,8 +51,8 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// Observers are notified of an operation and the functions inside, in order; contexts carry the caller down to the device's
-// calls.
+// Observers are notified of an operation and the functions inside, in order; contexts carry the
+// caller down to the device's calls.
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
@@ -176,7 +176,8 @@ func TestOnTimeline(t *testing.T) {
 	b.must(d.Release(b.ctx))
 }
 
-// A linear layer with an activation is ttnn::linear, and so is its program, in each form; its options are among the arguments.
+// A linear layer with an activation is ttnn::linear, and so is its program, in each form; its
+// options are among the arguments.
 func TestNamesOfLinear(t *testing.T) {
 	h := &hearing{}
 	var log bytes.Buffer

@@ -44,7 +44,8 @@ func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	}
 }
 
-// kept returns functions that end a check on an error, that keep the result of an operation, and that free what was kept.
+// kept returns functions that end a check on an error, that keep the result of an operation, and
+// that free what was kept.
 func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *ops.Tensor, release func()) {
 	ok = func(err error) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Reductions of the first two dimensions are the same on every backend, and within 2^-20 of the sum of absolute values; maxima are
-// exact.
+// Reductions of the first two dimensions are the same on every backend, and within 2^-20 of the sum
+// of absolute values; maxima are exact.
 func TestReductionsOfOuterDimensions(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, dims := range [][4]int{{3, 2, 40, 33}, {1, 5, 7, 70}} {
@@ -153,7 +153,8 @@ func TestRoundings(t *testing.T) {
 	})
 }
 
-// Random numbers are in their range and evenly distributed, and the same for the same seed, on every backend.
+// Random numbers are in their range and evenly distributed, and the same for the same seed, on
+// every backend.
 func TestRand(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// BufferConfig returns the configuration of a buffer for a tensor with this spec. The error wraps [ErrShape], [ErrDataType] or
-// [ErrMemory].
+// BufferConfig returns the configuration of a buffer for a tensor with this spec. The error wraps
+// [ErrShape], [ErrDataType] or [ErrMemory].
 func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
 	g, err := s.geometry()
 	if err != nil {
@@ -18,8 +18,9 @@ func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
 	return g.config(name), nil
 }
 
-// Encode returns the content of the buffer of a tensor with this spec: the pages of the host tensor's elements, with zeros in the
-// padding of tiles. The error wraps [ErrShape] or [ErrDataType] unless both have the same shape and data type.
+// Encode returns the content of the buffer of a tensor with this spec: the pages of the host
+// tensor's elements, with zeros in the padding of tiles. The error wraps [ErrShape] or
+// [ErrDataType] unless both have the same shape and data type.
 func (s Spec) Encode(h *Host) ([]byte, error) {
 	g, err := s.geometry()
 	if err == nil {
@@ -34,8 +35,8 @@ func (s Spec) Encode(h *Host) ([]byte, error) {
 	return g.encode(h.Data), nil
 }
 
-// Decode is the inverse of [Spec.Encode]: the host tensor of a buffer's content. The error wraps [ErrShape] if that doesn't have
-// the size of the tensor.
+// Decode is the inverse of [Spec.Encode]: the host tensor of a buffer's content. The error wraps
+// [ErrShape] if that doesn't have the size of the tensor.
 func (s Spec) Decode(pages []byte) (*Host, error) {
 	g, err := s.geometry()
 	if want := 0; err == nil {
@@ -49,9 +50,10 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(pages)}, nil
 }
 
-// FromBuffer returns a tensor whose elements are in a buffer that the caller allocated, by [Spec.BufferConfig], and that the caller
-// releases: [Device.Deallocate] only ends the use of the tensor. The tensor is interleaved. The error wraps [ErrWrongDevice], or
-// [ErrMemory] if the buffer has other pages.
+// FromBuffer returns a tensor whose elements are in a buffer that the caller allocated, by
+// [Spec.BufferConfig], and that the caller releases: [Device.Deallocate] only ends the use of the
+// tensor. The tensor is interleaved. The error wraps [ErrWrongDevice], or [ErrMemory] if the buffer
+// has other pages.
 func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	t, err := d.fromBuffer(b, s)
 	if err != nil {

@@ -37,8 +37,8 @@ type job struct {
 	sharded    []*Tensor  // place the circular buffers in these tensors instead: every core has a shard of each
 }
 
-// ring is the size of a circular buffer: bytes of a page, 0 for a tile of what the catalog says, and number of pages, 0 if there is no
-// such buffer.
+// ring is the size of a circular buffer: bytes of a page, 0 for a tile of what the catalog says,
+// and number of pages, 0 if there is no such buffer.
 type ring struct{ page, pages int }
 
 // tiles returns circular buffers of so many tiles.
@@ -85,7 +85,8 @@ func (c *call) run(j job) error {
 	return c.to.run(c.ctx, &j)
 }
 
-// compute allocates a result and computes it with the program of a job. Otherwise it is as deviceOp.
+// compute allocates a result and computes it with the program of a job. Otherwise it is as
+// deviceOp.
 func (c *call) compute(name, class string, args argList, s Spec, f func(out *Tensor) job) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error { return c.run(f(out)) })
 }
@@ -201,7 +202,8 @@ func (j *job) writer() string {
 	return cmp.Or(j.program.Writer, catalog.TileWriter)
 }
 
-// byPlace reports whether each core knows its part by its place in the grid. Then all kernels have all common arguments.
+// byPlace reports whether each core knows its part by its place in the grid. Then all kernels have
+// all common arguments.
 func (j *job) byPlace() bool { return j.semaphores > 0 }
 
 // kernels returns the kernels of a job's program.
@@ -232,7 +234,8 @@ func (j *job) kernels(on []chip.Range, shares map[chip.Core]share, common []uint
 	return list, err
 }
 
-// writerArgs returns those of the common arguments that the writer has: the description of the result.
+// writerArgs returns those of the common arguments that the writer has: the description of the
+// result.
 func (j *job) writerArgs(common []uint32) []uint32 {
 	if j.byPlace() {
 		return common
@@ -353,8 +356,8 @@ func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
 	return s.Cores, shares
 }
 
-// split divides the pages of a result among cores, column by column; so many of them stay together. It returns the cores that have
-// pages, and their shares.
+// split divides the pages of a result among cores, column by column; so many of them stay together.
+// It returns the cores that have pages, and their shares.
 func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core]share) {
 	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	parts := pages / together

@@ -9,11 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to 127, ties away from zero. The tensor
-// is one of BFloat16 or Float32 in tile layout. The vector unit multiplies with 1 / scale in fp32. The scale is a positive number, and
-// zero is from -2^24 to 2^24.
+// Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to
+// 127, ties away from zero. The tensor is one of BFloat16 or Float32 in tile layout. The vector
+// unit multiplies with 1 / scale in fp32. The scale is a positive number, and zero is from -2^24 to
+// 2^24.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for numbers out of range.
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
+// numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -26,8 +28,9 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 	}, opts...)
 }
 
-// Requantize returns integers of one quantisation in another one: (q - zero) * scale / toScale + toZero of each element q, as
-// [Device.Quantize] rounds it. The tensor is one of Int32 in tile layout.
+// Requantize returns integers of one quantisation in another one: (q - zero) * scale / toScale +
+// toZero of each element q, as [Device.Quantize] rounds it. The tensor is one of Int32 in tile
+// layout.
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::requantize", argList{a, scale, zero, toScale, toZero}, func(c *call) (*Tensor, error) {
@@ -42,8 +45,9 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 	}, opts...)
 }
 
-// Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as BFloat16 or what [WithDataType] says.
-// The vector unit computes in fp32. The numbers are as for [Device.Quantize].
+// Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as
+// BFloat16 or what [WithDataType] says. The vector unit computes in fp32. The numbers are as for
+// [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(scale, zero); err != nil {
@@ -86,13 +90,15 @@ func checkQuantization(scale float32, zero int32) error {
 	return nil
 }
 
-// Typecast converts the elements of a tensor to another data type; the result has the tensor's shape and layout. Floats become
-// integers towards zero, and the nearest integer of the type if they don't fit. Integers become the nearest float. Integers become
-// narrower ones by their low bits.
+// Typecast converts the elements of a tensor to another data type; the result has the tensor's
+// shape and layout. Floats become integers towards zero, and the nearest integer of the type if
+// they don't fit. Integers become the nearest float. Integers become narrower ones by their low
+// bits.
 //
-// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32 then, numbers below the range
-// -2^31 + 1, and BFloat16 is rounded to with ties away from zero. RISC-V cores convert everything else, which is slow: NaN becomes 0,
-// and ties go to the even number.
+// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32
+// then, numbers below the range -2^31 + 1, and BFloat16 is rounded to with ties away from zero.
+// RISC-V cores convert everything else, which is slow: NaN becomes 0, and ties go to the even
+// number.
 //
 // Errors wrap [ErrDataType] for BFloat8B, and for a data type that doesn't exist.
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {

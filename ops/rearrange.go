@@ -32,7 +32,8 @@ func whole(dims [4]int) arrangement {
 	return m
 }
 
-// Memory that a core uses for pages of an operand, at most, and the size of a chunk in kernels/rearrange.cpp.
+// Memory that a core uses for pages of an operand, at most, and the size of a chunk in
+// kernels/rearrange.cpp.
 const slotBytes, chunkBytes = 128 << 10, 64
 
 // Keys of slots in kernels/rearrange.cpp.
@@ -97,7 +98,8 @@ func axisWords(axes [4]axis) []uint32 {
 	return out
 }
 
-// transposesTiles reports whether each tile of a result is a tile of the tensor with rows and columns exchanged.
+// transposesTiles reports whether each tile of a result is a tile of the tensor with rows and
+// columns exchanged.
 func (m *arrangement) transposesTiles(out, from *geometry) bool {
 	whole := func(x axis, dim int) bool {
 		return x.from == dim && x.begin == 0 && x.step == 1 && x.before == 0 && x.taken == from.dims[dim]
@@ -153,7 +155,8 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	return p, !p.blank || !ragged || m.value == 0
 }
 
-// halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page fits; halfPages is the most pages.
+// halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page
+// fits; halfPages is the most pages.
 const halfBytes, halfPages = 16 << 10, 8
 
 // half returns how many pages of a result are copied at a time, and the room for each.
@@ -189,7 +192,8 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-// permuted returns the arrangement that takes dimension order[i] of a tensor for dimension i of the result.
+// permuted returns the arrangement that takes dimension order[i] of a tensor for dimension i of the
+// result.
 func permuted(dims, order [4]int) arrangement {
 	m := whole(dims)
 	for i, k := range order {

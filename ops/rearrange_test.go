@@ -119,7 +119,8 @@ func take(a *plain, begin, end, steps [4]int) *plain {
 	})
 }
 
-// Operations that move elements agree with plain Go, bit for bit, for all shapes, types, layouts and places.
+// Operations that move elements agree with plain Go, bit for bit, for all shapes, types, layouts
+// and places.
 func TestRearrange(t *testing.T) {
 	open2 := []*bench{open(t, sim.Wormhole()), open(t, sim.Blackhole())}
 	names := []string{"permute", "pad", "steps", "slice", "repeat", "reshape", "tilize", "move", "embedding", "top k"}
@@ -165,7 +166,8 @@ func TestRearrangeOnEveryBackend(t *testing.T) {
 	})
 }
 
-// A view shares the memory of its operand, which is allocated until both are deallocated; it stands in a trace.
+// A view shares the memory of its operand, which is allocated until both are deallocated; it stands
+// in a trace.
 func TestViews(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -7,20 +7,23 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of floats in tile layout. Sums have 32
-// bits and are rounded once. Along one of the last two dimensions the matrix unit sums, which takes 11 bits of the significand of
-// Float32 elements, as in TT-NN; along another one the vector unit, which takes all bits.
+// Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of
+// floats in tile layout. Sums have 32 bits and are rounded once. Along one of the last two
+// dimensions the matrix unit sums, which takes 11 bits of the significand of Float32 elements, as
+// in TT-NN; along another one the vector unit, which takes all bits.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
-// Mean returns the means along a dimension: sums of elements times 1/n, which along one of the last two dimensions has the precision of
-// the tensor's elements as in TT-NN: 8 bits, or 11 of Float32. The tensor and the dimension are as for [Device.Sum].
+// Mean returns the means along a dimension: sums of elements times 1/n, which along one of the last
+// two dimensions has the precision of the tensor's elements as in TT-NN: 8 bits, or 11 of Float32.
+// The tensor and the dimension are as for [Device.Sum].
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
 
-// Max returns the largest elements along a dimension. The tensor and the dimension are as for [Device.Sum].
+// Max returns the largest elements along a dimension. The tensor and the dimension are as for
+// [Device.Sum].
 func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "max", a, dim, opts)
 }
@@ -86,7 +89,8 @@ func (t DataType) lowest() uint32 {
 	return bits
 }
 
-// engineFold returns the job that reduces the first or the second of four dimensions, of n, of a tensor of tiles.
+// engineFold returns the job that reduces the first or the second of four dimensions, of n, of a
+// tensor of tiles.
 func engineFold(op string, second bool, n int, out, a *Tensor) job {
 	return job{
 		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},

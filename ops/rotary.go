@@ -10,20 +10,24 @@ import (
 // AllRows is the position of [Device.RotaryEmbedding] for rows that each have their own.
 const AllRows = -1
 
-// RotaryEmbedding turns pairs of elements of each row by an angle that depends on the row's position, as in TT-NN's
-// rotary_embedding: in the form of Hugging Face's models, where element i of a row is paired with element i + width/2,
+// RotaryEmbedding turns pairs of elements of each row by an angle that depends on the row's
+// position, as in TT-NN's rotary_embedding: in the form of Hugging Face's models, where element i
+// of a row is paired with element i + width/2,
 //
 //	y = x cos + rotate(x) sin, where rotate(x) is the negative right half of the row, then the left half.
 //
-// (The form of the Llama authors' checkpoints pairs neighbours; permuting the columns of the weights makes one of the other.)
+// (The form of the Llama authors' checkpoints pairs neighbours; permuting the columns of the
+// weights makes one of the other.)
 //
-// The tensor is [batches, heads, rows, width]; width is a multiple of 64. cos and sin have a row for each position, and the two
-// elements of a pair have the same angle: [1, 1, positions, width], or the tensor's batches and heads instead of 1. If position is
-// [AllRows], row i is at position i; otherwise all rows are at that one, as in decoding, and in a capture [WithParam] makes it a
+// The tensor is [batches, heads, rows, width]; width is a multiple of 64. cos and sin have a row
+// for each position, and the two elements of a pair have the same angle: [1, 1, positions, width],
+// or the tensor's batches and heads instead of 1. If position is [AllRows], row i is at position i;
+// otherwise all rows are at that one, as in decoding, and in a capture [WithParam] makes it a
 // parameter of the trace. One that is set beyond the last row of cos is that row.
 //
-// All are floats of one data type in tile layout. Of BFloat16, products are exact and their sum has 32 bits and is rounded once; of
-// Float32, each is rounded. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// All are floats of one data type in tile layout. Of BFloat16, products are exact and their sum has
+// 32 bits and is rounded once; of Float32, each is rounded. The error wraps [ErrShape],
+// [ErrDataType] or [ErrMemory].
 func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
 	args := argList{x, cos, sin, position}
 	return d.do(ctx, "ttnn::experimental::rotary_embedding", args, func(c *call) (*Tensor, error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
+// rowOperation is a kernel of the engines that passes several times over each row of tiles of a
+// tensor, of which a core has all.
 type rowOperation struct {
 	program *catalog.Program
 	args    []uint32  // of the engines, after those of all these kernels
@@ -19,7 +20,8 @@ type rowOperation struct {
 	keeps   bool      // it keeps fp32 tiles of a row, if there is room, and has an argument after args that says so
 }
 
-// maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer rows are read again in each pass.
+// maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer
+// rows are read again in each pass.
 const maxResident = 512 << 10
 
 // job returns the operation as a job.
@@ -89,10 +91,12 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 	}, opts...)
 }
 
-// ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
-// is nil, or it has the tensor's data type, tile layout and width, and each of its other dimensions is that of the tensor or 1; it
-// typically has zeros, and minus infinity where an element must not count. A row must have an element that counts. The scale is a
-// number other than 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
+// ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last
+// dimension, as attention needs it. The mask is nil, or it has the tensor's data type, tile layout
+// and width, and each of its other dimensions is that of the tensor or 1; it typically has zeros,
+// and minus infinity where an element must not count. A row must have an element that counts. The
+// scale is a number other than 0. The scaled and masked element v is rounded to fp32, which adds
+// 2^-23 of the largest |v| of the row to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
 		return c.softmax(a, mask, scale)
@@ -134,21 +138,24 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 	return nil
 }
 
-// LayerNorm returns (x - m) / sqrt(v + eps) for each element x, where m is the mean of its row and v the mean of the row's (x - m)^2,
-// times gamma, plus beta. Tensors are of BFloat16 or Float32 in tile layout. gamma and beta are nil, or they have the tensor's data
-// type and one row of its width; the result has the tensor's shape and data type. Padding doesn't count. eps is at least 0.
+// LayerNorm returns (x - m) / sqrt(v + eps) for each element x, where m is the mean of its row and
+// v the mean of the row's (x - m)^2, times gamma, plus beta. Tensors are of BFloat16 or Float32 in
+// tile layout. gamma and beta are nil, or they have the tensor's data type and one row of its
+// width; the result has the tensor's shape and data type. Padding doesn't count. eps is at least 0.
 //
-// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en: of a row whose mean is not large beside its deviations, the
-// error is at most 2^-18 of the result and of gamma, and that of rounding to BFloat16. Rows and weights stay in the L1 of a core if
-// they take no more than 512 KiB, and are read for each of three passes otherwise.
+// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en: of a row whose mean is not
+// large beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
+// rounding to BFloat16. Rows and weights stay in the L1 of a core if they take no more than 512
+// KiB, and are read for each of three passes otherwise.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for weights of another width.
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
+// weights of another width.
 func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
 }
 
-// RMSNorm returns x / sqrt(q + eps) for each element x, where q is the mean of its row's squares, times gamma. Otherwise it is as
-// [Device.LayerNorm].
+// RMSNorm returns x / sqrt(q + eps) for each element x, where q is the mean of its row's squares,
+// times gamma. Otherwise it is as [Device.LayerNorm].
 func (d *Device) RMSNorm(ctx context.Context, a, gamma *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "rms_norm", kind: "RMSNORM", eps: eps, keepMean: true, gamma: gamma}, a, opts)
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// runner is how an operation's effects reach the device: at once, in the trace that is captured, or not at all. One is chosen when the
-// operation starts. Its methods need Device.mu held.
+// runner is how an operation's effects reach the device: at once, in the trace that is captured, or
+// not at all. One is chosen when the operation starts. Its methods need Device.mu held.
 type runner interface {
 	// allocate gives a new tensor its memory.
 	allocate(t *Tensor, cfg reprise.BufferConfig) error
 	// keep keeps a tensor that the operation leaves between its programs.
 	keep(k scratchKey, t *Tensor)
-	// refuse returns an error if the operation can't change the device's memory now. The error says how.
+	// refuse returns an error if the operation can't change the device's memory now. The error says
+	// how.
 	refuse(err error) error
 	run(ctx context.Context, w work) error
 	write(ctx context.Context, t *Tensor, content func() []byte) error
@@ -29,11 +30,13 @@ type runner interface {
 type work interface {
 	// executable returns the program, loaded and with its arguments.
 	executable() (*reprise.Executable, error)
-	// planned returns the circular buffers of a program that isn't loaded, and whether they are placed in tensors.
+	// planned returns the circular buffers of a program that isn't loaded, and whether they are
+	// placed in tensors.
 	planned() (buffers []reprise.CircularBuffer, placed bool)
 	// memory returns the memory that the program accesses.
 	memory() []*reprise.Buffer
-	// parameter returns the name of the parameter that the program takes from a trace, or "", and where.
+	// parameter returns the name of the parameter that the program takes from a trace, or "", and
+	// where.
 	parameter() (string, []reprise.Arg)
 }
 

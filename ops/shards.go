@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// sameShards reports whether tensors of one data type have the same shards in L1, with a full shard of each on every core, so
-// that each core can compute its shards in place.
+// sameShards reports whether tensors of one data type have the same shards in L1, with a full shard
+// of each on every core, so that each core can compute its shards in place.
 func sameShards(out *Tensor, in ...*Tensor) bool {
 	g := out.geo
 	s := g.sharding
@@ -42,7 +42,8 @@ func (c *call) hasShards(t *Tensor) bool {
 	return true
 }
 
-// runInShards computes a result from tensors with the same shards. The kernel's circular buffers are placed in the tensors.
+// runInShards computes a result from tensors with the same shards. The kernel's circular buffers
+// are placed in the tensors.
 func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand

@@ -12,10 +12,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// onStrictCards runs a test with every seed, on cards with every check and every reordering that hardware may do; no access may be
-// refused. The test draws from a stream of random numbers of the seed.
+// onStrictCards runs a test with every seed, on cards with every check and every reordering that
+// hardware may do; no access may be refused. The test draws from a stream of random numbers of the
+// seed.
 func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r *rand.Rand)) {
-	// Three rows or columns of cores, of which the queue takes one: more cores take time and test nothing new.
+	// Three rows or columns of cores, of which the queue takes one: more cores take time and test
+	// nothing new.
 	for _, c := range []struct {
 		card    func(...sim.Option) *sim.Card
 		harvest uint32

@@ -34,7 +34,8 @@ func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
 // Buffer returns the memory of the tensor; nil for a tensor of a capture without dispatch.
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
 
-// Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without dispatch that doesn't fit.
+// Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without
+// dispatch that doesn't fit.
 func (t *Tensor) Address() uint32 {
 	if t.buf != nil {
 		return t.buf.Addr()

@@ -7,14 +7,16 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or UInt32 if a row has more than 2^16
-// elements; with [WithSmallest] the smallest ones. A row is the elements along the last dimension, or that of [WithDim], which is k in
-// both results. Of equal elements the first comes first. NaN is larger than any number, and zeros of both signs are equal. It takes all
-// data types, layouts and memories; both results have the operand's layout. [IntoEach] takes tensors for the values and the
-// indices.
+// TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or
+// UInt32 if a row has more than 2^16 elements; with [WithSmallest] the smallest ones. A row is the
+// elements along the last dimension, or that of [WithDim], which is k in both results. Of equal
+// elements the first comes first. NaN is larger than any number, and zeros of both signs are equal.
+// It takes all data types, layouts and memories; both results have the operand's layout. [IntoEach]
+// takes tensors for the values and the indices.
 //
-// It takes time for each element and, where elements get larger along a row, for each and k. A core has 12 B of memory for each of k,
-// for tiles 384 B. The error wraps [ErrShape] if k isn't from 1 to the length of a row, or the tensor doesn't have the dimension.
+// It takes time for each element and, where elements get larger along a row, for each and k. A core
+// has 12 B of memory for each of k, for tiles 384 B. The error wraps [ErrShape] if k isn't from 1
+// to the length of a row, or the tensor doesn't have the dimension.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
@@ -96,8 +98,8 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 	return values, indices, err
 }
 
-// topKMoved searches along a dimension that has been moved to the end, and moves it back in both results. Memory of new results is
-// like that of the operand.
+// topKMoved searches along a dimension that has been moved to the end, and moves it back in both
+// results. Memory of new results is like that of the operand.
 func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Tensor, err error) {
 	s, numbers := topKSpecs(in, k)
 	var found [2]*Tensor

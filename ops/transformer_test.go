@@ -96,8 +96,8 @@ func (r *reference) step(x []float64, at int) []float64 {
 	return sum(x, r.linear(up, "down"))
 }
 
-// A block of a transformer that is a trace leaves the same bits on every backend, within 2^-5 of those of float64 arithmetic; the
-// elements' standard deviation is about 1.5.
+// A block of a transformer that is a trace leaves the same bits on every backend, within 2^-5 of
+// those of float64 arithmetic; the elements' standard deviation is about 1.5.
 func TestTransformerBlock(t *testing.T) {
 	effort.Long(t)
 	onBackends(t, func(b *bench) {

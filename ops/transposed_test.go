@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A product with transposed operands has the bits of one with operands that Transpose made, in each form, layout and data type, and in
-// a trace, which takes its program from the cache. It allocates nothing but the result.
+// A product with transposed operands has the bits of one with operands that Transpose made, in each
+// form, layout and data type, and in a trace, which takes its program from the cache. It allocates
+// nothing but the result.
 func TestTransposedOperands(t *testing.T) {
 	effort.Long(t)
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)

@@ -40,7 +40,8 @@ func converted(v float64, from, to ops.DataType, engines bool) float64 {
 	return float64(bfloat(float32(v)))
 }
 
-// Each type becomes each other one, on every backend, in both layouts; tiles of floats and Int32 are converted by the engines.
+// Each type becomes each other one, on every backend, in both layouts; tiles of floats and Int32
+// are converted by the engines.
 func TestTypecast(t *testing.T) {
 	floats := []float64{0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255, 256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215,
 		2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
@@ -122,7 +123,8 @@ func convert[To, From float32 | float64 | int32 | uint32](v []From) []To {
 	return out
 }
 
-// Quantised numbers are the same on every backend, within 2^-12 of the nearest integer to the exact quotient, and limited to 127.
+// Quantised numbers are the same on every backend, within 2^-12 of the nearest integer to the exact
+// quotient, and limited to 127.
 func TestQuantize(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {

@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// Compile allocates the buffers, has the model load its programs, runs it once on an input, and records the trace if the
-// configuration asks for one. When it fails it releases everything that it has taken.
+// Compile allocates the buffers, has the model load its programs, runs it once on an input, and
+// records the trace if the configuration asks for one. When it fails it releases everything that it
+// has taken.
 func (p *Pipeline) Compile(ctx context.Context, input []byte) error {
 	if err := p.acquire(ctx, "compile", created); err != nil {
 		return err
@@ -162,8 +163,8 @@ func (p *Pipeline) restoreL1Input() error {
 	return nil
 }
 
-// prime records the events that the first input waits for. It also orders the first write on queue 1 after everything
-// that queue 0 still does with memory that the pipeline's buffers now have.
+// prime records the events that the first input waits for. It also orders the first write on queue
+// 1 after everything that queue 0 still does with memory that the pipeline's buffers now have.
 func (p *Pipeline) prime(ctx context.Context) error {
 	if p.transfers == p.ops {
 		return nil
@@ -174,8 +175,8 @@ func (p *Pipeline) prime(ctx context.Context) error {
 	return p.transfers.Record(ctx, p.read)
 }
 
-// Release waits for what is under way, drops outputs that were not taken, and releases the trace, the model and the
-// buffers. If it fails it can be called again.
+// Release waits for what is under way, drops outputs that were not taken, and releases the trace,
+// the model and the buffers. If it fails it can be called again.
 func (p *Pipeline) Release(ctx context.Context) error {
 	if !p.mu.TryLock() {
 		return p.wrap("close", ErrBusy)

@@ -6,11 +6,13 @@ import (
 )
 
 var (
-	// ErrNotCompiled is returned when a pipeline is used before Compile, or after a Compile that failed.
+	// ErrNotCompiled is returned when a pipeline is used before Compile, or after a Compile that
+	// failed.
 	ErrNotCompiled = errors.New("it is not compiled: call Compile first")
 	// ErrAlreadyCompiled is returned when a pipeline is compiled again.
 	ErrAlreadyCompiled = errors.New("it is compiled already")
-	// ErrBusy is returned when a pipeline is used from inside its own Run, or by two goroutines at once.
+	// ErrBusy is returned when a pipeline is used from inside its own Run, or by two goroutines at
+	// once.
 	ErrBusy = errors.New("it is in use: let Run end first")
 	// ErrTooManyInputs is returned when more inputs are enqueued than outputs were preallocated.
 	ErrTooManyInputs = errors.New("more inputs than preallocated outputs: call PopAll in between, or preallocate more")
@@ -27,7 +29,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("pipeline: new %q (%s): %s", e.Config.Name, e.Config.summary(), e.Why)
 }
 
-// MovedError says that L1Input could not be allocated again at the address that the model's programs read.
+// MovedError says that L1Input could not be allocated again at the address that the model's
+// programs read.
 type MovedError struct {
 	Buffer    string // its name
 	Want, Got uint32 // Got is 0 if there was no room at all

@@ -15,8 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// network is a small model for the examples of how to keep a device busy: a first program that moves the input from DRAM
-// to L1, a body that adds 1 to every word three times, and a last program that moves the result to where it is read.
+// network is a small model for the examples of how to keep a device busy: a first program that
+// moves the input from DRAM to L1, a body that adds 1 to every word three times, and a last program
+// that moves the result to where it is read.
 type network struct {
 	dev          *reprise.Device
 	in, out      *reprise.Buffer // in DRAM, where they stay
@@ -40,7 +41,8 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 		n.body = append(n.body, add(ctx, dev, 3, n.mid, 1))
 	}
 	if scratch != nil {
-		// After "take" nothing reads the input in L1 any more, so its memory is free for something else.
+		// After "take" nothing reads the input in L1 any more, so its memory is free for something
+		// else.
 		check(n.l1.Release())
 		tmp, err := scratch.NewBuffer(reprise.BufferConfig{Size: networkBytes, PageSize: 64, Name: "tmp"})
 		check(err)
@@ -51,8 +53,9 @@ func newNetwork(ctx context.Context, dev *reprise.Device, scratch *reprise.Pool)
 	return n
 }
 
-// newTracedNetwork is newNetwork with a pool that the input in L1 shares with an intermediate buffer, and a trace of the
-// body. After the capture the input is allocated again, and must be where it was.
+// newTracedNetwork is newNetwork with a pool that the input in L1 shares with an intermediate
+// buffer, and a trace of the body. After the capture the input is allocated again, and must be
+// where it was.
 func newTracedNetwork(ctx context.Context, dev *reprise.Device) (*network, *reprise.Trace) {
 	scratch, err := dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 128 << 10, Name: "scratch"})
 	check(err)
@@ -115,8 +118,9 @@ func (n *network) record(_ context.Context, r *reprise.Recorder) error {
 // input is full of words that count up from 100 times its number.
 func (n *network) input(i int) []byte { return count(100 * uint32(i)) }
 
-// Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events keep the queues from touching the
-// input at the same time: the next one is written as soon as the first program is through with the one before.
+// Queue 1 writes the inputs, queue 0 runs the model and reads the outputs. Two events keep the
+// queues from touching the input at the same time: the next one is written as soon as the first
+// program is through with the one before.
 func Example_writesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
@@ -156,8 +160,9 @@ func Example_writesOnQueue1() {
 	// 300 ... 555 -> 303 ... 558
 }
 
-// Queue 1 writes the inputs and reads the outputs, queue 0 does nothing but run programs. The next input is written before
-// the output is read, or queue 1 would only wait for the model; and it takes four events.
+// Queue 1 writes the inputs and reads the outputs, queue 0 does nothing but run programs. The next
+// input is written before the output is read, or queue 1 would only wait for the model; and it
+// takes four events.
 func Example_readsAndWritesOnQueue1() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
@@ -217,8 +222,9 @@ func (n *network) moveEverythingOnQueue1(ctx context.Context, inputs int, body f
 	}
 }
 
-// As Example_writesOnQueue1, but the body is a trace, and its input in L1 gives its place to an intermediate buffer while
-// the programs are loaded. Then it is allocated again, and must be where it was.
+// As Example_writesOnQueue1, but the body is a trace, and its input in L1 gives its place to an
+// intermediate buffer while the programs are loaded. Then it is allocated again, and must be where
+// it was.
 func Example_writesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithQueues(2))
@@ -249,7 +255,8 @@ func Example_writesOnQueue1WithTrace() {
 	// 300 ... 555 -> 303 ... 558
 }
 
-// As Example_readsAndWritesOnQueue1, with a trace, and with the L1 input allocated again at the same address.
+// As Example_readsAndWritesOnQueue1, with a trace, and with the L1 input allocated again at the
+// same address.
 func Example_readsAndWritesOnQueue1WithTrace() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))

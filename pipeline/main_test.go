@@ -20,7 +20,8 @@ func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	return &bench{devtest.Open(t, target, opts...)}
 }
 
-// rounds is how often a test does the same with other data: less often in short, for the race detector.
+// rounds is how often a test does the same with other data: less often in short, for the race
+// detector.
 func rounds(n, short int) int {
 	if testing.Short() {
 		return short

@@ -7,10 +7,12 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Model sets a model up for the buffers that a pipeline has allocated: it loads the programs. Compile calls it once.
+// Model sets a model up for the buffers that a pipeline has allocated: it loads the programs.
+// Compile calls it once.
 type Model func(ctx context.Context, b *Buffers) (*Stages, error)
 
-// Buffers are what a pipeline allocates for its configuration; what the configuration leaves out is nil.
+// Buffers are what a pipeline allocates for its configuration; what the configuration leaves out is
+// nil.
 type Buffers struct {
 	Device  *reprise.Device
 	Input   *reprise.Buffer
@@ -20,10 +22,10 @@ type Buffers struct {
 	freed   bool          // L1Input
 }
 
-// FreeL1Input lets buffers that are taken from Scratch afterwards use the memory of L1Input. That is right for buffers
-// that are written only after the first programs have read the input. The model has to free all buffers that use it
-// before it returns; programs hold the memory. Compile then allocates L1Input again and checks that it got the same
-// address, which the programs know.
+// FreeL1Input lets buffers that are taken from Scratch afterwards use the memory of L1Input. That
+// is right for buffers that are written only after the first programs have read the input. The
+// model has to free all buffers that use it before it returns; programs hold the memory. Compile
+// then allocates L1Input again and checks that it got the same address, which the programs know.
 func (b *Buffers) FreeL1Input() error {
 	if b.Scratch == nil || b.L1Input == nil || b.freed {
 		return errors.New("pipeline: free L1 input: it is not in a scratch area: give L1Input and Scratch, and free it once")
@@ -34,16 +36,18 @@ func (b *Buffers) FreeL1Input() error {
 
 // Stages are the programs of a model, in the order in which they run.
 type Stages struct {
-	// First reads what the host has written. After it the next input may be written, while Body runs. If it is empty, the
-	// next input has to wait for all of Body.
+	// First reads what the host has written. After it the next input may be written, while Body
+	// runs. If it is empty, the next input has to wait for all of Body.
 	First []*reprise.Executable
 	// Body is the model; what a trace records.
 	Body []*reprise.Executable
-	// Run submits the model to queue 0, for a model whose operations load their programs themselves, as those of package ops do.
-	// Body is empty then. Capture records what Run submits as a trace of a name; it is needed for a trace only.
+	// Run submits the model to queue 0, for a model whose operations load their programs
+	// themselves, as those of package ops do. Body is empty then. Capture records what Run submits
+	// as a trace of a name; it is needed for a trace only.
 	Run     func(ctx context.Context) error
 	Capture func(ctx context.Context, name string) (*reprise.Trace, error)
-	// Last writes the outputs. Only Last has to wait until the previous outputs have been read. If it is empty, Body waits.
+	// Last writes the outputs. Only Last has to wait until the previous outputs have been read. If
+	// it is empty, Body waits.
 	Last []*reprise.Executable
 	// Outputs are what is read for each input; nil stands for those of the configuration.
 	Outputs []*reprise.Buffer

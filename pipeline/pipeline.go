@@ -1,9 +1,10 @@
-// Package pipeline runs a model on one input after another. It keeps the host ahead of the device, and with a second
-// queue it moves inputs and outputs while the model runs: the four patterns of tt-metal's advanced performance notes,
-// with the configurations of tt_cnn's pipeline.
+// Package pipeline runs a model on one input after another. It keeps the host ahead of the device,
+// and with a second queue it moves inputs and outputs while the model runs: the four patterns of
+// tt-metal's advanced performance notes, with the configurations of tt_cnn's pipeline.
 //
-// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Release] releases it. In between,
-// inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and [Pipeline.PopAll].
+// [New] checks a configuration, [Pipeline.Compile] sets the model up, and [Pipeline.Release]
+// releases it. In between, inputs go through [Pipeline.Run], or through [Pipeline.Enqueue] and
+// [Pipeline.PopAll].
 package pipeline
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// Pipeline is a model on a device, with its buffers, its trace and the inputs under way. One goroutine at a time uses it;
-// it starts none of its own.
+// Pipeline is a model on a device, with its buffers, its trace and the inputs under way. One
+// goroutine at a time uses it; it starts none of its own.
 type Pipeline struct {
 	dev    *reprise.Device
 	config Config
@@ -57,22 +58,25 @@ type Config struct {
 	// TransferQueue makes queue 1 read the outputs too, so that queue 0 only runs programs.
 	TransferQueue bool
 
-	// Input is the buffer that the host writes inputs to. It is in DRAM and keeps its memory. Without it the host writes
-	// to L1Input, which needs a single queue.
+	// Input is the buffer that the host writes inputs to. It is in DRAM and keeps its memory.
+	// Without it the host writes to L1Input, which needs a single queue.
 	Input *reprise.BufferConfig
-	// L1Input is the buffer in L1 that the model's body reads. It may be left out if the body reads Input.
+	// L1Input is the buffer in L1 that the model's body reads. It may be left out if the body reads
+	// Input.
 	L1Input *reprise.BufferConfig
-	// Scratch is how many bytes of L1, over all banks, L1Input shares with the model's intermediate buffers: see
-	// Buffers.FreeL1Input. 0 gives L1Input memory of its own.
+	// Scratch is how many bytes of L1, over all banks, L1Input shares with the model's intermediate
+	// buffers: see Buffers.FreeL1Input. 0 gives L1Input memory of its own.
 	Scratch int
-	// Outputs are the buffers that the model leaves its outputs in. Without them the model names buffers of its own.
+	// Outputs are the buffers that the model leaves its outputs in. Without them the model names
+	// buffers of its own.
 	Outputs []reprise.BufferConfig
-	// Depth is how many inputs may be under way in Run; 0 means 4. It bounds the memory for outputs, and how many inputs
-	// are taken before the first output is returned.
+	// Depth is how many inputs may be under way in Run; 0 means 4. It bounds the memory for
+	// outputs, and how many inputs are taken before the first output is returned.
 	Depth int
 }
 
-// defaultDepth keeps a device busy: one input being written, one being run, one being read, and one to spare.
+// defaultDepth keeps a device busy: one input being written, one being run, one being read, and one
+// to spare.
 const defaultDepth = 4
 
 // New returns a pipeline that isn't compiled yet. The error is a *ConfigError.

@@ -23,8 +23,8 @@ import (
 
 const modelPages = 16
 
-// model is a Model that adds 1 to every word steps times, with a first and a last stage where the configuration has
-// buffers for them.
+// model is a Model that adds 1 to every word steps times, with a first and a last stage where the
+// configuration has buffers for them.
 func (b *bench) model(steps int) pipeline.Model {
 	return func(ctx context.Context, bufs *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
@@ -102,7 +102,8 @@ func pipeConfigs() map[string]pipeline.Config {
 	}
 }
 
-// triedConfigs are those that are tried one by one: in short without those that differ from others only in where data lies.
+// triedConfigs are those that are tried one by one: in short without those that differ from others
+// only in where data lies.
 func triedConfigs() map[string]pipeline.Config {
 	all := pipeConfigs()
 	if testing.Short() {
@@ -128,8 +129,8 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 	}
 }
 
-// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue and PopAll, and Close
-// releases everything.
+// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue
+// and PopAll, and Close releases everything.
 func TestPipelines(t *testing.T) {
 	devtest.OnEmulators(t, func(d *devtest.Bench) {
 		b := &bench{d}
@@ -181,7 +182,8 @@ func TestPipelines(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// What ends a Run in the middle leaves the device clean: the next one gives what it should, and nothing of the old one.
+// What ends a Run in the middle leaves the device clean: the next one gives what it should, and
+// nothing of the old one.
 func TestPipelineEndsInTheMiddle(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	stop := errors.New("enough")
@@ -412,7 +414,8 @@ func TestPipelineBusy(t *testing.T) {
 	b.Must(p.Release(b.Ctx))
 }
 
-// Outputs that were handed out stay good for as many inputs as were promised, also when one of those was refused.
+// Outputs that were handed out stay good for as many inputs as were promised, also when one of
+// those was refused.
 func TestPipelineKeepsOutputsAfterErrors(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	p := b.onePage(pipeline.Config{})

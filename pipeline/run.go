@@ -7,8 +7,9 @@ import (
 	"iter"
 )
 
-// PreallocateOutputs makes memory for the outputs of n inputs, which is used again and again: what PopAll returns is
-// valid until n more inputs are enqueued, and what Run returns until the loop's body ends. Without it each output is new.
+// PreallocateOutputs makes memory for the outputs of n inputs, which is used again and again: what
+// PopAll returns is valid until n more inputs are enqueued, and what Run returns until the loop's
+// body ends. Without it each output is new.
 func (p *Pipeline) PreallocateOutputs(n int) error {
 	const op = "preallocate outputs"
 	if err := p.acquire(context.Background(), op, compiled); err != nil {
@@ -43,8 +44,9 @@ func (p *Pipeline) makeOutputs() [][]byte {
 	return out
 }
 
-// Enqueue puts inputs into the queues, in order, and returns while the device works on them. Each input is copied. When
-// it fails, the outputs of all inputs that were not popped are lost, and the queues are empty.
+// Enqueue puts inputs into the queues, in order, and returns while the device works on them. Each
+// input is copied. When it fails, the outputs of all inputs that were not popped are lost, and the
+// queues are empty.
 func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	if err := p.acquire(ctx, "enqueue", compiled); err != nil {
 		return err
@@ -73,8 +75,9 @@ func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	return nil
 }
 
-// PopAll waits for the outputs of all inputs that were enqueued, and returns them in that order: for each input a slice
-// for each of the model's outputs. When it fails they are lost, and the queues are empty.
+// PopAll waits for the outputs of all inputs that were enqueued, and returns them in that order:
+// for each input a slice for each of the model's outputs. When it fails they are lost, and the
+// queues are empty.
 func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 	if err := p.acquire(ctx, "pop all", compiled); err != nil {
 		return nil, err
@@ -92,10 +95,11 @@ func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 	return out, nil
 }
 
-// Run runs the model on a sequence of inputs and returns the outputs of each, in order: a slice for each of the model's
-// outputs. It takes inputs as fast as outputs are taken from it: at most Depth of them are under way. The first error
-// ends the sequence, in the place of the input that it belongs to. However the sequence ends, by an error, the context
-// or the loop's body, the queues are empty then, and the pipeline can be used again unless the device is lost.
+// Run runs the model on a sequence of inputs and returns the outputs of each, in order: a slice for
+// each of the model's outputs. It takes inputs as fast as outputs are taken from it: at most Depth
+// of them are under way. The first error ends the sequence, in the place of the input that it
+// belongs to. However the sequence ends, by an error, the context or the loop's body, the queues
+// are empty then, and the pipeline can be used again unless the device is lost.
 func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		if err := p.acquire(ctx, "run", compiled); err != nil {

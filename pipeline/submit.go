@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// inference is the model's work on one input: from the write of the input to the reads of the outputs.
+// inference is the model's work on one input: from the write of the input to the reads of the
+// outputs.
 type inference struct {
 	outputs  [][]byte
 	reads    []*reprise.Pending // of outputs; empty until they are in a queue
@@ -42,8 +43,9 @@ func (p *Pipeline) checkInput(input []byte) error {
 	return nil
 }
 
-// submit puts everything into the queues that has to be done for an input. An input gets in whole or not at all: ctx is
-// checked once, before. So what is in the queues always completes, and no event is left unrecorded.
+// submit puts everything into the queues that has to be done for an input. An input gets in whole
+// or not at all: ctx is checked once, before. So what is in the queues always completes, and no
+// event is left unrecorded.
 func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (*inference, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -58,8 +60,9 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	if two {
 		do.record(p.transfers, p.written)
 	}
-	// Queue 1 reads the previous outputs after writing this input, or it would only write once the model has ended. And
-	// it does so before anything waits for p.read, since a wait means the newest recording.
+	// Queue 1 reads the previous outputs after writing this input, or it would only write once the
+	// model has ended. And it does so before anything waits for p.read, since a wait means the
+	// newest recording.
 	if f := p.deferred(); f != nil && do.err == nil {
 		do.err = p.startReads(ctx, f)
 	}
@@ -140,8 +143,8 @@ func (p *Pipeline) readLast(ctx context.Context) error {
 	return nil
 }
 
-// drain abandons the outputs that are under way and waits until the queues are empty. It ignores a canceled context; a
-// device that hangs ends it.
+// drain abandons the outputs that are under way and waits until the queues are empty. It ignores a
+// canceled context; a device that hangs ends it.
 func (p *Pipeline) drain(ctx context.Context) error {
 	for _, f := range p.inFlight {
 		for _, r := range f.reads {
@@ -170,7 +173,8 @@ func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
 	}
 }
 
-// waitPrevious waits for an event of an earlier input. If Recover has dropped that input, there is nothing to wait for.
+// waitPrevious waits for an event of an earlier input. If Recover has dropped that input, there is
+// nothing to wait for.
 func (s *script) waitPrevious(q *reprise.Queue, e *reprise.Event) {
 	if s.wait(q, e); errors.Is(s.err, dispatch.ErrLost) {
 		s.err = nil

@@ -4,7 +4,8 @@ import (
 	"io/fs"
 )
 
-// FS is the file system of the card's machine as far as its driver and PCI bus are in it: dev, proc and sys.
+// FS is the file system of the card's machine as far as its driver and PCI bus are in it: dev, proc
+// and sys.
 func (c *Card) FS() fs.FS {
 	if c.drv == nil {
 		return nothing{}

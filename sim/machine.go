@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for kmd.Open; chips
-// without a PCI interface have none. A chip that isn't used takes no processor time, and memory for what was written to.
+// Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for
+// kmd.Open; chips without a PCI interface have none. A chip that isn't used takes no processor
+// time, and memory for what was written to.
 type Machine struct {
 	spec  chip.Machine
 	emu   *emu.Machine
@@ -58,14 +59,15 @@ func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBla
 // LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
 func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
 
-// UsedBy gives the chips of a machine to a host other than the programs that open its cards. That host accesses them as
-// [Machine.Chip], and memory returns its memory as chip i reaches it. The cards are for tools that look inside meanwhile:
-// each is an [emu.Observer].
+// UsedBy gives the chips of a machine to a host other than the programs that open its cards. That
+// host accesses them as [Machine.Chip], and memory returns its memory as chip i reaches it. The
+// cards are for tools that look inside meanwhile: each is an [emu.Observer].
 func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.host = memory } }
 
-// NewMachine returns an emulated machine as it is described, running until Close. Options are for all of its chips; each
-// has a seed of its own, and what its product has fused off unless Harvesting says something else. A machine that can't
-// exist fails when a card is opened, and Err says why.
+// NewMachine returns an emulated machine as it is described, running until Close. Options are for
+// all of its chips; each has a seed of its own, and what its product has fused off unless
+// Harvesting says something else. A machine that can't exist fails when a card is opened, and Err
+// says why.
 func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	m := &Machine{spec: spec}
 	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
@@ -182,14 +184,15 @@ func (m *Machine) Spec() chip.Machine { return m.spec }
 // String returns the machine's name.
 func (m *Machine) String() string { return m.spec.Name }
 
-// Cards returns the targets of the chips with a PCI interface, in the order of the machine's description.
+// Cards returns the targets of the chips with a PCI interface, in the order of the machine's
+// description.
 func (m *Machine) Cards() []*Card { return m.cards }
 
 // Card returns the target of the i-th chip with a PCI interface.
 func (m *Machine) Card(i int) *Card { return m.cards[i] }
 
-// Chip returns emulated chip i of the machine's description, for tests and tools that look inside; nil if the machine
-// can't exist.
+// Chip returns emulated chip i of the machine's description, for tests and tools that look inside;
+// nil if the machine can't exist.
 func (m *Machine) Chip(i int) *emu.Chip {
 	if m.err != nil {
 		return nil
@@ -200,7 +203,8 @@ func (m *Machine) Chip(i int) *emu.Chip {
 // Driver returns the model of the driver that the cards belong to.
 func (m *Machine) Driver() (*driver.Driver, error) { return m.drv, m.err }
 
-// FS is the file system of the machine as far as its driver and PCI bus are in it: dev, proc and sys.
+// FS is the file system of the machine as far as its driver and PCI bus are in it: dev, proc and
+// sys.
 func (m *Machine) FS() fs.FS {
 	if m.err != nil {
 		return nothing{}
@@ -216,10 +220,11 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	return m.emu.SetLink(i, channel, up)
 }
 
-// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N" loses one packet in N
-// that the chip sends, so that it is sent again some time later, "link-duplicate=…" sends one in N twice, "link-delay=…" holds
-// one in N up. Faults of different kinds at one end of a link add up; of one kind the last counts. The error wraps
-// emu.ErrConfig for a fault that isn't known or a link that isn't there.
+// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N"
+// loses one packet in N that the chip sends, so that it is sent again some time later,
+// "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. Faults of different
+// kinds at one end of a link add up; of one kind the last counts. The error wraps emu.ErrConfig for
+// a fault that isn't known or a link that isn't there.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {
 		return m.err
@@ -277,8 +282,8 @@ func (m *Machine) Close() error {
 	return err
 }
 
-// Beside returns the node of another card of the card's machine, such as /dev/tenstorrent/1: package kmd asks for it when
-// it lists the machine that a card is in.
+// Beside returns the node of another card of the card's machine, such as /dev/tenstorrent/1:
+// package kmd asks for it when it lists the machine that a card is in.
 func (c *Card) Beside(node string) seam.Node {
 	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
 	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {

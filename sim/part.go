@@ -15,18 +15,19 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Part is one of several processes, or hosts, that emulate a machine together: each has some of its chips, and the links between
-// them lead over connections. [Meet] makes the connections.
+// Part is one of several processes, or hosts, that emulate a machine together: each has some of its
+// chips, and the links between them lead over connections. [Meet] makes the connections.
 type Part struct {
 	Index, Count int
-	// Conns are the connections to the other parts, by index. Those of the machine itself, and of parts that no link leads to, may
-	// be nil. The machine closes them.
+	// Conns are the connections to the other parts, by index. Those of the machine itself, and of
+	// parts that no link leads to, may be nil. The machine closes them.
 	Conns []net.Conn
 }
 
-// OfPart leaves a machine only the chips of a part: of n chips, part i of k has those from n*i/k up to n*(i+1)/k. Chips without a PCI
-// interface can't be apart from the others of their machine, and a Synchronous machine has no parts. When a connection ends, the
-// links that it carries go down. The parts must have the same options.
+// OfPart leaves a machine only the chips of a part: of n chips, part i of k has those from n*i/k up
+// to n*(i+1)/k. Chips without a PCI interface can't be apart from the others of their machine, and
+// a Synchronous machine has no parts. When a connection ends, the links that it carries go down.
+// The parts must have the same options.
 func OfPart(p Part) Option { return func(c *config) { c.part = &p } }
 
 // chips returns which chips of n a part has: from first up to, but not including, end.
@@ -65,7 +66,8 @@ type carriers struct {
 	wg    sync.WaitGroup
 }
 
-// carrier is the connection to one part. Signals wait in a list, since a chip that sends one must not: the links' windows bound it.
+// carrier is the connection to one part. Signals wait in a list, since a chip that sends one must
+// not: the links' windows bound it.
 type carrier struct {
 	conn   net.Conn
 	cables map[uint32]int // number in the machine here, by the link's in the whole machine
@@ -116,7 +118,8 @@ func (c *carrier) write() {
 	}
 }
 
-// read gives the machine what the other part sends. When the connection ends, or what comes can't be, its links go down.
+// read gives the machine what the other part sends. When the connection ends, or what comes can't
+// be, its links go down.
 func (c *carrier) read(m *emu.Machine) {
 	head := make([]byte, 4)
 	for {
@@ -199,7 +202,8 @@ func (p *Part) needs(whole *chip.Machine) error {
 	return nil
 }
 
-// cable makes a link of the whole machine to another part a cable of the machine here, with a number there.
+// cable makes a link of the whole machine to another part a cable of the machine here, with a
+// number there.
 func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, channel, peer, peerChannel int) emu.Cable {
 	first, _ := p.chips(len(whole.Chips))
 	c := emu.Cable{Chip: here - first, Channel: channel, Peer: identity(whole, peer), PeerChannel: peerChannel}
@@ -209,7 +213,8 @@ func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, chan
 	return c
 }
 
-// helloSize is the size of what the two ends of a connection say first: whose it is, and a proof that they know the key.
+// helloSize is the size of what the two ends of a connection say first: whose it is, and a proof
+// that they know the key.
 const helloSize = 8 + 4 + 4 + sha256.Size
 
 var helloMagic = [8]byte{'r', 'e', 'p', 'l', 'i', 'n', 'k', 1}
@@ -226,9 +231,11 @@ func hello(index, count int, key []byte) []byte {
 // helloTime is how long whoever connects may take to say who it is.
 const helloTime = 5 * time.Second
 
-// Meet connects the parts of a machine. addresses are those on which the parts listen, by index, and l is this one's listener, which
-// Meet closes; part i dials the parts before it and is dialled by those after it. key must be the same on all parts and known to
-// nobody else: who connects without it is told nothing. Nothing is encrypted. The error wraps emu.ErrConfig for another part's machine, or is the network's or the context's.
+// Meet connects the parts of a machine. addresses are those on which the parts listen, by index,
+// and l is this one's listener, which Meet closes; part i dials the parts before it and is dialled
+// by those after it. key must be the same on all parts and known to nobody else: who connects
+// without it is told nothing. Nothing is encrypted. The error wraps emu.ErrConfig for another
+// part's machine, or is the network's or the context's.
 func Meet(ctx context.Context, l net.Listener, index int, addresses []string, key []byte) ([]net.Conn, error) {
 	n := len(addresses)
 	conns := make([]net.Conn, n)

@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// withoutReadBack returns a kernel that doesn't wait for its stores to reach L1: a load whose value goes nowhere, and
-// Blackhole's fence before it.
+// withoutReadBack returns a kernel that doesn't wait for its stores to reach L1: a load whose value
+// goes nowhere, and Blackhole's fence before it.
 func withoutReadBack(t *testing.T, im *kernels.Image) *kernels.Image {
 	const nop, fence = 0x13, 0x0F
 	out, n := *im, 0
@@ -130,7 +130,8 @@ func mistakes() []mistake {
 	}
 }
 
-// What people get wrong in programs is refused, whatever the order of the cores and the speed of the networks.
+// What people get wrong in programs is refused, whatever the order of the cores and the speed of
+// the networks.
 func TestSharingMistakes(t *testing.T) {
 	for _, s := range small {
 		for _, m := range mistakes() {

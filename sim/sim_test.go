@@ -135,7 +135,8 @@ func TestMachineOptions(t *testing.T) {
 	}
 }
 
-// A strict device: what silicon leaves undefined loses the device with the reason, and nothing hangs.
+// A strict device: what silicon leaves undefined loses the device with the reason, and nothing
+// hangs.
 func TestRefusalsReachTheHost(t *testing.T) {
 	d := open(t, sim.Blackhole(sim.RefuseUnwritten(), sim.Delay(4)))
 	err := d.Write(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))

@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// backends are the cards that the whole stack must work on, by architecture: the emulator always, the vendor's simulator
-// where a library is given.
+// backends are the cards that the whole stack must work on, by architecture: the emulator always,
+// the vendor's simulator where a library is given.
 var backends = []struct {
 	name string
 	arch chip.Arch
@@ -30,8 +30,9 @@ func library(t *testing.T, variable string) kmd.Target {
 	return ttsim.Library(ttsimtest.Path(t, variable), ttsimtest.Server())
 }
 
-// The whole path from kmd.Open to a chip: identity, harvesting, telemetry, words, blocks, windows, multicast,
-// registers, and memory of the host that the chip reaches through the outbound region that the driver programmed.
+// The whole path from kmd.Open to a chip: identity, harvesting, telemetry, words, blocks, windows,
+// multicast, registers, and memory of the host that the chip reaches through the outbound region
+// that the driver programmed.
 func TestStack(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
@@ -167,10 +168,11 @@ func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	}
 }
 
-// hostMemory moves data between the chip and pinned memory in both directions, through the outbound regions that
-// the driver programmed.
+// hostMemory moves data between the chip and pinned memory in both directions, through the outbound
+// regions that the driver programmed.
 func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
-	// Two pins, so that the second isn't at the start of the aperture, where an unprogrammed region would do as well.
+	// Two pins, so that the second isn't at the start of the aperture, where an unprogrammed region
+	// would do as well.
 	for i := range 2 {
 		h, err := d.PinHostMemory(1 << 20)
 		if err != nil {
@@ -207,7 +209,8 @@ func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 				t.Fatal(err)
 			}
 		}
-		// The simulator finishes a request inside the store that starts it, and a load comes after that store.
+		// The simulator finishes a request inside the store that starts it, and a load comes after
+		// that store.
 		if v, err := d.Read32(xy, uint64(niu.Command(chip.NOC0, 0, niu.CmdCtrl))); err != nil || v != 0 {
 			t.Errorf("request still pending: %#x, %v", v, err)
 		}

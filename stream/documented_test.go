@@ -16,7 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// The kernel of docs/streams.md compiles without warnings, as C and as C++, and does what the page says.
+// The kernel of docs/streams.md compiles without warnings, as C and as C++, and does what the page
+// says.
 func TestDocumentedKernel(t *testing.T) {
 	page, err := os.ReadFile("../docs/streams.md")
 	if err != nil {

@@ -11,7 +11,8 @@ var ErrDirection = errors.New("it goes the other way")
 // ErrStale is wrapped by a *StaleError.
 var ErrStale = errors.New("the device was recovered: call Reset")
 
-// KernelError is what a kernel said of itself: stream_fail of a stream that the host reads, stream_stop of one that it writes.
+// KernelError is what a kernel said of itself: stream_fail of a stream that the host reads,
+// stream_stop of one that it writes.
 type KernelError struct {
 	Stream  string
 	Code    uint32 // the kernel's
@@ -39,8 +40,8 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
 }
 
-// DamagedError says that what is in the ring is no message, because two kernels use one end, or something else has written to
-// the memory. Reset makes the stream usable again.
+// DamagedError says that what is in the ring is no message, because two kernels use one end, or
+// something else has written to the memory. Reset makes the stream usable again.
 type DamagedError struct {
 	Stream   string
 	Position uint32 // of the host
@@ -51,8 +52,8 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
 }
 
-// StaleError says that the device was recovered ([reprise.Device.Recover]), which ended the kernels in the middle of what they
-// did: Reset makes the stream usable again.
+// StaleError says that the device was recovered ([reprise.Device.Recover]), which ended the kernels
+// in the middle of what they did: Reset makes the stream usable again.
 type StaleError struct{ Stream string }
 
 // Error implements error.
@@ -61,8 +62,9 @@ func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stre
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// MovedError is returned by Reset when the recovery of the device has pinned the stream's memory at another address. The stream is
-// usable, but programs that were given the old [Stream.Args] must be given the new ones, and traces with them captured again.
+// MovedError is returned by Reset when the recovery of the device has pinned the stream's memory at
+// another address. The stream is usable, but programs that were given the old [Stream.Args] must be
+// given the new ones, and traces with them captured again.
 type MovedError struct {
 	Stream   string
 	Was, Now uint64 // NoC addresses

@@ -37,8 +37,8 @@ type shared interface {
 	Store32(off int, v uint32)
 }
 
-// ring is the host's end of a stream. Positions count bytes modulo 2^32: the memory between the reader's and the writer's is
-// messages.
+// ring is the host's end of a stream. Positions count bytes modulo 2^32: the memory between the
+// reader's and the writer's is messages.
 type ring struct {
 	words shared
 	base  int    // of the stream in the memory that words is
@@ -81,7 +81,8 @@ func (r *ring) move(n uint32) {
 // stop says that the host reads no more.
 func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
 
-// read takes the next message: its length, and whether there was one. A message that is longer than p stays.
+// read takes the next message: its length, and whether there was one. A message that is longer than
+// p stays.
 func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	have := r.peer() - r.pos
 	if have == 0 {

@@ -131,7 +131,8 @@ func (s *sent) lines() int {
 	return 1
 }
 
-// A stream is a queue of messages, whatever its ends do in which order, wherever its positions begin.
+// A stream is a queue of messages, whatever its ends do in which order, wherever its positions
+// begin.
 func TestRingIsAQueue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		size := 1 << rapid.IntRange(7, 12).Draw(r, "size")

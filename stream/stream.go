@@ -44,24 +44,27 @@ const (
 type Config struct {
 	Name      string // for errors
 	Direction Direction
-	// Size is the bytes of the ring, a power of two; 0 means DefaultSize. A message takes a line of 64 B, and if it has more than
-	// 48 B, its data rounded up to 64 B, too.
+	// Size is the bytes of the ring, a power of two; 0 means DefaultSize. A message takes a line of
+	// 64 B, and if it has more than 48 B, its data rounded up to 64 B, too.
 	Size int
-	// Memory, if it isn't nil, is the host memory that the stream lies in, from byte Offset on, a multiple of 64: Bytes(Size) of
-	// it. It stays the caller's. Otherwise the stream pins memory of its own, which takes one of the card's 16 ranges.
+	// Memory, if it isn't nil, is the host memory that the stream lies in, from byte Offset on, a
+	// multiple of 64: Bytes(Size) of it. It stays the caller's. Otherwise the stream pins memory of
+	// its own, which takes one of the card's 16 ranges.
 	Memory *reprise.HostBuffer
 	Offset int
-	// Queue is the queue whose pace the host's waits have, and whose hang ends them; nil means queue 0.
+	// Queue is the queue whose pace the host's waits have, and whose hang ends them; nil means
+	// queue 0.
 	Queue *reprise.Queue
-	// First is the position of the first message, a multiple of 64, for tests of counters that wrap.
+	// First is the position of the first message, a multiple of 64, for tests of counters that
+	// wrap.
 	First uint32
 }
 
 // Bytes returns how much host memory a stream with a ring of some size takes.
 func Bytes(size int) int { return ringAt + size }
 
-// Stream is a ring of messages between the host and a kernel. Its methods may be called from any goroutine; reads, or writes,
-// are one after the other.
+// Stream is a ring of messages between the host and a kernel. Its methods may be called from any
+// goroutine; reads, or writes, are one after the other.
 type Stream struct {
 	name string
 	dir  Direction
@@ -100,7 +103,8 @@ type operation struct {
 	err error
 }
 
-// New makes a stream. The error is a *ConfigError, or one of [reprise.Device.NewHostBuffer] and NewBuffer.
+// New makes a stream. The error is a *ConfigError, or one of [reprise.Device.NewHostBuffer] and
+// NewBuffer.
 func New(d *reprise.Device, c Config) (*Stream, error) {
 	if c.Size == 0 {
 		c.Size = DefaultSize
@@ -194,24 +198,27 @@ func (s *Stream) Longest() int { return s.size - line }
 // ID is the number by which the waypoints SPOP and SPSH of a hang dump name the stream.
 func (s *Stream) ID() uint32 { return uint32(s.addr) }
 
-// Args returns the five runtime arguments that the kernel's stream_open takes, for any core and either NoC.
+// Args returns the five runtime arguments that the kernel's stream_open takes, for any core and
+// either NoC.
 func (s *Stream) Args() []uint32 {
 	return []uint32{s.tiles[0] | s.tiles[1]<<16, uint32(s.addr), uint32(s.addr >> 32), uint32(s.size), s.scratch.Addr()}
 }
 
-// AddTo has a program use the stream: the stream's memory can't be released as long as the program is loaded or part of a
-// trace.
+// AddTo has a program use the stream: the stream's memory can't be released as long as the program
+// is loaded or part of a trace.
 func (s *Stream) AddTo(p *reprise.Program) {
 	p.Buffers = append(p.Buffers, s.scratch)
 	p.HostBuffers = append(p.HostBuffers, s.host)
 }
 
-// Read waits for the next message of a kernel, copies it to p and returns its length. It allocates nothing.
+// Read waits for the next message of a kernel, copies it to p and returns its length. It allocates
+// nothing.
 //
-// The error is io.EOF when the kernel has closed the stream and a *KernelError when it has failed, once each: another Read waits
-// for what the next run of the kernel pushes. A *SizeError leaves the message where it is. The wait ends with ctx, with the
-// error of a queue that hangs or a device that is lost or being recovered, and in a reprise.ErrTimeout when nothing on the
-// device moves for its hang timeout; then Read may be called again. After a recovery the error is a *StaleError.
+// The error is io.EOF when the kernel has closed the stream and a *KernelError when it has failed,
+// once each: another Read waits for what the next run of the kernel pushes. A *SizeError leaves the
+// message where it is. The wait ends with ctx, with the error of a queue that hangs or a device
+// that is lost or being recovered, and in a reprise.ErrTimeout when nothing on the device moves for
+// its hang timeout; then Read may be called again. After a recovery the error is a *StaleError.
 func (s *Stream) Read(ctx context.Context, p []byte) (int, error) {
 	n, _, err := s.do(ctx, "read", operation{wait: true, p: p})
 	return n, err
@@ -222,8 +229,8 @@ func (s *Stream) TryRead(p []byte) (n int, ok bool, err error) {
 	return s.do(context.Background(), "read", operation{p: p})
 }
 
-// Messages returns the messages up to the end of the stream: each is valid until the next one. The last one may come with
-// an error of Read other than io.EOF.
+// Messages returns the messages up to the end of the stream: each is valid until the next one. The
+// last one may come with an error of Read other than io.EOF.
 func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		p := make([]byte, s.Longest())
@@ -236,11 +243,11 @@ func (s *Stream) Messages(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Write waits until the ring has room for a message and copies p into it, of at most Longest bytes. It returns before a kernel
-// has popped it. It allocates nothing.
+// Write waits until the ring has room for a message and copies p into it, of at most Longest bytes.
+// It returns before a kernel has popped it. It allocates nothing.
 //
-// The error is a *SizeError for a message that never fits and a *KernelError when the kernel reads no more, until Reset. The wait
-// ends as that of Read.
+// The error is a *SizeError for a message that never fits and a *KernelError when the kernel reads
+// no more, until Reset. The wait ends as that of Read.
 func (s *Stream) Write(ctx context.Context, p []byte) error {
 	_, _, err := s.do(ctx, "write", operation{write: true, wait: true, p: p})
 	return err
@@ -252,9 +259,9 @@ func (s *Stream) TryWrite(p []byte) (ok bool, err error) {
 	return ok, err
 }
 
-// Close ends the host's end. A kernel that pops gets STREAM_END after the messages before; Close waits for room as Write does,
-// and another Write begins anew. A kernel that pushes gets STREAM_STOPPED as soon as it finds no room, until Reset; Close doesn't
-// wait for that.
+// Close ends the host's end. A kernel that pops gets STREAM_END after the messages before; Close
+// waits for room as Write does, and another Write begins anew. A kernel that pushes gets
+// STREAM_STOPPED as soon as it finds no room, until Reset; Close doesn't wait for that.
 func (s *Stream) Close(ctx context.Context) error {
 	if s.dir == ToHost {
 		_, _, err := s.do(ctx, "close", operation{what: end})
@@ -264,7 +271,8 @@ func (s *Stream) Close(ctx context.Context) error {
 	return err
 }
 
-// Fail is Close of a stream to the device with an error: the kernel gets STREAM_FAILED and the code.
+// Fail is Close of a stream to the device with an error: the kernel gets STREAM_FAILED and the
+// code.
 func (s *Stream) Fail(ctx context.Context, code uint32) error {
 	_, _, err := s.do(ctx, "fail", operation{write: true, wait: true, what: failure, code: code})
 	return err
@@ -283,7 +291,8 @@ func (s *Stream) do(ctx context.Context, name string, op operation) (int, bool, 
 		return 0, false, s.named(name, err)
 	}
 	s.op = op
-	// All accesses to the memory are in WaitFunc, which keeps the device from being closed meanwhile.
+	// All accesses to the memory are in WaitFunc, which keeps the device from being closed
+	// meanwhile.
 	err := s.q.WaitFunc(ctx, s.poll)
 	op = s.op
 	s.op = operation{}
@@ -344,8 +353,9 @@ func (s *Stream) current() error {
 	return nil
 }
 
-// Reset empties the stream and opens both ends again. It waits for the device's queues first, since a kernel may be using it: close
-// the stream before if one may be waiting. The error is a *MovedError if the arguments have changed.
+// Reset empties the stream and opens both ends again. It waits for the device's queues first, since
+// a kernel may be using it: close the stream before if one may be waiting. The error is a
+// *MovedError if the arguments have changed.
 func (s *Stream) Reset(ctx context.Context) error {
 	if err := s.reset(ctx); err != nil {
 		if moved := new(MovedError); errors.As(err, &moved) {
@@ -379,9 +389,10 @@ func (s *Stream) reset(ctx context.Context) error {
 	return nil
 }
 
-// Release ends waits on the stream in reprise.ErrReleased and frees its memory. It waits for the device's queues first
-// ([reprise.HostBuffer.Release]), so a kernel that waits at the other end must be told by Close. The error is a
-// *dispatch.HeldError while a program that was given the stream is loaded or part of a trace; then nothing was released.
+// Release ends waits on the stream in reprise.ErrReleased and frees its memory. It waits for the
+// device's queues first ([reprise.HostBuffer.Release]), so a kernel that waits at the other end
+// must be told by Close. The error is a *dispatch.HeldError while a program that was given the
+// stream is loaded or part of a trace; then nothing was released.
 func (s *Stream) Release(ctx context.Context) error {
 	if s.released.Swap(true) {
 		return s.named("release", reprise.ErrReleased)

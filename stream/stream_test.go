@@ -176,7 +176,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Reads, writes and the end of the device from several goroutines: each ends, in an error that says why.
+// Reads, writes and the end of the device from several goroutines: each ends, in an error that says
+// why.
 func TestDeviceIsClosed(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		dev, err := reprise.Open(b.Ctx, sim.Wormhole())

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Joined ranges rise, don't touch each other, and hold the bytes that the ranges held; what is subtracted is in none of
-// them, and nothing else is missing.
+// Joined ranges rise, don't touch each other, and hold the bytes that the ranges held; what is
+// subtracted is in none of them, and nothing else is missing.
 func TestByteRanges(t *testing.T) {
 	const size = 40
 	bits := func(rs []ByteRange) (set [size]bool) {

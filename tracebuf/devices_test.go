@@ -16,8 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// devicesFile is a trace over four devices: on the second one nothing was recorded, and on the third one it has parts on
-// two queues.
+// devicesFile is a trace over four devices: on the second one nothing was recorded, and on the
+// third one it has parts on two queues.
 func devicesFile(t testing.TB, arch chip.Arch) []*tracebuf.File {
 	t.Helper()
 	files := []*tracebuf.File{testFile(t, arch), nil, spanFile(t, arch), testFile(t, arch)}
@@ -34,7 +34,8 @@ func encodeAll(t testing.TB, files []*tracebuf.File) []byte {
 	return b.Bytes()
 }
 
-// A trace over several devices is decoded as it was encoded. One of one device is the file that it always was.
+// A trace over several devices is decoded as it was encoded. One of one device is the file that it
+// always was.
 func TestDevicesRoundTrip(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		files := devicesFile(t, arch)

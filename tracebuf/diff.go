@@ -17,15 +17,16 @@ type Difference struct {
 	Name    string `json:"name"`             // in the first trace, or in the second if the first has none
 	Command int    `json:"command"`          // number of the first command of the program that differs, from 0; -1 if all commands are equal
 	What    string `json:"what"`             // "field count: 8 and 16", "missing in the second trace", ...
-	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace without it.
+	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace
+	// without it.
 	OffsetA int    `json:"offset_a"`
 	OffsetB int    `json:"offset_b"`
 	A       string `json:"a,omitempty"`
 	B       string `json:"b,omitempty"`
 }
 
-// Diff compares two traces program by program, and returns the first command that differs of each program that does.
-// Words that relocation changes ([Contents.Relocated]) don't count.
+// Diff compares two traces program by program, and returns the first command that differs of each
+// program that does. Words that relocation changes ([Contents.Relocated]) don't count.
 func Diff(a, b *Contents) []Difference {
 	var out []Difference
 	ma, mb := a.masked(), b.masked()
@@ -115,7 +116,8 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference describes the first difference of two commands, "" if they are equal. ma and mb are their bytes.
+// firstDifference describes the first difference of two commands, "" if they are equal. ma and mb
+// are their bytes.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	if bytes.Equal(ma, mb) && a.Name == b.Name {
 		return ""

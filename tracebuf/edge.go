@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// NoProgram is the Program of steps that run none: edges between the parts of a trace over several queues.
+// NoProgram is the Program of steps that run none: edges between the parts of a trace over several
+// queues.
 const NoProgram = -1
 
 // EdgeKind is what a step that runs no program does.
@@ -17,11 +18,13 @@ type EdgeKind uint8
 const (
 	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
-	// EdgeRecord signals the other parts that everything before it in its own part is done and in memory.
+	// EdgeRecord signals the other parts that everything before it in its own part is done and in
+	// memory.
 	EdgeRecord
 	// EdgeWait holds the steps after it until another part has reached a recording.
 	EdgeWait
-	// EdgeEnd ends a part: it waits for all recordings of the others and clears the words that count them.
+	// EdgeEnd ends a part: it waits for all recordings of the others and clears the words that
+	// count them.
 	EdgeEnd
 )
 
@@ -51,8 +54,8 @@ type Edge struct {
 type Dispatcher struct {
 	Queue int
 	Core  chip.XY // virtual coordinates of the core that it dispatches from
-	// Word is an address in the L1 of every dispatch core, a multiple of 16: the word there counts the recordings of the
-	// queue's part. The word is 0 when a replay begins.
+	// Word is an address in the L1 of every dispatch core, a multiple of 16: the word there counts
+	// the recordings of the queue's part. The word is 0 when a replay begins.
 	Word uint32
 }
 
@@ -94,13 +97,15 @@ type Peer struct {
 	Recorded uint32 // the number of its recordings; only an EdgeEnd needs it
 }
 
-// AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part, peers are the other parts.
-// stream counts the completions of the part's programs; expected is its count when all programs before the edge are done.
+// AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part,
+// peers are the other parts. stream counts the completions of the part's programs; expected is its
+// count when all programs before the edge are done.
 //
-// Edges can't use ids of events: the commands in DRAM are the same at every replay. So they have words of their own. A
-// recording waits until all before it is done and in memory, and writes its number to the part's word on the other dispatch
-// cores; a wait is for a word to reach a number. The end of a part waits until all recordings of the others have arrived,
-// and then clears the words on its own core.
+// Edges can't use ids of events: the commands in DRAM are the same at every replay. So they have
+// words of their own. A recording waits until all before it is done and in memory, and writes its
+// number to the part's word on the other dispatch cores; a wait is for a word to reach a number.
+// The end of a part waits until all recordings of the others have arrived, and then clears the
+// words on its own core.
 func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []Peer, e Edge, expected uint32) ([]byte, error) {
 	b := cq.NewBuilder(l, dst)
 	write := func(word uint32, number uint32, to ...uint32) {
@@ -143,8 +148,9 @@ type At struct{ Part, Step int }
 
 var errStuck = errors.New("each part waits for another: a replay would hang")
 
-// Order returns the steps of a trace's parts in an order that all edges allow, in which they can be run one by one. Of the
-// parts that may be next it takes the one with the fewest programs so far. It returns an error if there is no such order.
+// Order returns the steps of a trace's parts in an order that all edges allow, in which they can be
+// run one by one. Of the parts that may be next it takes the one with the fewest programs so far.
+// It returns an error if there is no such order.
 func Order(parts []Part) ([]At, error) {
 	type place struct {
 		step, runs int

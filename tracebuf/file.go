@@ -9,24 +9,26 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// File is a trace of one device, or what of a trace over several devices runs on one of them, with everything that
-// another device of the same kind needs to run it. Encode writes it, Decode reads it; EncodeAll and DecodeAll do so for
-// traces over several devices. docs/trace-file.md describes the bytes.
+// File is a trace of one device, or what of a trace over several devices runs on one of them, with
+// everything that another device of the same kind needs to run it. Encode writes it, Decode reads
+// it; EncodeAll and DecodeAll do so for traces over several devices. docs/trace-file.md describes
+// the bytes.
 type File struct {
 	Name   string // of the trace
 	Target Target
 	Image  Image
 	// Others are the parts on other queues, of a trace over several.
 	Others []Part
-	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers that have none keep
-	// what they hold.
+	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers
+	// that have none keep what they hold.
 	Data []Data
-	// Results is what buffers hold after a replay on Data, in the same order, to compare a replay with.
+	// Results is what buffers hold after a replay on Data, in the same order, to compare a replay
+	// with.
 	Results []Data
 }
 
-// Target is the properties of a device and a queue that a trace depends on. A trace runs only where they match: see
-// [Target.Match].
+// Target is the properties of a device and a queue that a trace depends on. A trace runs only where
+// they match: see [Target.Match].
 type Target struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
@@ -37,7 +39,8 @@ type Target struct {
 	Word       uint32          // counts a part's recordings: see Dispatcher; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
-	// Layout names the revision, as package abi does, of the base firmware that the workers run; empty for this runtime's own.
+	// Layout names the revision, as package abi does, of the base firmware that the workers run;
+	// empty for this runtime's own.
 	Layout string
 }
 
@@ -51,11 +54,13 @@ type Data struct {
 // FileMagic begins every trace file.
 const FileMagic = "RPRTRACE"
 
-// FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes version 2 for a trace
-// of one device, 3 for a trace over several, and this one for a trace with control flow.
+// FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes
+// version 2 for a trace of one device, 3 for a trace over several, and this one for a trace with
+// control flow.
 const FileVersion = controlVersion
 
-// FileVersions returns the versions of trace files that DecodeAll reads and those that EncodeAll writes, in ascending order.
+// FileVersions returns the versions of trace files that DecodeAll reads and those that EncodeAll
+// writes, in ascending order.
 func FileVersions() (read, written []int) {
 	for v := oldestVersion; v <= FileVersion; v++ {
 		read = append(read, v)
@@ -70,8 +75,9 @@ const (
 	controlVersion = 4 // with control flow, of one device or several
 )
 
-// Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
-// allocates memory only for bytes that it has read, so they are no measure of what a hostile file can cost.
+// Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from
+// overflowing. Decode allocates memory only for bytes that it has read, so they are no measure of
+// what a hostile file can cost.
 const (
 	maxFile     = 1 << 38 // bytes
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
@@ -90,11 +96,14 @@ var (
 	ErrVersion = errors.New("unknown version of trace files")
 	// ErrDamaged is returned for a trace file that was changed or cut off after it was written.
 	ErrDamaged = errors.New("the trace file is damaged")
-	// ErrInvalid is returned, as a *FileError that says what is wrong, for a trace that no recorder makes.
+	// ErrInvalid is returned, as a *FileError that says what is wrong, for a trace that no recorder
+	// makes.
 	ErrInvalid = errors.New("not a trace that can be run")
-	// ErrSeveralDevices is returned by Decode for a trace over several devices, which DecodeAll reads.
+	// ErrSeveralDevices is returned by Decode for a trace over several devices, which DecodeAll
+	// reads.
 	ErrSeveralDevices = errors.New("the trace is over several devices")
-	// ErrTarget is returned by Target.Match for a trace that was recorded for another kind of device.
+	// ErrTarget is returned by Target.Match for a trace that was recorded for another kind of
+	// device.
 	ErrTarget = errors.New("the trace is for another kind of device")
 )
 
@@ -122,8 +131,8 @@ func damaged(part, format string, args ...any) error {
 	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrDamaged}
 }
 
-// TargetError names a property in which a device differs from the one that a trace was recorded for. It matches
-// ErrTarget.
+// TargetError names a property in which a device differs from the one that a trace was recorded
+// for. It matches ErrTarget.
 type TargetError struct {
 	What        string // "harvesting", "firmware", ...
 	Trace, Here string
@@ -137,15 +146,16 @@ func (e *TargetError) Error() string {
 // Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
-// NewFile returns a file of a trace with one part or more, each for a queue, that use the buffers. The first part gives
-// the file's target.
+// NewFile returns a file of a trace with one part or more, each for a queue, that use the buffers.
+// The first part gives the file's target.
 func NewFile(name string, parts []Part, buffers []Buffer) *File {
 	f := &File{Name: name, Target: parts[0].Target, Image: parts[0].Image, Others: parts[1:]}
 	f.Image.Buffers = buffers
 	return f
 }
 
-// Images returns the images of the parts, in their order. They are the file's own: a change of one changes the file.
+// Images returns the images of the parts, in their order. They are the file's own: a change of one
+// changes the file.
 func (f *File) Images() []*Image {
 	out := []*Image{&f.Image}
 	for i := range f.Others {
@@ -174,8 +184,9 @@ func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
 }
 
-// Match returns nil if a trace for t runs on a queue with the properties here, and otherwise a *TargetError that names the
-// first difference. The queue's number and its dispatch core may differ: see [File.Relocate].
+// Match returns nil if a trace for t runs on a queue with the properties here, and otherwise a
+// *TargetError that names the first difference. The queue's number and its dispatch core may
+// differ: see [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}

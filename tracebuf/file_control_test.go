@@ -36,8 +36,8 @@ func decode(t testing.TB, b []byte) *tracebuf.File {
 	return f
 }
 
-// Files of version 4 stay readable, and are written byte for byte again. Programs that know version 3 only refuse them for
-// their version, and a version 4 without control flow isn't one.
+// Files of version 4 stay readable, and are written byte for byte again. Programs that know version
+// 3 only refuse them for their version, and a version 4 without control flow isn't one.
 func TestFileOfVersion4(t *testing.T) {
 	if b := argsFile(t); !bytes.Equal(encode(t, decode(t, b)), b) {
 		t.Error("a file with computed arguments is written otherwise")
@@ -175,7 +175,8 @@ func TestValidateRefusesControl(t *testing.T) {
 	}
 }
 
-// Any word of the commands and of the sections of control flow may be anything: decoding ends with a trace or an error.
+// Any word of the commands and of the sections of control flow may be anything: decoding ends with
+// a trace or an error.
 func TestDecodeControlNeverPanics(t *testing.T) {
 	b := controlFile(t, chip.Blackhole)
 	f := decode(t, b)

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Decode reads the file of a trace of one device, as [DecodeAll] does. For a trace over several devices it returns
-// ErrSeveralDevices.
+// Decode reads the file of a trace of one device, as [DecodeAll] does. For a trace over several
+// devices it returns ErrSeveralDevices.
 func Decode(r io.Reader) (*File, error) {
 	files, err := DecodeAll(r)
 	if err != nil {
@@ -25,11 +25,13 @@ func Decode(r io.Reader) (*File, error) {
 	return files[0], nil
 }
 
-// DecodeAll reads a trace file, which must end where r does, and checks it completely: what it returns is a trace that a
-// recorder could have made, with commands that the target's firmware takes and that write to nothing but the workers'
-// kernel memory. (It doesn't check what the kernels do.) The result has a File for each device, in the order of the
-// capture, nil for a device on which nothing was recorded. Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
-// those of r. The memory that it takes is a small multiple of the bytes that r delivers, whatever they claim.
+// DecodeAll reads a trace file, which must end where r does, and checks it completely: what it
+// returns is a trace that a recorder could have made, with commands that the target's firmware
+// takes and that write to nothing but the workers' kernel memory. (It doesn't check what the
+// kernels do.) The result has a File for each device, in the order of the capture, nil for a device
+// on which nothing was recorded. Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
+// those of r. The memory that it takes is a small multiple of the bytes that r delivers, whatever
+// they claim.
 func DecodeAll(r io.Reader) ([]*File, error) {
 	body, version, err := readFile(r)
 	if err != nil {
@@ -91,8 +93,8 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	return body, int(version), nil
 }
 
-// readN reads n bytes. If r ends before, it returns the bytes up to there and io.ErrUnexpectedEOF. It never allocates more
-// than twice what it has read, whatever n claims.
+// readN reads n bytes. If r ends before, it returns the bytes up to there and io.ErrUnexpectedEOF.
+// It never allocates more than twice what it has read, whatever n claims.
 func readN(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, 0, min(n, first))
@@ -112,8 +114,8 @@ func readN(r io.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// decodeSections reads all sections. Their bytes are those that were written, so what is wrong here is the writer's
-// doing.
+// decodeSections reads all sections. Their bytes are those that were written, so what is wrong here
+// is the writer's doing.
 func decodeSections(b []byte, version int) ([]*File, error) {
 	s := sections{b: b, version: version}
 	var files []*File
@@ -304,8 +306,8 @@ func (r *reader) count(size int) int {
 	return n
 }
 
-// devices takes which devices of a capture have a part: the result has a File for each that has one, and nil for the
-// others.
+// devices takes which devices of a capture have a part: the result has a File for each that has
+// one, and nil for the others.
 func (r *reader) devices() []*File {
 	all := r.u32()
 	if all < 2 || all > maxDevices {
@@ -340,7 +342,8 @@ func (f *File) target(r *reader) {
 	f.Name = r.name()
 }
 
-// queue takes the properties that differ between the parts of a trace, as far as version 1 has them.
+// queue takes the properties that differ between the parts of a trace, as far as version 1 has
+// them.
 func (r *reader) queue(t *Target) {
 	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
 	t.Workers = r.cores()
@@ -440,7 +443,8 @@ func (r *reader) sharding() *Sharding {
 	return s
 }
 
-// params of version 1 that are the address of a buffer stand for the whole of the one buffer at that address.
+// params of version 1 that are the address of a buffer stand for the whole of the one buffer at
+// that address.
 func (im *Image) params(r *reader, buffers []Buffer) {
 	for range r.count(2 + 1 + 4 + 4) {
 		p := Param{Name: r.name(), Kind: ParamKind(r.u8()), Value: uint32(r.number(4))}

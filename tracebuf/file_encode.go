@@ -14,11 +14,13 @@ import (
 
 var le = binary.LittleEndian
 
-// Sections of a trace file, in their order. The file of a trace of one device has each of them once, except that it has
-// no tagDevices, any number of tagData and tagResult, and for each further part a tagPart and after it the sections from
-// tagCommands to tagQueue without tagBuffers. The file of a trace over several devices has a tagDevices, and after it those
-// sections of each device. In the file of a trace with control flow, each tagQueue is followed by a tagConds, and that of a part
-// by a tagCallee for each trace that the part calls, after which the trace's sections are those of a further part.
+// Sections of a trace file, in their order. The file of a trace of one device has each of them
+// once, except that it has no tagDevices, any number of tagData and tagResult, and for each further
+// part a tagPart and after it the sections from tagCommands to tagQueue without tagBuffers. The
+// file of a trace over several devices has a tagDevices, and after it those sections of each
+// device. In the file of a trace with control flow, each tagQueue is followed by a tagConds, and
+// that of a part by a tagCallee for each trace that the part calls, after which the trace's
+// sections are those of a further part.
 const (
 	tagDevices  = "DEVS"
 	tagTarget   = "TRGT"
@@ -49,13 +51,14 @@ type section struct {
 	head, body []byte
 }
 
-// Encode writes the file of a trace of one device. The same trace gives the same bytes. It writes nothing that Decode
-// would refuse.
+// Encode writes the file of a trace of one device. The same trace gives the same bytes. It writes
+// nothing that Decode would refuse.
 func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
 
-// EncodeAll writes a trace over one device or several as one file: a File for each device, in the order of the capture,
-// nil for a device on which nothing was recorded. All have the trace's name. The same trace gives the same bytes; those of
-// one device are the ones that [Encode] writes. EncodeAll writes nothing that [DecodeAll] would refuse.
+// EncodeAll writes a trace over one device or several as one file: a File for each device, in the
+// order of the capture, nil for a device on which nothing was recorded. All have the trace's name.
+// The same trace gives the same bytes; those of one device are the ones that [Encode] writes.
+// EncodeAll writes nothing that [DecodeAll] would refuse.
 func EncodeAll(w io.Writer, files []*File) error {
 	err := validateAll(files)
 	if err == nil {
@@ -138,7 +141,8 @@ func encodeDevices(files []*File) []byte {
 	return b
 }
 
-// sections returns those of a part and of what it calls. buffers is nil for all parts but the first.
+// sections returns those of a part and of what it calls. buffers is nil for all parts but the
+// first.
 func (im *Image) sections(version uint32, buffers []byte) []section {
 	out := []section{
 		{tag: tagCommands, head: le.AppendUint32(nil, uint32(im.PageSize)), body: im.Bytes[:im.Size]},
@@ -183,8 +187,8 @@ func appendRange(b []byte, r chip.Range) []byte {
 	return b
 }
 
-// layoutMark is between the protocol revision and the revision of the workers' base firmware, if they don't run this
-// runtime's own.
+// layoutMark is between the protocol revision and the revision of the workers' base firmware, if
+// they don't run this runtime's own.
 const layoutMark = " workers "
 
 func (f *File) encodeTarget() []byte {

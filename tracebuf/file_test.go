@@ -141,8 +141,8 @@ func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
 	}
 }
 
-// What is decoded is what was encoded, and encodes to the same bytes again, however the reader hands them out: traces of
-// one queue and of several, with buffers of all layouts.
+// What is decoded is what was encoded, and encodes to the same bytes again, however the reader
+// hands them out: traces of one queue and of several, with buffers of all layouts.
 func TestFileRoundTrip(t *testing.T) {
 	for _, f := range []*tracebuf.File{
 		testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole), spanFile(t, chip.Blackhole),
@@ -174,7 +174,8 @@ var oldFiles embed.FS
 func oldFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
 	b := unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
-	// The commands are those of testFile, but with empty launch messages, which no recorder has written.
+	// The commands are those of testFile, but with empty launch messages, which no recorder has
+	// written.
 	im := &testFile(t, arch).Image
 	at := bytes.Index(b, im.Bytes[:64])
 	copy(b[at:], im.Bytes[:im.Size])
@@ -199,8 +200,8 @@ func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	return b
 }
 
-// Files of version 1 are read: their buffers go round all banks, their parameters stand for the whole of the one buffer
-// that is at the address. One that two buffers share isn't guessed.
+// Files of version 1 are read: their buffers go round all banks, their parameters stand for the
+// whole of the one buffer that is at the address. One that two buffers share isn't guessed.
 func TestFileOfVersion1(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		b := oldFile(t, arch)
@@ -232,8 +233,9 @@ func TestFileOfVersion1(t *testing.T) {
 	}
 }
 
-// The bytes of a version stay: files that people keep can be read by later programs. A change of the sums
-// needs a new FileVersion, unless the trace itself is another one (its pages, for instance, are Recording's choice).
+// The bytes of a version stay: files that people keep can be read by later programs. A change of
+// the sums needs a new FileVersion, unless the trace itself is another one (its pages, for
+// instance, are Recording's choice).
 func TestFileBytesStay(t *testing.T) {
 	for _, c := range []struct {
 		arch chip.Arch
@@ -252,7 +254,8 @@ func TestFileBytesStay(t *testing.T) {
 	}
 }
 
-// A file that was cut off or changed anywhere is refused, by the checksum wherever nothing else is wrong first.
+// A file that was cut off or changed anywhere is refused, by the checksum wherever nothing else is
+// wrong first.
 func TestFileDamage(t *testing.T) {
 	b := encode(t, testFile(t, chip.Blackhole))
 	for _, n := range []int{0, 1, 7, 8, 12, 23, 24, 40, len(b) / 2, len(b) - 33, len(b) - 1} {
@@ -493,7 +496,8 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// Kernels among the commands are those of the step's program, from a page of its kernels on, and no words of them can be set.
+// Kernels among the commands are those of the step's program, from a page of its kernels on, and no
+// words of them can be set.
 func TestKernelsAmongCommands(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		f := testFileOf(t, arch, true)
@@ -514,7 +518,8 @@ func TestKernelsAmongCommands(t *testing.T) {
 	}
 }
 
-// A file whose commands were changed and whose checksum was made right is refused like the trace that it holds.
+// A file whose commands were changed and whose checksum was made right is refused like the trace
+// that it holds.
 func TestDecodeValidates(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	b := encode(t, f)
@@ -526,7 +531,8 @@ func TestDecodeValidates(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, with a right checksum or not: decoding ends, and what it accepts is written back byte for byte.
+// Whatever the bytes, with a right checksum or not: decoding ends, and what it accepts is written
+// back byte for byte.
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(true, argsFile(f))
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

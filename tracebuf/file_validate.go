@@ -12,18 +12,20 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Pages of the DRAM buffers that hold programs' kernels. Source: tt-metal device_command.hpp (2^11 B).
+// Pages of the DRAM buffers that hold programs' kernels. Source: tt-metal device_command.hpp (2^11
+// B).
 const (
 	binaryPageLog = 11
 	binaryPage    = 1 << binaryPageLog
 )
 
-// Validate checks that a trace is one that a recorder could have made for its target: the target exists, the steps tile
-// the commands, every command is one that the firmware takes and that a trace may contain, writes to nothing but
-// the kernel-config memory and the launch messages of workers, and waits for nothing but completions of earlier steps;
-// relocations name all DRAM that the commands read, patch points name words of runtime arguments. The edges between the
-// parts of a trace over several queues name each other's dispatch cores and words, and have no cycle. Errors match
-// ErrInvalid and are a *FileError.
+// Validate checks that a trace is one that a recorder could have made for its target: the target
+// exists, the steps tile the commands, every command is one that the firmware takes and that a
+// trace may contain, writes to nothing but the kernel-config memory and the launch messages of
+// workers, and waits for nothing but completions of earlier steps; relocations name all DRAM that
+// the commands read, patch points name words of runtime arguments. The edges between the parts of a
+// trace over several queues name each other's dispatch cores and words, and have no cycle. Errors
+// match ErrInvalid and are a *FileError.
 func (f *File) Validate() error {
 	ch, err := f.checkTarget()
 	if err != nil {
@@ -149,7 +151,8 @@ func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip)
 	return sh, nil
 }
 
-// validateImage checks a trace on one queue, which may call those callees of the part whose shapes are given.
+// validateImage checks a trace on one queue, which may call those callees of the part whose shapes
+// are given.
 func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, ch *chip.Chip) (shape, error) {
 	if im.Layout != cq.Layout(f.Target.Arch) {
 		return shape{}, invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
@@ -352,8 +355,8 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 	return nil
 }
 
-// check tests that a buffer has pages, and room for them in its kind of memory. Whether its shards can be dealt to its
-// cores is for the allocator to say.
+// check tests that a buffer has pages, and room for them in its kind of memory. Whether its shards
+// can be dealt to its cores is for the allocator to say.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
 	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Devices of a mesh mostly record the same commands. So a recording may follow another one, its leader: as long as it
-// records what the leader has recorded, only the leader keeps the commands, and both have one image in the end.
+// Devices of a mesh mostly record the same commands. So a recording may follow another one, its
+// leader: as long as it records what the leader has recorded, only the leader keeps the commands,
+// and both have one image in the end.
 
 // follow is what a recording shares with its leader, or keeps for those that follow it.
 type follow struct {
@@ -24,16 +25,16 @@ type shared struct {
 	steps []Step
 }
 
-// Follow makes an empty recording share the commands of a leader as far as they are equal. Recordings for other
-// architectures stay by themselves. The leader records each step first.
+// Follow makes an empty recording share the commands of a leader as far as they are equal.
+// Recordings for other architectures stay by themselves. The leader records each step first.
 func (r *Recording) Follow(leader *Recording) {
 	if r.layout == leader.layout {
 		r.follow.leader, leader.follow.followed = leader, true
 	}
 }
 
-// Own ends sharing, before commands are changed: a leader keeps what it has recorded so far for its followers, which share
-// nothing after it, and a follower copies what it shares.
+// Own ends sharing, before commands are changed: a leader keeps what it has recorded so far for its
+// followers, which share nothing after it, and a follower copies what it shares.
 func (r *Recording) Own() {
 	if r.follow.followed && r.follow.shared == nil {
 		r.follow.shared = &shared{slices.Clone(r.cmds), slices.Clone(r.steps)}

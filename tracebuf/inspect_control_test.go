@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// argsFile is a trace with control flow of all kinds that also has computed arguments and conditions on iterations, in a callee
-// too, as package reprise has saved it.
+// argsFile is a trace with control flow of all kinds that also has computed arguments and
+// conditions on iterations, in a callee too, as package reprise has saved it.
 func argsFile(t testing.TB) []byte {
 	t.Helper()
 	return unzipped(t, controlFiles, "testdata/v4-args-blackhole.trace.gz")
@@ -30,7 +30,8 @@ func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
 	}
 }
 
-// A listing has every step of control flow by its kind, bodies indented in what they are bodies of, and then what is called.
+// A listing has every step of control flow by its kind, bodies indented in what they are bodies of,
+// and then what is called.
 func TestPrintControl(t *testing.T) {
 	var out bytes.Buffer
 	if err := inspect(t, decode(t, argsFile(t))).Print(&out); err != nil {
@@ -45,7 +46,8 @@ func TestPrintControl(t *testing.T) {
 	}
 }
 
-// Programs, control flow and the ends of the trace and of what it calls add up to all bytes, and so do kinds.
+// Programs, control flow and the ends of the trace and of what it calls add up to all bytes, and so
+// do kinds.
 func TestStatsOfControlAddUp(t *testing.T) {
 	eachControlFile(t, func(t *testing.T, b []byte) {
 		f := decode(t, b)
@@ -73,8 +75,9 @@ func TestStatsOfControlAddUp(t *testing.T) {
 	})
 }
 
-// A trace with control flow doesn't differ from a copy whose kernels, callees, and words of conditions and arguments lie
-// elsewhere. What a condition compares, a count, and what a callee does are differences.
+// A trace with control flow doesn't differ from a copy whose kernels, callees, and words of
+// conditions and arguments lie elsewhere. What a condition compares, a count, and what a callee
+// does are differences.
 func TestDiffOfControl(t *testing.T) {
 	eachControlFile(t, func(t *testing.T, b []byte) {
 		f := decode(t, b)

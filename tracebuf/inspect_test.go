@@ -25,7 +25,8 @@ func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
 	return c
 }
 
-// The same bytes show the same programs, whether a file says where they are or only the commands do.
+// The same bytes show the same programs, whether a file says where they are or only the commands
+// do.
 func TestInspectRawEqualsImage(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		f := testFile(t, arch)
@@ -82,7 +83,8 @@ func TestInspectRawRevisions(t *testing.T) {
 	}
 }
 
-// Programs and the EXEC_BUF_END add up to all bytes, kinds do too, and runs of one program are one entry.
+// Programs and the EXEC_BUF_END add up to all bytes, kinds do too, and runs of one program are one
+// entry.
 func TestStatsAddUp(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	s := inspect(t, f).Stats()
@@ -102,8 +104,8 @@ func TestStatsAddUp(t *testing.T) {
 	}
 }
 
-// A trace doesn't differ from itself, nor from a copy whose kernels lie elsewhere; each change is found in its program
-// and named.
+// A trace doesn't differ from itself, nor from a copy whose kernels lie elsewhere; each change is
+// found in its program and named.
 func TestDiff(t *testing.T) {
 	base := inspect(t, testFile(t, chip.Blackhole))
 	if d := tracebuf.Diff(base, base); len(d) != 0 {
@@ -199,7 +201,8 @@ func TestPrintContents(t *testing.T) {
 	}
 }
 
-// Whatever is read back from DRAM, looking inside ends, and programs tile the commands but for the end.
+// Whatever is read back from DRAM, looking inside ends, and programs tile the commands but for the
+// end.
 func TestInspectRawTiles(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	rapid.Check(t, func(t *rapid.T) {

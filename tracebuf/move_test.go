@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// The relocations of a recording are found in its commands, with edges between the programs and without.
+// The relocations of a recording are found in its commands, with edges between the programs and
+// without.
 func TestFindRelocs(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, f := range []*tracebuf.File{testFile(t, arch), spanFile(t, arch)} {
@@ -38,8 +39,8 @@ func everyStep(f *tracebuf.File) []int {
 	return at
 }
 
-// A buffer can move if patch points cover every argument that could be an address in it, and is found where they say
-// then.
+// A buffer can move if patch points cover every argument that could be an address in it, and is
+// found where they say then.
 func TestMoveBuffer(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	all := everyStep(f)
@@ -63,7 +64,8 @@ func TestMoveBuffer(t *testing.T) {
 	encode(t, f) // which checks the words
 }
 
-// An argument in the DRAM of a program's kernels keeps a buffer in its place; a kernel's text doesn't.
+// An argument in the DRAM of a program's kernels keeps a buffer in its place; a kernel's text
+// doesn't.
 func TestResidentArgumentsDontMove(t *testing.T) {
 	for large, movable := range map[cq.LargeType]bool{cq.LargeBinaries: true, cq.LargeConfig: false} {
 		rec := tracebuf.NewRecording(cq.Blackhole)

@@ -12,9 +12,10 @@ import (
 // ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
 var ErrNoParam = errors.New("the trace has no such parameter")
 
-// Patches are the parameters of a trace whose values change between replays, and the pieces of its commands that have to be
-// written for those that have changed. B is what a parameter of kind BufferAddr is the address of. The zero value has no
-// parameters. Its methods must not be called concurrently.
+// Patches are the parameters of a trace whose values change between replays, and the pieces of its
+// commands that have to be written for those that have changed. B is what a parameter of kind
+// BufferAddr is the address of. The zero value has no parameters. Its methods must not be called
+// concurrently.
 type Patches[B comparable] struct {
 	list   []*Patch[B]
 	byName map[string]*Patch[B]
@@ -31,8 +32,8 @@ type Patch[B comparable] struct {
 	dirty  bool
 }
 
-// Add makes words of the commands part of a parameter, a new one if the name is new, and reports whether it is.
-// All words of a parameter have one value.
+// Add makes words of the commands part of a parameter, a new one if the name is new, and reports
+// whether it is. All words of a parameter have one value.
 func (ps *Patches[B]) Add(name string, kind ParamKind, value uint32, of B, at []int) (added bool, err error) {
 	p := ps.byName[name]
 	if p == nil {
@@ -63,7 +64,8 @@ func SameWords(cmds []byte, at []int) (uint32, error) {
 	return value, nil
 }
 
-// Place finds the pieces of an image that have to be written for each parameter, in multiples of align bytes.
+// Place finds the pieces of an image that have to be written for each parameter, in multiples of
+// align bytes.
 func (ps *Patches[B]) Place(im *Image, align int) {
 	for _, p := range ps.list {
 		slices.Sort(p.At)
@@ -110,8 +112,8 @@ func (ps *Patches[B]) Set(cmds []byte, p *Patch[B], v uint32) bool {
 	return true
 }
 
-// Changed returns the pieces of the commands that have to be written for the parameters that were set since the last call of
-// Written. They don't overlap. The result is valid until the next call.
+// Changed returns the pieces of the commands that have to be written for the parameters that were
+// set since the last call of Written. They don't overlap. The result is valid until the next call.
 func (ps *Patches[B]) Changed() []ByteRange {
 	ps.pieces = ps.pieces[:0]
 	for _, p := range ps.dirty {
@@ -131,7 +133,8 @@ func (ps *Patches[B]) Written() {
 	ps.dirty = ps.dirty[:0]
 }
 
-// dropOverlaps sorts pieces and cuts off what another one has. It joins none: pieces may not reach over the end of a page.
+// dropOverlaps sorts pieces and cuts off what another one has. It joins none: pieces may not reach
+// over the end of a page.
 func dropOverlaps(ps []ByteRange) []ByteRange {
 	slices.SortFunc(ps, func(a, b ByteRange) int {
 		if a.Start != b.Start {

@@ -7,8 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever parameters are set in whatever order, writing the pieces of Changed makes a copy of the commands equal to them;
-// pieces are aligned, don't overlap, and none reaches over the end of a page.
+// Whatever parameters are set in whatever order, writing the pieces of Changed makes a copy of the
+// commands equal to them; pieces are aligned, don't overlap, and none reaches over the end of a
+// page.
 func TestPatchesWriteWhatChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const align = 64

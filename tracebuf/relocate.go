@@ -8,9 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of the
-// RELAY_PAGED_PACKED commands of each step that runs a program or brings its kernels. pages returns which page of the
-// program's kernels each of a step's entries starts at, in the order of the entries; further entries of the step are left out.
+// FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of
+// the RELAY_PAGED_PACKED commands of each step that runs a program or brings its kernels. pages
+// returns which page of the program's kernels each of a step's entries starts at, in the order of
+// the entries; further entries of the step are left out.
 func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	var out []Reloc
 	step, next := -1, 0 // the step that the command is in, and the entries of it so far
@@ -36,8 +37,9 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	return out
 }
 
-// Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr) and of the traces that are
-// called (Callee.Addr), and for the queues that the parts run on now: to has a target for each part, in order.
+// Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr)
+// and of the traces that are called (Callee.Addr), and for the queues that the parts run on now: to
+// has a target for each part, in order.
 func (f *File) Relocate(to []Target) error {
 	if len(to) != 1+len(f.Others) {
 		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
@@ -123,7 +125,8 @@ func (im *Image) relocateCalls(callees []Callee) {
 	}
 }
 
-// SetCond has a condition read its word at an address of the tile with these coordinates, in the form of Layout.NOCXY.
+// SetCond has a condition read its word at an address of the tile with these coordinates, in the
+// form of Layout.NOCXY.
 func (im *Image) SetCond(i int, noc, addr uint32) {
 	at := im.Conds[i].At
 	cq.Put32(im.Bytes, at+cq.AtBranchNOC, noc)

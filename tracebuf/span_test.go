@@ -14,8 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// spanFile is a trace over two queues whose parts hand over to each other: the first part is that of testFile, with edges
-// between its programs, and the second one has edges only. Its buffers have all layouts.
+// spanFile is a trace over two queues whose parts hand over to each other: the first part is that
+// of testFile, with edges between its programs, and the second one has edges only. Its buffers have
+// all layouts.
 func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
@@ -120,7 +121,8 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 	return *im, nil
 }
 
-// In the order of steps none waits for a later one, all parts have their share, and no step is missing.
+// In the order of steps none waits for a later one, all parts have their share, and no step is
+// missing.
 func TestOrder(t *testing.T) {
 	f := spanFile(t, chip.Blackhole)
 	order, err := tracebuf.Order(f.Parts())
@@ -174,7 +176,8 @@ func TestRelocateSpan(t *testing.T) {
 	}
 }
 
-// No edge, part or layout gets through that a recorder can't have made. Each case changes one thing.
+// No edge, part or layout gets through that a recorder can't have made. Each case changes one
+// thing.
 func TestValidateRefusesSpans(t *testing.T) {
 	step := func(i int) func(f *tracebuf.File) *tracebuf.Step {
 		return func(f *tracebuf.File) *tracebuf.Step { return &f.Image.Steps[i] }
@@ -214,7 +217,8 @@ func TestValidateRefusesSpans(t *testing.T) {
 			f.Others[0].Image.Steps[2].Edge = tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}
 		}, "queue 0, commands at"},
 		{"circle", func(f *tracebuf.File) {
-			// The other part would have to get to its recording, for which it waits for what comes after the wait for it.
+			// The other part would have to get to its recording, for which it waits for what comes
+			// after the wait for it.
 			o := &f.Others[0]
 			s := &o.Image.Steps[0]
 			s.Edge.Number = 2

@@ -14,8 +14,9 @@ type Program struct {
 	Prints []print.Program // what its kernels print
 }
 
-// Reloc is a place in the commands that names DRAM of a program's kernels: an entry of a RELAY_PAGED_PACKED. Its start
-// page (16 bits) and its base address (32 bits) are those of page Page of the program.
+// Reloc is a place in the commands that names DRAM of a program's kernels: an entry of a
+// RELAY_PAGED_PACKED. Its start page (16 bits) and its base address (32 bits) are those of page
+// Page of the program.
 type Reloc struct {
 	At      int // offset of the entry in Image.Bytes
 	Program int // index in Image.Programs
@@ -37,8 +38,8 @@ type Buffer struct {
 	Size     int    // bytes
 	PageSize int    // bytes
 	Stride   int    // bytes from one page to the next in a bank
-	// Output means that the buffer, or a part of it, was named as a result of a replay when the trace was saved. Programs
-	// don't declare which of their buffers they write.
+	// Output means that the buffer, or a part of it, was named as a result of a replay when the
+	// trace was saved. Programs don't declare which of their buffers they write.
 	Output   bool
 	Sharding *Sharding // nil if it is interleaved over all banks
 }
@@ -46,7 +47,8 @@ type Buffer struct {
 // Pages returns the number of pages.
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
 
-// Sharding is how the pages of a buffer are distributed over cores. The values are those of package allocator.
+// Sharding is how the pages of a buffer are distributed over cores. The values are those of package
+// allocator.
 type Sharding struct {
 	Layout      uint8 // 2 height, 3 width, 4 block, 5 ND
 	Orientation uint8 // 0 along rows of cores, 1 along columns
@@ -75,14 +77,15 @@ func (k ParamKind) String() string {
 	return "unknown"
 }
 
-// Param is a patch point: 32-bit words of the commands whose common value can be changed between replays.
+// Param is a patch point: 32-bit words of the commands whose common value can be changed between
+// replays.
 type Param struct {
 	Name  string
 	Kind  ParamKind
 	Value uint32 // as recorded; all words of At hold it
 	At    []int  // offsets of the words in Image.Bytes
-	// Of a BufferAddr: the index of the buffer in the trace's Buffers, and the pages of it that the parameter stands for, all
-	// or those of a part.
+	// Of a BufferAddr: the index of the buffer in the trace's Buffers, and the pages of it that the
+	// parameter stands for, all or those of a part.
 	Buffer       int
 	First, Pages int
 }

@@ -45,7 +45,8 @@ func record(n int) *tracebuf.Recording {
 	return r
 }
 
-// The extents of a trace hold exactly its pages, go round the banks from bank 0 on, and differ by at most one page.
+// The extents of a trace hold exactly its pages, go round the banks from bank 0 on, and differ by
+// at most one page.
 func TestExtentsHoldAllPages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		banks := rapid.IntRange(1, 12).Draw(t, "banks")

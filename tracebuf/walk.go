@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// walker checks the commands of a trace one by one, as far as that is possible without running them.
+// walker checks the commands of a trace one by one, as far as that is possible without running
+// them.
 type walker struct {
 	im     *Image
 	target *Target
@@ -162,7 +163,8 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// ended checks that the part ends with an EdgeEnd if others record: only that clears the words that they write.
+// ended checks that the part ends with an EdgeEnd if others record: only that clears the words that
+// they write.
 func (w *walker) ended() error {
 	for _, p := range w.peers {
 		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
@@ -257,7 +259,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	return w.fail(at, "a trace can't contain %s", c.Name())
 }
 
-// wait allows barriers, and waits for the completions of earlier steps: nothing else ends for certain.
+// wait allows barriers, and waits for the completions of earlier steps: nothing else ends for
+// certain.
 func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Flags&^(cq.WaitBarrier|cq.WaitStream) != 0 {
 		return w.fail(at, "a WAIT in a trace may be for a barrier and for completions, this one is %v", c.Flags)
@@ -334,7 +337,8 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 	return w.fail(at, "WRITE_PACKED with offset index %d, want 0 or 1", c.OffsetIndex)
 }
 
-// large checks a write of common arguments, circular buffers and semaphores (offset index 1) or of kernels (2).
+// large checks a write of common arguments, circular buffers and semaphores (offset index 1) or of
+// kernels (2).
 func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	if c.OffsetIndex != 1 && c.OffsetIndex != 2 {
 		return w.fail(at, "WRITE_PACKED_LARGE with offset index %d, want 1 or 2", c.OffsetIndex)
@@ -361,7 +365,8 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-// kernels checks that kernels among the commands are those of the step's program: each begins at a page of them.
+// kernels checks that kernels among the commands are those of the step's program: each begins at a
+// page of them.
 func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
 	program := w.im.Steps[w.step].program()
 	p := &w.im.Programs[program]
@@ -410,8 +415,8 @@ func (w *walker) worker(x, y uint8) bool {
 	return ok && w.target.Workers.Contains(c)
 }
 
-// rect checks that a multicast rectangle holds so many workers and nothing else but columns and rows that multicasts
-// leave out.
+// rect checks that a multicast rectangle holds so many workers and nothing else but columns and
+// rows that multicasts leave out.
 func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
 	if !ok || x0 > x1 || y0 > y1 {
@@ -435,8 +440,8 @@ func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	return nil
 }
 
-// relays checks that what is read from DRAM is kernels of the step's program: each entry has its relocation, in order,
-// and holds the address that the relocation stands for.
+// relays checks that what is read from DRAM is kernels of the step's program: each entry has its
+// relocation, in order, and holds the address that the relocation stands for.
 func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	im := w.im
 	for i, s := range subs {

@@ -37,7 +37,8 @@ func (f *flight) landed(n int) {
 	f.busy = slices.DeleteFunc(f.busy, func(m memory) bool { return m.run < f.ended })
 }
 
-// text is a place of the kernel-config memory that the trace writes kernels to, on a rectangle of cores.
+// text is a place of the kernel-config memory that the trace writes kernels to, on a rectangle of
+// cores.
 type text struct {
 	x0, y0, x1, y1 uint8
 	start, end     uint32
@@ -47,8 +48,8 @@ func (t *text) holds(x, y uint8, start, end uint32) bool {
 	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
 }
 
-// writes checks that a write of n bytes relative to a write offset changes nothing that a program before this one may still
-// use, and notes that this one uses them.
+// writes checks that a write of n bytes relative to a write offset changes nothing that a program
+// before this one may still use, and notes that this one uses them.
 func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
 	start := w.offsets[index] + addr
 	for _, m := range w.flight.busy {
@@ -93,7 +94,8 @@ func (w *walker) placed(ts ...text) {
 	}
 }
 
-// textAt returns the place that kernels were written to last, of those that hold some bytes of a core.
+// textAt returns the place that kernels were written to last, of those that hold some bytes of a
+// core.
 func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	for _, t := range slices.Backward(w.texts) {
 		if t.holds(x, y, start, end) {
@@ -103,7 +105,8 @@ func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	return text{}, false
 }
 
-// room checks that cores have a launch message free for the step's program, and another one: a full ring looks like an empty one.
+// room checks that cores have a launch message free for the step's program, and another one: a full
+// ring looks like an empty one.
 func (w *walker) room(at int) error {
 	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
 		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before,

@@ -49,8 +49,8 @@ func (w *walker) launches(at int, c *cq.WritePacked) error {
 	return nil
 }
 
-// launched checks that the trace has written to a core what a launch message tells its firmware to read: kernels, in this step
-// or before, and the configuration of circular buffers, in this step.
+// launched checks that the trace has written to a core what a launch message tells its firmware to
+// read: kernels, in this step or before, and the configuration of circular buffers, in this step.
 func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	l := &w.target.layout().Launch
 	base, enables := le.Uint32(m[l.ConfigBase:]), le.Uint32(m[l.Enables:])
@@ -79,8 +79,8 @@ func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	return nil
 }
 
-// launch checks what a launch message tells the firmware of a core: it goes to no other place than the kernel-config memory, and
-// does nothing else than to start kernels there.
+// launch checks what a launch message tells the firmware of a core: it goes to no other place than
+// the kernel-config memory, and does nothing else than to start kernels there.
 func (w *walker) launch(at int, m []byte) error {
 	layout := w.target.layout()
 	l := &layout.Launch
@@ -129,7 +129,8 @@ func (w *walker) launch(at int, m []byte) error {
 	return w.launchParts(at, m, base, l)
 }
 
-// launchParts checks where a launch message has semaphores and the configuration of circular buffers, 16 B each.
+// launchParts checks where a launch message has semaphores and the configuration of circular
+// buffers, 16 B each.
 func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
 	last := 0
 	for i := range l.CircularBuffers {

@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// A file says which revision of tt-metal's base firmware the workers ran, and matches no device with other firmware.
+// A file says which revision of tt-metal's base firmware the workers ran, and matches no device
+// with other firmware.
 func TestWorkersFirmware(t *testing.T) {
 	own := testFile(t, chip.Blackhole)
 	f := testFile(t, chip.Blackhole)

@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// The command times a program by TT-NN, prints figures of it, and leaves no process and no file when it is interrupted.
+// The command times a program by TT-NN, prints figures of it, and leaves no process and no file
+// when it is interrupted.
 func TestBenchTTNN(t *testing.T) {
 	r := newTTNN(t)
 	temp := t.TempDir()

@@ -107,7 +107,8 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 	j.waitFor(t, 0)
 }
 
-// Each of four processes makes the words of its own seed: those that one process makes with it, and that the model makes on the host.
+// Each of four processes makes the words of its own seed: those that one process makes with it, and
+// that the model makes on the host.
 func TestGenerateInProcesses(t *testing.T) {
 	j := startMPIRun(t, 4, generateArgs...)
 	last := j.wantWords(t, 4)
@@ -122,7 +123,8 @@ func TestGenerateInProcesses(t *testing.T) {
 
 var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
 
-// wantWords waits for a job with generateArgs, whose processes must have made the words of their seeds. It returns what the last one made.
+// wantWords waits for a job with generateArgs, whose processes must have made the words of their
+// seeds. It returns what the last one made.
 func (j *mpirunJob) wantWords(t *testing.T, processes int) *demo.Generated {
 	t.Helper()
 	if err := j.Wait(); err != nil {

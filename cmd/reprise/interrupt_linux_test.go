@@ -46,7 +46,8 @@ func (s *said) String() string {
 	return s.b.String()
 }
 
-// wait polls until a command has printed text, which ends the test if the command's minute is over first.
+// wait polls until a command has printed text, which ends the test if the command's minute is over
+// first.
 func (s *said) wait(t *testing.T, text string) {
 	t.Helper()
 	limit := time.Now().Add(time.Minute)
@@ -100,7 +101,8 @@ func TestSignalThatTakesTime(t *testing.T) {
 	c.wantInterrupted(t, "terminated")
 }
 
-// Words come while the device makes them, in one submission that would take hours, and the signal ends it between two of them.
+// Words come while the device makes them, in one submission that would take hours, and the signal
+// ends it between two of them.
 func TestSignalWhileGenerating(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
@@ -123,7 +125,8 @@ func pipe(t *testing.T) string {
 	return path
 }
 
-// A command that waits for another process to write to a pipe ends with the first signal, and with the code of that.
+// A command that waits for another process to write to a pipe ends with the first signal, and with
+// the code of that.
 func TestSignalWhileReading(t *testing.T) {
 	path := pipe(t)
 	for i, line := range []string{
@@ -176,8 +179,8 @@ func TestSignalWhilePrinting(t *testing.T) {
 	c.wantInterrupted(t, "terminated")
 }
 
-// A command that doesn't end with the first signal, here one that reads a recording while it reads its flags, says so. The
-// second signal ends it.
+// A command that doesn't end with the first signal, here one that reads a recording while it reads
+// its flags, says so. The second signal ends it.
 func TestSecondSignal(t *testing.T) {
 	path := pipe(t)
 	c := start(t, nil, "demo", "--device", "session:"+path)
@@ -193,7 +196,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// A terminal that closes ends commands that run until they are told to end. Servers take their sockets along.
+// A terminal that closes ends commands that run until they are told to end. Servers take their
+// sockets along.
 func TestHangup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("SIGHUP is ignored here, as under nohup, and so it is by the command")

@@ -30,7 +30,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// reader is a command that may only read and print, by what it was given. Then it holds nothing that has to be put back.
+// reader is a command that may only read and print, by what it was given. Then it holds nothing
+// that has to be put back.
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
@@ -145,8 +146,8 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// named refuses a device that is given without a name, such as a variable of a shell that isn't set: left out, the flag stands for
-// a device as well, and it may be the wrong one to reset.
+// named refuses a device that is given without a name, such as a variable of a shell that isn't
+// set: left out, the flag stands for a device as well, and it may be the wrong one to reset.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
@@ -156,7 +157,8 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// conclude says what went wrong, if anything did, and returns the exit code. It writes once, so that lines of several processes don't mix.
+// conclude says what went wrong, if anything did, and returns the exit code. It writes once, so
+// that lines of several processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
 	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) }) // there is nowhere to say that it failed

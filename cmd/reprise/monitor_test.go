@@ -30,7 +30,8 @@ func use(t *testing.T, dir string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
 }
 
-// The server answers from the logs of the moment and ends, with all that it started, when it is told to.
+// The server answers from the logs of the moment and ends, with all that it started, when it is
+// told to.
 func TestMonitorServes(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	dir := t.TempDir()

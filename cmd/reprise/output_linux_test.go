@@ -41,7 +41,8 @@ func names(t *testing.T, dir string) map[string]fs.FileMode {
 	return m
 }
 
-// A file that is written goes where links lead to, and the links stay: also one to nothing yet, and one over others.
+// A file that is written goes where links lead to, and the links stay: also one to nothing yet, and
+// one over others.
 func TestSaveBehindLinks(t *testing.T) {
 	for name, links := range map[string]map[string]string{
 		"file":           {"out": "../b/there"},
@@ -83,7 +84,8 @@ func TestSaveBehindLinks(t *testing.T) {
 	}
 }
 
-// A pipe stays one, and its reader gets all that is written: the command doesn't open and close it before that.
+// A pipe stays one, and its reader gets all that is written: the command doesn't open and close it
+// before that.
 func TestSaveToPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -108,7 +110,8 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-// A pipe without a reader is waited for until the context ends, so that a device is closed in the end.
+// A pipe without a reader is waited for until the context ends, so that a device is closed in the
+// end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o666))
@@ -140,7 +143,8 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}
 }
 
-// A device node stays one: --timeline /dev/null of root would otherwise take that of the machine away.
+// A device node stays one: --timeline /dev/null of root would otherwise take that of the machine
+// away.
 func TestSaveToDevice(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "null")

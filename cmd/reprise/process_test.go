@@ -40,7 +40,8 @@ func TestInterruptedSuite(t *testing.T) {
 	}
 }
 
-// Every line that one of several processes says of its end has its number, those of a hang too. One alone has none.
+// Every line that one of several processes says of its end has its number, those of a hang too. One
+// alone has none.
 func TestReportNamesProcess(t *testing.T) {
 	first := fmt.Errorf("run: %w", &dispatch.HangError{})
 	for _, tc := range []struct {

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"reprise": main})
 }
 
-// libraries are the variables that name the vendor's simulator; scripts see them under the same names.
+// libraries are the variables that name the vendor's simulator; scripts see them under the same
+// names.
 var libraries = []string{"REPRISE_TTSIM_WH", "REPRISE_TTSIM_BH"}
 
 // The command as people use it: each script is a session in a directory of its own.
@@ -108,7 +109,8 @@ func cmdNodes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), report.Graph, 0o666))
 }
 
-// cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision that are known: `metal DIR`.
+// cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision
+// that are known: `metal DIR`.
 func cmdMetal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: metal DIR")
@@ -137,7 +139,8 @@ func cmdMetal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitFor waits until a process listens at a socket: `waitfor SOCKET`. It doesn't connect, which would make it a client.
+// cmdWaitFor waits until a process listens at a socket: `waitfor SOCKET`. It doesn't connect, which
+// would make it a client.
 func cmdWaitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitfor SOCKET")
@@ -168,8 +171,8 @@ func object(ts *testscript.TestScript) map[string]any {
 	return o
 }
 
-// cmdJSON checks a key of the JSON that the last command printed: `json KEY = VALUE`, `json KEY >= NUMBER` or
-// `json KEY > NUMBER`.
+// cmdJSON checks a key of the JSON that the last command printed: `json KEY = VALUE`, `json KEY >=
+// NUMBER` or `json KEY > NUMBER`.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: json KEY =|>|>= VALUE")
@@ -195,7 +198,8 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdBanks checks that the trace lies at the top of so many banks and nowhere twice: `banks N SIZE`.
+// cmdBanks checks that the trace lies at the top of so many banks and nowhere twice: `banks N
+// SIZE`.
 func cmdBanks(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: banks N SIZE")
@@ -294,7 +298,8 @@ func cmdCut(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
 
-// cmdUseLog makes a log of a card in a directory until the script ends: `uselog DIR PCI-ADDRESS BYTES`.
+// cmdUseLog makes a log of a card in a directory until the script ends: `uselog DIR PCI-ADDRESS
+// BYTES`.
 func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: uselog DIR PCI-ADDRESS BYTES")
@@ -307,7 +312,8 @@ func cmdUseLog(ts *testscript.TestScript, neg bool, args []string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: n, Peak: n, Extents: 1})
 }
 
-// cmdTamper changes a byte of a trace file, and makes its checksum right again: `tamper FILE SECTION OFFSET BITS`.
+// cmdTamper changes a byte of a trace file, and makes its checksum right again: `tamper FILE
+// SECTION OFFSET BITS`.
 func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: tamper FILE SECTION OFFSET BITS")

@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 )
 
-// The demo's timeline is JSON that viewers open: a track for the host and one for each queue, with what was written, run,
-// replayed and read on them, in order.
+// The demo's timeline is JSON that viewers open: a track for the host and one for each queue, with
+// what was written, run, replayed and read on them, in order.
 func TestDemoTimeline(t *testing.T) {
 	images, err := digits.Images()
 	must(t, err)

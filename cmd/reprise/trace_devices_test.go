@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// What only reads trace files says of each part which device it is on; what runs them says that it takes no such file.
+// What only reads trace files says of each part which device it is on; what runs them says that it
+// takes no such file.
 func TestTraceOverSeveralDevices(t *testing.T) {
 	decode := func(kind string) *tracebuf.File {
 		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)

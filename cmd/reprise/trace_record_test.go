@@ -17,8 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// cmdRecord makes the file of a trace on an emulated chip: `record KIND ARCH FILE`. Kind is span (over two queues), sharded
-// (buffers of other layouts), apart (of a queue with workers of its own) or hidden (one program goes wrong in a replay).
+// cmdRecord makes the file of a trace on an emulated chip: `record KIND ARCH FILE`. Kind is span
+// (over two queues), sharded (buffers of other layouts), apart (of a queue with workers of its own)
+// or hidden (one program goes wrong in a replay).
 func cmdRecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: record KIND ARCH FILE")

@@ -16,8 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that is built once for a test. It skips a
-// test without that Python.
+// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that
+// is built once for a test. It skips a test without that Python.
 type ttnnRun struct {
 	t               *testing.T
 	python, library string
@@ -99,8 +99,8 @@ func TestTTNNExitCodes(t *testing.T) {
 	}
 }
 
-// A program that takes too long, or is told by SIGQUIT, ends with what its cores do, by the names of TT-NN's kernels, and with what
-// Python does.
+// A program that takes too long, or is told by SIGQUIT, ends with what its cores do, by the names
+// of TT-NN's kernels, and with what Python does.
 func TestTTNNHang(t *testing.T) {
 	r := newTTNN(t)
 	hang := func(name string, end func(c *started), args ...string) {
@@ -127,7 +127,8 @@ func TestTTNNHang(t *testing.T) {
 	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
 }
 
-// When the command is killed, the program is too; other programs go on. Nothing is left at the socket.
+// When the command is killed, the program is too; other programs go on. Nothing is left at the
+// socket.
 func TestTTNNKilled(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")
@@ -186,7 +187,8 @@ func TestTTNNFork(t *testing.T) {
 	}
 }
 
-// A full disk ends the command with what to do, and TT-NN with its own message; neither hangs, and the command leaves nothing.
+// A full disk ends the command with what to do, and TT-NN with its own message; neither hangs, and
+// the command leaves nothing.
 func TestTTNNFullDisk(t *testing.T) {
 	r := newTTNN(t)
 	disk := t.TempDir()

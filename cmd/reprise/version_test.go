@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// The version says what the Go command knows of the sources: of a clone a revision, of a release only its number.
+// The version says what the Go command knows of the sources: of a clone a revision, of a release
+// only its number.
 func TestVersionOfBuild(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for name, c := range map[string]struct {

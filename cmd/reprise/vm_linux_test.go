@@ -22,7 +22,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// A socket that a killed server has left is replaced. One whose server is only too busy to take another connection stays.
+// A socket that a killed server has left is replaced. One whose server is only too busy to take
+// another connection stays.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
 	at := &unix.SockaddrUnix{Name: path}
@@ -92,8 +93,8 @@ func fakeModule(t *testing.T) string {
 	return write(t, "tenstorrent.ko.xz", []byte("\xFD7zXZ\x00"), 0o644)
 }
 
-// fakeQEMU writes a program that answers as a QEMU of a version does, and otherwise runs a script in which $results is the file
-// behind the machine's third serial port.
+// fakeQEMU writes a program that answers as a QEMU of a version does, and otherwise runs a script
+// in which $results is the file behind the machine's third serial port.
 func fakeQEMU(t *testing.T, version, devices, script string) string {
 	t.Helper()
 	return write(t, "qemu", []byte(`#!/bin/sh
@@ -159,7 +160,8 @@ func TestVMMissing(t *testing.T) {
 	}
 }
 
-// The program's standard output, its status and the files that it has changed come out of the machine.
+// The program's standard output, its status and the files that it has changed come out of the
+// machine.
 func TestVMProgram(t *testing.T) {
 	share := t.TempDir()
 	var b bytes.Buffer

@@ -105,16 +105,16 @@ func (w *walk) debug(server, client string, commands []string) {
 
 var varies = regexp.MustCompile(`0x[0-9a-f]+|#\d+|reprise-hang-\S+\.dump|\d+ of \d+ cores|^ +\d+ \(|no progress for \S+|\d+ cycles`)
 
-// alike is a line without what differs from run to run: addresses, times, names of files, and the numbers of frames, for a processor
-// that polls may be in a function that is inlined there.
+// alike is a line without what differs from run to run: addresses, times, names of files, and the
+// numbers of frames, for a processor that polls may be in a function that is inlined there.
 func (w *walk) alike(line string) string {
 	line = strings.ReplaceAll(line, filepath.Join(w.dir, "g"), "/tmp/gdb")
 	line = strings.ReplaceAll(line, w.dir+string(filepath.Separator), "")
 	return strings.TrimSpace(varies.ReplaceAllString(line, "_"))
 }
 
-// check compares a block of the page, whose first line is the command: its lines are in what the command printed, in that order,
-// and "..." stands for any others.
+// check compares a block of the page, whose first line is the command: its lines are in what the
+// command printed, in that order, and "..." stands for any others.
 func (w *walk) check(block string) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
 	first = strings.TrimSuffix(first, " &")

@@ -12,9 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// TestTables holds the tables of tt-metal's revisions to numbers that its headers gave when they were compiled: offsetof and
-// sizeof of mailboxes_t, kernel_config_msg_t, watcher_msg_t and core_info_msg_t (tt_metal/hw/inc/hostdev/dev_msgs.h) and the
-// macros of dev_mem_map.h, by revision for Wormhole and Blackhole.
+// TestTables holds the tables of tt-metal's revisions to numbers that its headers gave when they
+// were compiled: offsetof and sizeof of mailboxes_t, kernel_config_msg_t, watcher_msg_t and
+// core_info_msg_t (tt_metal/hw/inc/hostdev/dev_msgs.h) and the macros of dev_mem_map.h, by revision
+// for Wormhole and Blackhole.
 func TestTables(t *testing.T) {
 	type pair [2]uint32 // Wormhole, Blackhole
 	both := func(v uint32) pair { return pair{v, v} }
@@ -119,7 +120,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Load addresses of base firmware name its revision and architecture; others are refused with what is known.
+// Load addresses of base firmware name its revision and architecture; others are refused with what
+// is known.
 func TestByFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

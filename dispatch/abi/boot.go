@@ -10,21 +10,25 @@ import (
 // Absent marks a field that a revision does not have.
 const Absent = 0xFFFFFFFF
 
-// Boot is what the host writes before tt-metal's base firmware starts, beside the mailbox, the bank table, core information
-// and the firmware itself. Source: tt-metal tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h.
+// Boot is what the host writes before tt-metal's base firmware starts, beside the mailbox, the bank
+// table, core information and the firmware itself. Source: tt-metal
+// tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h.
 type Boot struct {
-	// Scratch is, by processor, the L1 address of the initial data of its local RAM, which its firmware copies there.
+	// Scratch is, by processor, the L1 address of the initial data of its local RAM, which its
+	// firmware copies there.
 	Scratch [chip.NumProcessors]uint32
-	// IRAM is the address at which kernels of Wormhole's NCRISC are linked and run, IRAMSize its bytes; 0 where they run from L1.
+	// IRAM is the address at which kernels of Wormhole's NCRISC are linked and run, IRAMSize its
+	// bytes; 0 where they run from L1.
 	IRAM, IRAMSize uint32
-	// Virtual is the L1 address of the virtual coordinates of workers: a byte for each column, then, from VirtualRows bytes on,
-	// one for each row. VirtualSize is its bytes, 0 where the host writes none.
+	// Virtual is the L1 address of the virtual coordinates of workers: a byte for each column,
+	// then, from VirtualRows bytes on, one for each row. VirtualSize is its bytes, 0 where the host
+	// writes none.
 	Virtual, VirtualRows, VirtualSize uint32
 	Watcher                           Watcher
 }
 
-// Watcher has the offsets, in bytes from the mailbox, of fields that the host initializes for tt-metal's watcher. Source:
-// tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
+// Watcher has the offsets, in bytes from the mailbox, of fields that the host initializes for
+// tt-metal's watcher. Source: tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
 type Watcher struct {
 	Enable     uint32 // u32: 2 disabled, 3 enabled
 	Sanitize   uint32 // u16 for each NoC, Stride bytes apart: 2 without an error
@@ -39,9 +43,10 @@ const (
 	watcherOK       = 2
 )
 
-// CoreState has the offsets in a processor's part of L1Map.CoreState: of four characters that name a place in firmware or
-// kernel, of a word that the place explains, and of how many kernels have run; Absent for what a revision does not have.
-// tt-metal's firmware names places only if it was built with the watcher.
+// CoreState has the offsets in a processor's part of L1Map.CoreState: of four characters that name
+// a place in firmware or kernel, of a word that the place explains, and of how many kernels have
+// run; Absent for what a revision does not have. tt-metal's firmware names places only if it was
+// built with the watcher.
 type CoreState struct {
 	Waypoint, Detail, Kernels uint32
 }
@@ -58,8 +63,8 @@ const (
 	L1Offsets                    // for each L1 bank: u32 offset, 0
 )
 
-// BankTable is the form of the table by which device code finds banks: its parts in order, and how many banks have room in
-// it; 0 for as many as the firmware was compiled for.
+// BankTable is the form of the table by which device code finds banks: its parts in order, and how
+// many banks have room in it; 0 for as many as the firmware was compiled for.
 type BankTable struct {
 	Fields   []BankField
 	DRAM, L1 int
@@ -72,8 +77,8 @@ const (
 	maxL1Banks   = 160
 )
 
-// Encode returns the table for banks of DRAM and for the workers, by L1 bank, in virtual coordinates. Firmware that was
-// compiled for a number of banks needs just that many.
+// Encode returns the table for banks of DRAM and for the workers, by L1 bank, in virtual
+// coordinates. Firmware that was compiled for a number of banks needs just that many.
 func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 	nd, nl := max(len(dram), t.DRAM), max(len(l1), t.L1)
 	le := binary.LittleEndian
@@ -109,12 +114,12 @@ func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 	return b
 }
 
-// CoreInfoMagic is the first word of core information for this runtime's own firmware, "RPR1" in memory order: the mark of a
-// core that was set up by the host.
+// CoreInfoMagic is the first word of core information for this runtime's own firmware, "RPR1" in
+// memory order: the mark of a core that was set up by the host.
 const CoreInfoMagic = 0x31525052
 
-// CoreInfo has the offsets, in bytes, of the fields by which a core is told its place; Absent for those that a revision
-// does not have. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
+// CoreInfo has the offsets, in bytes, of the fields by which a core is told its place; Absent for
+// those that a revision does not have. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
 type CoreInfo struct {
 	Magic, MagicAt uint32 // u32
 	Logical        uint32 // u8 x, u8 y: its logical coordinates
@@ -125,8 +130,8 @@ type CoreInfo struct {
 	Watched        WatchedTiles
 }
 
-// WatchedTiles has the offsets, in bytes, of what the watcher checks requests to the NoC by. Only firmware and kernels that were
-// built with the watcher read it.
+// WatchedTiles has the offsets, in bytes, of what the watcher checks requests to the NoC by. Only
+// firmware and kernels that were built with the watcher read it.
 type WatchedTiles struct {
 	Bounds    uint32 // u64 each: first and last address of host memory, then of DRAM; Absent for a revision without
 	Physical  uint32 // tiles that are no workers by their coordinates on NoC 0: u8 x, u8 y, u8 kind
@@ -164,8 +169,8 @@ func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 // Go signals that the host writes. Source: tt-metal dev_msgs.h.
 const signalInit = 0x40
 
-// Mailbox returns the mailbox of a core that has not started: the go message says INIT, the watcher is off, everything else is
-// zero.
+// Mailbox returns the mailbox of a core that has not started: the go message says INIT, the watcher
+// is off, everything else is zero.
 func (l *Layout) Mailbox() []byte {
 	b := make([]byte, l.L1.MailboxSize)
 	b[l.L1.Go-l.L1.Mailbox+3] = signalInit
@@ -182,7 +187,8 @@ func (l *Layout) Mailbox() []byte {
 	return b
 }
 
-// VirtualMap returns the virtual coordinates of columns and rows of the logical grid; nil where the host writes none.
+// VirtualMap returns the virtual coordinates of columns and rows of the logical grid; nil where the
+// host writes none.
 func (l *Layout) VirtualMap(columns, rows []chip.XY) ([]byte, error) {
 	m := &l.Boot
 	if m.VirtualSize == 0 {

@@ -2,8 +2,9 @@ package abi
 
 import "github.com/reprise-tt/reprise/chip"
 
-// L1Map is the layout of a worker's L1: what the base firmware, the host and kernels agree on. Addresses are bytes from
-// the start of L1. Fields that tt-metal also has are where tt-metal has them (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
+// L1Map is the layout of a worker's L1: what the base firmware, the host and kernels agree on.
+// Addresses are bytes from the start of L1. Fields that tt-metal also has are where tt-metal has
+// them (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
 type L1Map struct {
 	AtomicReturn    uint32 // u32 that atomics return old values to
 	Barrier         uint32 // u32 for the host's memory barriers
@@ -24,21 +25,24 @@ type L1Map struct {
 	CoreStateSize   uint32
 	Zeros           uint32 // ZerosSize bytes that stay zero
 	ZerosSize       uint32
-	// Firmware is, by Processor, the load and link address of the base firmware, FirmwareSize its room.
+	// Firmware is, by Processor, the load and link address of the base firmware, FirmwareSize its
+	// room.
 	Firmware         [chip.NumProcessors]uint32
 	FirmwareSize     [chip.NumProcessors]uint32
 	BankTable        uint32 // bank to NoC table, BankTableSize bytes, written by the host at bring-up: [BankTable]
 	BankTableSize    uint32
 	KernelConfig     uint32 // ring of kernel configurations: KernelConfigSize bytes
 	KernelConfigSize uint32
-	// Print is where kernels print to, PrintSize bytes (package kernels/print); 0 for revisions of tt-metal, whose rings this runtime
-	// doesn't read.
+	// Print is where kernels print to, PrintSize bytes (package kernels/print); 0 for revisions of
+	// tt-metal, whose rings this runtime doesn't read.
 	Print     uint32
 	PrintSize uint32
-	// Watch is where kernels report checks that failed, WatchSize bytes (package kernels/watch); 0 for revisions of tt-metal.
+	// Watch is where kernels report checks that failed, WatchSize bytes (package kernels/watch); 0
+	// for revisions of tt-metal.
 	Watch     uint32
 	WatchSize uint32
-	// Tiles is where the host says what tiles there are, for checks of NoC requests: [Tiles]; 0 for revisions of tt-metal.
+	// Tiles is where the host says what tiles there are, for checks of NoC requests: [Tiles]; 0 for
+	// revisions of tt-metal.
 	Tiles      uint32
 	TilesSize  uint32
 	Unreserved uint32 // first byte for buffers

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// TestL1Map protects the layout of L1: fixed points shared with tt-metal and with our firmware, and that nothing
-// overlaps.
+// TestL1Map protects the layout of L1: fixed points shared with tt-metal and with our firmware, and
+// that nothing overlaps.
 func TestL1Map(t *testing.T) {
 	type area struct {
 		Name        string

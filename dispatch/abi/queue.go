@@ -1,9 +1,10 @@
 package abi
 
-// Queue is what the three kernels of a command queue and the host agree on: where rings and words lie, and which cores, workers
-// and host memory the kernels count on. tt-metal compiles these values into the kernels; this runtime's own kernels get them as
-// arguments. Addresses are bytes of L1, on the core that a field's group names; those of host memory are the low 32 bits of
-// addresses on the NoC.
+// Queue is what the three kernels of a command queue and the host agree on: where rings and words
+// lie, and which cores, workers and host memory the kernels count on. tt-metal compiles these
+// values into the kernels; this runtime's own kernels get them as arguments. Addresses are bytes of
+// L1, on the core that a field's group names; those of host memory are the low 32 bits of addresses
+// on the NoC.
 type Queue struct {
 	// The two cores, as commands name a tile.
 	PrefetchCore, DispatchCore uint32
@@ -19,7 +20,8 @@ type Queue struct {
 	Scratch        uint32 // double buffer of relayed data, ScratchSize bytes
 	ScratchSize    uint32
 	BinaryRingSize uint32 // bytes of the binary cache, which begins at Scratch
-	// Ids of its semaphores: free pages of both rings, and the notifications that a STALL waits for.
+	// Ids of its semaphores: free pages of both rings, and the notifications that a STALL waits
+	// for.
 	DispatchCredits, SubordinateCredits, Sync uint32
 
 	// On the dispatch core.

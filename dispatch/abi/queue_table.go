@@ -9,8 +9,9 @@ type QueueForm struct {
 	WaitStream, ClearStream uint32 // flags of a WAIT
 }
 
-// QueueForms returns the forms that command-queue kernels of the layout's revision have, the usual one first; nil for this
-// runtime's own. Source: tt-metal cq_commands.hpp, dispatch_settings.hpp, dispatch_mem_map.cpp.
+// QueueForms returns the forms that command-queue kernels of the layout's revision have, the usual
+// one first; nil for this runtime's own. Source: tt-metal cq_commands.hpp, dispatch_settings.hpp,
+// dispatch_mem_map.cpp.
 func (l *Layout) QueueForms() []QueueForm {
 	for _, t := range tables() {
 		if t.revision == l.Revision {
@@ -20,8 +21,8 @@ func (l *Layout) QueueForms() []QueueForm {
 	return nil
 }
 
-// QueuePlace is what tt-metal's host compiles into the kernels of a command queue for one kind of card: cores as commands name
-// them, workers, and the queue's share of host memory.
+// QueuePlace is what tt-metal's host compiles into the kernels of a command queue for one kind of
+// card: cores as commands name them, workers, and the queue's share of host memory.
 type QueuePlace struct {
 	PrefetchCore, DispatchCore uint32
 	HostTile                   uint32 // the PCIe tile
@@ -46,9 +47,10 @@ const (
 	fabricHeader     = 128
 )
 
-// MetalQueue returns the constants that tt-metal's host compiles into the kernels of a command queue. The layout is one of
-// tt-metal's. Source: tt-metal dispatch_mem_map.cpp, command_queue_common.cpp, kernel_config/{prefetch,dispatch,dispatch_s}.cpp,
-// and the order in which these create semaphores.
+// MetalQueue returns the constants that tt-metal's host compiles into the kernels of a command
+// queue. The layout is one of tt-metal's. Source: tt-metal dispatch_mem_map.cpp,
+// command_queue_common.cpp, kernel_config/{prefetch,dispatch,dispatch_s}.cpp, and the order in
+// which these create semaphores.
 func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	align := l.Arch.Params().Align.PCIe()
 	up := func(a, n uint32) uint32 { return (a + n - 1) &^ (n - 1) }
@@ -88,8 +90,8 @@ func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	return q
 }
 
-// pcieSpace returns the bits of a NoC address that lead to host memory once the PCIe tile is reached. Source: tt-metal
-// noc_parameters.h (NOC_XY_PCIE_ENCODING).
+// pcieSpace returns the bits of a NoC address that lead to host memory once the PCIe tile is
+// reached. Source: tt-metal noc_parameters.h (NOC_XY_PCIE_ENCODING).
 func pcieSpace(a chip.Arch) uint64 {
 	if a == chip.Wormhole {
 		return 0x8_0000_0000

@@ -9,9 +9,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// TestMetalQueue holds the constants of command-queue kernels to numbers that tt-metal's own sources give for queue 1 of two with
-// 16 MiB each. Those of January on Blackhole follow the formulas that give all 128 constants in the debug information of a build of
-// tt-metal's own.
+// TestMetalQueue holds the constants of command-queue kernels to numbers that tt-metal's own
+// sources give for queue 1 of two with 16 MiB each. Those of January on Blackhole follow the
+// formulas that give all 128 constants in the debug information of a build of tt-metal's own.
 func TestMetalQueue(t *testing.T) {
 	for _, c := range []struct {
 		revision string

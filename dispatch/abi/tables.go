@@ -4,10 +4,12 @@ import "github.com/reprise-tt/reprise/chip"
 
 const numNOCs = 2
 
-// revisionTable is a revision of tt-metal. Sources, each of that revision: the L1 maps, scratch areas, bank tables and virtual
-// maps are those of tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h; the mailbox and its parts have the
-// offsets of tt_metal/hw/inc/hostdev/dev_msgs.h (mailboxes_t, kernel_config_msg_t, watcher_msg_t, core_info_msg_t); the kernel
-// configuration and the first free byte are those of tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp.
+// revisionTable is a revision of tt-metal. Sources, each of that revision: the L1 maps, scratch
+// areas, bank tables and virtual maps are those of
+// tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h; the mailbox and its parts
+// have the offsets of tt_metal/hw/inc/hostdev/dev_msgs.h (mailboxes_t, kernel_config_msg_t,
+// watcher_msg_t, core_info_msg_t); the kernel configuration and the first free byte are those of
+// tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp.
 type revisionTable struct {
 	revision            Revision
 	launch              Launch
@@ -54,8 +56,8 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	return l
 }
 
-// scratch returns where initial data of local RAM lies: one after the other, each with room for its processor's local RAM,
-// which is smaller for the T cores.
+// scratch returns where initial data of local RAM lies: one after the other, each with room for its
+// processor's local RAM, which is smaller for the T cores.
 func scratch(first, dataMovement, compute uint32) [chip.NumProcessors]uint32 {
 	t := first + 2*dataMovement
 	return [chip.NumProcessors]uint32{first, first + dataMovement, t, t + compute, t + 2*compute}
@@ -157,9 +159,10 @@ func march() revisionTable {
 	}
 }
 
-// may is the newest revision whose memory maps of both architectures can be read together: those at 00f67de of a fork, which have
-// the dispatch telemetry region that was merged after 28 May 2026. The mailbox is March's with the 16 B of debug_assert_msg_t that
-// later dev_msgs.h have; that one of this very commit could not be read, but its size agrees with MEM_MAILBOX_SIZE.
+// may is the newest revision whose memory maps of both architectures can be read together: those at
+// 00f67de of a fork, which have the dispatch telemetry region that was merged after 28 May 2026.
+// The mailbox is March's with the 16 B of debug_assert_msg_t that later dev_msgs.h have; that one
+// of this very commit could not be read, but its size agrees with MEM_MAILBOX_SIZE.
 func may() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
@@ -208,9 +211,9 @@ func may() revisionTable {
 	}
 }
 
-// mayQueues returns the forms of May 2026. Entries of the prefetch queue have 4 bytes since tt-metal's pull request 44039, which was
-// merged that month. When the flags of a WAIT moved to make room for CLEAR_MEMORY isn't known; code doesn't tell, debug information
-// does.
+// mayQueues returns the forms of May 2026. Entries of the prefetch queue have 4 bytes since
+// tt-metal's pull request 44039, which was merged that month. When the flags of a WAIT moved to
+// make room for CLEAR_MEMORY isn't known; code doesn't tell, debug information does.
 func mayQueues() []QueueForm {
 	return []QueueForm{
 		{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},

@@ -12,8 +12,8 @@ const (
 // tilesSpan is the number of coordinates of an axis.
 const tilesSpan = 32
 
-// Tiles returns what tiles a chip has, as kernels of this runtime read it: for each NoC, two bits for each coordinate that software
-// may use there, 0 where no tile is.
+// Tiles returns what tiles a chip has, as kernels of this runtime read it: for each NoC, two bits
+// for each coordinate that software may use there, 0 where no tile is.
 func Tiles(ch *chip.Chip) []byte {
 	const size = tilesSpan * tilesSpan / 4
 	b := make([]byte, 2*size)

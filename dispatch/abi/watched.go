@@ -18,7 +18,8 @@ const (
 // noCoordinate fills what a table has no tile for.
 const noCoordinate = 0xFF
 
-// encode fills in the tables of a chip. Source: tt-metal metal_context.cpp (populate_core_info_msg).
+// encode fills in the tables of a chip. Source: tt-metal metal_context.cpp
+// (populate_core_info_msg).
 func (w *WatchedTiles) encode(b []byte, ch *chip.Chip) {
 	le := binary.LittleEndian
 	host, hostEnd := uint64(0), uint64(0x13FF_FFFF_FFFF_FFFF)
@@ -62,8 +63,9 @@ func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 	}
 }
 
-// addressed returns the raw coordinates of the tiles of a kind that software uses: on Blackhole, the watcher's tables have no room for
-// all of them, and those of a DRAM bank are the two that kernels reach it by.
+// addressed returns the raw coordinates of the tiles of a kind that software uses: on Blackhole,
+// the watcher's tables have no room for all of them, and those of a DRAM bank are the two that
+// kernels reach it by.
 func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	all := slices.Collect(ch.Tiles(k))
 	if ch.Arch() == chip.Wormhole {

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// The watcher's tables name every tile that kernels reach, in the coordinates in which they do, and harvested rows and columns.
+// The watcher's tables name every tile that kernels reach, in the coordinates in which they do, and
+// harvested rows and columns.
 func TestWatchedTiles(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {

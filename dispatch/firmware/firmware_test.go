@@ -29,8 +29,8 @@ func TestBaseFits(t *testing.T) {
 }
 
 // Wormhole's cores have no CSRs and its fence must not be executed (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/README.md); no core has compressed instructions, whose encodings push Tensix
-// instructions instead.
+// WormholeB0/TensixTile/BabyRISCV/README.md); no core has compressed instructions, whose encodings
+// push Tensix instructions instead.
 func TestBaseInstructions(t *testing.T) {
 	const opcodeMask, fence, system = 0x7F, 0x0F, 0x73
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -90,7 +90,8 @@ func TestOwnMemory(t *testing.T) {
 	}
 }
 
-// Each image has the table of its lines: the processor's first instruction is _start's, and all others have a function and a line.
+// Each image has the table of its lines: the processor's first instruction is _start's, and all
+// others have a function and a line.
 func TestLines(t *testing.T) {
 	total := 0
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

@@ -18,9 +18,9 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// everywhere runs a test on each architecture: on the emulator, with requests of the NoC that take their time and
-// memory that must be written before it is read, and on the vendor's simulator where that is at hand. In short it takes one
-// order of the processors instead of three.
+// everywhere runs a test on each architecture: on the emulator, with requests of the NoC that take
+// their time and memory that must be written before it is read, and on the vendor's simulator where
+// that is at hand. In short it takes one order of the processors instead of three.
 func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 	seeds := uint64(3)
 	if testing.Short() {
@@ -95,8 +95,9 @@ func TestHostMode(t *testing.T) {
 	})
 }
 
-// In device mode an entry is cleared, the ring advances and wraps, and the master counts one completion for each go
-// signal, on the stream that the signal names. With preload the core gets ready before the signal and no further.
+// In device mode an entry is cleared, the ring advances and wraps, and the master counts one
+// completion for each go signal, on the stream that the signal names. With preload the core gets
+// ready before the signal and no further.
 func TestDeviceMode(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[9], m.work[4]
@@ -160,8 +161,8 @@ func TestUnusedCore(t *testing.T) {
 	})
 }
 
-// The three signals that take the launch ring back to its start, each with its own answer, also on a go message other
-// than the first.
+// The three signals that take the launch ring back to its start, each with its own answer, also on
+// a go message other than the first.
 func TestResetSignals(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[6], m.work[1]
@@ -225,7 +226,8 @@ func TestWaypoints(t *testing.T) {
 	})
 }
 
-// Cores that wait run nothing: each polling loop is one an emulator can recognize and park, idle or inside a kernel.
+// Cores that wait run nothing: each polling loop is one an emulator can recognize and park, idle or
+// inside a kernel.
 func TestWaitingCoresRest(t *testing.T) {
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -270,8 +272,8 @@ func TestWaitingCoresRest(t *testing.T) {
 	}
 }
 
-// Pages travel through three processors that compute and two that move data, by four circular buffers of different
-// depths; a second program finds the buffers' counters at zero.
+// Pages travel through three processors that compute and two that move data, by four circular
+// buffers of different depths; a second program finds the buffers' counters at zero.
 func TestPipeline(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		const pages, pageSize, source, destination = 9, 256, 0x10000, 0x20000

@@ -38,7 +38,8 @@ type target struct {
 func (t *target) Node() seam.Node { return t.node }
 func (t *target) String() string  { return "emulated card" }
 
-// A machine is a chip whose workers run the base firmware, driven by hand: no queues, no dispatcher.
+// A machine is a chip whose workers run the base firmware, driven by hand: no queues, no
+// dispatcher.
 type machine struct {
 	t    *testing.T
 	d    *kmd.Device
@@ -165,8 +166,9 @@ func (m *machine) bankTable() []byte {
 	return abi.Own(m.c.Arch()).Banks.Encode(m.c.DRAMBanks(), m.work)
 }
 
-// How often wait polls without a pause, which is far more often than any program here takes, and how often a millisecond later each
-// time: a chip that runs beside the test may get no processor for a while.
+// How often wait polls without a pause, which is far more often than any program here takes, and
+// how often a millisecond later each time: a chip that runs beside the test may get no processor
+// for a while.
 const (
 	polls     = 1 << 20
 	latePolls = 20_000
@@ -251,7 +253,8 @@ type program struct {
 	origin     chip.Core
 }
 
-// launch writes a program's configuration, at a place of its own in each launch slot, and its launch message.
+// launch writes a program's configuration, at a place of its own in each launch slot, and its
+// launch message.
 func (m *machine) launch(xy chip.XY, p program) {
 	m.t.Helper()
 	l1 := m.l1

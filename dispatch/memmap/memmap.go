@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Sizes of a command queue's parts on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
+// Sizes of a command queue's parts on Tensix dispatch cores. Source: tt-metal
+// dispatch_settings.cpp.
 const (
 	PageSize            = 4096      // unit of the dispatch ring and of the completion queue, in bytes
 	FetchEntries        = 1534      // prefetch queue entries
@@ -32,7 +33,8 @@ const (
 	maxPackedCores  = 800 // of one WRITE_PACKED, and twice the most rectangles
 )
 
-// Bytes of a prefetch queue entry: with this runtime's own firmware, and with newer firmware of tt-metal.
+// Bytes of a prefetch queue entry: with this runtime's own firmware, and with newer firmware of
+// tt-metal.
 const (
 	FetchEntryBytes = 2
 	WideFetchEntry  = 4
@@ -78,7 +80,8 @@ func Own(l *abi.Layout) Control {
 	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
 	c.Scratch = up(c.Commands + c.CommandsSize)
 	c.Loops = (c.Scratch + max(c.ScratchSize, c.BinaryRingSize) + 63) &^ 63
-	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
+	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is
+	// free.
 	c.PlaceOwnWords(c.FetchQueue)
 	c.ArgWords = (subordinateRing + SubordinatePages*SubordinatePageSize + 63) &^ 63
 	c.Times = (c.ArgWords + argWordsSize + 15) &^ 15
@@ -94,7 +97,8 @@ func (c *Control) PlaceOwnWords(at uint32) {
 	c.Forwarded = c.EdgeWord[MaxQueues-1] + 16
 }
 
-// End returns the address after the words that PlaceOwnWords has placed, which begin with the first EdgeWord.
+// End returns the address after the words that PlaceOwnWords has placed, which begin with the first
+// EdgeWord.
 func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
 
 // argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are
@@ -156,8 +160,8 @@ func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 	return loops, le.Uint32(b[LoopsReplays:])
 }
 
-// Host holds the offsets of one queue's parts in its share of the pinned host memory. Source: tt-metal
-// command_queue_common.cpp and system_memory_cq_interface.cpp.
+// Host holds the offsets of one queue's parts in its share of the pinned host memory. Source:
+// tt-metal command_queue_common.cpp and system_memory_cq_interface.cpp.
 type Host struct {
 	Base           uint32 // of the share
 	Size           uint32

@@ -174,7 +174,8 @@ const (
 // maxNamed is how many ranges of busy cores an error names.
 const maxNamed = 4
 
-// busyCores says how many cores are busy, and which: those of queues by what they do, and workers in ranges.
+// busyCores says how many cores are busy, and which: those of queues by what they do, and workers
+// in ranges.
 func busyCores(cores []CoreState) string {
 	var workers []chip.Core
 	var others []string
@@ -216,7 +217,8 @@ func busyCores(cores []CoreState) string {
 	return s
 }
 
-// ranges covers cores by rectangles: rows as long as they go on, and as many equal ones as follow one another.
+// ranges covers cores by rectangles: rows as long as they go on, and as many equal ones as follow
+// one another.
 func ranges(cores []chip.Core) []chip.Range {
 	slices.SortFunc(cores, func(a, b chip.Core) int {
 		if a.Y != b.Y {

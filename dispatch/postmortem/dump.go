@@ -94,7 +94,8 @@ type HostRings struct {
 	Pages         uint64 `json:"pages"`           // completion pages taken out since the queue was started
 }
 
-// DeviceRings are the words by which the command-queue kernels and the host tell each other where they are.
+// DeviceRings are the words by which the command-queue kernels and the host tell each other where
+// they are.
 type DeviceRings struct {
 	Read               bool          `json:"read"` // whether the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`

@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// HangError is returned when a queue makes no progress. Error is one line; Detail describes the device.
+// HangError is returned when a queue makes no progress. Error is one line; Detail describes the
+// device.
 type HangError struct {
 	Queue   int    // number of the queue
 	Waiting string // what the caller waited for
@@ -105,7 +106,8 @@ type culprit interface {
 // how far into its text that is, in bytes; nil if no kernel is known there.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
-// Blame names in an error of the device the kernel that it is about, if it knows a worker and that is found.
+// Blame names in an error of the device the kernel that it is about, if it knows a worker and that
+// is found.
 func Blame(cause error, find Find) error {
 	var c culprit
 	if !errors.As(cause, &c) {

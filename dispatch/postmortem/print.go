@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// Print writes the dump as text: the queues' pointers, their commands, and every core that is not idle.
+// Print writes the dump as text: the queues' pointers, their commands, and every core that is not
+// idle.
 func (d *Dump) Print(w io.Writer) error {
 	p := &dumpPrinter{d: d, w: bufio.NewWriter(w)}
 	p.head()
@@ -168,8 +169,8 @@ func orNothing(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// entries prints the commands of the entries of the prefetch queue. The prefetcher reads one entry ahead, so it
-// works on the one taken last or on the one before.
+// entries prints the commands of the entries of the prefetch queue. The prefetcher reads one entry
+// ahead, so it works on the one taken last or on the one before.
 func (p *dumpPrinter) entries(q *QueueDump) {
 	for _, e := range q.Entries {
 		state := "waiting"

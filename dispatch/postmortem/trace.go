@@ -29,7 +29,8 @@ func runs(s *tracebuf.Step) bool {
 	return s.Control.Kind == flow.None && s.Program != tracebuf.NoProgram
 }
 
-// jumps reports whether the trace may go from a step to its Target. A loop that never has 0 iterations doesn't.
+// jumps reports whether the trace may go from a step to its Target. A loop that never has 0
+// iterations doesn't.
 func (t *Trace) jumps(s *tracebuf.Step) bool {
 	switch s.Control.Kind {
 	case flow.Loop:
@@ -173,7 +174,8 @@ type traceWait struct {
 	count uint32
 }
 
-// graphOf adds the graph of a trace, and those of the traces that it calls, to a list that has each trace once.
+// graphOf adds the graph of a trace, and those of the traces that it calls, to a list that has each
+// trace once.
 func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	if i := slices.IndexFunc(*list, func(g *traceGraph) bool { return g.flow == f }); i >= 0 {
 		return (*list)[i]
@@ -256,7 +258,8 @@ func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	return begin, end, begin >= 0 && end > begin
 }
 
-// callees adds the traces that are called from a first step up to an end, and those that these call, to a list.
+// callees adds the traces that are called from a first step up to an end, and those that these
+// call, to a list.
 func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	for i := first; i < end; i++ {
 		if c := g.called(i); c != nil && !slices.Contains(list, c) {

@@ -91,7 +91,8 @@ var (
 	}
 )
 
-// stopPlaces are those in which a command-queue kernel stops for good. Source: firmware/src/cq/cq_core.h.
+// stopPlaces are those in which a command-queue kernel stops for good. Source:
+// firmware/src/cq/cq_core.h.
 var stopPlaces = map[string]place{
 	"BADC": {"has stopped for good at a command it doesn't know", "which begins with the word %#08x"},
 	"BADL": {"has stopped for good at a command whose length can't be", "word %#08x"},

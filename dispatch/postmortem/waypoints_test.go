@@ -30,7 +30,8 @@ func TestExplainWaitsForOtherQueues(t *testing.T) {
 	}
 }
 
-// A core with base firmware of tt-metal is described by its waypoints, or by the bytes that start its processors.
+// A core with base firmware of tt-metal is described by its waypoints, or by the bytes that start
+// its processors.
 func TestMetalStates(t *testing.T) {
 	for _, tc := range []struct {
 		p    chip.Processor

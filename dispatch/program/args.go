@@ -152,7 +152,8 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
-// SetCommonArgs is SetArgs for the common arguments, of which there must be as many as the kernel has.
+// SetCommonArgs is SetArgs for the common arguments, of which there must be as many as the kernel
+// has.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A core gets the unique arguments of all its processors in one write, if they are for the same cores and not too long; each argument
-// is found where it lies.
+// A core gets the unique arguments of all its processors in one write, if they are for the same
+// cores and not too long; each argument is found where it lies.
 func TestArgumentsOfSeveralProcessors(t *testing.T) {
 	d := target(t)
 	d.Stock = true

@@ -32,7 +32,8 @@ const (
 	offsetBinary = 2 // its kernels in that slot
 )
 
-// group is a set of cores that a program treats alike: the same kernels, circular buffers and semaphores.
+// group is a set of cores that a program treats alike: the same kernels, circular buffers and
+// semaphores.
 type group struct {
 	cores   []chip.Core
 	rects   []chip.VirtualRect
@@ -59,7 +60,8 @@ type slotLayout struct {
 	text      uint32 // of the kernels, which lie elsewhere
 }
 
-// Target is what programs are compiled for: the workers of a device, and how its queues take commands.
+// Target is what programs are compiled for: the workers of a device, and how its queues take
+// commands.
 type Target struct {
 	Chip        *chip.Chip
 	Workers     *abi.Layout

@@ -45,7 +45,8 @@ func (c *compiler) part(to *commands, emit func()) error {
 	return c.pack()
 }
 
-// maxMergedArgs limits the bytes of arguments that one write to a core has, of several processors together.
+// maxMergedArgs limits the bytes of arguments that one write to a core has, of several processors
+// together.
 const maxMergedArgs = 1 << 10
 
 // argsOf are the unique arguments of a kernel for a core.
@@ -190,7 +191,8 @@ func (c *compiler) fillPage() {
 	}
 }
 
-// texts collects the kernels of all groups. The text of a group starts at a page of the binary buffer.
+// texts collects the kernels of all groups. The text of a group starts at a page of the binary
+// buffer.
 func (c *compiler) texts() {
 	for _, g := range c.groups {
 		g.page = len(c.im.binary) / BinaryPageSize
@@ -199,7 +201,8 @@ func (c *compiler) texts() {
 	}
 }
 
-// commonAt notes where the common arguments of a group's kernels lie, when its block lies at an offset.
+// commonAt notes where the common arguments of a group's kernels lie, when its block lies at an
+// offset.
 func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	for i := range c.p.Kernels {
 		k := &c.p.Kernels[i]
@@ -264,7 +267,8 @@ func (c *compiler) inlineText() bool {
 	return true
 }
 
-// binaries sends the kernels of each group to its cores: with the commands, or by a relay from DRAM.
+// binaries sends the kernels of each group to its cores: with the commands, or by a relay from
+// DRAM.
 func (c *compiler) binaries() {
 	if c.inlineText() {
 		return
@@ -341,7 +345,8 @@ func (c *compiler) launch() {
 	flush()
 }
 
-// launchMessage lays out what a core needs to know to start its kernels, as the layout of the workers has it.
+// launchMessage lays out what a core needs to know to start its kernels, as the layout of the
+// workers has it.
 func (c *compiler) launchMessage(g *group) []byte {
 	le := binary.LittleEndian
 	l := &c.t.Workers.Launch

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Few bytes of kernels are among the commands that bring them, many are relayed from DRAM, and all are in tt-metal's form. Cores that
-// have no kernel get none.
+// Few bytes of kernels are among the commands that bring them, many are relayed from DRAM, and all
+// are in tt-metal's form. Cores that have no kernel get none.
 func TestKernelsAmongTheCommands(t *testing.T) {
 	d := target(t)
 	rows := func(i, n int) []chip.Range { // the i-th of n

@@ -10,11 +10,13 @@ const (
 	maxSlots       = LaunchEntries
 )
 
-// SlotAlign is the alignment of a program's slot in the kernel-config memory: one Blackhole NoC word, so that a
-// relay from DRAM keeps source and destination aligned to each other on both architectures.
+// SlotAlign is the alignment of a program's slot in the kernel-config memory: one Blackhole NoC
+// word, so that a relay from DRAM keeps source and destination aligned to each other on both
+// architectures.
 const SlotAlign = 64
 
-// slot is a part of the kernel-config memory that belongs to a program until the workers have completed freeAt.
+// slot is a part of the kernel-config memory that belongs to a program until the workers have
+// completed freeAt.
 type slot struct {
 	off, size uint32
 	freeAt    uint32 // value of the completion count at which the slot may be overwritten

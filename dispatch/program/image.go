@@ -120,7 +120,8 @@ func (im *Image) current() *Image {
 	return im
 }
 
-// Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
+// Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of
+// BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
 
 // Place tells the image where Binary lies: the address, equal in all banks, of an interleaved

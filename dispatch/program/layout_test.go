@@ -80,7 +80,8 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 	}
 }
 
-// Firmware with the watcher has the number of arguments before them, and 0xFFFF for none; other firmware has neither.
+// Firmware with the watcher has the number of arguments before them, and 0xFFFF for none; other
+// firmware has neither.
 func TestCountedArgs(t *testing.T) {
 	p := &Program{Kernels: []Kernel{
 		{Processor: chip.BRISC, Args: []CoreArgs{{Args: []uint32{7, 8, 9, 10}}, {Args: []uint32{11}}}},

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// MaxArgs is how many 32-bit runtime arguments, unique and common together, a kernel may have. Source: tt-metal
-// kernel_types.hpp (max_runtime_args).
+// MaxArgs is how many 32-bit runtime arguments, unique and common together, a kernel may have.
+// Source: tt-metal kernel_types.hpp (max_runtime_args).
 const MaxArgs = 341
 
 // MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware;
@@ -25,7 +25,8 @@ const MaxCircularBuffers = 32
 // runtime.
 const MaxCircularPages = 1<<16 - 1
 
-// MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal NUM_SEMAPHORES.
+// MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal
+// NUM_SEMAPHORES.
 const MaxSemaphores = 16
 
 // Kernel is device code for one of the five processors on a set of cores.

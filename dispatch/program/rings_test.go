@@ -12,9 +12,9 @@ import (
 // isPast says whether a count comes after another one, as the 17 bits of a stream's counter tell.
 func isPast(c, other cq.Count) bool { return int32(other-c)<<15 < 0 }
 
-// What is written for a program, its slot, its text and its launch message, never lies where one that may still be running
-// has its own: the later one waits for a count at which the earlier one is done. A text that isn't sent again is still there,
-// whole. Counts start just below their wrap.
+// What is written for a program, its slot, its text and its launch message, never lies where one
+// that may still be running has its own: the later one waits for a count at which the earlier one
+// is done. A text that isn't sent again is still there, whole. Counts start just below their wrap.
 func TestConfigRingNeverOverlapsRunningPrograms(t *testing.T) {
 	type part struct{ off, size uint32 }
 	meets := func(a, b part) bool { return a.off < b.off+b.size && b.off < a.off+a.size }

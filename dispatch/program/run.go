@@ -32,7 +32,8 @@ func (r *Run) Append(dst []byte, id uint16) []byte {
 	return r.im.build(dst, r.im.main.bytes, &r.p, r.dispatcher, id)
 }
 
-// Cuts appends to ends where the run's commands end that can be sent in batches of at most so many bytes.
+// Cuts appends to ends where the run's commands end that can be sent in batches of at most so many
+// bytes.
 func (r *Run) Cuts(ends []int, most int) []int {
 	start, end := 0, 0 // of the batch so far
 	cut := func(at int) {
@@ -129,7 +130,8 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 	}
 }
 
-// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun] returns it.
+// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun]
+// returns it.
 type Variant uint8
 
 const (

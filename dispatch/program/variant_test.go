@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// The variant of a run says where its arguments are and which pages it reads, whatever its length is.
+// The variant of a run says where its arguments are and which pages it reads, whatever its length
+// is.
 func TestVariantsOfARun(t *testing.T) {
 	d := target(t)
 	k := Kernel{Name: "k", Cores: []chip.Range{d.Grid}, Text: make([]byte, 3*BinaryPageSize)}

@@ -1,6 +1,7 @@
-// Package deadlock is a program with a bug, which docs/debugging.md finds: a reader fills two circular buffers for a compute kernel, in
-// blocks. With blocks that are larger than a buffer, the reader waits for room in the first buffer while the compute kernel waits for
-// pages of the second one.
+// Package deadlock is a program with a bug, which docs/debugging.md finds: a reader fills two
+// circular buffers for a compute kernel, in blocks. With blocks that are larger than a buffer, the
+// reader waits for room in the first buffer while the compute kernel waits for pages of the second
+// one.
 package deadlock
 
 import (
@@ -34,10 +35,11 @@ var Core = chip.Core{X: 1, Y: 1}
 
 // Options say how the program runs.
 type Options struct {
-	// Block is how many pages of one operand the reader fetches before those of the other one: a divisor of 16. It hangs with more
-	// than 4.
+	// Block is how many pages of one operand the reader fetches before those of the other one: a
+	// divisor of 16. It hangs with more than 4.
 	Block uint32
-	// Watch compiles checks into the kernels: the reader then says what is wrong with a block that is too large.
+	// Watch compiles checks into the kernels: the reader then says what is wrong with a block that
+	// is too large.
 	Watch bool
 	// Dir is where the kernels' files and the dump of a hang go.
 	Dir string
@@ -49,8 +51,8 @@ type Options struct {
 	Hung func(error)
 }
 
-// Run runs the program on a device. The error wraps kernels.ErrNoCompiler if there is no cross compiler, and is a
-// *dispatch.HangError for a hang.
+// Run runs the program on a device. The error wraps kernels.ErrNoCompiler if there is no cross
+// compiler, and is a *dispatch.HangError for a hang.
 func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 	opts := []reprise.Option{reprise.WithDumpDir(o.Dir)}
 	if o.HangTimeout > 0 {

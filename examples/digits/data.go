@@ -13,7 +13,8 @@ var imagesFile []byte
 //go:embed weights.bin
 var weightsFile []byte
 
-// Images returns the 1,797 digits of the embedded data set in file order (credit and licence: data/README.md).
+// Images returns the 1,797 digits of the embedded data set in file order (credit and licence:
+// data/README.md).
 func Images() ([]Image, error) {
 	return ParseImages(bytes.NewReader(imagesFile))
 }
@@ -23,8 +24,9 @@ func Trained() (*Network, error) {
 	return DecodeNetwork(weightsFile)
 }
 
-// Split divides images into those the network is trained on and those held out to measure it: of every label, a quarter
-// (rounded down) is held out. The choice is the same for the same images, on every machine; order is kept.
+// Split divides images into those the network is trained on and those held out to measure it: of
+// every label, a quarter (rounded down) is held out. The choice is the same for the same images, on
+// every machine; order is kept.
 func Split(images []Image) (training, heldOut []Image) {
 	var perLabel [Classes][]int
 	for i, m := range images {

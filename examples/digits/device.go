@@ -20,15 +20,16 @@ var prebuilt = images.New(archives, "kernels/prebuilt")
 // ErrNoKernels means that there are no kernels for an architecture.
 var ErrNoKernels = errors.New("no kernels for this architecture")
 
-// Kernels are the ELF files of a program that runs one layer on any number of cores. The sources are in the directory
-// kernels; package kernels of this module loads them.
+// Kernels are the ELF files of a program that runs one layer on any number of cores. The sources
+// are in the directory kernels; package kernels of this module loads them.
 type Kernels struct {
 	Reader []byte // BRISC: input pages and the packed layer from DRAM
 	Dense  []byte // TRISC0, TRISC1 and TRISC2, the same file for each: the arithmetic
 	Writer []byte // NCRISC: result pages to DRAM
 }
 
-// KernelsFor returns the kernels of an architecture, in slices that the caller owns. The error wraps ErrNoKernels.
+// KernelsFor returns the kernels of an architecture, in slices that the caller owns. The error
+// wraps ErrNoKernels.
 func KernelsFor(a chip.Arch) (Kernels, error) {
 	var k Kernels
 	for _, f := range []struct {
@@ -47,7 +48,8 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 	return k, nil
 }
 
-// lanes is the number of compute processors of a core, each of which has its own pair of circular buffers.
+// lanes is the number of compute processors of a core, each of which has its own pair of circular
+// buffers.
 const lanes = 3
 
 // Indices of the circular buffers that the kernels use (kernels/layout.h).
@@ -58,8 +60,8 @@ const (
 	bufferPages   = 4  // of each input and output buffer: one being processed, one ready, two in flight
 )
 
-// CircularBuffer is a circular buffer that every core that runs a layer needs. Its address in L1 must be a multiple of
-// 64, the alignment that Blackhole needs to copy pages from and to DRAM.
+// CircularBuffer is a circular buffer that every core that runs a layer needs. Its address in L1
+// must be a multiple of 64, the alignment that Blackhole needs to copy pages from and to DRAM.
 type CircularBuffer struct {
 	Index    int
 	PageSize int // bytes
@@ -84,8 +86,9 @@ type Share struct {
 	First, Pages uint32
 }
 
-// Shares divides pages among cores as evenly as possible, in order. Some shares are empty when there are more cores than
-// pages; a kernel with an empty share has nothing to do. It returns nil for less than one core.
+// Shares divides pages among cores as evenly as possible, in order. Some shares are empty when
+// there are more cores than pages; a kernel with an empty share has nothing to do. It returns nil
+// for less than one core.
 func Shares(pages, cores int) []Share {
 	var all []Share
 	first := 0
@@ -97,8 +100,9 @@ func Shares(pages, cores int) []Share {
 	return all
 }
 
-// ReaderArgs returns the runtime arguments of the reader. input is the address of the interleaved DRAM buffer of
-// activation pages, weights that of the interleaved DRAM buffer whose only page is the packed layer.
+// ReaderArgs returns the runtime arguments of the reader. input is the address of the interleaved
+// DRAM buffer of activation pages, weights that of the interleaved DRAM buffer whose only page is
+// the packed layer.
 func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
 	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(l.PackedSize())}
 }
@@ -106,8 +110,8 @@ func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
 // DenseArgs returns the runtime arguments of the three compute processors.
 func (l *Layer) DenseArgs(s Share) []uint32 { return []uint32{s.Pages} }
 
-// WriterArgs returns the runtime arguments of the writer. output is the address of the interleaved DRAM buffer of result
-// pages.
+// WriterArgs returns the runtime arguments of the writer. output is the address of the interleaved
+// DRAM buffer of result pages.
 func (l *Layer) WriterArgs(output uint32, s Share) []uint32 {
 	return []uint32{output, s.First, s.Pages, PageBytes}
 }

@@ -1,10 +1,12 @@
-// Package digits is a data set of handwritten digits, and a small int8 neural network that reads them: the trained weights, and an
-// exact host reference to compare a device's results with. Package convnet is a network in bfloat16 for the same digits.
+// Package digits is a data set of handwritten digits, and a small int8 neural network that reads
+// them: the trained weights, and an exact host reference to compare a device's results with.
+// Package convnet is a network in bfloat16 for the same digits.
 //
 // # The network
 //
-// Three dense layers, 64 to 64 to 32 to 10, with a rectifier after the first two. Everything the device does is integer
-// arithmetic with RV32IM instructions, so host and device agree bit for bit, not within a tolerance:
+// Three dense layers, 64 to 64 to 32 to 10, with a rectifier after the first two. Everything the
+// device does is integer arithmetic with RV32IM instructions, so host and device agree bit for bit,
+// not within a tolerance:
 //
 //	for o in 0..out-1:
 //	    acc = bias[o]                                     // int32
@@ -17,20 +19,20 @@
 //	        if y > 127: y = 127                           // upper saturation
 //	        out[o] = int8(y)
 //
-// No step can overflow an int32: a [Layer] whose largest possible |acc|*multiplier + half does is refused when it is
-// made. The shift is at least 1.
+// No step can overflow an int32: a [Layer] whose largest possible |acc|*multiplier + half does is
+// refused when it is made. The shift is at least 1.
 //
 // # Pages
 //
-// Activations travel as pages of 64 bytes, one image a page ([Page]). A page of the network's input holds the 64 pixels
-// (0 to 16) as int8; between layers it holds one int8 for each output of the layer, then zeros; after the last
-// layer it holds ten little-endian int32 scores, then zeros. The largest score is the answer; among equal
-// scores the lowest digit wins.
+// Activations travel as pages of 64 bytes, one image a page ([Page]). A page of the network's input
+// holds the 64 pixels (0 to 16) as int8; between layers it holds one int8 for each output of the
+// layer, then zeros; after the last layer it holds ten little-endian int32 scores, then zeros. The
+// largest score is the answer; among equal scores the lowest digit wins.
 //
 // # Packed layers
 //
-// [Layer.Pack] is a layer as the device kernel reads it from L1, and also as weights.bin holds it. All integers are
-// little endian and every part starts at a multiple of 64 bytes:
+// [Layer.Pack] is a layer as the device kernel reads it from L1, and also as weights.bin holds it.
+// All integers are little endian and every part starts at a multiple of 64 bytes:
 //
 //	offset size
 //	0      4    magic "RPDL" (0x4C445052 as uint32)
@@ -62,5 +64,6 @@
 //	16     4    size of the file
 //	20     44   zero
 //
-// The trainer writes it (go run ./examples/digits/train integer); the same bytes come out on every architecture.
+// The trainer writes it (go run ./examples/digits/train integer); the same bytes come out on every
+// architecture.
 package digits

@@ -37,8 +37,8 @@ var (
 	ErrChecksum = errors.New("checksum differs")
 )
 
-// ParseError says where a file of images is invalid. Err is, or wraps, one of the sentinels of this package, or is the
-// error of the reader.
+// ParseError says where a file of images is invalid. Err is, or wraps, one of the sentinels of this
+// package, or is the error of the reader.
 type ParseError struct {
 	Line   int    // 1-based; the line that was being read
 	Column int    // 1-based field number in the line, 0 for the whole line

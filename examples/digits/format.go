@@ -77,8 +77,8 @@ func (l *Layer) Pack() []byte {
 	return b
 }
 
-// UnpackLayer reads a packed layer from the start of b and returns the rest of b. Errors wrap ErrFormat, ErrShape or
-// ErrRequantise. Only bytes that Pack can write are accepted.
+// UnpackLayer reads a packed layer from the start of b and returns the rest of b. Errors wrap
+// ErrFormat, ErrShape or ErrRequantise. Only bytes that Pack can write are accepted.
 func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	if len(b) < layerHeader || le.Uint32(b) != layerMagic {
 		return nil, nil, fmt.Errorf("digits: unpack layer: no layer header in %d bytes: %w", len(b), ErrFormat)
@@ -129,7 +129,8 @@ func (n *Network) Encode() []byte {
 	return b
 }
 
-// DecodeNetwork reads a file of weights. Errors wrap ErrFormat, ErrChecksum, ErrShape or ErrRequantise.
+// DecodeNetwork reads a file of weights. Errors wrap ErrFormat, ErrChecksum, ErrShape or
+// ErrRequantise.
 func DecodeNetwork(b []byte) (*Network, error) {
 	if len(b) < fileHeader || string(b[:len(fileMagic)]) != fileMagic {
 		return nil, fmt.Errorf("digits: decode network: no header %q in %d bytes: %w", fileMagic, len(b), ErrFormat)

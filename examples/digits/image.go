@@ -23,14 +23,16 @@ const (
 	maxLine   = fields * (maxDigits + 1)
 )
 
-// Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and its label.
+// Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and its
+// label.
 type Image struct {
 	Pixels [Pixels]uint8
 	Label  uint8
 }
 
-// ParseImages reads images as comma-separated lines of 64 pixels and a label, gzip-compressed or plain (told apart by
-// gzip's two magic bytes). Lines end with "\n" or "\r\n"; the last one may end with the file. Errors are *ParseError.
+// ParseImages reads images as comma-separated lines of 64 pixels and a label, gzip-compressed or
+// plain (told apart by gzip's two magic bytes). Lines end with "\n" or "\r\n"; the last one may end
+// with the file. Errors are *ParseError.
 func ParseImages(r io.Reader) ([]Image, error) {
 	br := bufio.NewReader(r)
 	magic, err := br.Peek(2)
@@ -131,8 +133,8 @@ func parseLine(text []byte) (Image, *ParseError) {
 	return img, nil
 }
 
-// parseField parses an integer of one to maxDigits digits. The format has no signs, spaces or fractions, which strconv would
-// accept.
+// parseField parses an integer of one to maxDigits digits. The format has no signs, spaces or
+// fractions, which strconv would accept.
 func parseField(field []byte) (int, bool) {
 	if len(field) == 0 || len(field) > maxDigits {
 		return 0, false

@@ -11,7 +11,8 @@ var le = binary.LittleEndian
 
 // Limits of a layer.
 const (
-	// RowMultiple is the multiple that the stored rows of a layer are rounded up to, so that a kernel can process several at a time.
+	// RowMultiple is the multiple that the stored rows of a layer are rounded up to, so that a
+	// kernel can process several at a time.
 	RowMultiple = 16
 	// MaxScores is the number of int32 scores in a page.
 	MaxScores = PageBytes / 4
@@ -30,7 +31,8 @@ type LayerConfig struct {
 	Multiplier uint32 // of the requantisation, at least 1
 	Shift      uint32 // of the requantisation, 1 to 31
 
-	// The values of one unit of an input, a weight and an output. They document the quantisation and are not used.
+	// The values of one unit of an input, a weight and an output. They document the quantisation
+	// and are not used.
 	InputScale, WeightScale, OutputScale float64
 }
 
@@ -46,7 +48,8 @@ type Layer struct {
 	weightScale, scale float64
 }
 
-// NewLayer returns a layer. Errors wrap ErrShape, or ErrRequantise when some input could overflow an int32.
+// NewLayer returns a layer. Errors wrap ErrShape, or ErrRequantise when some input could overflow
+// an int32.
 func NewLayer(c LayerConfig) (*Layer, error) {
 	most := PageBytes
 	if c.Scores {
@@ -83,8 +86,8 @@ func NewLayer(c LayerConfig) (*Layer, error) {
 	return l, nil
 }
 
-// checkOverflow proves that no input makes an intermediate value leave int32. Partial sums are bounded too, because the
-// bound adds magnitudes.
+// checkOverflow proves that no input makes an intermediate value leave int32. Partial sums are
+// bounded too, because the bound adds magnitudes.
 func (l *Layer) checkOverflow() error {
 	for o := range l.out {
 		most := abs64(int64(l.biases[o]))
@@ -120,7 +123,8 @@ func (l *Layer) String() string {
 	return fmt.Sprintf("%d to %d, times %d shift %d", l.in, l.out, l.multiplier, l.shift)
 }
 
-// Forward returns the page that a device writes for a page of input. It is the definition of the layer's arithmetic.
+// Forward returns the page that a device writes for a page of input. It is the definition of the
+// layer's arithmetic.
 func (l *Layer) Forward(in Page) Page {
 	var out Page
 	for o := range l.out {
@@ -134,7 +138,8 @@ func (l *Layer) Forward(in Page) Page {
 	return out
 }
 
-// sum adds the bias and the products of one output. int32 wraps in Go as on the device, but checkOverflow excludes it.
+// sum adds the bias and the products of one output. int32 wraps in Go as on the device, but
+// checkOverflow excludes it.
 func (l *Layer) sum(o int, in *Page) int32 {
 	acc := l.biases[o]
 	for i, w := range l.weights[o*l.in : (o+1)*l.in] {

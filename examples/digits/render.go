@@ -2,8 +2,9 @@ package digits
 
 import "strings"
 
-// Render draws an image as eight lines of sixteen characters, each pixel two block characters as dark as its ink. Lines
-// end with a newline and are all of one width, so that several images can stand side by side.
+// Render draws an image as eight lines of sixteen characters, each pixel two block characters as
+// dark as its ink. Lines end with a newline and are all of one width, so that several images can
+// stand side by side.
 func Render(m Image) string { return render(m, []rune(" ░▒▓█")) }
 
 // RenderASCII draws as Render does, with ASCII characters alone.

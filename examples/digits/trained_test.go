@@ -40,8 +40,8 @@ func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 	}
 }
 
-// A quantised network whose activations all saturate or vanish may still classify well because of its biases; this one
-// must use the range of its scales.
+// A quantised network whose activations all saturate or vanish may still classify well because of
+// its biases; this one must use the range of its scales.
 func TestActivationsUseTheirRange(t *testing.T) {
 	images, err := Images()
 	devtest.Must(t, err)

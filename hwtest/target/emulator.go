@@ -96,8 +96,8 @@ func parseEmulator(name, rest string) (*Device, error) {
 	return d, nil
 }
 
-// Emulated returns the emulator with more options, under its own name followed by a suffix. It is for devices whose Kind
-// is Emulator; others are returned as they are.
+// Emulated returns the emulator with more options, under its own name followed by a suffix. It is
+// for devices whose Kind is Emulator; others are returned as they are.
 func (d *Device) Emulated(suffix string, opts ...sim.Option) *Device {
 	if d.Kind != Emulator {
 		return d

@@ -17,8 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// parseFar makes the device of far:MACHINE: the first chip of a machine that has no PCI interface, such as far:emu:n300.
-// Options of an emulated machine are seed=N, delay=CLOCKS, strict=SEED and faults of links.
+// parseFar makes the device of far:MACHINE: the first chip of a machine that has no PCI interface,
+// such as far:emu:n300. Options of an emulated machine are seed=N, delay=CLOCKS, strict=SEED and
+// faults of links.
 func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(machine, ":")
 	words := strings.Split(rest, ",")

@@ -22,10 +22,11 @@ func (m *Linked) Close() error { return m.close() }
 // Machine returns the description of the machine that an emulator was named by; nil for others.
 func (d *Device) Machine() *chip.Machine { return d.machine }
 
-// Linked returns cards that are linked and like the device: for an emulator those of its machine or, if it was named by an
-// architecture, of a description; the chips have the device's options. For the vendor's simulator they are the cards of its
-// library, of which there may be one, with remote chips or without. Device nodes are what was named, likewise one or
-// several. It is nil for others.
+// Linked returns cards that are linked and like the device: for an emulator those of its machine
+// or, if it was named by an architecture, of a description; the chips have the device's options.
+// For the vendor's simulator they are the cards of its library, of which there may be one, with
+// remote chips or without. Device nodes are what was named, likewise one or several. It is nil for
+// others.
 func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 	switch {
 	case d.Kind == Emulator:

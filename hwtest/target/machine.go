@@ -33,11 +33,12 @@ func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, er
 	return m.open(sim.OfPart(p))
 }
 
-// Open starts the machine, if it has to be started, and returns its cards and a function that ends it.
+// Open starts the machine, if it has to be started, and returns its cards and a function that ends
+// it.
 func (m *Machine) Open() (cards []kmd.Target, end func() error, err error) { return m.open() }
 
-// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines with one card, or
-// with each device node that is named.
+// ParseMachine turns a name into a machine; an error is an *Error. Names of devices are machines
+// with one card, or with each device node that is named.
 func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	words := strings.Split(rest, ",")

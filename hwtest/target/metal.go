@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
-// WithMetal returns an emulator with the [waivers.Metal] of folders; other devices, and empty names of folders, need none.
+// WithMetal returns an emulator with the [waivers.Metal] of folders; other devices, and empty names
+// of folders, need none.
 func (d *Device) WithMetal(ctx context.Context, dirs ...string) (*Device, error) {
 	for _, dir := range dirs {
 		if d.Kind != Emulator || dir == "" {

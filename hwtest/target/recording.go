@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd/session"
 )
 
-// parseSession makes the device of session:FILE. The file is read now, and played from its start by each opening.
+// parseSession makes the device of session:FILE. The file is read now, and played from its start by
+// each opening.
 func parseSession(name, path string) (*Device, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // ErrNotShared is returned when a second process can't open the device.
 var ErrNotShared = errors.New("a second process can't open the same device")
 
-// Share returns the device as one that other processes can open at the same time, by the name that is its Given, until
-// end is called. An emulated card and one of the vendor's simulator are served by this process, which needs Linux; their
-// chips live until then. Others are what they are.
+// Share returns the device as one that other processes can open at the same time, by the name that
+// is its Given, until end is called. An emulated card and one of the vendor's simulator are served
+// by this process, which needs Linux; their chips live until then. Others are what they are.
 func (d *Device) Share() (shared *Device, end func() error, err error) {
 	switch {
 	case d.Kind == Emulator:

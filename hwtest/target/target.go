@@ -1,6 +1,6 @@
-// Package target turns what people call a device into one that can be opened: emu:blackhole, emu:wormhole, a machine such as
-// emu:t3000, ttsim:PATH, socket:PATH, session:FILE, far:MACHINE or a device node. The command and the conformance suite share
-// it.
+// Package target turns what people call a device into one that can be opened: emu:blackhole,
+// emu:wormhole, a machine such as emu:t3000, ttsim:PATH, socket:PATH, session:FILE, far:MACHINE or
+// a device node. The command and the conformance suite share it.
 package target
 
 import (
@@ -55,8 +55,8 @@ type Device struct {
 	server  ttsim.Option
 }
 
-// One reports whether all openings of the device are of one card, which two users can't bring up at the same time. Otherwise
-// each is of a card of its own.
+// One reports whether all openings of the device are of one card, which two users can't bring up at
+// the same time. Otherwise each is of a card of its own.
 func (d *Device) One() bool { return d.Kind == Silicon || d.served() }
 
 // Several reports whether the name had more device nodes than this one.
@@ -65,8 +65,8 @@ func (d *Device) Several() bool { return len(d.nodes) > 1 }
 // served reports whether another process serves the card, so that each access is a request to it.
 func (d *Device) served() bool { return strings.HasPrefix(d.Given, "socket:") }
 
-// socket returns what opens a card that is served. The machine that comes with a target is asked for over its
-// connections, so each opening has a target of its own.
+// socket returns what opens a card that is served. The machine that comes with a target is asked
+// for over its connections, so each opening has a target of its own.
 func socket(path string) func() kmd.Target { return func() kmd.Target { return cards.Socket(path) } }
 
 // Error is returned for a device's name that is wrong: it says why, and what to do.
@@ -84,8 +84,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parse turns a name into a device; an error is an *Error. Options of an emulated card follow its architecture, after
-// commas. The server is how the vendor's simulator is started, as ttsim.Server describes it.
+// Parse turns a name into a device; an error is an *Error. Options of an emulated card follow its
+// architecture, after commas. The server is how the vendor's simulator is started, as ttsim.Server
+// describes it.
 func Parse(name string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch {
@@ -106,7 +107,8 @@ func Parse(name string, server ttsim.Option) (*Device, error) {
 	return nil, &Error{Value: name, Why: ErrUnknown.Error(), Hint: "use " + Help, Err: ErrUnknown}
 }
 
-// parseNodes makes the device of a node. Others may follow it: to what needs several chips they are the machine.
+// parseNodes makes the device of a node. Others may follow it: to what needs several chips they are
+// the machine.
 func parseNodes(name string) (*Device, error) {
 	nodes := strings.Split(name, ",")
 	for i, n := range nodes {
@@ -119,7 +121,8 @@ func parseNodes(name string) (*Device, error) {
 	return &Device{Name: label, Given: name, Kind: Silicon, nodes: nodes, open: func() kmd.Target { return kmd.Path(nodes[0]) }}, nil
 }
 
-// label names a build of the vendor's simulator by its path, which has _wh or _bh at the end of a part.
+// label names a build of the vendor's simulator by its path, which has _wh or _bh at the end of a
+// part.
 func label(path string) string {
 	for _, part := range strings.Split(filepath.ToSlash(path), "/") {
 		switch {

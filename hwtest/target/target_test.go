@@ -69,7 +69,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// An emulator that is named by a machine is that machine to what needs several chips; others are what is asked for.
+// An emulator that is named by a machine is that machine to what needs several chips; others are
+// what is asked for.
 func TestLinkedMachines(t *testing.T) {
 	for name, want := range map[string]string{"emu:p300": "p300", "emu:blackhole": "quietbox"} {
 		d, err := Parse(name, ttsim.Server("false"))
@@ -129,7 +130,8 @@ func TestLinkedNodes(t *testing.T) {
 	}
 }
 
-// Options belong to emulators: a name for reports tells the two apart, and the device itself stays as it was.
+// Options belong to emulators: a name for reports tells the two apart, and the device itself stays
+// as it was.
 func TestEmulated(t *testing.T) {
 	d, err := Parse("emu:wormhole", ttsim.Server("false"))
 	if err != nil {
@@ -140,8 +142,8 @@ func TestEmulated(t *testing.T) {
 	}
 }
 
-// A device that is shared has a name by which any process can open it, at the same time as others and again after them;
-// sharing doesn't change the device itself.
+// A device that is shared has a name by which any process can open it, at the same time as others
+// and again after them; sharing doesn't change the device itself.
 func TestShare(t *testing.T) {
 	for _, name := range []string{"emu:wormhole", "emu:blackhole,driver=2.4.0"} {
 		d, err := Parse(name, ttsim.Server("false"))

@@ -17,7 +17,8 @@ var ErrNotKernel = errors.New("not a kernel image of x86 (vmlinuz, bzImage)")
 // ErrNotModule means that a file is no kernel module.
 var ErrNotModule = errors.New("not a kernel module")
 
-// KernelRelease returns the release of an x86 kernel image, such as "6.12.38-amd64" (Documentation/arch/x86/boot.rst of Linux).
+// KernelRelease returns the release of an x86 kernel image, such as "6.12.38-amd64"
+// (Documentation/arch/x86/boot.rst of Linux).
 func KernelRelease(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -38,7 +39,8 @@ func KernelRelease(name string) (string, error) {
 	return release, nil
 }
 
-// ModuleRelease returns the release of the kernel that a module was built for, or "" if the file is compressed.
+// ModuleRelease returns the release of the kernel that a module was built for, or "" if the file is
+// compressed.
 func ModuleRelease(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -22,8 +22,8 @@ func (e *LibraryError) Error() string {
 	return fmt.Sprintf("vm: %s: this machine has no %s", e.Program, strings.Join(e.Missing, ", "))
 }
 
-// needs lists what else a program needs to run: its loader and libraries, as the loader finds them, or a script's interpreter with
-// what that needs.
+// needs lists what else a program needs to run: its loader and libraries, as the loader finds them,
+// or a script's interpreter with what that needs.
 func needs(program string) ([]string, error) {
 	f, err := os.Open(program)
 	if err != nil {
@@ -69,7 +69,8 @@ func needs(program string) ([]string, error) {
 	return append(libraries, loader), nil
 }
 
-// parseLoader returns the paths of libraries in what a loader lists, and the names of those that it hasn't found.
+// parseLoader returns the paths of libraries in what a loader lists, and the names of those that it
+// hasn't found.
 func parseLoader(out string) (found, missing []string) {
 	for line := range strings.Lines(out) {
 		name, rest, arrow := strings.Cut(strings.TrimSpace(line), " => ")

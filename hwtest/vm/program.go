@@ -20,27 +20,33 @@ import (
 // Program is a program of this machine that runs in a virtual one with cards and their driver.
 type Program struct {
 	Hardware
-	// Module is the vendor's driver, built for the kernel. It may be compressed if the kernel can decompress modules.
+	// Module is the vendor's driver, built for the kernel. It may be compressed if the kernel can
+	// decompress modules.
 	Module string
-	// Init is a program that calls inside.Main if its arguments are InitArgs. It is at InitPath in the machine.
+	// Init is a program that calls inside.Main if its arguments are InitArgs. It is at InitPath in
+	// the machine.
 	Init     string
 	InitArgs []string
-	// Args are the program and its arguments. A program with the path InitPath is Init; all others are paths of this machine, and
-	// have the same path in the other one, where their loader and libraries are copied to as well.
+	// Args are the program and its arguments. A program with the path InitPath is Init; all others
+	// are paths of this machine, and have the same path in the other one, where their loader and
+	// libraries are copied to as well.
 	Args []string
 	// Env is the program's environment.
 	Env []string
-	// Share is the absolute path of a folder that is copied to the same path of the machine. What the program has written there is
-	// copied back when it ends; what it has deleted stays. Empty for none.
+	// Share is the absolute path of a folder that is copied to the same path of the machine. What
+	// the program has written there is copied back when it ends; what it has deleted stays. Empty
+	// for none.
 	Share string
 	// Dir is the program's working directory, "/" if empty.
 	Dir string
-	// Files are further programs and files of this machine that have the same path in the other one.
+	// Files are further programs and files of this machine that have the same path in the other
+	// one.
 	Files []string
-	// Busybox is the path of a static busybox, whose commands the machine then has in BusyboxDir; empty for none.
+	// Busybox is the path of a static busybox, whose commands the machine then has in BusyboxDir;
+	// empty for none.
 	Busybox string
-	// Terminal makes standard input and output, which have to be a terminal of the given size, that of the program. Otherwise the
-	// program reads nothing.
+	// Terminal makes standard input and output, which have to be a terminal of the given size, that
+	// of the program. Otherwise the program reads nothing.
 	Terminal      bool
 	Rows, Columns uint16
 	// Stdout gets the program's standard output.
@@ -62,8 +68,9 @@ const modulePath = "/tenstorrent.ko"
 // ErrProgram is wrapped by the error of a machine that could not run the program.
 var ErrProgram = errors.New("the machine could not run the program")
 
-// Run boots the machine, runs the program, and waits until the machine is off. It returns the program's exit status, as a shell has
-// it. The error wraps ErrBoot if the machine ended before the program, or ctx's.
+// Run boots the machine, runs the program, and waits until the machine is off. It returns the
+// program's exit status, as a shell has it. The error wraps ErrBoot if the machine ended before the
+// program, or ctx's.
 func (p *Program) Run(ctx context.Context) (status int, err error) {
 	dir, err := os.MkdirTemp("", "reprise-vm")
 	if err != nil {
@@ -192,7 +199,8 @@ func (p *Program) fill(a *archive) error {
 	return a.text(inside.JobFile, string(text))
 }
 
-// collect reads the results of a machine that is off: it copies files into the share and returns the program's status.
+// collect reads the results of a machine that is off: it copies files into the share and returns
+// the program's status.
 func (p *Program) collect(results string) (status int, err error) {
 	f, err := os.Open(results)
 	if err != nil {
@@ -229,8 +237,8 @@ func (p *Program) collect(results string) (status int, err error) {
 	}
 }
 
-// returnFile writes a file of the machine into the share, whole or not at all: results that end in the middle don't cost the file
-// that was there. Links in the share don't lead out of it.
+// returnFile writes a file of the machine into the share, whole or not at all: results that end in
+// the middle don't cost the file that was there. Links in the share don't lead out of it.
 func returnFile(share *os.Root, name string, mode fs.FileMode, r io.Reader) (err error) {
 	if err := share.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err

@@ -76,7 +76,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// A machine that ends while it returns a file costs neither that file nor one that the host had under its name.
+// A machine that ends while it returns a file costs neither that file nor one that the host had
+// under its name.
 func TestCollectIsWhole(t *testing.T) {
 	share := t.TempDir()
 	kept := filepath.Join(share, "log")

@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/vm"
 )
 
-// leftOut are tests of tt-umd that take too long where each load and store of a card takes some 50 µs, or need what the emulator
-// doesn't model.
+// leftOut are tests of tt-umd that take too long where each load and store of a card takes some 50
+// µs, or need what the emulator doesn't model.
 var leftOut = []struct {
 	program  string   // its folder and file
 	machines []string // nil for all
@@ -42,7 +42,8 @@ var leftOut = []struct {
 		"a NoC that hangs isn't modelled: the loads that make silicon's hang find zero"},
 }
 
-// filterOf returns what of a program runs on a machine, as --gtest_filter has it, empty for all; and why the rest doesn't.
+// filterOf returns what of a program runs on a machine, as --gtest_filter has it, empty for all;
+// and why the rest doesn't.
 func filterOf(program, machine string) (filter string, why []string) {
 	for _, l := range leftOut {
 		if strings.HasSuffix(program, "/"+l.program) && (l.machines == nil || slices.Contains(l.machines, machine)) {
@@ -56,7 +57,8 @@ func filterOf(program, machine string) (filter string, why []string) {
 	return filter, why
 }
 
-// runsOn reports whether a program of tt-umd is for a machine: the names of their folders say which architecture they are for.
+// runsOn reports whether a program of tt-umd is for a machine: the names of their folders say which
+// architecture they are for.
 func runsOn(program string, m chip.Machine) bool {
 	switch filepath.Base(filepath.Dir(program)) {
 	case "wormhole_b0":
@@ -67,12 +69,15 @@ func runsOn(program string, m chip.Machine) bool {
 	return true
 }
 
-// The vendor's own test programs pass on emulated cards with the vendor's driver. Nobody here wrote them, and what they read and
-// expect of a card is no assumption of ours. None of them makes a chip stop.
+// The vendor's own test programs pass on emulated cards with the vendor's driver. Nobody here wrote
+// them, and what they read and expect of a card is no assumption of ours. None of them makes a chip
+// stop.
 //
-// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are tt-umd's, in the folders in which
-// they are built, with spaces between them. REPRISE_VM_UMD_FILTER is what of those runs, as --gtest_filter has it, instead of all but
-// leftOut, and REPRISE_VM_UMD_SHARE a folder with what they read. The other variables are those of [TestWithDriver].
+// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are
+// tt-umd's, in the folders in which they are built, with spaces between them. REPRISE_VM_UMD_FILTER
+// is what of those runs, as --gtest_filter has it, instead of all but leftOut, and
+// REPRISE_VM_UMD_SHARE a folder with what they read. The other variables are those of
+// [TestWithDriver].
 func TestVendorsPrograms(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -164,7 +169,8 @@ func counted(out string) (c counts) {
 	return c
 }
 
-// What is left out of a program on a machine is what the table has for both, and nothing of other programs and machines.
+// What is left out of a program on a machine is what the table has for both, and nothing of other
+// programs and machines.
 func TestLeftOut(t *testing.T) {
 	for _, q := range []struct{ program, machine, want string }{
 		{"/build/misc/umd_misc_tests", "n150", ""},
@@ -178,7 +184,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// What googletest says at the end of a run is counted, and nothing of what it says about single tests.
+// What googletest says at the end of a run is counted, and nothing of what it says about single
+// tests.
 func TestCountGoogletest(t *testing.T) {
 	for out, want := range map[string]counts{
 		"[       OK ] A.B (3 ms)\n[==========] 3 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] A.C\n": {passed: 1, skipped: 2},

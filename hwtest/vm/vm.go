@@ -1,7 +1,8 @@
-// Package vm boots a virtual machine that has Tenstorrent cards. A Config's only program is hwtest/vm/guest, whose reports on the
-// console are collected; a Program is any program, with the driver loaded. The cards are sockets of vfio-user servers, such as
-// those of package sim/serve/vfiouser; the machine is QEMU's, which has the client since release 10.1. Neither a kernel nor the
-// vendor's driver comes with Reprise.
+// Package vm boots a virtual machine that has Tenstorrent cards. A Config's only program is
+// hwtest/vm/guest, whose reports on the console are collected; a Program is any program, with the
+// driver loaded. The cards are sockets of vfio-user servers, such as those of package
+// sim/serve/vfiouser; the machine is QEMU's, which has the client since release 10.1. Neither a
+// kernel nor the vendor's driver comes with Reprise.
 package vm
 
 import (
@@ -22,18 +23,21 @@ import (
 type Hardware struct {
 	// Arch is the machine's architecture as Go calls it: "amd64", the default, or "riscv64".
 	Arch string
-	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments that come first.
+	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments
+	// that come first.
 	QEMU []string
-	// Kernel is a path of a Linux kernel image with PCI, a serial console and initial file systems built in.
+	// Kernel is a path of a Linux kernel image with PCI, a serial console and initial file systems
+	// built in.
 	Kernel string
 	// Sockets are the cards.
 	Sockets []string
 	// Memory is the machine's memory in MiB, 1024 if zero.
 	Memory int
-	// IOMMU gives an amd64 machine one that translates what cards reach, as the runtime's large pins want it.
+	// IOMMU gives an amd64 machine one that translates what cards reach, as the runtime's large
+	// pins want it.
 	IOMMU bool
-	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise all instructions are
-	// emulated.
+	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise
+	// all instructions are emulated.
 	Accelerate bool
 }
 
@@ -42,8 +46,8 @@ type Config struct {
 	Hardware
 	// Init is a path of package guest's command, built without cgo for the machine's architecture.
 	Init string
-	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only reads the cards' PCI
-	// configuration and BARs.
+	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only
+	// reads the cards' PCI configuration and BARs.
 	Module string
 	// Commands run with the driver loaded, in their order. Programs have to be in Files.
 	Commands []string
@@ -66,12 +70,14 @@ const patience = 2 * time.Minute
 // ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
 
-// Arguments are QEMU's for the machine with a given initial file system, with its first serial port at standard input and output.
+// Arguments are QEMU's for the machine with a given initial file system, with its first serial port
+// at standard input and output.
 func (h *Hardware) Arguments(initial string) []string {
 	return h.arguments(initial, "console=ttyS0 panic=-1 loglevel=6", "-serial", "stdio")
 }
 
-// arguments are QEMU's for the machine with a given initial file system, kernel command line and serial ports.
+// arguments are QEMU's for the machine with a given initial file system, kernel command line and
+// serial ports.
 func (h *Hardware) arguments(initial, kernel string, serial ...string) []string {
 	memory := h.memory()
 	accel := "tcg"
@@ -104,8 +110,8 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 	for i, s := range h.Sockets {
 		args = append(args,
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),
-			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's simulator may need for what was
-			// stored before.
+			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's
+			// simulator may need for what was stored before.
 			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q},"x-msg-timeout":%d}`, i, s,
 				patience.Milliseconds()))
 	}
@@ -120,7 +126,8 @@ func (h *Hardware) memory() int {
 	return h.Memory
 }
 
-// Run boots the machine and waits until it is off. The error wraps ErrBoot if that happened before the end, or ctx's.
+// Run boots the machine and waits until it is off. The error wraps ErrBoot if that happened before
+// the end, or ctx's.
 func (c *Config) Run(ctx context.Context) (r Result, err error) {
 	dir, err := os.MkdirTemp("", "reprise-vm")
 	if err != nil {

@@ -34,10 +34,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A kernel that runs on no hardware of ours finds the emulated cards: it gives their BARs addresses, a program in the
-// guest reads who they are, reaches a tile through a window, and the chip reaches the guest's memory.
+// A kernel that runs on no hardware of ours finds the emulated cards: it gives their BARs
+// addresses, a program in the guest reads who they are, reaches a tile through a window, and the
+// chip reaches the guest's memory.
 //
-// REPRISE_QEMU is the command of a QEMU with vfio-user, with arguments after spaces; REPRISE_VM_KERNEL a kernel image.
+// REPRISE_QEMU is the command of a QEMU with vfio-user, with arguments after spaces;
+// REPRISE_VM_KERNEL a kernel image.
 func TestWithoutDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel}, Init: build(t, "./guest", "amd64")}
@@ -51,8 +53,8 @@ func TestWithoutDriver(t *testing.T) {
 	}
 }
 
-// A kernel of another architecture finds them as well. Blackhole isn't tried: QEMU's machine of that architecture has no
-// room for 32 GiB of BAR.
+// A kernel of another architecture finds them as well. Blackhole isn't tried: QEMU's machine of
+// that architecture has no room for 32 GiB of BAR.
 //
 // REPRISE_QEMU_RISCV64 and REPRISE_VM_KERNEL_RISCV64 are a QEMU and a kernel image for riscv64.
 func TestRISCV(t *testing.T) {
@@ -81,12 +83,14 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 	}
 }
 
-// The vendor's driver finds the emulated cards and is ready for programs, and the runtime works on it as on its model:
-// the suite's cases of the driver's layer, and the demo.
+// The vendor's driver finds the emulated cards and is ready for programs, and the runtime works on
+// it as on its model: the suite's cases of the driver's layer, and the demo.
 //
-// REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test. REPRISE_VM_COMMANDS are other commands
-// than these, with semicolons between them, and REPRISE_VM_FILES files for them: paths in the machine with "=" and those
-// outside, separated by spaces. The vendor's own programs are run like that. REPRISE_VM_KVM lets the kernel run the guest.
+// REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test.
+// REPRISE_VM_COMMANDS are other commands than these, with semicolons between them, and
+// REPRISE_VM_FILES files for them: paths in the machine with "=" and those outside, separated by
+// spaces. The vendor's own programs are run like that. REPRISE_VM_KVM lets the kernel run the
+// guest.
 func TestWithDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -116,8 +120,8 @@ func TestWithDriver(t *testing.T) {
 	}
 }
 
-// passes runs a machine with the driver and an IOMMU, in which everything must pass: looking at each card, of which an IOMMU
-// leaves three parts, the driver, and the commands.
+// passes runs a machine with the driver and an IOMMU, in which everything must pass: looking at
+// each card, of which an IOMMU leaves three parts, the driver, and the commands.
 func passes(ctx context.Context, t *testing.T, c *vm.Config) {
 	t.Helper()
 	r, err := c.Run(ctx)
@@ -132,9 +136,10 @@ func passes(ctx context.Context, t *testing.T, c *vm.Config) {
 	}
 }
 
-// A card that may be thrown away is given everything that leaves one in need of a reset: kernels that hang, commands that
-// make no sense, and kernels that touch what isn't there, for which the emulated chip stops. The runtime says what happened,
-// has the driver reset the card where it takes that, and goes on with it.
+// A card that may be thrown away is given everything that leaves one in need of a reset: kernels
+// that hang, commands that make no sense, and kernels that touch what isn't there, for which the
+// emulated chip stops. The runtime says what happened, has the driver reset the card where it takes
+// that, and goes on with it.
 func TestThrownAway(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -164,9 +169,9 @@ func TestThrownAway(t *testing.T) {
 	}
 }
 
-// Cards live through what happens to them beside their use: the driver leaves them and comes back, is unloaded and
-// loaded, processes are killed with a card in use, and several have one card or several of them. The machine needs no
-// files but its first program, the driver, and the kernel.
+// Cards live through what happens to them beside their use: the driver leaves them and comes back,
+// is unloaded and loaded, processes are killed with a card in use, and several have one card or
+// several of them. The machine needs no files but its first program, the driver, and the kernel.
 func TestLife(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -198,8 +203,9 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The cards of one machine are a mesh through the vendor's driver too, with chips that only Ethernet reaches: buffers and
-// programs of several chips, links, collectives, and one chip that hangs. It takes many minutes.
+// The cards of one machine are a mesh through the vendor's driver too, with chips that only
+// Ethernet reaches: buffers and programs of several chips, links, collectives, and one chip that
+// hangs. It takes many minutes.
 func TestMesh(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -227,8 +233,8 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// The model of the driver answers as the driver does, whatever it is asked for and in whatever order, with an IOMMU and
-// without one.
+// The model of the driver answers as the driver does, whatever it is asked for and in whatever
+// order, with an IOMMU and without one.
 func TestModel(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -255,8 +261,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// The vendor's simulator is a card in a machine as the emulator is: the driver finds it, its firmware's telemetry is
-// read, and every worker of it runs the runtime's firmware and programs.
+// The vendor's simulator is a card in a machine as the emulator is: the driver finds it, its
+// firmware's telemetry is read, and every worker of it runs the runtime's firmware and programs.
 func TestSimulator(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -301,7 +307,8 @@ func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-// qemuOf skips the test where there is no machine. The names of the environment's variables end with suffix.
+// qemuOf skips the test where there is no machine. The names of the environment's variables end
+// with suffix.
 func qemuOf(t *testing.T, suffix string) (command []string, kernel string) {
 	t.Helper()
 	command, kernel = strings.Fields(os.Getenv("REPRISE_QEMU"+suffix)), os.Getenv("REPRISE_VM_KERNEL"+suffix)

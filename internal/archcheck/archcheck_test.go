@@ -13,9 +13,10 @@ import (
 
 const module = "github.com/reprise-tt/reprise"
 
-// arrows has a line for each package of the module: the packages of the module that it may import, and what it is for, from
-// programs at the top to the boundary to the chips at the bottom. reprise is the root package. A package without a line may
-// import nothing of the module, as chip, which is data and pure functions. A name that ends in * stands for a tree.
+// arrows has a line for each package of the module: the packages of the module that it may import,
+// and what it is for, from programs at the top to the boundary to the chips at the bottom. reprise
+// is the root package. A package without a line may import nothing of the module, as chip, which is
+// data and pure functions. A name that ends in * stands for a tree.
 const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
@@ -196,7 +197,8 @@ type pkg struct {
 
 func list(t *testing.T) []pkg {
 	t.Helper()
-	// As where a C compiler is installed: then a C source beside Go files is an error, even if nothing uses cgo.
+	// As where a C compiler is installed: then a C source beside Go files is an error, even if
+	// nothing uses cgo.
 	out := goList(t, []string{"CGO_ENABLED=1"}, "-json=ImportPath,Imports,Standard", module+"/...")
 	var ps []pkg
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {

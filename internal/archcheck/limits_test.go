@@ -20,7 +20,8 @@ import (
 	"unicode/utf8"
 )
 
-// limits are the project's upper bounds on its size. A number may only fall: a change that shrinks something lowers its number.
+// limits are the project's upper bounds on its size. A number may only fall: a change that shrinks
+// something lowers its number.
 //
 //go:embed limits.txt
 var limits string
@@ -93,7 +94,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// longLines counts the lines of a file that are longer than a limit. Generated files have none that anybody reads.
+// longLines counts the lines of a file that are longer than a limit. Generated files have none that
+// anybody reads.
 func longLines(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -106,8 +108,9 @@ func longLines(text string, limit int) (n int) {
 	return n
 }
 
-// longComments counts the lines of comments that are longer than a limit, where a tab has four columns. What must not be
-// broken doesn't count: code and output in comments, directives and addresses.
+// longComments counts the lines of comments that are longer than a limit, where a tab has four
+// columns. What must not be broken doesn't count: code and output in comments, directives and
+// addresses.
 func longComments(text string, limit int) (n int) {
 	if strings.HasPrefix(text, "// Code generated") {
 		return 0
@@ -127,8 +130,8 @@ func longComments(text string, limit int) (n int) {
 	return n
 }
 
-// TestCircles holds how many files of each package depend on each other in a circle: by functions, methods, fields, types, variables and
-// constants.
+// TestCircles holds how many files of each package depend on each other in a circle: by functions,
+// methods, fields, types, variables and constants.
 func TestCircles(t *testing.T) {
 	limits := readLimits(t)
 	for name, n := range circles(t) {

@@ -34,7 +34,8 @@ func page(t *testing.T, path string) string {
 	return pageCode.ReplaceAllString(string(b), "")
 }
 
-// anchors are the names by which GitHub lets others link to the headings of a page, and those of its sections alone.
+// anchors are the names by which GitHub lets others link to the headings of a page, and those of
+// its sections alone.
 func anchors(text string) (all map[string]bool, sections []string) {
 	all = map[string]bool{}
 	for _, m := range pageHeading.FindAllStringSubmatch(text, -1) {
@@ -90,7 +91,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The packages of docs/architecture.md are those of the table of arrows, with what their documentation says first.
+// The packages of docs/architecture.md are those of the table of arrows, with what their
+// documentation says first.
 func TestPackagesPage(t *testing.T) {
 	const path, begin, end = "../../docs/architecture.md", "<!-- go test ./internal/archcheck -update -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)

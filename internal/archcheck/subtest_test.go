@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// A function that a helper runs as a subtest ends that subtest, not the test around it: Skip or Fatal of the outer test would end the
-// wrong goroutine, which the testing package reports as a failure.
+// A function that a helper runs as a subtest ends that subtest, not the test around it: Skip or
+// Fatal of the outer test would end the wrong goroutine, which the testing package reports as a
+// failure.
 func TestSubtestsEndThemselves(t *testing.T) {
 	for _, path := range testFiles(t) {
 		fset := token.NewFileSet()
@@ -30,7 +31,8 @@ func TestSubtestsEndThemselves(t *testing.T) {
 	}
 }
 
-// outerEnds returns where t is ended in functions that have a test of their own. inside says that n is in one.
+// outerEnds returns where t is ended in functions that have a test of their own. inside says that n
+// is in one.
 func outerEnds(n ast.Node, inside bool) (out []token.Pos) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A figure that was taken while the chip's clock moved isn't told; the report says which and why. One whose clock comes to
-// rest is measured again.
+// A figure that was taken while the chip's clock moved isn't told; the report says which and why.
+// One whose clock comes to rest is measured again.
 func TestFigureNeedsSteadyClock(t *testing.T) {
 	ctx := context.Background()
 	card := sim.Blackhole()

@@ -9,10 +9,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureAllocator measures pairs of a free of a random extent and an allocation, with many extents alive: sizes from 1 KiB
-// to 4 MiB, first fit, in twice as much memory as is in use, or the most that a bank may have. The extents and sizes are
-// drawn between rounds, and many extents are freed in the order of their table, which is shuffled when all had their turn:
-// the time is the allocator's, not that of a caller who searches for an extent.
+// measureAllocator measures pairs of a free of a random extent and an allocation, with many extents
+// alive: sizes from 1 KiB to 4 MiB, first fit, in twice as much memory as is in use, or the most
+// that a bank may have. The extents and sizes are drawn between rounds, and many extents are freed
+// in the order of their table, which is shuffled when all had their turn: the time is the
+// allocator's, not that of a caller who searches for an extent.
 func measureAllocator(ctx context.Context, s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, low, high, largest = 64, 1 << 10, 4 << 20, 255 << 30

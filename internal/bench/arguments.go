@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureArguments measures giving all runtime arguments of a loaded program other values: the unique ones of every core,
-// and the common ones.
+// measureArguments measures giving all runtime arguments of a loaded program other values: the
+// unique ones of every core, and the common ones.
 func measureArguments(ctx context.Context, s *session) error {
 	for _, shape := range []shape{common, worst} {
 		prog, err := shape.program(s.dev)
@@ -62,7 +62,8 @@ func measureArguments(ctx context.Context, s *session) error {
 	return nil
 }
 
-// measurePatching measures a replay with another value of a parameter: one word of one core, and one of every core.
+// measurePatching measures a replay with another value of a parameter: one word of one core, and
+// one of every core.
 func measurePatching(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
 	x, err := s.load(ctx, common)
@@ -99,8 +100,8 @@ func measurePatching(ctx context.Context, s *session) error {
 	return x.Release(ctx)
 }
 
-// measureEvents measures recording an event, the time until the host that waits for it knows, and passing work from queue to
-// queue and back.
+// measureEvents measures recording an event, the time until the host that waits for it knows, and
+// passing work from queue to queue and back.
 func measureEvents(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		a, b := s.dev.Queue(0), s.dev.Queue(1)

@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the keys that scripts
-// rely on.
+// A run gives every figure samples, ratios to its baselines and counts, and its JSON form has the
+// keys that scripts rely on.
 func TestReplayReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow under the race detector, which sees the same goroutines in TestBreakdown")

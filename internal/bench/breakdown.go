@@ -26,8 +26,8 @@ const (
 	probeBursts = 10
 )
 
-// breakdown makes eBPF watch replays of the smallest trace, on a device of its own. Without Config.EBPF it counts system
-// calls only, and it is no error if that isn't possible.
+// breakdown makes eBPF watch replays of the smallest trace, on a device of its own. Without
+// Config.EBPF it counts system calls only, and it is no error if that isn't possible.
 func (s *session) breakdown(ctx context.Context) (err error) {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -83,8 +83,8 @@ type watched struct {
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on one thread. Another goroutine waits for the device, since one that is locked to its thread can't
-// let others run without putting the thread to sleep.
+// run replays bursts on one thread. Another goroutine waits for the device, since one that is
+// locked to its thread can't let others run without putting the thread to sleep.
 func (w *watched) run(ctx context.Context) (err error) {
 	q := w.dev.Queue(0)
 	begin, done := make(chan struct{}), make(chan error)
@@ -206,8 +206,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	return c
 }
 
-// jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond their median has a cause
-// that no probe sees.
+// jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond
+// their median has a cause that no probe sees.
 func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {

@@ -28,8 +28,8 @@ func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 	return r
 }
 
-// Where the kernel tells nothing, the system calls of a replay are unknown, not 0, and who asked for more reads why there
-// is nothing.
+// Where the kernel tells nothing, the system calls of a replay are unknown, not 0, and who asked
+// for more reads why there is nothing.
 func TestBreakdownWithoutBPF(t *testing.T) {
 	if !testing.Short() {
 		if r := runReplay(t, blind{}, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {

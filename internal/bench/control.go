@@ -15,11 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// controlIterations is how many iterations a measured loop has, and how many replays it is measured beside, if the configuration
-// doesn't say it.
+// controlIterations is how many iterations a measured loop has, and how many replays it is measured
+// beside, if the configuration doesn't say it.
 const controlIterations = 1000
 
-// loopBody is the body of a loop that is measured beside replays of a trace that has the body alone.
+// loopBody is the body of a loop that is measured beside replays of a trace that has the body
+// alone.
 type loopBody struct {
 	name        string
 	programs    int // that it runs, one after the other
@@ -40,8 +41,8 @@ const (
 	bodyWhile             // before them the word is set to 0; they run while it is, and set it to 1
 )
 
-// loopBodies are bodies whose kernels stay on the workers, but for the last one, whose kernels have no room together, and those of
-// calls.
+// loopBodies are bodies whose kernels stay on the workers, but for the last one, whose kernels have
+// no room together, and those of calls.
 var loopBodies = []loopBody{
 	{name: "nothing", form: bodyNone},
 	{name: "a program", programs: 1},
@@ -55,8 +56,8 @@ var loopBodies = []loopBody{
 	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
 }
 
-// measureControl measures an iteration of a loop beside a replay of a trace that is the loop's body: the time of the device
-// from the first of 1,000 to the end of the last, divided by 1,000.
+// measureControl measures an iteration of a loop beside a replay of a trace that is the loop's
+// body: the time of the device from the first of 1,000 to the end of the last, divided by 1,000.
 func measureControl(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		p, err := s.newStamps(ctx)

@@ -16,10 +16,11 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// What the cores of the queue execute and read for an iteration of a loop is as it was when testdata/control.txt was written,
-// and no more than for a replay of the loop's body, and so with nothing in the body no more than what precedes and
-// follows a trace in a replay. A chip that runs in one goroutine does the same every time. Rounds of loops
-// that wait are left out. Where an iteration brings its kernels anew, the dispatcher does what it does in a replay, and which of its
+// What the cores of the queue execute and read for an iteration of a loop is as it was when
+// testdata/control.txt was written, and no more than for a replay of the loop's body, and so with
+// nothing in the body no more than what precedes and follows a trace in a replay. A chip that runs
+// in one goroutine does the same every time. Rounds of loops that wait are left out. Where an
+// iteration brings its kernels anew, the dispatcher does what it does in a replay, and which of its
 // waits find at once what they wait for differs: so each core's are compared to a hundredth.
 func TestControlInstructions(t *testing.T) {
 	effort.Long(t)
@@ -51,8 +52,8 @@ func TestControlInstructions(t *testing.T) {
 	unchanged(t, "control.txt", out.String())
 }
 
-// controlCosts returns the instructions of prefetcher, dispatcher and subordinate, and the bytes of commands, for an iteration
-// of a loop and for a replay of its body.
+// controlCosts returns the instructions of prefetcher, dispatcher and subordinate, and the bytes of
+// commands, for an iteration of a loop and for a replay of its body.
 func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [4]float64) {
 	t.Helper()
 	ctx := t.Context()

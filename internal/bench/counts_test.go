@@ -19,7 +19,8 @@ import (
 
 var updateCounts = flag.Bool("update-counts", false, "write the files of counts in testdata anew")
 
-// counted are the shapes of tt-metal's pgm_dispatch benchmark: each varies one quantity of a program.
+// counted are the shapes of tt-metal's pgm_dispatch benchmark: each varies one quantity of a
+// program.
 var counted = []struct {
 	shape
 	kernelBytes int // size of each kernel; 0 for the smallest there is
@@ -42,8 +43,9 @@ var counted = []struct {
 	{shape: worst},
 }
 
-// What a run, a replay and a capture send, how often they allocate, and what a program takes in a trace, are as they were
-// when testdata/counts.txt was written: nothing here depends on the machine's speed.
+// What a run, a replay and a capture send, how often they allocate, and what a program takes in a
+// trace, are as they were when testdata/counts.txt was written: nothing here depends on the
+// machine's speed.
 func TestCounts(t *testing.T) {
 	ctx := context.Background()
 	var out strings.Builder
@@ -70,8 +72,8 @@ func TestCounts(t *testing.T) {
 	unchanged(t, "counts.txt", out.String())
 }
 
-// captureAllocations are the most that a capture of one program may have: the recorder, and the trace with all that it has once. Its
-// commands are in memory of a trace that was released.
+// captureAllocations are the most that a capture of one program may have: the recorder, and the
+// trace with all that it has once. Its commands are in memory of a trace that was released.
 const captureAllocations = 2
 
 // counts writes a line of counts of a program.
@@ -85,7 +87,8 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if err != nil {
 		return err
 	}
-	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long trace.
+	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long
+	// trace.
 	steps := t.Parts()[0].Steps
 	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(ctx, x) }, s.finish)
 	if err != nil {
@@ -118,7 +121,8 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	return x.Release(ctx)
 }
 
-// fewestAllocations is how often an operation allocates when nothing else does: an emulated device may, now and then.
+// fewestAllocations is how often an operation allocates when nothing else does: an emulated device
+// may, now and then.
 func fewestAllocations(op func() error, settle func(context.Context) error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)
@@ -158,7 +162,8 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 	}
 }
 
-// unchanged compares what a test counted with a file of testdata line by line, or writes the file if asked to.
+// unchanged compares what a test counted with a file of testdata line by line, or writes the file
+// if asked to.
 func unchanged(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -41,8 +41,8 @@ func (s *session) emulateOn(ctx context.Context, open func() Emulated, n int, do
 	return do(chips)
 }
 
-// workload is a program that keeps workers busy: each reads pages from DRAM and writes them to another place, and if so
-// asked a third processor adds a number to each word in between.
+// workload is a program that keeps workers busy: each reads pages from DRAM and writes them to
+// another place, and if so asked a third processor adds a number to each word in between.
 type workload struct {
 	workers, pages, page int // pages of each worker, and bytes of a page
 	add                  bool

@@ -12,9 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureEmulator measures how fast devices are emulated: what an instruction takes of this machine when one worker is
-// busy, two, or all of them; what moving a byte takes; what a chip takes that has nothing to do; and what an instruction takes
-// when several chips are busy, which a machine with as many processors runs at the same time.
+// measureEmulator measures how fast devices are emulated: what an instruction takes of this machine
+// when one worker is busy, two, or all of them; what moving a byte takes; what a chip takes that
+// has nothing to do; and what an instruction takes when several chips are busy, which a machine
+// with as many processors runs at the same time.
 func measureEmulator(ctx context.Context, s *session) error {
 	if s.config.Emulated == nil {
 		s.leaveOut("emulator", "", "this process doesn't emulate the device")
@@ -54,7 +55,8 @@ func measureEmulator(ctx context.Context, s *session) error {
 	return nil
 }
 
-// instructionPages of 4 KiB, each of which takes a worker some 5,000 instructions, are shared by the workers.
+// instructionPages of 4 KiB, each of which takes a worker some 5,000 instructions, are shared by
+// the workers.
 const instructionPages = 780
 
 // counter selects the quantity that a figure is of.
@@ -68,7 +70,8 @@ var (
 	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
 )
 
-// measurePages measures what a byte takes that all workers of a chip copy in pages of so many bytes.
+// measurePages measures what a byte takes that all workers of a chip copy in pages of so many
+// bytes.
 func (s *session) measurePages(ctx context.Context, chips []emulated, page int) error {
 	workers := chips[0].Queue(0).Workers().Size()
 	w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
@@ -105,7 +108,8 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		running.Wait()
 		return errors.Join(errs...)
 	}
-	// By wall-clock time, and by the processor time of this process, in which other processes have no part.
+	// By wall-clock time, and by the processor time of this process, in which other processes have
+	// no part.
 	origin := time.Now()
 	var err error
 	for _, t := range []struct {
@@ -139,8 +143,8 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 	return err
 }
 
-// measureIdle measures how much processor time this process takes for each millisecond in which the device has nothing to
-// do. Not every system counts it.
+// measureIdle measures how much processor time this process takes for each millisecond in which the
+// device has nothing to do. Not every system counts it.
 func (s *session) measureIdle(ctx context.Context) error {
 	if _, ok := measure.ProcessTime(); !ok {
 		return nil

@@ -10,9 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What the emulator executes and moves for each page of the programs of the family "emulator" is as it was when
-// testdata/emulator.txt was written. Workers without a program look at the go signal, which all of them get, and that is all:
-// a chip of which two workers are busy costs what two workers cost.
+// What the emulator executes and moves for each page of the programs of the family "emulator" is as
+// it was when testdata/emulator.txt was written. Workers without a program look at the go signal,
+// which all of them get, and that is all: a chip of which two workers are busy costs what two
+// workers cost.
 func TestEmulatorWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("all workers of chips that run in one goroutine")
@@ -37,8 +38,9 @@ func TestEmulatorWork(t *testing.T) {
 	unchanged(t, "emulator.txt", out.String())
 }
 
-// emulatorWork returns what a chip does for each page: the difference between two runs, so that what a program costs by
-// itself isn't in it. Third is what workers that have no program execute while one runs. No workers means all.
+// emulatorWork returns what a chip does for each page: the difference between two runs, so that
+// what a program costs by itself isn't in it. Third is what workers that have no program execute
+// while one runs. No workers means all.
 func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
 	ctx := t.Context()

@@ -1,10 +1,11 @@
-// Package bench measures what things cost: a replay, an enqueue, a capture, a transfer, on any device. It is what
-// `reprise bench` runs.
+// Package bench measures what things cost: a replay, an enqueue, a capture, a transfer, on any
+// device. It is what `reprise bench` runs.
 //
-// A family of measurements ([Families]) makes [report.Figure]s. Every figure is made of rounds; in each round the figure's
-// baselines, such as a copy of the same bytes, are measured right beside it, so that a ratio compares things that saw the same
-// machine. Times are of the processor's constant-rate counter, less what reading it costs. Nothing is thrown away:
-// percentiles are over all samples, outliers included. What can't be measured on a device is left out of the report, not
+// A family of measurements ([Families]) makes [report.Figure]s. Every figure is made of rounds; in
+// each round the figure's baselines, such as a copy of the same bytes, are measured right beside
+// it, so that a ratio compares things that saw the same machine. Times are of the processor's
+// constant-rate counter, less what reading it costs. Nothing is thrown away: percentiles are over
+// all samples, outliers included. What can't be measured on a device is left out of the report, not
 // filled in.
 package bench
 
@@ -139,7 +140,8 @@ func pick(names []string) ([]family, error) {
 	return out, nil
 }
 
-// measure measures one family, with a device of its own, so that no family sees what another has left.
+// measure measures one family, with a device of its own, so that no family sees what another has
+// left.
 func (f family) measure(ctx context.Context, s *session) error {
 	switch run := func() error { return f.run(ctx, s) }; f.device {
 	case target:

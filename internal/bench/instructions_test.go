@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// timed are the shapes whose instructions on the device are counted: with little, with much among the commands, and with
-// much beside the kernels.
+// timed are the shapes whose instructions on the device are counted: with little, with much among
+// the commands, and with much beside the kernels.
 var timed = []shape{
 	minimal,
 	{name: "all cores", groups: 1},
@@ -21,9 +21,10 @@ var timed = []shape{
 	worst,
 }
 
-// What the cores of the queue execute for each program of a long trace, and for a replay of a trace of one, is as it was when
-// testdata/instructions.txt was written. A synchronous chip runs the same way every time. Rounds of loops that wait are left
-// out: how many there are depends on when others are done.
+// What the cores of the queue execute for each program of a long trace, and for a replay of a trace
+// of one, is as it was when testdata/instructions.txt was written. A synchronous chip runs the same
+// way every time. Rounds of loops that wait are left out: how many there are depends on when others
+// are done.
 func TestInstructions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long traces on chips that run in one goroutine")
@@ -58,8 +59,8 @@ func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...re
 	return card, dev
 }
 
-// instructions returns what the prefetcher, the dispatcher and its subordinate execute for each program of a long trace, and
-// for a replay of a trace of one, without rounds of waiting.
+// instructions returns what the prefetcher, the dispatcher and its subordinate execute for each
+// program of a long trace, and for a replay of a trace of one, without rounds of waiting.
 func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts ...reprise.Option) (each, one [3]float64) {
 	t.Helper()
 	ctx := t.Context()
@@ -73,7 +74,8 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	return each, one
 }
 
-// executedByQueue returns what the processors of queue 0 have executed since the first call, without rounds of waiting.
+// executedByQueue returns what the processors of queue 0 have executed since the first call,
+// without rounds of waiting.
 func executedByQueue(t *testing.T, card *sim.Card, arch chip.Arch, lacks chip.Harvesting) (n [3]uint64) {
 	t.Helper()
 	for i, c := range queueProcessors(t, arch, lacks) {

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// marker does operations once more with markers around their halves, and adds what probes saw to a report.
+// marker does operations once more with markers around their halves, and adds what probes saw to a
+// report.
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers
@@ -22,7 +23,8 @@ func newMarker(m probe.Machine) (*marker, error) {
 	return &marker{machine: m, report: &report.Markers{Operations: []report.Marked{}, Costs: costs}}, err
 }
 
-// mark does the operation of a figure so many times. It does nothing for a nil marker, and for operations that aren't waited for.
+// mark does the operation of a figure so many times. It does nothing for a nil marker, and for
+// operations that aren't waited for.
 func (m *marker) mark(ctx context.Context, id string, j *measure.Job, times int) (err error) {
 	if m == nil || j.Submit == nil {
 		return nil

@@ -20,8 +20,8 @@ func markedEvents(t *testing.T, c Config) *report.Report {
 	return r
 }
 
-// When asked, uprobes see both markers of every operation that is waited for, in the order of what happened, and what a
-// marker costs is said. Unless asked for, no marker is called.
+// When asked, uprobes see both markers of every operation that is waited for, in the order of what
+// happened, and what a marker costs is said. Unless asked for, no marker is called.
 func TestMarkers(t *testing.T) {
 	m := probe.Detect()
 	if err := m.Missing(probe.BPF); err != nil {
@@ -34,7 +34,8 @@ func TestMarkers(t *testing.T) {
 	must(t, err)
 	r := markedEvents(t, Config{})
 	sn, err := p.Snapshot()
-	// A second probe on a marker costs next to nothing, the trap is there already: this one is gone before the cost is measured.
+	// A second probe on a marker costs next to nothing, the trap is there already: this one is gone
+	// before the cost is measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
 		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
@@ -73,7 +74,8 @@ func (u unprobed) Missing(f probe.Feature) error {
 	return u.Machine.Missing(f)
 }
 
-// Without uprobes the operations are done with markers for others to see, and the report says why it has no times.
+// Without uprobes the operations are done with markers for others to see, and the report says why
+// it has no times.
 func TestMarkersWithoutUprobes(t *testing.T) {
 	r := markedEvents(t, Config{Markers: true, Machine: unprobed{probe.Detect()}})
 	m := r.Markers

@@ -14,9 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// measureMesh measures what opening chips costs, and what a replay costs the host for each chip, from one chip on. The links
-// between chips play no part in either. On an emulator a replay's figure is the host's share only as far as the chips, which
-// run on the same processors, leave it alone: the least is what counts there.
+// measureMesh measures what opening chips costs, and what a replay costs the host for each chip,
+// from one chip on. The links between chips play no part in either. On an emulator a replay's
+// figure is the host's share only as far as the chips, which run on the same processors, leave it
+// alone: the least is what counts there.
 func measureMesh(ctx context.Context, s *session) error {
 	all := s.config.Mesh
 	if len(all) == 0 {

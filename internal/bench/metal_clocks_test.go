@@ -19,9 +19,11 @@ var metalWorkers = flag.String(
 	"`folder` with base firmware and kernels that tt-metal built, which workers run in TestMetalClocks instead of our own",
 )
 
-// Clocks of the vendor's simulator for the programs of TestInstructions with tt-metal's command-queue firmware, and with our own:
-// for each program of a long trace, and for a replay of a trace of one program. With -metal the workers run tt-metal's base
-// firmware, and its kernel "blank" instead of our own: command-queue firmware of March 2026 and later drives no other workers.
+// Clocks of the vendor's simulator for the programs of TestInstructions with tt-metal's
+// command-queue firmware, and with our own: for each program of a long trace, and for a replay of a
+// trace of one program. With -metal the workers run tt-metal's base firmware, and its kernel
+// "blank" instead of our own: command-queue firmware of March 2026 and later drives no other
+// workers.
 func TestMetalClocks(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
@@ -51,8 +53,8 @@ func TestMetalClocks(t *testing.T) {
 	}
 }
 
-// metalBlank returns the base firmware of -metal that is of the same build as the command queues', and the kernel "blank" that was
-// linked with it.
+// metalBlank returns the base firmware of -metal that is of the same build as the command queues',
+// and the kernel "blank" that was linked with it.
 func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Image) {
 	t.Helper()
 	cache, err := metal.OpenCache(t.Context(), *metalWorkers)
@@ -80,10 +82,12 @@ func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Ima
 // clocks are those of a program in a long trace, and of a replay of a trace of one.
 type clocks struct{ program, replay float64 }
 
-// metalClocks returns the clocks for each shape of timed. Kernels are the image, or our own if it is nil.
+// metalClocks returns the clocks for each shape of timed. Kernels are the image, or our own if it
+// is nil.
 //
-// The test clocks the simulator itself, so that the machine's load has no part in what it counts. A replay lasts from when its
-// commands are in the issue ring of an idle queue until an event after it is in the completion ring.
+// The test clocks the simulator itself, so that the machine's load has no part in what it counts. A
+// replay lasts from when its commands are in the issue ring of an idle queue until an event after
+// it is in the completion ring.
 func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...reprise.Option) (out []clocks) {
 	t.Helper()
 	ctx := t.Context()
@@ -107,14 +111,16 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 		var x *reprise.Executable
 		c.run(func() { x, err = dev.Load(ctx, prog) })
 		must(t, err)
-		// replay returns the mean of several replays. The first one, after which all is warm, is not among them.
+		// replay returns the mean of several replays. The first one, after which all is warm, is
+		// not among them.
 		replay := func(programs, step, times int) float64 {
 			var tr *reprise.Trace
 			c.run(func() { tr, err = s.record(ctx, x, programs) })
 			must(t, err)
 			var sum uint64
 			for i := range times + 1 {
-				// The prefetcher looks for an entry every few dozen clocks: the replays begin at different times in between.
+				// The prefetcher looks for an entry every few dozen clocks: the replays begin at
+				// different times in between.
 				c.advance(idle + uint64(7*i))
 				from := c.sim.Clocks()
 				must(t, tr.Replay(ctx))

@@ -15,8 +15,8 @@ var metalQueues = flag.String("metal-queues", "",
 // p100a is what a card of that kind lacks: two columns of cores and a DRAM bank.
 var p100a = chip.Harvesting{Tensix: 0x3, DRAM: 0x80}
 
-// What tt-metal's command-queue firmware executes for the programs of TestInstructions, beside this runtime's own with the same
-// commands and with its own form of them.
+// What tt-metal's command-queue firmware executes for the programs of TestInstructions, beside this
+// runtime's own with the same commands and with its own form of them.
 func TestMetalInstructions(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")

@@ -203,8 +203,8 @@ func (b *opsBench) free(ts ...*ops.Tensor) error {
 	return errors.Join(errs...)
 }
 
-// measure runs an operation once, so that its program is loaded, and then as often as there are rounds, but not longer than
-// longRun. It keeps the least that a run took.
+// measure runs an operation once, so that its program is loaded, and then as often as there are
+// rounds, but not longer than longRun. It keeps the least that a run took.
 func (b *opsBench) measure(ctx context.Context, o *report.Operation, run func() error) error {
 	if p := b.s.config.Progress; p != nil {
 		p(fmt.Sprintf("ops/%s %v %s", o.Name, o.Shape, b.device))

@@ -5,12 +5,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Costs of other runtimes, to show beside ours. A peer's absolute times are its own machine's; the ratios to the
-// baselines measured beside them carry over.
+// Costs of other runtimes, to show beside ours. A peer's absolute times are its own machine's; the
+// ratios to the baselines measured beside them carry over.
 //
-// tt-metal's command assembler (device_command) and allocator (free_list_opt) were measured on a 2-core x86-64 virtual
-// machine. tt-metal's times for whole operations are those that its own continuous integration expects on its Blackhole
-// machine (fd_command_construction_golden.json).
+// tt-metal's command assembler (device_command) and allocator (free_list_opt) were measured on a
+// 2-core x86-64 virtual machine. tt-metal's times for whole operations are those that its own
+// continuous integration expects on its Blackhole machine (fd_command_construction_golden.json).
 const (
 	assembler = "tt-metal's command assembler"
 	itsCI     = "tt-metal's CI, its machine"
@@ -66,7 +66,8 @@ var (
 // quotedSimulator is the simulator whose figures are quoted where it isn't measured.
 const quotedSimulator = "ttsim"
 
-// itsQueuesExecute is what prefetcher and dispatcher execute with tt-metal's firmware, with all workers of a chip that lacks none.
+// itsQueuesExecute is what prefetcher and dispatcher execute with tt-metal's firmware, with all
+// workers of a chip that lacks none.
 func itsQueuesExecute(a chip.Arch, s shape, replay bool) (prefetcher, dispatcher float64) {
 	type of struct {
 		arch   chip.Arch

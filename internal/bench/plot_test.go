@@ -16,8 +16,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// The page has the ratios, every baseline and every figure in their order, as pictures that are XML, aren't blank and have all
-// their labels inside; what others have is drawn once, also if several figures name it; and it needs nothing from elsewhere.
+// The page has the ratios, every baseline and every figure in their order, as pictures that are
+// XML, aren't blank and have all their labels inside; what others have is drawn once, also if
+// several figures name it; and it needs nothing from elsewhere.
 func TestPlot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	s := measure.NewSeries()

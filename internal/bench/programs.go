@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureEnqueue measures putting a loaded program into the queue, and the round trip until it has ended.
+// measureEnqueue measures putting a loaded program into the queue, and the round trip until it has
+// ended.
 func measureEnqueue(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
 	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
@@ -26,8 +27,8 @@ func measureEnqueue(ctx context.Context, s *session) error {
 	})
 }
 
-// measureCapture measures recording a trace of one program and putting the write to DRAM into the queue. Releasing the
-// traces waits for the device and isn't part of it.
+// measureCapture measures recording a trace of one program and putting the write to DRAM into the
+// queue. Releasing the traces waits for the device and isn't part of it.
 func measureCapture(ctx context.Context, s *session) error {
 	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
 		var traces []*reprise.Trace
@@ -55,7 +56,8 @@ func measureCapture(ctx context.Context, s *session) error {
 	})
 }
 
-// shapes loads programs of the common and of the worst shape, one after the other, for what do measures.
+// shapes loads programs of the common and of the worst shape, one after the other, for what do
+// measures.
 func (s *session) shapes(ctx context.Context, do func(shape, *reprise.Executable) error) error {
 	for _, p := range []shape{common, worst} {
 		if err := s.loaded(ctx, p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {

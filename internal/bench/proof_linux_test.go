@@ -25,8 +25,8 @@ import (
 // So many replays fit into the rings of the queue and of the emulator's interface.
 const proofBurst = 200
 
-// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends no later than this after its thread
-// was told to go on with its goroutine hasn't been asked.
+// Go's scheduler asks a goroutine that has run for 10 ms to make room. A burst that ends no later
+// than this after its thread was told to go on with its goroutine hasn't been asked.
 const unasked = 5 * time.Millisecond
 
 // proof is what the child of TestReplaysAreNoSystemCalls found out.
@@ -39,16 +39,17 @@ type proof struct {
 	Lost        probe.Lost
 }
 
-// Replays are no system call and no allocation: counted by the kernel, for the thread that submits, from each
-// burst's first replay to its last, all bursts together. Between bursts, while the device catches up,
-// the thread sleeps until another one has waited for it, and the kernel's count of that is kept apart; that it isn't zero
-// shows that the count counts.
+// Replays are no system call and no allocation: counted by the kernel, for the thread that submits,
+// from each burst's first replay to its last, all bursts together. Between bursts, while the device
+// catches up, the thread sleeps until another one has waited for it, and the kernel's count of that
+// is kept apart; that it isn't zero shows that the count counts.
 //
-// Three things are kept out, all of Go and of the emulator and not of a replay. Go's scheduler interrupts threads with a
-// signal, which ends in a call: the child turns that off. It also asks a goroutine that has had its processor for 10 ms to
-// make room, and one that is locked to its thread does so by futex calls (runtime.newstack, goschedImpl, stoplockedm). A
-// burst takes some 50 µs, so that happens to a thread that the kernel has put off the processor for long: bursts of more
-// than 5 ms don't count, and others are submitted instead. And an emulated device is a thread of this
+// Three things are kept out, all of Go and of the emulator and not of a replay. Go's scheduler
+// interrupts threads with a signal, which ends in a call: the child turns that off. It also asks a
+// goroutine that has had its processor for 10 ms to make room, and one that is locked to its thread
+// does so by futex calls (runtime.newstack, goschedImpl, stoplockedm). A burst takes some 50 µs, so
+// that happens to a thread that the kernel has put off the processor for long: bursts of more than
+// 5 ms don't count, and others are submitted instead. And an emulated device is a thread of this
 // process, which would have to be woken if it slept: it stays awake.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
@@ -111,7 +112,8 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Waiting yields the thread, which a goroutine that is locked to it can't do cheaply: another one waits.
+	// Waiting yields the thread, which a goroutine that is locked to it can't do cheaply: another
+	// one waits.
 	type waited struct {
 		at  time.Time // before the thread could go on
 		err error
@@ -141,7 +143,8 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		}
 		return nil
 	}
-	// To ask for the number of allocations stops the world: these bursts are others than those whose calls are counted.
+	// To ask for the number of allocations stops the world: these bursts are others than those
+	// whose calls are counted.
 	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { _, err := wait(); return err }); err != nil {
 		return nil, err
 	}

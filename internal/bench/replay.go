@@ -12,9 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// measureReplay measures what a replay costs the host, for traces of several lengths: putting it into the queue, which
-// costs the same for all of them, and waiting until it is done. The first is measured on a queue with a single worker: an
-// emulated device uses the host's processors and caches, and should be done soon.
+// measureReplay measures what a replay costs the host, for traces of several lengths: putting it
+// into the queue, which costs the same for all of them, and waiting until it is done. The first is
+// measured on a queue with a single worker: an emulated device uses the host's processors and
+// caches, and should be done soon.
 func measureReplay(ctx context.Context, s *session) error {
 	for _, n := range s.config.Programs {
 		if n < 1 {
@@ -97,7 +98,8 @@ func (s *session) replays(ctx context.Context, measure func(context.Context, *re
 }
 
 func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs int) error {
-	// As many as make the host warm and don't fill the ring; of long traces as many as are done soon.
+	// As many as make the host warm and don't fill the ring; of long traces as many as are done
+	// soon.
 	per, burst := 16, max(1, 32/programs)
 	if programs > 32 {
 		per = 4

@@ -14,8 +14,9 @@ import (
 // mostTimes is of how many programs the device keeps the times until they are read.
 const mostTimes = 1000
 
-// programTimes measures how long each program of a trace runs in whole replays, as the device notes it: nothing is put between the
-// programs. A sample is one program, from when the one before was done and it was started to when its kernels were done.
+// programTimes measures how long each program of a trace runs in whole replays, as the device notes
+// it: nothing is put between the programs. A sample is one program, from when the one before was
+// done and it was started to when its kernels were done.
 func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil

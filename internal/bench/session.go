@@ -18,7 +18,8 @@ import (
 // clockAttempts is how often a figure is measured, at most, until the clock stands still.
 const clockAttempts = 3
 
-// aiClock reads the clock of the chip. It returns false without a device, and where the firmware doesn't report the clock.
+// aiClock reads the clock of the chip. It returns false without a device, and where the firmware
+// doesn't report the clock.
 func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil
@@ -39,8 +40,8 @@ type session struct {
 	marker *marker // nil without Config.Markers
 }
 
-// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It is reported if the family
-// was asked for by name.
+// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It
+// is reported if the family was asked for by name.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, report.LeftOut{Family: family + part, Why: why})
@@ -67,8 +68,9 @@ func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts 
 	return do()
 }
 
-// measure adds a figure to the report, or a refusal if the chip's clock didn't stand still meanwhile: the device holds the
-// driver's power state for as long as it is open, but a chip may still lower its clock.
+// measure adds a figure to the report, or a refusal if the chip's clock didn't stand still
+// meanwhile: the device holds the driver's power state for as long as it is open, but a chip may
+// still lower its clock.
 func (s *session) measure(ctx context.Context, family string, j *measure.Job) error {
 	id := (&report.Figure{Family: family, Name: j.Name, Params: j.Params}).ID()
 	if s.config.Progress != nil {
@@ -160,7 +162,8 @@ func (s *session) loaded(ctx context.Context, p shape, do func(*reprise.Executab
 
 func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }
 
-// stamps are two events that record the device's time before and after what is measured, and the rate of its clock.
+// stamps are two events that record the device's time before and after what is measured, and the
+// rate of its clock.
 type stamps struct {
 	s             *session
 	before, after *reprise.Event

@@ -17,12 +17,14 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// streamSizes are bytes of messages: those for which tt-metal publishes the rates of its sockets between device and host.
+// streamSizes are bytes of messages: those for which tt-metal publishes the rates of its sockets
+// between device and host.
 var streamSizes = []int{1216, 39936}
 
-// measureStreams measures messages between the host and a kernel that runs all the while: a word to the kernel and back, the way
-// back alone, and messages in either direction, one after the other as fast as both ends and the ring allow. Reading as much of a
-// buffer through the queue is measured beside each.
+// measureStreams measures messages between the host and a kernel that runs all the while: a word to
+// the kernel and back, the way back alone, and messages in either direction, one after the other as
+// fast as both ends and the ring allow. Reading as much of a buffer through the queue is measured
+// beside each.
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
@@ -59,8 +61,8 @@ func measureStreams(ctx context.Context, s *session) error {
 	})
 }
 
-// streamRing is the bytes of a ring, streamBytes those of a sample: so many more that what is in the ring when a sample begins
-// counts for little.
+// streamRing is the bytes of a ring, streamBytes those of a sample: so many more that what is in
+// the ring when a sample begins counts for little.
 const (
 	streamRing  = 256 << 10
 	streamBytes = 4 << 20
@@ -81,7 +83,8 @@ func (s *session) streamKernel(name string) (*kernels.Image, error) {
 	return kernels.Load(file)
 }
 
-// streaming measures a job while a kernel with streams runs on a core. The kernel ends when the first stream is closed.
+// streaming measures a job while a kernel with streams runs on a core. The kernel ends when the
+// first stream is closed.
 func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, job *measure.Job,
 	ss ...*stream.Stream) (err error) {
 	defer func() {
@@ -155,9 +158,10 @@ func (s *session) roundTrip(ctx context.Context, params []report.Param) error {
 	return s.streaming(ctx, kernels.StreamEcho, n, args, job, in, out)
 }
 
-// toGoroutine measures from the instruction before a kernel's push of a word to the return of the read that waits for it. The word
-// is the low one of the tile's clock, whose time on the host lies between two readings of the queue's: on a card the two differ by
-// as much as the tiles left reset apart.
+// toGoroutine measures from the instruction before a kernel's push of a word to the return of the
+// read that waits for it. The word is the low one of the tile's clock, whose time on the host lies
+// between two readings of the queue's: on a card the two differ by as much as the tiles left reset
+// apart.
 func (s *session) toGoroutine(ctx context.Context, params []report.Param) error {
 	in, out, exchange, err := s.pair(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Messages of streams are measured in both directions and there and back, and beside each a read through the queue of as many
-// bytes.
+// Messages of streams are measured in both directions and there and back, and beside each a read
+// through the queue of as many bytes.
 func TestStreamFigures(t *testing.T) {
 	const messages = 20
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"streams"}, Rounds: 1, iterations: messages})

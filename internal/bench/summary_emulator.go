@@ -15,8 +15,9 @@ import (
 
 const notEmulated = "this process doesn't emulate the device"
 
-// summarizeEmulator measures what an instruction and a byte take, where this process emulates the device. Another device gets the
-// same work to do: its time is divided by the instructions that are counted here.
+// summarizeEmulator measures what an instruction and a byte take, where this process emulates the
+// device. Another device gets the same work to do: its time is divided by the instructions that are
+// counted here.
 func summarizeEmulator(ctx context.Context, s *session) error {
 	one := report.Other{Quantity: report.InNs(quotedSimulator, 4.5), Source: ttsimAlone}
 	instruction := func(what string) *report.SummaryRow {
@@ -88,8 +89,8 @@ func busyWorkers(n int) workload {
 	return workload{workers: n, pages: instructionPages / n, page: 4 << 10, add: true}
 }
 
-// pagesOfOther is how many pages a worker of the other device copies at most: a simulator that executes the waiting of all other
-// workers takes half a minute for those of the emulator.
+// pagesOfOther is how many pages a worker of the other device copies at most: a simulator that
+// executes the waiting of all other workers takes half a minute for those of the emulator.
 const pagesOfOther = 40
 
 // count returns how many instructions some work takes.
@@ -133,7 +134,8 @@ func summarizePrograms(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeProcessors measures how much faster one emulated chip, whose tiles run at the same time, is on all processors than on one.
+// summarizeProcessors measures how much faster one emulated chip, whose tiles run at the same time,
+// is on all processors than on one.
 func summarizeProcessors(ctx context.Context, s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
@@ -182,8 +184,8 @@ func summarizeProcessors(ctx context.Context, s *session) error {
 	})
 }
 
-// speedUp gives a row how much longer something takes on one processor than on all, one after the other in each round. The figure
-// is of all processors.
+// speedUp gives a row how much longer something takes on one processor than on all, one after the
+// other in each round. The figure is of all processors.
 func (s *session) speedUp(ctx context.Context, row *report.SummaryRow, what string, do func(context.Context) error) error {
 	var ratios []float64
 	elapsed := func(ctx context.Context) (time.Duration, error) {

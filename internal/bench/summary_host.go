@@ -11,11 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// executed returns what the prefetcher, the dispatcher and its subordinate execute for each program of a long trace of a program,
-// and for a replay of a trace of one, on a synchronous device, which is done when Replay returns. now tells what they have executed
-// so far.
+// executed returns what the prefetcher, the dispatcher and its subordinate execute for each program
+// of a long trace of a program, and for a replay of a trace of one, on a synchronous device, which
+// is done when Replay returns. now tells what they have executed so far.
 func (s *session) executed(ctx context.Context, x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
-	// A whole number of rounds of launch messages, so that each kind of step is there in proportion.
+	// A whole number of rounds of launch messages, so that each kind of step is there in
+	// proportion.
 	const short, long = 32, 64
 	var n [3][3]float64
 	for i, programs := range []int{1, short, long} {
@@ -108,7 +109,8 @@ func summarizeInstructions(ctx context.Context, s *session) error {
 	return nil
 }
 
-// fillInstructions gives a row the instructions of the prefetcher and the dispatcher, beside those of tt-metal's firmware.
+// fillInstructions gives a row the instructions of the prefetcher and the dispatcher, beside those
+// of tt-metal's firmware.
 func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape, replay bool) {
 	row.Now = new(report.InInstructions("", n[0]+n[1]))
 	row.More = []report.Quantity{report.InInstructions("prefetcher", n[0]), report.InInstructions("dispatcher", n[1])}
@@ -118,7 +120,8 @@ func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape
 	row.Goals = []report.Quantity{report.InInstructions("half of tt-metal's,", its/2)}
 }
 
-// traceBytes adds what a program takes in a long trace, whose last runs wait for kernel-config memory as all others do.
+// traceBytes adds what a program takes in a long trace, whose last runs wait for kernel-config
+// memory as all others do.
 func (s *session) traceBytes(ctx context.Context, x *reprise.Executable, to []report.Quantity) ([]report.Quantity, error) {
 	const programs = 20
 	t, err := s.record(ctx, x, programs)

@@ -60,8 +60,9 @@ func summarized() *report.Report {
 	}
 }
 
-// A row says what it takes now, others beside it with where their figures are from, and the goal; processor time compares with
-// processor time, a source of several rows is named once, and what isn't measured says why.
+// A row says what it takes now, others beside it with where their figures are from, and the goal;
+// processor time compares with processor time, a source of several rows is named once, and what
+// isn't measured says why.
 func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
@@ -95,8 +96,8 @@ func TestSummaryTable(t *testing.T) {
 	writertest.EveryWrite(t, summarized().WriteTable)
 }
 
-// What the cheapest rows say is of the figures that were measured, of another device too if there is one, and rows of what isn't
-// measured say why.
+// What the cheapest rows say is of the figures that were measured, of another device too if there
+// is one, and rows of what isn't measured say why.
 func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{

@@ -41,7 +41,8 @@ type tileOperation struct {
 // fewTiles is how many the shorter run has.
 const fewTiles = 10
 
-// tileOperations are measured on bf16 tiles of 32 by 32 data. Those that compute include unpacking and packing.
+// tileOperations are measured on bf16 tiles of 32 by 32 data. Those that compute include unpacking
+// and packing.
 var tileOperations = [...]tileOperation{
 	{"matmul_LoFi", opMatmul, arith.LoFi, 200},
 	{"matmul_HiFi2", opMatmul, arith.HiFi2, 100},
@@ -54,8 +55,8 @@ var tileOperations = [...]tileOperation{
 	{"pack", opPack, arith.LoFi, 2000},
 }
 
-// measureTensix measures what tile operations take of one worker's engines: by the clock on the wall, and by the processor time of
-// this process and its children, which simulators compute in.
+// measureTensix measures what tile operations take of one worker's engines: by the clock on the
+// wall, and by the processor time of this process and its children, which simulators compute in.
 func measureTensix(ctx context.Context, s *session) error {
 	first := len(s.report.Figures)
 	if err := s.with(ctx, func() error { return s.measureTiles(ctx, "") }); err != nil {
@@ -80,7 +81,8 @@ func measureTensix(ctx context.Context, s *session) error {
 	return nil
 }
 
-// measureTiles measures all operations on the open device, which is another than the target if it has a name.
+// measureTiles measures all operations on the open device, which is another than the target if it
+// has a name.
 func (s *session) measureTiles(ctx context.Context, device string) error {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, op := range tileOperations {
@@ -214,8 +216,8 @@ func (w *tileWork) release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check runs the operation and compares its result with what package arith says, so that nothing is measured that isn't
-// computed.
+// check runs the operation and compares its result with what package arith says, so that nothing is
+// measured that isn't computed.
 func (w *tileWork) check(ctx context.Context) error {
 	got := make([]byte, arith.BF16.TileBytes())
 	if err := w.run(ctx, w.few); err != nil {
@@ -252,7 +254,8 @@ func (w *tileWork) check(ctx context.Context) error {
 	return nil
 }
 
-// checkExp compares with the exponential: the kernel's is right to half a unit of bf16, more or less.
+// checkExp compares with the exponential: the kernel's is right to half a unit of bf16, more or
+// less.
 func (w *tileWork) checkExp(got []byte) error {
 	number := func(b []byte, i int) float64 {
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))

@@ -14,7 +14,8 @@ import (
 // TimedFamily is the family of figures of TT-NN programs, which other processes time.
 const TimedFamily = "ttnn"
 
-// TimedChip is what TT-NN programs take on one chip: emulated, and simulated by the vendor if that was timed in turn.
+// TimedChip is what TT-NN programs take on one chip: emulated, and simulated by the vendor if that
+// was timed in turn.
 type TimedChip struct {
 	Name     string
 	Open     Timed // opening the device
@@ -44,7 +45,8 @@ type Times struct {
 	Refused string
 }
 
-// ReportTimed makes a report of programs on chips. Of a program's times the least counts, of those of opening the device the median.
+// ReportTimed makes a report of programs on chips. Of a program's times the least counts, of those
+// of opening the device the median.
 func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 	r := &report.Report{
 		Schema:    report.Schema,
@@ -117,7 +119,8 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 	return f
 }
 
-// ratioRow is how many times as long the vendor's simulator takes for the programs that both simulators run.
+// ratioRow is how many times as long the vendor's simulator takes for the programs that both
+// simulators run.
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
 	logs, lowest, highest := 0.0, 0, 0
 	for i, v := range ratios {
@@ -139,7 +142,8 @@ func ratioRow(chipName string, names []string, ratios []float64) *report.Summary
 	}
 }
 
-// addCount adds a row that counts programs and names them below the table; none if there are no programs.
+// addCount adds a row that counts programs and names them below the table; none if there are no
+// programs.
 func addCount(r *report.Report, what string, names []string) {
 	if len(names) > 0 {
 		note := strings.Join(slices.Sorted(slices.Values(names)), ", ")

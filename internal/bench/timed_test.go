@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Of a program's times the least counts, of opening the device the median. What one refuses has a row, is counted and named, and isn't
-// part of the mean.
+// Of a program's times the least counts, of opening the device the median. What one refuses has a
+// row, is counted and named, and isn't part of the mean.
 func TestReportTimed(t *testing.T) {
 	ns := func(all ...float64) Times { return Times{Ns: all} }
 	r := ReportTimed("TT-NN", 3, []TimedChip{{

@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Noting when a program ran takes at most 22 instructions of the dispatcher's subordinate, and 2 % of what the queue's cores and the
-// workers execute for a program on all of them. What the compiler does to keep registers meanwhile isn't in it.
+// Noting when a program ran takes at most 22 instructions of the dispatcher's subordinate, and 2 %
+// of what the queue's cores and the workers execute for a program on all of them. What the compiler
+// does to keep registers meanwhile isn't in it.
 func TestTimesCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long traces on chips that run in one goroutine")

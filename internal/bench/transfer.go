@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureTransfer measures writing and reading interleaved buffers, to the end: the data are in memory. Each is measured
-// through the queue's own memory, which the host copies to and from, and from and to pinned memory, without a copy, if the chip
-// reaches that.
+// measureTransfer measures writing and reading interleaved buffers, to the end: the data are in
+// memory. Each is measured through the queue's own memory, which the host copies to and from, and
+// from and to pinned memory, without a copy, if the chip reaches that.
 func measureTransfer(ctx context.Context, s *session) error {
 	var unreachable error // why the chip doesn't reach host memory
 	for _, t := range []struct {

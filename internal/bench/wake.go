@@ -35,15 +35,18 @@ var (
 	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
 )
 
-// arrivals are while a wait still spins, when its sleeps are short, when they are as long as they get, and when it can know.
+// arrivals are while a wait still spins, when its sleeps are short, when they are as long as they
+// get, and when it can know.
 var arrivals = []arrival{
 	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
 	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures how late a wait notices: from when what it waits for has come to when the waiter runs again. The wait is a
-// queue's own, with everything that it polls between pauses. What comes is a point in time, in place of a word that a device
-// changes, and unlike the device the clock tells when. While nothing else runs, the figure "processor" is how much processor time a wait takes.
+// measureWake measures how late a wait notices: from when what it waits for has come to when the
+// waiter runs again. The wait is a queue's own, with everything that it polls between pauses. What
+// comes is a point in time, in place of a word that a device changes, and unlike the device the
+// clock tells when. While nothing else runs, the figure "processor" is how much processor time a
+// wait takes.
 func measureWake(ctx context.Context, s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {

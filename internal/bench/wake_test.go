@@ -35,7 +35,8 @@ func TestWakeReport(t *testing.T) {
 	}
 }
 
-// With one processor a goroutine that is busy and the waiter would wait for each other: only that isn't measured, and that is said.
+// With one processor a goroutine that is busy and the waiter would wait for each other: only that
+// isn't measured, and that is said.
 func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	effort.Long(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -54,8 +55,8 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	}
 }
 
-// How late waits notice, as ns/wake: the mean. The time for an operation is the whole wait, which is as long as it was
-// made.
+// How late waits notice, as ns/wake: the mean. The time for an operation is the whole wait, which
+// is as long as it was made.
 func BenchmarkWake(b *testing.B) {
 	c := measure.Calibrate(20 * time.Millisecond)
 	for _, p := range paces {

@@ -58,8 +58,9 @@ func (s *session) most(rounds int, do func() error) error {
 	return do()
 }
 
-// processorSuffix ends the name of a figure of processor time, of which rows have the least: what other programs on the machine add to it,
-// by the caches and cores that they share, is no part of what something costs.
+// processorSuffix ends the name of a figure of processor time, of which rows have the least: what
+// other programs on the machine add to it, by the caches and cores that they share, is no part of
+// what something costs.
 const (
 	processorSuffix = "_processor_time"
 	onProcessors    = "least processor time"
@@ -96,9 +97,10 @@ func always(do func(context.Context) error, device ...report.Param) *run {
 	}
 }
 
-// measureWhole measures by the clock on the wall, and, in the same rounds, by the processor time of this process and its
-// children. Runs on several devices take turns, so that a machine that is slower for a while is slower for all of them; those on others
-// than the first one have fewestOfOther rounds.
+// measureWhole measures by the clock on the wall, and, in the same rounds, by the processor time of
+// this process and its children. Runs on several devices take turns, so that a machine that is
+// slower for a while is slower for all of them; those on others than the first one have
+// fewestOfOther rounds.
 func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()
@@ -158,12 +160,13 @@ func (r *run) add(t times, of float64) {
 	}
 }
 
-// sampleLasts is how long a sample of processor time takes at least. The kernel brings the times of threads that run on other
-// processors up to date at its ticks, so a reading may be some milliseconds behind.
+// sampleLasts is how long a sample of processor time takes at least. The kernel brings the times of
+// threads that run on other processors up to date at its ticks, so a reading may be some
+// milliseconds behind.
 const sampleLasts = 100 * time.Millisecond
 
-// times are what something takes, in nanoseconds: by the clock on the wall, and in processor time of this process and its children, if
-// that is counted.
+// times are what something takes, in nanoseconds: by the clock on the wall, and in processor time
+// of this process and its children, if that is counted.
 type times struct {
 	wall, busy float64
 	counted    bool
@@ -183,8 +186,9 @@ func timesOf(ctx context.Context, do func(context.Context) error) (t times, err 
 	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
 }
 
-// inTurn measures the same work of the target and, in turn, of the device that it is compared with, if there is one. That is closed
-// in between: a simulator executes the waiting of its workers for as long as it is open.
+// inTurn measures the same work of the target and, in turn, of the device that it is compared with,
+// if there is one. That is closed in between: a simulator executes the waiting of its workers for
+// as long as it is open.
 func (s *session) inTurn(ctx context.Context, w whole, of work) error {
 	return s.with(ctx, func() error {
 		do, err := of(ctx)
@@ -220,7 +224,8 @@ func (s *session) measureOther(ctx context.Context, w whole, of work) error {
 	})
 }
 
-// openOther opens the device that the target is compared with, for work there. The session's own device is the same afterwards.
+// openOther opens the device that the target is compared with, for work there. The session's own
+// device is the same afterwards.
 func (s *session) openOther(ctx context.Context, of work, then func(do func(context.Context) error) error) error {
 	a := s.config.Against
 	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
@@ -254,7 +259,8 @@ func (s *session) addProcessorTime(row *report.SummaryRow, id string) {
 	}
 }
 
-// fillOther gives a row what was measured of what the target is compared with, in place of what is quoted.
+// fillOther gives a row what was measured of what the target is compared with, in place of what is
+// quoted.
 func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	a := s.config.Against
 	if a == nil {

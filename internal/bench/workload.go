@@ -35,8 +35,9 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// shape is what a measured program is made of. "common" and "worst" are those of tt-metal's own benchmark of its dispatch code
-// (program shapes of fd_command_construction), "smallest" is of its benchmark of traced programs.
+// shape is what a measured program is made of. "common" and "worst" are those of tt-metal's own
+// benchmark of its dispatch code (program shapes of fd_command_construction), "smallest" is of its
+// benchmark of traced programs.
 type shape struct {
 	name       string
 	args       int // unique runtime arguments of each core
@@ -54,7 +55,8 @@ var (
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )
 
-// program makes a program of the shape that runs on all workers of the first queue and computes nothing.
+// program makes a program of the shape that runs on all workers of the first queue and computes
+// nothing.
 func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
 	if err != nil {

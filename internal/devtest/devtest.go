@@ -1,4 +1,5 @@
-// Package devtest is what tests of the packages above the root share: emulated devices, and small programs for them.
+// Package devtest is what tests of the packages above the root share: emulated devices, and small
+// programs for them.
 package devtest
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels on one core, joined by
-// two circular buffers.
+// Adder is a program that adds a number to every word of a buffer of pages of 64 B: three kernels
+// on one core, joined by two circular buffers.
 func Adder(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) (*reprise.Program, error) {
 	const from, to = 0, 16
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
@@ -68,8 +68,8 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 	}, nil
 }
 
-// SemaphoreWait is a program whose engines wait for a semaphore on one core: for good, or until the core has counted so far and posts
-// it. The error is [kernels.ErrNoCompiler] without a compiler.
+// SemaphoreWait is a program whose engines wait for a semaphore on one core: for good, or until the
+// core has counted so far and posts it. The error is [kernels.ErrNoCompiler] without a compiler.
 func SemaphoreWait(ctx context.Context, dev *reprise.Device, at chip.Core, count uint32) (*reprise.Program, error) {
 	const source = `
 #include "reprise/kernel.h"

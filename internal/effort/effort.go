@@ -1,5 +1,6 @@
-// Package effort says how much tests do. `go test ./...` is for who has just cloned: it takes a few minutes. With -tags long tests run
-// that take longer, as in .ci/run, and with -tags hours they also try so many seeds that they run for hours.
+// Package effort says how much tests do. `go test ./...` is for who has just cloned: it takes a few
+// minutes. With -tags long tests run that take longer, as in .ci/run, and with -tags hours they
+// also try so many seeds that they run for hours.
 package effort
 
 import "testing"

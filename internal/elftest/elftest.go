@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 )
 
-// A File describes a linked program for 32-bit RISC-V: sections of text, data and zeroed data, symbols, and the relocations of
-// one section.
+// A File describes a linked program for 32-bit RISC-V: sections of text, data and zeroed data,
+// symbols, and the relocations of one section.
 type File struct {
 	Header          func(*elf.Header32) // changes the header last
 	Entry           uint32

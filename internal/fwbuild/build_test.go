@@ -17,7 +17,8 @@ import (
 
 const prefix = "riscv64-unknown-elf-"
 
-// tools is the cross compiler with a work directory of its own; the test is skipped without a compiler.
+// tools is the cross compiler with a work directory of its own; the test is skipped without a
+// compiler.
 func tools(t *testing.T) toolchain {
 	t.Helper()
 	if _, err := exec.LookPath(prefix + "gcc"); err != nil {
@@ -32,7 +33,8 @@ func testKernel(arch chip.Arch, source string) target {
 	return target{output: arch.String() + "/" + source + ".elf", arch: arch, sources: []string{kernelSource + "/" + source}}
 }
 
-// The same sources give the same bytes wherever the build runs and whatever its directories are called.
+// The same sources give the same bytes wherever the build runs and whatever its directories are
+// called.
 func TestReproducible(t *testing.T) {
 	a := tools(t)
 	targets, err := firmwareTargets(a.root)
@@ -53,7 +55,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// build writes what is missing or stale, removes what nothing makes, and with check only says so, by the names of images in archives.
+// build writes what is missing or stale, removes what nothing makes, and with check only says so,
+// by the names of images in archives.
 func TestCheck(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
@@ -118,7 +121,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The compressed bytes don't matter, which depend on the version of compress/gzip; a damaged archive is an error that names it.
+// The compressed bytes don't matter, which depend on the version of compress/gzip; a damaged
+// archive is an error that names it.
 func TestCheckArchive(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()

@@ -1,5 +1,5 @@
-// Command fwbuild compiles the programs that run on the chips: base firmware, command-queue kernels, and the kernels of packages, as
-// sets. go generate runs it in those packages:
+// Command fwbuild compiles the programs that run on the chips: base firmware, command-queue
+// kernels, and the kernels of packages, as sets. go generate runs it in those packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
 //
@@ -115,8 +115,8 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	return nil
 }
 
-// build makes targets and writes them below dir, or compares them with the files there. Files below dir that no target
-// makes are removed, or reported, unless only some targets are made.
+// build makes targets and writes them below dir, or compares them with the files there. Files below
+// dir that no target makes are removed, or reported, unless only some targets are made.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	old, err := committed(dir)
 	if err != nil {
@@ -165,8 +165,8 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	return nil
 }
 
-// makeImages makes targets: their images by path below the images directory, which is archive/file, with an archive for
-// each chip.
+// makeImages makes targets: their images by path below the images directory, which is archive/file,
+// with an archive for each chip.
 func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {

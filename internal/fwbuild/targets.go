@@ -57,7 +57,8 @@ const (
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
-// firmwareTargets returns the base firmware of each processor, and a command-queue kernel for each of its source files.
+// firmwareTargets returns the base firmware of each processor, and a command-queue kernel for each
+// of its source files.
 func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
@@ -87,9 +88,10 @@ func firmwareTargets(root string) ([]target, error) {
 	return append(targets, queue...), err
 }
 
-// relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole needs: a kernel, and the
-// program of Ethernet tiles. That one is linked to the region for customers' code (tt-isa-documentation
-// WormholeB0/EthernetTile/L1.md) and keeps its data on the base firmware's stack.
+// relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole
+// needs: a kernel, and the program of Ethernet tiles. That one is linked to the region for
+// customers' code (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the
+// base firmware's stack.
 func relayTargets(root string) ([]target, error) {
 	kernels, err := kernelTargetsIn(root, relaySource+"/tensix", "", image)
 	kernels = slices.DeleteFunc(kernels, func(t target) bool { return t.arch != chip.Wormhole })
@@ -103,8 +105,8 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines that the table of
-// operations has.
+// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and
+// those of the engines that the table of operations has.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
@@ -115,8 +117,8 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// engineTargets returns the images of a kernel of the engines in a folder: a target for all formats and functions of which an image is
-// new.
+// engineTargets returns the images of a kernel of the engines in a folder: a target for all formats
+// and functions of which an image is new.
 func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
 	var targets []target
 	made := map[string]bool{}
@@ -141,7 +143,8 @@ func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []
 	return targets
 }
 
-// kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of collectives.
+// kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of
+// collectives.
 func kernelTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
 	sum := &catalog.Engine{

@@ -109,7 +109,8 @@ func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	return k.Text, lines, err
 }
 
-// firmware compiles base firmware, which is linked to its place by a script of its own. Debug information changes no image.
+// firmware compiles base firmware, which is linked to its place by a script of its own. Debug
+// information changes no image.
 func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	compiler, err := riscv.Find(t.prefix)
 	if err != nil {

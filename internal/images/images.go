@@ -1,4 +1,5 @@
-// Package images packs the images of kernels or firmware of a package into one compressed archive for each chip, and unpacks them.
+// Package images packs the images of kernels or firmware of a package into one compressed archive
+// for each chip, and unpacks them.
 package images
 
 import (
@@ -19,10 +20,12 @@ import (
 // Ext is the extension of archives.
 const Ext = ".tar.gz"
 
-// maxUnpacked limits the bytes of an unpacked archive, headers included. The largest archive of the project has 1.5 MB.
+// maxUnpacked limits the bytes of an unpacked archive, headers included. The largest archive of the
+// project has 1.5 MB.
 const maxUnpacked = 16 << 20
 
-// A Set is the images of a package. The archive of a chip is unpacked at its first use. Safe for concurrent use.
+// A Set is the images of a package. The archive of a chip is unpacked at its first use. Safe for
+// concurrent use.
 type Set struct {
 	archives map[chip.Arch]func() (map[string][]byte, error)
 }
@@ -51,10 +54,12 @@ func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 	return unpack()
 }
 
-// ELF returns a copy of the image with the path name.elf. The error of a missing image wraps [fs.ErrNotExist].
+// ELF returns a copy of the image with the path name.elf. The error of a missing image wraps
+// [fs.ErrNotExist].
 func (s Set) ELF(a chip.Arch, name string) ([]byte, error) { return s.File(a, name+".elf") }
 
-// File returns a copy of the image with a path. The error of a missing image wraps [fs.ErrNotExist].
+// File returns a copy of the image with a path. The error of a missing image wraps
+// [fs.ErrNotExist].
 func (s Set) File(a chip.Arch, name string) ([]byte, error) {
 	files, err := s.Files(a)
 	if err != nil {
@@ -67,7 +72,8 @@ func (s Set) File(a chip.Arch, name string) ([]byte, error) {
 	return bytes.Clone(file), nil
 }
 
-// Pack returns an archive of files by path. The bytes depend on the files and the version of compress/gzip only.
+// Pack returns an archive of files by path. The bytes depend on the files and the version of
+// compress/gzip only.
 func Pack(files map[string][]byte) ([]byte, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

@@ -78,7 +78,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// An archive that is cut off is an error. One with a wrong byte is an error too, or has the same files nevertheless.
+// An archive that is cut off is an error. One with a wrong byte is an error too, or has the same
+// files nevertheless.
 func TestDamaged(t *testing.T) {
 	archive := pack(t, sample)
 	for n := range archive {
@@ -137,7 +138,8 @@ func (o *opened) Open(name string) (fs.File, error) {
 	return o.FS.Open(name)
 }
 
-// Each archive is unpacked once and only if it is needed, however many goroutines need it, and callers own what they get.
+// Each archive is unpacked once and only if it is needed, however many goroutines need it, and
+// callers own what they get.
 func TestSet(t *testing.T) {
 	o := &opened{count: map[string]int{}, FS: fstest.MapFS{
 		"dir/wormhole.tar.gz": {Data: pack(t, sample)}, "dir/blackhole.tar.gz": {Data: []byte("damaged")},
@@ -175,7 +177,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: any bytes, compressed or to be compressed, give an error or bounded files with valid paths.
+// FuzzUnpack: any bytes, compressed or to be compressed, give an error or bounded files with valid
+// paths.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add(pack(f, sample), false)

@@ -1,14 +1,15 @@
-// Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers, flags and structs
-// with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
+// Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers,
+// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
 //
-// All 64-bit fields of that header sit at offsets that are multiples of eight and every reserved field is declared
-// here, so the Go layout equals the C layout on every 64-bit target. The parity test holds each field's name, offset
-// and size against a description that a C compiler made from the header. C structs without members have no
-// counterpart as fields: a trailing empty field would make Go append padding.
+// All 64-bit fields of that header sit at offsets that are multiples of eight and every reserved
+// field is declared here, so the Go layout equals the C layout on every 64-bit target. The parity
+// test holds each field's name, offset and size against a description that a C compiler made from
+// the header. C structs without members have no counterpart as fields: a trailing empty field would
+// make Go append padding.
 package kabi
 
-// Magic is the ioctl type of the driver. Requests carry neither size nor direction bits, so a struct that grows keeps
-// its number (tt-kmd ioctl.h, TENSTORRENT_IOCTL_MAGIC).
+// Magic is the ioctl type of the driver. Requests carry neither size nor direction bits, so a
+// struct that grows keeps its number (tt-kmd ioctl.h, TENSTORRENT_IOCTL_MAGIC).
 const Magic = 0xFA
 
 // Ioctl request numbers, _IO(Magic, n).
@@ -32,9 +33,9 @@ const (
 	IoctlExportTLBDMABuf = Magic<<8 | 16 // since 2.10.0
 )
 
-// Requests that are newer than the header above. Their structs follow the driver's own test programs and pull
-// requests (tenstorrent/tt-kmd#266 and #283), not a released header, so only a driver that is asked can tell whether
-// it has them.
+// Requests that are newer than the header above. Their structs follow the driver's own test
+// programs and pull requests (tenstorrent/tt-kmd#266 and #283), not a released header, so only a
+// driver that is asked can tell whether it has them.
 const (
 	IoctlSMCMessage = Magic<<8 | 17
 	IoctlNOCRead    = Magic<<8 | 18
@@ -48,8 +49,8 @@ const (
 	DeviceBlackhole   = 0xB140
 )
 
-// DriverAPIVersion is the value of GetDriverInfoOut.DriverVersion from driver 2.0.0 on. It is the version of the
-// ioctl interface and doesn't follow the driver's own version.
+// DriverAPIVersion is the value of GetDriverInfoOut.DriverVersion from driver 2.0.0 on. It is the
+// version of the ioctl interface and doesn't follow the driver's own version.
 const DriverAPIVersion = 2
 
 // OldestDriver is the first driver with that interface.
@@ -107,8 +108,8 @@ const (
 	LockAcquireBlocking = 3 // since 2.7.0; can't be interrupted by a context
 )
 
-// Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those of tt-umd
-// (tt-umd device/utils/lock_manager.cpp).
+// Lock indices by convention. 0 to 15 belong to the Ethernet cores (ioctl.h); the others are those
+// of tt-umd (tt-umd device/utils/lock_manager.cpp).
 const (
 	LockIndexETH0             = 0
 	LockIndexARCMessage       = 16

@@ -38,7 +38,8 @@ func readHeader(t *testing.T) header {
 	return h
 }
 
-// goStructs maps the header's structs to ours. A C struct without members is absent: it has no bytes.
+// goStructs maps the header's structs to ours. A C struct without members is absent: it has no
+// bytes.
 var goStructs = map[string]reflect.Type{
 	"tenstorrent_get_device_info_in":     reflect.TypeFor[GetDeviceInfoIn](),
 	"tenstorrent_get_device_info_out":    reflect.TypeFor[GetDeviceInfoOut](),
@@ -81,8 +82,9 @@ var goStructs = map[string]reflect.Type{
 	"tenstorrent_export_tlb_dmabuf":      reflect.TypeFor[ExportTLBDMABuf](),
 }
 
-// newer describes the requests that the header doesn't have yet, from the driver's test programs and pull requests
-// (tenstorrent/tt-kmd#266, #283). When a header has them, its description replaces this.
+// newer describes the requests that the header doesn't have yet, from the driver's test programs
+// and pull requests (tenstorrent/tt-kmd#266, #283). When a header has them, its description
+// replaces this.
 var newer = map[string]struct {
 	ioctl  int
 	typ    reflect.Type
@@ -126,7 +128,8 @@ func TestParityWithNewerRequests(t *testing.T) {
 	}
 }
 
-// Every field of the driver's header has a field here with its name, offset and size, in its order, and nothing else.
+// Every field of the driver's header has a field here with its name, offset and size, in its order,
+// and nothing else.
 func TestParityWithHeader(t *testing.T) {
 	h := readHeader(t)
 	seen := map[string]bool{}

@@ -6,8 +6,8 @@ type GetDeviceInfo struct {
 	Out GetDeviceInfoOut
 }
 
-// GetDeviceInfoIn asks for OutputSizeBytes of the answer. The driver zeroes that many bytes first, so it must never
-// exceed the size of the real buffer.
+// GetDeviceInfoIn asks for OutputSizeBytes of the answer. The driver zeroes that many bytes first,
+// so it must never exceed the size of the real buffer.
 type GetDeviceInfoIn struct {
 	OutputSizeBytes uint32
 }
@@ -25,7 +25,8 @@ type GetDeviceInfoOut struct {
 	Reserved          uint16
 }
 
-// QueryMappings is the argument of IoctlQueryMappings with room for every mapping that the driver reports.
+// QueryMappings is the argument of IoctlQueryMappings with room for every mapping that the driver
+// reports.
 type QueryMappings struct {
 	In  QueryMappingsIn
 	Out [MaxMappings]Mapping
@@ -178,7 +179,8 @@ type MapPeerBar struct {
 	Out MapPeerBarOut
 }
 
-// MapPeerBarIn names a range of another device's BAR. PeerBarIndex is the raw PCI resource index 0, 2 or 4.
+// MapPeerBarIn names a range of another device's BAR. PeerBarIndex is the raw PCI resource index 0,
+// 2 or 4.
 type MapPeerBarIn struct {
 	PeerFD        uint32
 	PeerBarIndex  uint32
@@ -225,9 +227,9 @@ type FreeTLBIn struct {
 	ID uint32
 }
 
-// NOCTLBConfig says where a window leads. Addr is a multiple of the window's size. The unicast target is XEnd, YEnd;
-// XStart, YStart are the other corner of a multicast rectangle and zero otherwise. Values wider than the hardware's
-// field are cut without an error.
+// NOCTLBConfig says where a window leads. Addr is a multiple of the window's size. The unicast
+// target is XEnd, YEnd; XStart, YStart are the other corner of a multicast rectangle and zero
+// otherwise. Values wider than the hardware's field are cut without an error.
 type NOCTLBConfig struct {
 	Addr      uint64
 	XEnd      uint16
@@ -261,8 +263,8 @@ type ConfigureTLBOut struct {
 	Reserved uint64
 }
 
-// SetNOCCleanup is the argument of IoctlSetNOCCleanup: a 32-bit write that the driver performs when the last
-// reference to the file goes.
+// SetNOCCleanup is the argument of IoctlSetNOCCleanup: a 32-bit write that the driver performs when
+// the last reference to the file goes.
 type SetNOCCleanup struct {
 	Argsz     uint32
 	Flags     uint32
@@ -295,7 +297,8 @@ type ExportTLBDMABuf struct {
 	Size   uint64
 }
 
-// SMCMessage is the argument of IoctlSMCMessage: a message to the management firmware, or its answer.
+// SMCMessage is the argument of IoctlSMCMessage: a message to the management firmware, or its
+// answer.
 type SMCMessage struct {
 	Argsz      uint32
 	Flags      uint32
@@ -304,7 +307,8 @@ type SMCMessage struct {
 	Message    [8]uint32
 }
 
-// NOCAccess is the argument of IoctlNOCRead and IoctlNOCWrite: one access of Width bytes that can't fault.
+// NOCAccess is the argument of IoctlNOCRead and IoctlNOCWrite: one access of Width bytes that can't
+// fault.
 type NOCAccess struct {
 	Argsz     uint32
 	Flags     uint32

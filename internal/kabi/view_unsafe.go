@@ -18,8 +18,8 @@ type Part interface {
 		SMCMessage | NOCAccess
 }
 
-// Bytes is the memory of an argument, for a driver to read and write in place. No struct of this package holds a
-// pointer, and padding is explicit, so every byte of it has a meaning.
+// Bytes is the memory of an argument, for a driver to read and write in place. No struct of this
+// package holds a pointer, and padding is explicit, so every byte of it has a meaning.
 func Bytes[T Arg](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }

@@ -38,7 +38,8 @@ func TestSleepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Late is what most sleeps are late by, follows them when that changes, and forgets a single long one.
+// Late is what most sleeps are late by, follows them when that changes, and forgets a single long
+// one.
 func TestLate(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {
@@ -91,8 +92,9 @@ func benchmarkSleep(b *testing.B, d time.Duration, sleep func(time.Duration)) {
 	b.ReportMetric(float64(time.Since(begun))/float64(b.N)-float64(d), "ns-late/sleep")
 }
 
-// BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in, while as many others as there are
-// places sleep as waits do. Each sleep begins right after the wake-up, as in a wait that has polled an emulated device.
+// BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in,
+// while as many others as there are places sleep as waits do. Each sleep begins right after the
+// wake-up, as in a wait that has polled an emulated device.
 func BenchmarkWakeBesideSleepers(b *testing.B) {
 	wake, stop := make(chan time.Time, 1), make(chan struct{})
 	var waits sync.WaitGroup

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap/naptest"
 )
 
-// Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends after it.
+// Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends
+// after it.
 func TestCloseFreesDescriptors(t *testing.T) {
 	before := naptest.Timers(t)
 	var s Sleeper
@@ -52,7 +53,8 @@ func TestSleepWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// A timer's sleep ends by itself, also if Go's runtime looked first and the kernel's timer ended later.
+// A timer's sleep ends by itself, also if Go's runtime looked first and the kernel's timer ended
+// later.
 func TestTimersSleepAgain(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {

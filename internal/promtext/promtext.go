@@ -24,7 +24,8 @@ type Writer struct {
 	family string
 }
 
-// Family begins a family: the samples up to the next one are its own. Counters' names end in _total.
+// Family begins a family: the samples up to the next one are its own. Counters' names end in
+// _total.
 func (w *Writer) Family(name, kind, help string) {
 	w.family = name
 	w.put("# HELP ", name, " ", helpEscapes.Replace(valid(help)), "\n# TYPE ", name, " ", kind, "\n")
@@ -42,8 +43,9 @@ func (w *Writer) Float(v float64, labels ...string) {
 	w.float(v)
 }
 
-// Histogram adds the samples of one histogram. counts has an element for each bound, of what lies above the bound before it
-// and not above the bound itself, and a last one for what lies above all bounds. Labels are pairs of a name and its value.
+// Histogram adds the samples of one histogram. counts has an element for each bound, of what lies
+// above the bound before it and not above the bound itself, and a last one for what lies above all
+// bounds. Labels are pairs of a name and its value.
 func (w *Writer) Histogram(bounds []float64, counts []uint64, sum float64, labels ...string) {
 	total := uint64(0)
 	for i, n := range counts {

@@ -1,6 +1,7 @@
 //go:build race || !(amd64 || arm64 || riscv64)
 
-// Package release has a store that makes what a goroutine has written before visible to whoever loads it atomically.
+// Package release has a store that makes what a goroutine has written before visible to whoever
+// loads it atomically.
 package release
 
 import "sync/atomic"

@@ -1,5 +1,5 @@
-// Package riscv runs the GNU cross compiler for what runs on the chips: firmware and kernels. It has the one set of flags
-// that both are built with.
+// Package riscv runs the GNU cross compiler for what runs on the chips: firmware and kernels. It
+// has the one set of flags that both are built with.
 package riscv
 
 import (
@@ -19,8 +19,10 @@ import (
 // Flags for every source. The cores execute RV32IM without compressed instructions.
 //
 //   - no jump tables: they are absolute addresses of text, which may be anywhere
-//   - no relaxation: relocations then say what the text really contains, and the kernel loader can judge them
-//   - L1 begins at address 0, so small addresses are as good as others (min-pagesize, no null-pointer deductions)
+//   - no relaxation: relocations then say what the text really contains, and the kernel loader can
+//     judge them
+//   - L1 begins at address 0, so small addresses are as good as others (min-pagesize, no
+//     null-pointer deductions)
 //   - no loops turned into calls of memcpy or memset: there is no library
 var commonFlags = strings.Fields(`-march=rv32im -mabi=ilp32 -mcmodel=medlow -mno-relax -O2
 	-ffreestanding -nostdlib -fno-jump-tables -fno-common -fno-delete-null-pointer-checks
@@ -34,7 +36,8 @@ var (
 	-Wl,--fatal-warnings`)
 )
 
-// languages are the kinds of sources by the extension of their names: the compiler's program and flags.
+// languages are the kinds of sources by the extension of their names: the compiler's program and
+// flags.
 var languages = map[string]struct {
 	program string
 	flags   []string
@@ -43,26 +46,28 @@ var languages = map[string]struct {
 	".cc": {"g++", cxxFlags}, ".cpp": {"g++", cxxFlags}, ".cxx": {"g++", cxxFlags},
 }
 
-// prefixes are how distributions call the programs of the cross compiler, in the order in which Find looks for them.
+// prefixes are how distributions call the programs of the cross compiler, in the order in which
+// Find looks for them.
 var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
 
 // hostVariables change what the host's compiler finds, and must not reach the cross compiler.
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
-// ErrNotFound is returned when the compiler is not installed. The error that wraps it says which names were tried and which
-// package has it.
+// ErrNotFound is returned when the compiler is not installed. The error that wraps it says which
+// names were tried and which package has it.
 var ErrNotFound = errors.New("no RISC-V cross compiler")
 
 // A Compiler is an installed cross compiler.
 type Compiler struct {
-	// Prefix is what its programs' names begin with, such as "riscv64-unknown-elf-". It may have a directory.
+	// Prefix is what its programs' names begin with, such as "riscv64-unknown-elf-". It may have a
+	// directory.
 	Prefix string
 	// Dir is the directory that it runs in, the own one if empty.
 	Dir string
 }
 
-// Find looks for a compiler of C and C++ in the directories of PATH: the one with a prefix, or any usual one if the prefix
-// is empty. The error wraps [ErrNotFound].
+// Find looks for a compiler of C and C++ in the directories of PATH: the one with a prefix, or any
+// usual one if the prefix is empty. The error wraps [ErrNotFound].
 func Find(prefix string) (*Compiler, error) {
 	tried := prefixes
 	if prefix != "" {
@@ -86,7 +91,8 @@ func Find(prefix string) (*Compiler, error) {
 		ErrNotFound, why)
 }
 
-// IsSource reports whether a file's name is that of a source that [Compiler.Compile] knows: .c, .cc, .cpp, .cxx or .S.
+// IsSource reports whether a file's name is that of a source that [Compiler.Compile] knows: .c,
+// .cc, .cpp, .cxx or .S.
 func IsSource(name string) bool {
 	_, ok := languages[filepath.Ext(name)]
 	return ok
@@ -137,7 +143,8 @@ func (c *Compiler) Link(ctx context.Context, script, output string, objects []st
 	return c.run(ctx, "gcc", args)
 }
 
-// operand keeps the name of a file from being read as an option or as the name of a file with options.
+// operand keeps the name of a file from being read as an option or as the name of a file with
+// options.
 func operand(name string) string {
 	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "@") {
 		return "." + string(filepath.Separator) + name

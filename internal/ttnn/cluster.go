@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// clusterDescriptor describes a machine with several chips as tt-umd reads it from cluster_descriptor.yaml beside the simulator (tt-umd
-// device/cluster_descriptor.cpp). Chips have the numbers of their PCI devices: those with a PCI interface come first in spec.
+// clusterDescriptor describes a machine with several chips as tt-umd reads it from
+// cluster_descriptor.yaml beside the simulator (tt-umd device/cluster_descriptor.cpp). Chips have
+// the numbers of their PCI devices: those with a PCI interface come first in spec.
 func clusterDescriptor(spec *chip.Machine) []byte {
 	var b bytes.Buffer
 	each := func(heading string, line func(i int, c *chip.MachineChip) string) {
@@ -61,14 +62,15 @@ func clusterDescriptor(spec *chip.Machine) []byte {
 	return b.Bytes()
 }
 
-// boardTypes are tt-umd's names of boards (device/api/umd/device/types/cluster_descriptor_types.hpp).
+// boardTypes are tt-umd's names of boards
+// (device/api/umd/device/types/cluster_descriptor_types.hpp).
 var boardTypes = map[uint16]string{
 	chip.BoardN150: "n150", chip.BoardN300: "n300", chip.BoardGalaxyWormhole: "ubb_wormhole",
 	chip.BoardP100: "p100", chip.BoardP150: "p150", chip.BoardP300: "p300", chip.BoardGalaxyBlackhole: "ubb_blackhole",
 }
 
-// unusedPCIe is the mask of a chip's PCIe tiles that aren't connected: a Blackhole has two and uses one, on the right chip of a P300 the
-// other one (tt-umd device/soc_descriptor.cpp).
+// unusedPCIe is the mask of a chip's PCIe tiles that aren't connected: a Blackhole has two and uses
+// one, on the right chip of a P300 the other one (tt-umd device/soc_descriptor.cpp).
 func unusedPCIe(a chip.Arch, c *chip.MachineChip) int {
 	switch {
 	case a != chip.Blackhole:

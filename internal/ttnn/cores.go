@@ -26,8 +26,9 @@ func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
 	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 }
 
-// PrintCores prints what each processor of a chip does that isn't in reset: its call stack, and what it waits for. Those that do the same
-// are printed together, the rarest first: what a program waits for is seldom what most cores do.
+// PrintCores prints what each processor of a chip does that isn't in reset: its call stack, and
+// what it waits for. Those that do the same are printed together, the rarest first: what a program
+// waits for is seldom what most cores do.
 func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	type group struct {
 		text  string
@@ -78,7 +79,8 @@ func names(cores []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-// describe returns what a processor does as text, without what differs between processors that do the same.
+// describe returns what a processor does as text, without what differs between processors that do
+// the same.
 func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", s.Core, s.State)
@@ -107,7 +109,8 @@ func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	return b.String()
 }
 
-// PrintFault prints why a chip stopped: the refusal and, if a processor asked for it, its call stack, the kernel and line first.
+// PrintFault prints why a chip stopped: the refusal and, if a processor asked for it, its call
+// stack, the kernel and line first.
 func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
 	if _, err := fmt.Fprintf(w, "ERROR: %v\n", fault); err != nil {
 		return err

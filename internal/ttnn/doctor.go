@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Diagnose checks what TT-NN needs to run on an emulated machine; python and environment are those of Find. Each check that isn't fine
-// says one thing to do.
+// Diagnose checks what TT-NN needs to run on an emulated machine; python and environment are those
+// of Find. Each check that isn't fine says one thing to do.
 func Diagnose(ctx context.Context, python, environment string, l *Libraries) []kmd.Check {
 	var out []kmd.Check
 	add := func(name string, status kmd.Status, found, fix string) {

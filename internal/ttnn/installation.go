@@ -25,7 +25,8 @@ var (
 	ErrNotInstalled = errors.New("ttnn is not installed")
 	// ErrNoLibrary means that there is no simulator library, and none can be built.
 	ErrNoLibrary = errors.New("no simulator library")
-	// ErrUnusable means that files of an installation or of the cache are missing or can't be written.
+	// ErrUnusable means that files of an installation or of the cache are missing or can't be
+	// written.
 	ErrUnusable = errors.New("unusable installation")
 )
 
@@ -63,7 +64,8 @@ func (v Version) Less(w Version) bool {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)) < 0
 }
 
-// ParseVersion reads a version such as "0.77.0" or "0.77.0rc3"; what follows the numbers is ignored. A part that is absent is 0.
+// ParseVersion reads a version such as "0.77.0" or "0.77.0rc3"; what follows the numbers is
+// ignored. A part that is absent is 0.
 func ParseVersion(s string) (v Version, err error) {
 	for i, part := range strings.SplitN(s, ".", 4) {
 		digits := len(part) - len(strings.TrimLeft(part, "0123456789"))
@@ -87,7 +89,8 @@ type Installation struct {
 	Version       Version
 }
 
-// probe is a Python program that prints what Find wants to know, as JSON. It doesn't import ttnn, which takes seconds.
+// probe is a Python program that prints what Find wants to know, as JSON. It doesn't import ttnn,
+// which takes seconds.
 const probe = `
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 s = u.find_spec("ttnn")
@@ -100,8 +103,9 @@ print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platfo
 // probePatience is how long a Python interpreter may take to start.
 const probePatience = 30 * time.Second
 
-// Find finds TT-NN. python is an interpreter's name or path; if it is empty, Find takes that of the virtual environment whose folder is
-// environment, unless that is empty too, or python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
+// Find finds TT-NN. python is an interpreter's name or path; if it is empty, Find takes that of the
+// virtual environment whose folder is environment, unless that is empty too, or python3 in PATH.
+// The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
 func Find(ctx context.Context, python, environment string) (*Installation, error) {
 	in := python
 	switch {
@@ -168,7 +172,8 @@ func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	return b, nil
 }
 
-// Compiler returns the path of the compiler of kernels, sfpi, that this installation would use; empty if there is none.
+// Compiler returns the path of the compiler of kernels, sfpi, that this installation would use;
+// empty if there is none.
 func (i *Installation) Compiler() string {
 	for _, root := range []string{filepath.Join(i.Dir, "runtime", "sfpi"), "/opt/tenstorrent/sfpi"} {
 		path := filepath.Join(root, "compiler", "bin", "riscv-tt-elf-g++")
@@ -179,7 +184,8 @@ func (i *Installation) Compiler() string {
 	return ""
 }
 
-// KernelCache returns the folder where TT-NN keeps the kernels that it compiled, by variables of its environment.
+// KernelCache returns the folder where TT-NN keeps the kernels that it compiled, by variables of
+// its environment.
 func KernelCache(getenv func(string) string) string {
 	if dir := getenv("TT_METAL_CACHE"); dir != "" {
 		return dir

@@ -33,12 +33,13 @@ type Libraries struct {
 	Cache string
 	// Executable is the running program: a library in the same folder is used.
 	Executable string
-	// Source is a folder in a checkout or the module cache, where the library's sources are looked for; may be empty.
+	// Source is a folder in a checkout or the module cache, where the library's sources are looked
+	// for; may be empty.
 	Source string
 }
 
-// linkerFlags leave out symbols, and turn off the signals by which Go preempts goroutines: Python's faulthandler takes the signal stack
-// away that such a signal needs.
+// linkerFlags leave out symbols, and turn off the signals by which Go preempts goroutines: Python's
+// faulthandler takes the signal stack away that such a signal needs.
 const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
 
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
@@ -54,8 +55,9 @@ func CheckLibrary(path string) error {
 	return nil
 }
 
-// Find returns the path of a library: beside the program, or in the cache. Otherwise it builds one and puts it there; building is
-// called before, with a sentence for the user. The error is an *Error of ErrNoLibrary or the context's.
+// Find returns the path of a library: beside the program, or in the cache. Otherwise it builds one
+// and puts it there; building is called before, with a sentence for the user. The error is an
+// *Error of ErrNoLibrary or the context's.
 func (l *Libraries) Find(ctx context.Context, building func(string)) (string, error) {
 	path, ok, err := l.find()
 	if ok || err != nil {
@@ -98,8 +100,8 @@ func (l *Libraries) key() (string, error) {
 	return "devel-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// Build builds the library and gives it a path, whole or not at all. It needs Go, a C compiler and the sources. The error is an *Error of
-// ErrNoLibrary or the context's.
+// Build builds the library and gives it a path, whole or not at all. It needs Go, a C compiler and
+// the sources. The error is an *Error of ErrNoLibrary or the context's.
 func (l *Libraries) Build(ctx context.Context, path string) error {
 	missing := func(found, fix string, err error) error {
 		return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
@@ -147,8 +149,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	return nil
 }
 
-// sources returns the folder with the library's sources: of a checkout around l.Source, or of the module's version in the module
-// cache, which go mod download fills.
+// sources returns the folder with the library's sources: of a checkout around l.Source, or of the
+// module's version in the module cache, which go mod download fills.
 func (l *Libraries) sources(ctx context.Context) (string, error) {
 	var err error
 	if l.Source != "" {
@@ -164,7 +166,8 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
 }
 
-// goTool runs the go command in a folder and returns its output. Its error has what the command said.
+// goTool runs the go command in a folder and returns its output. Its error has what the command
+// said.
 func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

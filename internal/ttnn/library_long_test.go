@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// TestLibrary loads the shared library as tt-umd does, from a memory file, and uses and misuses it. It needs Python, Go and a C compiler.
+// TestLibrary loads the shared library as tt-umd does, from a memory file, and uses and misuses it.
+// It needs Python, Go and a C compiler.
 func TestLibrary(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

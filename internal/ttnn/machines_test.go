@@ -18,7 +18,8 @@ type machineCase struct {
 	program string       // with its arguments
 }
 
-// TestMachines runs programs on machines other than those of TestVersion, with the wheel of the Python that REPRISE_TTNN_PYTHON names.
+// TestMachines runs programs on machines other than those of TestVersion, with the wheel of the
+// Python that REPRISE_TTNN_PYTHON names.
 func TestMachines(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "p100", first: ttnn.Version{Minor: 76}, program: "trace.py"},
@@ -27,8 +28,8 @@ func TestMachines(t *testing.T) {
 	})
 }
 
-// TestVersion runs a small program on one chip of each architecture, in fast and in slow dispatch, with the wheel of the Python that
-// REPRISE_TTNN_PYTHON names.
+// TestVersion runs a small program on one chip of each architecture, in fast and in slow dispatch,
+// with the wheel of the Python that REPRISE_TTNN_PYTHON names.
 func TestVersion(t *testing.T) {
 	runMachines(t, []machineCase{
 		{machine: "n150", first: ttnn.Version{Minor: 70, Patch: 1}, program: "trace.py"},

@@ -23,13 +23,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// TestPrograms runs the corpus of TT-NN programs in testdata/programs on emulated chips and compares with what they give on the vendor's
-// simulator (golden.json, made by golden.py).
+// TestPrograms runs the corpus of TT-NN programs in testdata/programs on emulated chips and
+// compares with what they give on the vendor's simulator (golden.json, made by golden.py).
 //
-// REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel; a Go and a C compiler build the simulator library.
-// REPRISE_TTNN_PROGRAMS may have patterns of names, such as "trace/* binary/add_*", and REPRISE_TTNN_CHIPS some of the chips; with -short
-// some 40 representatives run. REPRISE_TTNN_PART=K/N runs one program in N, chosen by its name, on the second chip others than on the first.
-// TT_METAL_CACHE, if set, keeps compiled kernels: without them most of the time is the compiler's.
+// REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel; a Go and a C
+// compiler build the simulator library. REPRISE_TTNN_PROGRAMS may have patterns of names, such as
+// "trace/* binary/add_*", and REPRISE_TTNN_CHIPS some of the chips; with -short some 40
+// representatives run. REPRISE_TTNN_PART=K/N runs one program in N, chosen by its name, on the
+// second chip others than on the first. TT_METAL_CACHE, if set, keeps compiled kernels: without
+// them most of the time is the compiler's.
 func TestPrograms(t *testing.T) {
 	installation, library := prepared(t)
 	c := &corpus{installation: installation, library: library, cache: t.TempDir()}
@@ -46,8 +48,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// prepared returns the installation of TT-NN that REPRISE_TTNN_PYTHON names, and a simulator library that it has built. It skips the
-// test where either can't be had.
+// prepared returns the installation of TT-NN that REPRISE_TTNN_PYTHON names, and a simulator
+// library that it has built. It skips the test where either can't be had.
 func prepared(t *testing.T) (*ttnn.Installation, string) {
 	t.Helper()
 	python := os.Getenv("REPRISE_TTNN_PYTHON")
@@ -66,7 +68,8 @@ func prepared(t *testing.T) (*ttnn.Installation, string) {
 }
 
 const (
-	// programsPerProcess is a compromise: opening a device takes 0.4 s, and a fault ends the process.
+	// programsPerProcess is a compromise: opening a device takes 0.4 s, and a fault ends the
+	// process.
 	programsPerProcess = 20
 	// programTimeout is for one program with the compilation of its kernels.
 	programTimeout = 3 * time.Minute
@@ -85,7 +88,8 @@ type programEntry struct {
 	SHA256 string `json:"sha256"`
 	// TTSim says why the vendor's simulator gives no digest.
 	TTSim string `json:"ttsim"`
-	// Ours is the digest here, if the vendor's simulator gives none, and Why the reason to believe it.
+	// Ours is the digest here, if the vendor's simulator gives none, and Why the reason to believe
+	// it.
 	Ours string `json:"ours"`
 	Why  string `json:"why"`
 	// Wheel is the error by which TT-NN, or the compiler, refuses the program.
@@ -113,7 +117,8 @@ func readGolden(t *testing.T) *goldenFile {
 	return golden
 }
 
-// entries returns what is known of each program with a wheel: a wheel that isn't the first has only what differs.
+// entries returns what is known of each program with a wheel: a wheel that isn't the first has only
+// what differs.
 func (g *goldenFile) entries(wheel, chip string) map[string]programEntry {
 	all := map[string]programEntry{}
 	for _, w := range []string{g.First, wheel} {
@@ -213,7 +218,8 @@ func part(t *testing.T, chip string, names []string) []string {
 	})
 }
 
-// runPart runs programs in one process, and returns how many are done: a program that ends the process is the last.
+// runPart runs programs in one process, and returns how many are done: a program that ends the
+// process is the last.
 func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[string]programEntry) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -271,7 +277,8 @@ func nextLine(r *bufio.Reader, cancel context.CancelFunc) (line programLine, err
 	return line, nil
 }
 
-// checkProgram compares a program's result, or the error that ended its process, with what is known of it.
+// checkProgram compares a program's result, or the error that ended its process, with what is known
+// of it.
 func checkProgram(t *testing.T, want programEntry, got programLine, died error) {
 	t.Helper()
 	refused := want.TTSim != "" && want.Ours == ""

@@ -44,10 +44,11 @@ type Run struct {
 	Settings     libttsim.Settings
 }
 
-// Prepare writes what TT-NN reads about the machine into the cache, and returns the environment of a Python process that uses it:
-// environ with what has to be set. Variables that environ sets for TT-NN stay, other than those that name the simulator. Files of the
-// cache are named by what is in them, never changed, and shared by all runs, so a run that is killed leaves nothing of its own. The error
-// is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
+// Prepare writes what TT-NN reads about the machine into the cache, and returns the environment of
+// a Python process that uses it: environ with what has to be set. Variables that environ sets for
+// TT-NN stay, other than those that name the simulator. Files of the cache are named by what is in
+// them, never changed, and shared by all runs, so a run that is killed leaves nothing of its own.
+// The error is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
 func (r *Run) Prepare(environ []string) ([]string, error) {
 	spec, err := r.Settings.Spec()
 	if err != nil {

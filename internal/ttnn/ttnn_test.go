@@ -178,7 +178,8 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// The same machine is written once; another library or description has a folder of its own. Nothing else is left in the cache.
+// The same machine is written once; another library or description has a folder of its own. Nothing
+// else is left in the cache.
 func TestPrepareAgain(t *testing.T) {
 	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"),
 		Settings: libttsim.Settings{Machine: "p150"}}

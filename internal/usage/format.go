@@ -16,8 +16,9 @@ const Version = 1
 // Size is the size of a log in bytes: one page on every system that is supported.
 const Size = 4096
 
-// The layout, in bytes from the start of the file. Numbers are little-endian. The magic number is stored last, and the
-// header never changes after that. A record is a cache line of its own, so that an update touches one line.
+// The layout, in bytes from the start of the file. Numbers are little-endian. The magic number is
+// stored last, and the header never changes after that. A record is a cache line of its own, so
+// that an update touches one line.
 const (
 	atMagic     = 0   // 8 bytes
 	atVersion   = 8   // u32
@@ -39,7 +40,8 @@ const (
 	flagEmulated = 1 << 0
 
 	recordSize = 64
-	// A record: u64 words. The sequence is odd while the others change, and twice the number of updates otherwise.
+	// A record: u64 words. The sequence is odd while the others change, and twice the number of
+	// updates otherwise.
 	atSequence  = 0
 	atCapacity  = 8
 	atAllocated = 16
@@ -47,7 +49,8 @@ const (
 	atExtents   = 32
 )
 
-// Kind is a kind of device memory. The values are those of tt-metal's BufferType, as in package allocator.
+// Kind is a kind of device memory. The values are those of tt-metal's BufferType, as in package
+// allocator.
 type Kind uint8
 
 // The kinds.
@@ -82,7 +85,8 @@ func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k ==
 
 // Value is how much of one kind of memory is in use, in bytes over all banks.
 type Value struct {
-	// Capacity is the most that the kind can have. DRAM and Trace share it where traces have no region of their own.
+	// Capacity is the most that the kind can have. DRAM and Trace share it where traces have no
+	// region of their own.
 	Capacity  uint64
 	Allocated uint64
 	Peak      uint64 // the most that was ever allocated at once
@@ -120,12 +124,13 @@ type Record struct {
 	Kind Kind
 	Value
 	Updates uint64 // how often it changed
-	// Torn means that the writer was in the middle of an update during the whole read: each number is from before or after
-	// the update, but they may not belong together.
+	// Torn means that the writer was in the middle of an update during the whole read: each number
+	// is from before or after the update, but they may not belong together.
 	Torn bool
 }
 
-// Decode checks and decodes the bytes of a log, which it doesn't trust. The error wraps [ErrFormat].
+// Decode checks and decodes the bytes of a log, which it doesn't trust. The error wraps
+// [ErrFormat].
 func Decode(b []byte) (*Entry, error) {
 	le := binary.LittleEndian
 	switch {
@@ -185,7 +190,8 @@ func (e *Entry) encode(b []byte) {
 	copy(b[atArch:atArch+32], e.Device.Arch)
 }
 
-// text returns a field's text up to the first zero, with control characters and invalid text replaced.
+// text returns a field's text up to the first zero, with control characters and invalid text
+// replaced.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]

@@ -25,8 +25,9 @@ type Log struct {
 // Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set records how much of one kind of memory is in use. For each kind, only one goroutine at a time may call it. It does
-// six stores into one cache line, allocates nothing and makes no system call. After Close it does nothing.
+// Set records how much of one kind of memory is in use. For each kind, only one goroutine at a time
+// may call it. It does six stores into one cache line, allocates nothing and makes no system call.
+// After Close it does nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
 		return
@@ -43,8 +44,8 @@ func (l *Log) Set(k Kind, v Value) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// guard ends a Set. If the file was cut off, which its owner can do, the store's fault (SIGBUS) ends the log and not the
-// process. Other faults stay panics.
+// guard ends a Set. If the file was cut off, which its owner can do, the store's fault (SIGBUS)
+// ends the log and not the process. Other faults stay panics.
 func (l *Log) guard(old bool) {
 	debug.SetPanicOnFault(old)
 	if e := recover(); e != nil {

@@ -138,7 +138,8 @@ func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
 	}
 }
 
-// The log must never end the process that writes it, even if its file is cut off, which takes its memory away.
+// The log must never end the process that writes it, even if its file is cut off, which takes its
+// memory away.
 func TestWriterSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	if err := l.file.Truncate(0); err != nil {
@@ -168,7 +169,8 @@ func TestSetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A reader beside a writer never sees half of an update: here every word of a record is the same number.
+// A reader beside a writer never sees half of an update: here every word of a record is the same
+// number.
 func TestReadersSeeWholeUpdates(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)

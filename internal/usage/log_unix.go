@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a log of a device in a directory, and deletes logs there that dead processes of the same user have left. The
-// file is new: an existing file or symbolic link of its name is left alone.
+// Create makes a log of a device in a directory, and deletes logs there that dead processes of the
+// same user have left. The file is new: an existing file or symbolic link of its name is left
+// alone.
 func Create(dir string, d Device) (*Log, error) {
 	_, _ = Sweep(dir) // a log that can't be deleted doesn't keep this one from being made
 	f, err := newFile(dir)
@@ -55,7 +56,8 @@ func start(f *os.File, d Device) (*Log, error) {
 		Device: d}
 	b := make([]byte, Size)
 	e.encode(b)
-	// Written, not truncated to its size: a full file system is an error here and a fault at the first store otherwise.
+	// Written, not truncated to its size: a full file system is an error here and a fault at the
+	// first store otherwise.
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return nil, err
 	}
@@ -64,7 +66,8 @@ func start(f *os.File, d Device) (*Log, error) {
 		return nil, &fs.PathError{Op: "map", Path: f.Name(), Err: err}
 	}
 	l := &Log{path: f.Name(), file: f, mem: mem}
-	// A Set may be under way while another goroutine closes the log, so the memory is unmapped when the log is unreachable.
+	// A Set may be under way while another goroutine closes the log, so the memory is unmapped when
+	// the log is unreachable.
 	runtime.AddCleanup(l, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	atomic.StoreUint64(word(mem, atMagic), magic)
 	return l, nil

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// startOf returns the start time of a process in ticks since boot, field 22 of proc(5)'s stat, or 0 if there is no
-// such process or it isn't known.
+// startOf returns the start time of a process in ticks since boot, field 22 of proc(5)'s stat, or 0
+// if there is no such process or it isn't known.
 func startOf(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -18,7 +18,8 @@ func startOf(pid int) uint64 {
 	return parseStart(b)
 }
 
-// parseStart finds the field: the second field, the program's name in parentheses, may have anything in it.
+// parseStart finds the field: the second field, the program's name in parentheses, may have
+// anything in it.
 func parseStart(stat []byte) uint64 {
 	const afterName = 22 - 3
 	i := bytes.LastIndexByte(stat, ')')

@@ -60,7 +60,8 @@ func writer(t *testing.T, dir string) (*exec.Cmd, string) {
 	return c, path
 }
 
-// Whatever a process does when it is killed, its log stops counting at once and is deleted by the next that comes.
+// Whatever a process does when it is killed, its log stops counting at once and is deleted by the
+// next that comes.
 func TestKilledWriters(t *testing.T) {
 	dir := t.TempDir()
 	mine := create(t, dir, card)
@@ -111,7 +112,8 @@ func TestStoppedWriter(t *testing.T) {
 	}
 }
 
-// A reader in whose middle a record changes tries again, and gives up in bounded time if it always does.
+// A reader in whose middle a record changes tries again, and gives up in bounded time if it always
+// does.
 func TestTornReads(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	for _, c := range []struct {
@@ -173,7 +175,8 @@ func forge(t *testing.T, dir string, lock bool, change func(*Entry, []byte)) {
 	}
 }
 
-// A process id is no proof of life: another process may have it. Neither is a lock, which any reader can take.
+// A process id is no proof of life: another process may have it. Neither is a lock, which any
+// reader can take.
 func TestWhichLogsAreDead(t *testing.T) {
 	if startOf(os.Getpid()) == 0 {
 		t.Skip("this system doesn't tell when processes started")
@@ -216,7 +219,8 @@ func TestWhichLogsAreDead(t *testing.T) {
 	}
 }
 
-// What others put into the directory is reported or ignored, and never followed, waited for or deleted.
+// What others put into the directory is reported or ignored, and never followed, waited for or
+// deleted.
 func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
@@ -270,7 +274,8 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// A file that is cut off between the call for its size and the copy takes the memory away under the reader.
+// A file that is cut off between the call for its size and the copy takes the memory away under the
+// reader.
 func TestReaderSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	if err := l.file.Truncate(0); err != nil {

@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perUser bounds how many logs of one user are read, so that one user's files can't keep a reader busy.
+// perUser bounds how many logs of one user are read, so that one user's files can't keep a reader
+// busy.
 const perUser = 1024
 
-// Read reads the logs of a directory. A file that can't be read is listed in Snapshot.Problems. The error is for a
-// directory that can't be read.
+// Read reads the logs of a directory. A file that can't be read is listed in Snapshot.Problems. The
+// error is for a directory that can't be read.
 func Read(dir string) (*Snapshot, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -133,9 +134,10 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	return Decode(b)
 }
 
-// dead reports whether the process of a log is gone. The lock tells, for processes of other containers too. But any reader
-// of a file can lock it, so where the process is visible, dead checks the process itself. If the id belongs to another
-// process by now, that one started at another time.
+// dead reports whether the process of a log is gone. The lock tells, for processes of other
+// containers too. But any reader of a file can lock it, so where the process is visible, dead
+// checks the process itself. If the id belongs to another process by now, that one started at
+// another time.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true
@@ -150,8 +152,8 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
 
-// sameStart is how many ticks the start time of one process may differ, since emulators of other processors invent it. It
-// is a second, in which process ids aren't reused.
+// sameStart is how many ticks the start time of one process may differ, since emulators of other
+// processors invent it. It is a second, in which process ids aren't reused.
 const sameStart = 100
 
 // unlocked reports whether a log's lock is free.
@@ -166,7 +168,8 @@ func unlocked(fd int) bool {
 // unfinished is a generous bound of how long a process takes to make a log.
 const unfinished = time.Minute
 
-// Sweep deletes the logs that dead processes of the user who calls it have left in a directory, and returns how many.
+// Sweep deletes the logs that dead processes of the user who calls it have left in a directory, and
+// returns how many.
 func Sweep(dir string) (int, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -190,8 +193,8 @@ func Sweep(dir string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// stale reports whether a file is a log of a dead process of this user. Names are random, so no other log can have taken
-// its name until it is deleted.
+// stale reports whether a file is a log of a dead process of this user. Names are random, so no
+// other log can have taken its name until it is deleted.
 func (r *reader) stale(path string, ns uint64) bool {
 	fd, st, err := open(path)
 	if err != nil {

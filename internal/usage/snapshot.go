@@ -26,8 +26,9 @@ type reader struct {
 	between  func() // runs between the loads of a record, for tests that change it there
 }
 
-// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update: they may be preempted,
-// or be in a debugger. spins is how often a record is tried before each pause.
+// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update:
+// they may be preempted, or be in a debugger. spins is how often a record is tried before each
+// pause.
 const (
 	spins  = 64
 	pauses = 64
@@ -68,7 +69,8 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 // move copies a word.
 func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
 
-// record copies a record whose words belong together. If its writer never leaves time for that, it marks the copy.
+// record copies a record whose words belong together. If its writer never leaves time for that, it
+// marks the copy.
 func (r *reader) record(dst, src []byte, at int) {
 	for {
 		for range spins {

@@ -21,14 +21,15 @@ const (
 	maxDepth   = 16
 )
 
-// ErrTooMany means that a folder has more files, or folders inside one another, than a kernel cache has.
+// ErrTooMany means that a folder has more files, or folders inside one another, than a kernel cache
+// has.
 var ErrTooMany = errors.New("too many files or folders")
 
 // ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
 var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
 
-// A Cache is one or more folders with kernels and base firmware that tt-metal built, such as its kernel cache, a folder of
-// pre-compiled firmware, or a part of them. It is read only.
+// A Cache is one or more folders with kernels and base firmware that tt-metal built, such as its
+// kernel cache, a folder of pre-compiled firmware, or a part of them. It is read only.
 type Cache struct {
 	Roots []string
 	// Kernels are ordered by path.
@@ -37,10 +38,11 @@ type Cache struct {
 	FirmwareFolders []string
 	// Firmware is all that could be read and is of a known revision, ordered by folder.
 	Firmware []*Firmware
-	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs them.
+	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs
+	// them.
 	Ethernet []EthernetFile
-	// Problems says what was found and can't be used: files that can't be read, base firmware of unknown revisions, links to
-	// folders, which are not followed.
+	// Problems says what was found and can't be used: files that can't be read, base firmware of
+	// unknown revisions, links to folders, which are not followed.
 	Problems []error
 }
 
@@ -49,7 +51,8 @@ type Kernel struct {
 	Path string // of the ELF file
 	Name string // as tt-metal calls it; the folder's if it isn't in a cache
 	Hash string // of its arguments and defines; empty if it isn't in a cache
-	// Build is tt-metal's build key, and Commit the hash of its sources. They are empty if the path doesn't say them.
+	// Build is tt-metal's build key, and Commit the hash of its sources. They are empty if the path
+	// doesn't say them.
 	Build, Commit string
 	// Processor is the processor by the file's name.
 	Processor chip.Processor
@@ -64,8 +67,9 @@ func (k *Kernel) Load() (*kernels.Image, error) {
 	return kernels.LoadMetal(file)
 }
 
-// OpenCache searches folders for kernels and base firmware. Kernels are listed without being read. The error wraps one of package
-// io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever else the folders have is skipped, or is among Problems.
+// OpenCache searches folders for kernels and base firmware. Kernels are listed without being read.
+// The error wraps one of package io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever
+// else the folders have is skipped, or is among Problems.
 func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 	c := &Cache{Roots: roots}
 	firmware := map[string]bool{}
@@ -99,7 +103,8 @@ func (c *Cache) search(ctx context.Context, root string, firmware map[string]boo
 	if err != nil {
 		return fmt.Errorf("metal: %s: %w", root, err)
 	}
-	// A link to the folder itself is followed; links inside of it are not, since they could lead in circles.
+	// A link to the folder itself is followed; links inside of it are not, since they could lead in
+	// circles.
 	w := walker{cache: c, root: root, full: full, start: root, firmware: firmware}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		w.start = real
@@ -214,7 +219,8 @@ func firmwareDir(path string) string {
 	return dir
 }
 
-// locate reads a path as tt-metal's cache has it: [<commit>/]<build key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
+// locate reads a path as tt-metal's cache has it: [<commit>/]<build
+// key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
 func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	k = Kernel{Name: filepath.Base(firmwareDir(path)), Processor: p}
@@ -244,9 +250,9 @@ func isCommit(name string) bool {
 	return 7 <= len(name) && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// OpenKernel returns a kernel by the name of its file, and a cache of the base firmware of its build if the file is in tt-metal's
-// kernel cache; otherwise the cache is empty. The error wraps [ErrEthernet] for a file of an Ethernet core, by its name, or one of
-// [OpenCache].
+// OpenKernel returns a kernel by the name of its file, and a cache of the base firmware of its
+// build if the file is in tt-metal's kernel cache; otherwise the cache is empty. The error wraps
+// [ErrEthernet] for a file of an Ethernet core, by its name, or one of [OpenCache].
 func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	if err := refuseEthernet(path); err != nil {
 		return nil, nil, err
@@ -278,11 +284,12 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 // ErrNoFirmware means that a cache doesn't have the base firmware that a kernel was linked with.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
 
-// A NoFirmwareError says why a cache doesn't have a kernel's base firmware. It matches [ErrNoFirmware].
+// A NoFirmwareError says why a cache doesn't have a kernel's base firmware. It matches
+// [ErrNoFirmware].
 type NoFirmwareError struct {
 	Build string // the kernel's build key, may be empty
-	// Err is why the firmware of the kernel's build can't be used, a [*FirmwareError]; or how firmware that is there differs, a
-	// [*MismatchError]; or nil if there is none.
+	// Err is why the firmware of the kernel's build can't be used, a [*FirmwareError]; or how
+	// firmware that is there differs, a [*MismatchError]; or nil if there is none.
 	Err error
 }
 
@@ -301,8 +308,9 @@ func (e *NoFirmwareError) Is(target error) bool { return target == ErrNoFirmware
 // Unwrap returns Err.
 func (e *NoFirmwareError) Unwrap() error { return e.Err }
 
-// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor that it is for. Of several that
-// have the same symbols it is the one of the same build. The error is a [*NoFirmwareError].
+// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor
+// that it is for. Of several that have the same symbols it is the one of the same build. The error
+// is a [*NoFirmwareError].
 func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Processor, error) {
 	var first error
 	for _, near := range []bool{true, false} {

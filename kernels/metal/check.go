@@ -8,13 +8,14 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A MismatchError says that a kernel was not linked with some base firmware, by the first symbol that differs.
+// A MismatchError says that a kernel was not linked with some base firmware, by the first symbol
+// that differs.
 type MismatchError struct {
 	Dir       string         // of the firmware
 	Processor chip.Processor // whose firmware was compared
 	Symbol    string
-	// Kernel is the symbol as the kernel was linked with it, Firmware as the firmware has it. A size of 0 means that the symbol is
-	// an address alone.
+	// Kernel is the symbol as the kernel was linked with it, Firmware as the firmware has it. A
+	// size of 0 means that the symbol is an address alone.
 	Kernel, Firmware kernels.MetalVariable
 	Missing          bool // the firmware doesn't have the symbol
 }
@@ -39,14 +40,15 @@ func place(v kernels.MetalVariable) string {
 // ErrNotMetal is the error of [Firmware.Check] for an image that tt-metal didn't build.
 var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
 
-// Check proves by the symbols that a kernel was linked with this firmware. The error is a [*MismatchError] that says which symbol
-// differs, or wraps [ErrNotMetal].
+// Check proves by the symbols that a kernel was linked with this firmware. The error is a
+// [*MismatchError] that says which symbol differs, or wraps [ErrNotMetal].
 func (f *Firmware) Check(im *kernels.Image) error {
 	_, err := f.Processor(im)
 	return err
 }
 
-// Processor returns the processor that a kernel was linked for. Its errors are those of [Firmware.Check].
+// Processor returns the processor that a kernel was linked for. Its errors are those of
+// [Firmware.Check].
 func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 	if im == nil || im.Metal == nil {
 		return 0, fmt.Errorf("metal: %w: Reprise's own kernels run on Reprise's own firmware", ErrNotMetal)

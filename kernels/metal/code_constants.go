@@ -2,9 +2,9 @@ package metal
 
 import "encoding/binary"
 
-// codeConstants returns the numbers that a kernel's instructions make or address: those of LUI with what is added to it, and
-// immediates of small numbers. It follows the text from the first to the last byte, without branches, so numbers may be among
-// them that no path makes.
+// codeConstants returns the numbers that a kernel's instructions make or address: those of LUI with
+// what is added to it, and immediates of small numbers. It follows the text from the first to the
+// last byte, without branches, so numbers may be among them that no path makes.
 func codeConstants(text []byte) map[uint32]bool {
 	c := codeReader{found: map[uint32]bool{}}
 	c.known[0] = true
@@ -71,7 +71,8 @@ func (c *codeReader) set(rd, v uint32, known bool) {
 	}
 }
 
-// immediate is what an instruction makes of a register and its immediate; false for one that isn't followed.
+// immediate is what an instruction makes of a register and its immediate; false for one that isn't
+// followed.
 func immediate(w, a, imm uint32) (uint32, bool) {
 	shift := imm & 31
 	switch w >> 12 & 7 {

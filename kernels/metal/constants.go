@@ -12,14 +12,16 @@ import (
 // fetchEntryType is the type of the prefetch queue's entries in tt-metal's cq_prefetch.cpp.
 const fetchEntryType = "prefetch_q_entry_type"
 
-// Constants are the values of a kernel's constexpr variables at the level of the file, by name, as its debug information has
-// them. prefetch_q_entry_type is a type: its value is its size in bytes.
+// Constants are the values of a kernel's constexpr variables at the level of the file, by name, as
+// its debug information has them. prefetch_q_entry_type is a type: its value is its size in bytes.
 type Constants map[string]uint64
 
-// ErrNoDebugInfo is returned for a file without debug information, which is where the values are that it was compiled with.
+// ErrNoDebugInfo is returned for a file without debug information, which is where the values are
+// that it was compiled with.
 var ErrNoDebugInfo = errors.New("the file has no debug information: build it with -g, as tt-metal does, and don't strip it")
 
-// ReadConstants reads the constants of a kernel's ELF file. The error wraps ErrNoDebugInfo if the file has none.
+// ReadConstants reads the constants of a kernel's ELF file. The error wraps ErrNoDebugInfo if the
+// file has none.
 func ReadConstants(r io.ReaderAt) (Constants, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {

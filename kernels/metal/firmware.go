@@ -1,5 +1,6 @@
-// Package metal reads what tt-metal leaves on a user's disk: its kernel cache, with the kernels that it built, and folders of
-// base firmware. It tells which base firmware a kernel was linked with, since the kernel runs on no other.
+// Package metal reads what tt-metal leaves on a user's disk: its kernel cache, with the kernels
+// that it built, and folders of base firmware. It tells which base firmware a kernel was linked
+// with, since the kernel runs on no other.
 package metal
 
 import (
@@ -17,17 +18,18 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Firmware is tt-metal's base firmware for the five processors of a worker, built together. It is read only.
+// Firmware is tt-metal's base firmware for the five processors of a worker, built together. It is
+// read only.
 type Firmware struct {
 	// Dir is the folder that it was read from.
 	Dir string
-	// Layout is what the firmware and the host agree on: the revision of tt-metal and the architecture, found by where the five
-	// files are loaded.
+	// Layout is what the firmware and the host agree on: the revision of tt-metal and the
+	// architecture, found by where the five files are loaded.
 	Layout *abi.Layout
 	// Base has the file of each processor.
 	Base [chip.NumProcessors]*kernels.MetalBase
-	// DRAMBanks and L1Banks are how many banks the firmware was compiled for. Kernels linked with it have the same number, and
-	// so must the chip.
+	// DRAMBanks and L1Banks are how many banks the firmware was compiled for. Kernels linked with
+	// it have the same number, and so must the chip.
 	DRAMBanks, L1Banks int
 }
 
@@ -66,9 +68,10 @@ var ErrMixed = errors.New("the files were not built together")
 // FileName returns how tt-metal calls the file of a processor, such as brisc.elf.
 func FileName(p chip.Processor) string { return strings.ToLower(p.String()) + ".elf" }
 
-// OpenFirmware reads base firmware from a folder: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, either in the
-// folder itself or as tt-metal lays them out, in one folder per processor. Each error is a [*FirmwareError]; it wraps an error
-// of package io/fs, one of package kernels, an [*abi.UnknownFirmwareError] or [ErrMixed].
+// OpenFirmware reads base firmware from a folder: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and
+// trisc2.elf, either in the folder itself or as tt-metal lays them out, in one folder per
+// processor. Each error is a [*FirmwareError]; it wraps an error of package io/fs, one of package
+// kernels, an [*abi.UnknownFirmwareError] or [ErrMixed].
 func OpenFirmware(dir string) (*Firmware, error) {
 	f := &Firmware{Dir: dir}
 	var addresses [chip.NumProcessors]uint32
@@ -101,7 +104,8 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	return f, nil
 }
 
-// FirmwareFile returns where a folder of base firmware has the file of a processor, or where it should have it.
+// FirmwareFile returns where a folder of base firmware has the file of a processor, or where it
+// should have it.
 func FirmwareFile(dir string, p chip.Processor) string {
 	name := FileName(p)
 	flat := filepath.Join(dir, name)
@@ -149,10 +153,12 @@ func isFirmware(dir string) bool {
 // maxFile bounds the files that are read, in bytes. It is more than package kernels takes.
 const maxFile = 32 << 20
 
-// ErrNotFile means that a name is that of something else than a file with contents: a folder, a pipe, a device.
+// ErrNotFile means that a name is that of something else than a file with contents: a folder, a
+// pipe, a device.
 var ErrNotFile = errors.New("not a regular file")
 
-// readFile reads an ELF file. Pipes would make it wait and devices have no end, so it reads neither.
+// readFile reads an ELF file. Pipes would make it wait and devices have no end, so it reads
+// neither.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -166,8 +172,8 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Segments returns what the host writes to a core, with its address: the segments of each processor in order, without those
-// that have no initial contents.
+// Segments returns what the host writes to a core, with its address: the segments of each processor
+// in order, without those that have no initial contents.
 func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	return func(yield func(uint32, []byte) bool) {
 		for p := range f.Base {
@@ -180,8 +186,8 @@ func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	}
 }
 
-// CountsArgs reports whether the firmware and its kernels want the number of runtime arguments in a word before them: tt-metal's, of
-// March 2026 or later, that was built with the watcher.
+// CountsArgs reports whether the firmware and its kernels want the number of runtime arguments in a
+// word before them: tt-metal's, of March 2026 or later, that was built with the watcher.
 func (f *Firmware) CountsArgs() bool {
 	return slices.ContainsFunc(f.Base[chip.BRISC].Variables, func(v kernels.MetalVariable) bool { return v.Name == "rta_count" })
 }

@@ -55,8 +55,8 @@ func load(t *testing.T, f elftest.File) *kernels.Image {
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// Each revision and architecture is recognized by its load addresses, in both layouts of a folder, and so is each processor of a
-// kernel.
+// Each revision and architecture is recognized by its load addresses, in both layouts of a folder,
+// and so is each processor of a kernel.
 func TestOpenFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		if r.Own() {
@@ -296,7 +296,8 @@ func TestCache(t *testing.T) {
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
-	// Firmware of the kernel's build that can't be used is the reason, and not that other firmware differs.
+	// Firmware of the kernel's build that can't be used is the reason, and not that other firmware
+	// differs.
 	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
 	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
 	c, err = OpenCache(context.Background(), root)

@@ -66,7 +66,8 @@ func (q *QueueKernels) read() error {
 	if c.SubordinatePageSize != 0 {
 		c.SubordinatePages = s.get("cb_size") / c.SubordinatePageSize
 	}
-	// The addresses at which events are recorded are the host's choice: tt-metal's are those after the host's pointer.
+	// The addresses at which events are recorded are the host's choice: tt-metal's are those after
+	// the host's pointer.
 	for i := range c.LastEvent {
 		c.LastEvent[i] = c.CompletionRead + 16*uint32(i+1)
 	}

@@ -86,7 +86,8 @@ func TestReadNoConstants(t *testing.T) {
 	}
 }
 
-// queue returns the constants of three kernels that belong together, with host memory of one GiB from base on.
+// queue returns the constants of three kernels that belong together, with host memory of one GiB
+// from base on.
 func queue(base uint64) QueueKernels {
 	hd := Constants{"is_d_variant": 1, "is_h_variant": 1}
 	p := maps.Clone(hd)

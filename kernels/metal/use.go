@@ -8,10 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// ErrOwnFirmware is the error for a kernel that tt-metal built on workers with Reprise's own base firmware.
+// ErrOwnFirmware is the error for a kernel that tt-metal built on workers with Reprise's own base
+// firmware.
 var ErrOwnFirmware = errors.New("metal: the kernel was built by tt-metal, and the workers run Reprise's own base firmware: open the device with the base firmware of the kernel's build")
 
-// A ProcessorError says that a kernel was linked for another processor than the one that should run it.
+// A ProcessorError says that a kernel was linked for another processor than the one that should run
+// it.
 type ProcessorError struct {
 	Linked, Asked chip.Processor
 }
@@ -22,8 +24,8 @@ func (e *ProcessorError) Error() string {
 		FileName(e.Asked))
 }
 
-// CheckProcessor proves that a kernel was linked with this firmware for a processor. Its errors are those of [Firmware.Check] and a
-// [*ProcessorError].
+// CheckProcessor proves that a kernel was linked with this firmware for a processor. Its errors are
+// those of [Firmware.Check] and a [*ProcessorError].
 func (f *Firmware) CheckProcessor(im *kernels.Image, p chip.Processor) error {
 	linked, err := f.Processor(im)
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// braces is a format of DPRINT("x {}\n", x) whose values follow as items. What is before a placeholder goes out as soon as its value
-// is there; a format that numbers its placeholders waits for all of them.
+// braces is a format of DPRINT("x {}\n", x) whose values follow as items. What is before a
+// placeholder goes out as soon as its value is there; a format that numbers its placeholders waits
+// for all of them.
 type braces struct {
 	texts    []string // what is around the placeholders, one more than these
 	specs    []spec
@@ -130,7 +131,8 @@ func (b *braces) rest(from int) string {
 	return out
 }
 
-// add returns the text that a value makes complete, and whether it was the last one. shown is the value as a stream shows it.
+// add returns the text that a value makes complete, and whether it was the last one. shown is the
+// value as a stream shows it.
 func (b *braces) add(a arg, shown string) (text string, done bool) {
 	a.shown = shown
 	b.at++

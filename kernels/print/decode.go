@@ -39,7 +39,8 @@ type line struct {
 // maxLine bounds a line that never ends, in bytes.
 const maxLine = 8 << 10
 
-// decode appends the lines that records end, which were read from a processor's ring, and returns how many records there were.
+// decode appends the lines that records end, which were read from a processor's ring, and returns
+// how many records there were.
 func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record, n uint32) {
 	for len(words) > 0 {
 		r, rest, ok := split(words)
@@ -116,8 +117,9 @@ func (d *Decoder) end(out []Record, at place) []Record {
 	return out
 }
 
-// Message returns what an entry of a kernel's formats says, with File, Line and Level: the text that a check of package debug/watch
-// has there, or a format with its arguments in the words after it. It is false if there is no such entry.
+// Message returns what an entry of a kernel's formats says, with File, Line and Level: the text
+// that a check of package debug/watch has there, or a format with its arguments in the words after
+// it. It is false if there is no such entry.
 func (p *Program) Message(on chip.Processor, entry uint32, words []uint32) (Record, bool) {
 	r := Record{Processor: on, Program: p.Name}
 	k := p.kernel(on)

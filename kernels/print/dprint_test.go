@@ -167,7 +167,8 @@ void kernel_main() {
 }
 `
 
-// formats are those that TestTiles packs to: some on the emulators, which take turns, all on others.
+// formats are those that TestTiles packs to: some on the emulators, which take turns, all on
+// others.
 func formats(b *devtest.Bench) []kernels.Format {
 	switch b.Dev.Name() {
 	case sim.Wormhole().String():

@@ -41,7 +41,8 @@ func counting(im *kernels.Image, n, hang uint32) *reprise.Program {
 	}}}
 }
 
-// What a kernel printed before a hang is in the hang's report and reaches a Listener, and prints work after Recover.
+// What a kernel printed before a hang is in the hang's report and reaches a Listener, and prints
+// work after Recover.
 func TestHang(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond))
 	im := compile(b, "kernel.c", counter)
@@ -72,7 +73,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// Nothing waits for a host that doesn't listen: the newest lines are there when one does, with the number of the others.
+// Nothing waits for a host that doesn't listen: the newest lines are there when one does, with the
+// number of the others.
 func TestNobodyListens(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	im := compile(b, "kernel.c", counter)
@@ -92,7 +94,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A kernel waits for a host that stopped coming by only for so long: here its handler doesn't return.
+// A kernel waits for a host that stopped coming by only for so long: here its handler doesn't
+// return.
 func TestHostGone(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)

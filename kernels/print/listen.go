@@ -19,16 +19,18 @@ type Device interface {
 	WriteL1(worker chip.Core, addr uint32, p []byte) error
 	PrintArea() (addr uint32, ok bool) // where in L1 kernels print to
 	PrintEpoch() uint64                // goes up when the rings are emptied, and is odd meanwhile
-	// Printing returns all programs with kernels that print, and a version that is another one when they are others; no programs
-	// if they are those of a version that it has returned before. Versions are never 0.
+	// Printing returns all programs with kernels that print, and a version that is another one when
+	// they are others; no programs if they are those of a version that it has returned before.
+	// Versions are never 0.
 	Printing(since uint64) (programs []*Program, version uint64)
 	OnPrinting(f func()) (cancel func()) // has f called when there are more or before there are fewer, and before and after rings are emptied
 }
 
 // Options change how Listen reads.
 type Options struct {
-	// Patience is how many cycles of its clock a kernel with a full ring waits without a visit of the host before it drops records;
-	// 0 means 2^30, about a second. A kernel that nobody listens to doesn't wait.
+	// Patience is how many cycles of its clock a kernel with a full ring waits without a visit of
+	// the host before it drops records; 0 means 2^30, about a second. A kernel that nobody listens
+	// to doesn't wait.
 	Patience uint32
 	// Name is the device's in records. If it is empty, they have none.
 	Name string
@@ -36,7 +38,8 @@ type Options struct {
 
 const defaultPatience = 1 << 30
 
-// A Listener reads what the kernels of a device print. Its methods may be called from any goroutine.
+// A Listener reads what the kernels of a device print. Its methods may be called from any
+// goroutine.
 type Listener struct {
 	dev     Device
 	area    uint32
@@ -82,9 +85,10 @@ type left struct {
 	reader
 }
 
-// Listen reads what kernels print until Close, and calls the handler with each line: first with those that are still in the rings
-// of the cores. Only cores with programs that print are visited, while there are some: each fraction of a millisecond when they print,
-// each 10 ms when they don't. The device may hang and be recovered meanwhile. Close the Listener before the device.
+// Listen reads what kernels print until Close, and calls the handler with each line: first with
+// those that are still in the rings of the cores. Only cores with programs that print are visited,
+// while there are some: each fraction of a millisecond when they print, each 10 ms when they don't.
+// The device may hang and be recovered meanwhile. Close the Listener before the device.
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
@@ -197,8 +201,9 @@ func (l *Listener) leaveLocked(r *left) error {
 	return nil
 }
 
-// learnLocked takes in which programs there are. Of one that is gone everything has been read, and lines that lack their newline are
-// handed over; whatever is loaded there next, when nobody may be listening, doesn't wait.
+// learnLocked takes in which programs there are. Of one that is gone everything has been read, and
+// lines that lack their newline are handed over; whatever is loaded there next, when nobody may be
+// listening, doesn't wait.
 func (l *Listener) learnLocked() {
 	list, version := l.dev.Printing(l.version)
 	if version == l.version {
@@ -283,9 +288,9 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	return n, nil
 }
 
-// untilLocked returns the time up to which all records of a core have been read. A processor that makes one now, or has handed one
-// over since its ring was read, took its time after that of the last one read. The others take theirs after this look, and so
-// after all that was read.
+// untilLocked returns the time up to which all records of a core have been read. A processor that
+// makes one now, or has handed one over since its ring was read, took its time after that of the
+// last one read. The others take theirs after this look, and so after all that was read.
 func (l *Listener) untilLocked(c *core) (uint64, error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -338,8 +343,8 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	}
 	records, read := l.decoder.decode(nil, at, wordsOf(data))
 	r.told += read
-	// Whatever was made and not read is lost. That many were made only if the processor made none meanwhile; else a later visit says
-	// it, or the last one.
+	// Whatever was made and not read is lost. That many were made only if the processor made none
+	// meanwhile; else a later visit says it, or the last one.
 	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
 		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
 		note.Lost = lost
@@ -379,7 +384,8 @@ func (l *Listener) flushLocked(c *core) {
 	c.held = nil
 }
 
-// Drain hands over what kernels have printed so far: call it after [reprise.Queue.Wait] to have all lines of what has run.
+// Drain hands over what kernels have printed so far: call it after [reprise.Queue.Wait] to have all
+// lines of what has run.
 func (l *Listener) Drain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -402,8 +408,8 @@ func (l *Listener) drainLocked() error {
 	return err
 }
 
-// Close hands over what is left and ends the Listener. Kernels don't wait for it any more. The error is that of the last access
-// to the device.
+// Close hands over what is left and ends the Listener. Kernels don't wait for it any more. The
+// error is that of the last access to the device.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {

@@ -72,8 +72,8 @@ func (d *l1) hands(p chip.Processor, time uint64) {
 	binary.LittleEndian.PutUint32(d.word(p, putWord), put+16)
 }
 
-// A processor that has taken the time of its line may be slow to hand it over: later lines of the core's others wait for it, however
-// often the host comes by, and no longer than that.
+// A processor that has taken the time of its line may be slow to hand it over: later lines of the
+// core's others wait for it, however often the host comes by, and no longer than that.
 func TestLateLineComesFirst(t *testing.T) {
 	d := &l1{}
 	var mu sync.Mutex

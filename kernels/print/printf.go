@@ -117,7 +117,8 @@ type conversion struct {
 	short            int // of h
 }
 
-// parseConversion reads what is after a percent sign and returns the rest. The verb is 0 if it is none.
+// parseConversion reads what is after a percent sign and returns the rest. The verb is 0 if it is
+// none.
 func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
 	c.width, c.precision = -1, -1
 	i := 0
@@ -230,7 +231,8 @@ func (c conversion) text(a arg) string {
 func (c conversion) float(v float64, verb byte, precision int) string {
 	var s string
 	if (verb == 'g' || verb == 'G') && !c.has("#") {
-		// C removes zeros at the end, and its exponent has two digits, as Go's %g has with a precision.
+		// C removes zeros at the end, and its exponent has two digits, as Go's %g has with a
+		// precision.
 		s = fmt.Sprintf("%."+strconv.Itoa(max(precision, 1))+string(verb), v)
 	} else {
 		s = strconv.FormatFloat(v, verb, precision, 64)

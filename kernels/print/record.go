@@ -24,11 +24,12 @@ type Record struct {
 	Text      string         `json:"text"`           // without the newline at its end
 	File      string         `json:"file,omitempty"` // of the source, empty for DPRINT
 	Line      int            `json:"line,omitempty"`
-	// Zone says that this is a zone (reprise/zone.h) whose name is Text. It took from Start to Time, both cycles of the same clock.
+	// Zone says that this is a zone (reprise/zone.h) whose name is Text. It took from Start to
+	// Time, both cycles of the same clock.
 	Zone  bool   `json:"zone,omitempty"`
 	Start uint64 `json:"start,omitempty"`
-	// Lost is how many records the processor dropped before this one, because nobody took them in time. Such a Record has a Text
-	// that says so, and is of no kernel.
+	// Lost is how many records the processor dropped before this one, because nobody took them in
+	// time. Such a Record has a Text that says so, and is of no kernel.
 	Lost uint32 `json:"lost,omitempty"`
 }
 
@@ -50,7 +51,8 @@ func (r Record) String() string {
 	return s + ": " + Printable(r.Text)
 }
 
-// Printable replaces what would move a terminal's cursor or worse: texts of kernels may have anything.
+// Printable replaces what would move a terminal's cursor or worse: texts of kernels may have
+// anything.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -60,8 +62,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// A Handler is given records: those of a core in the order of their device time, from one goroutine. It should return quickly:
-// kernels with a full ring wait for it. It must not load programs or recover the device.
+// A Handler is given records: those of a core in the order of their device time, from one
+// goroutine. It should return quickly: kernels with a full ring wait for it. It must not load
+// programs or recover the device.
 type Handler func(Record)
 
 // ToWriter returns a Handler that writes lines to a file or terminal. Errors of w are ignored.

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// The area of a core's L1 that kernels print to: a header for each processor, then a ring for each. Sizes are in bytes. Source:
-// kernels/include/reprise/print.h.
+// The area of a core's L1 that kernels print to: a header for each processor, then a ring for each.
+// Sizes are in bytes. Source: kernels/include/reprise/print.h.
 const (
 	AreaSize = ringsAt + chip.NumProcessors*RingSize // AreaSize is the whole area.
 	RingSize = 1024                                  // RingSize is the ring of one processor.
@@ -53,8 +53,9 @@ func (h header) untaken() uint32 {
 	return h.tail
 }
 
-// start returns where to go on reading that has come as far as from: there, or at the first record that is left. It is false if
-// the header is none: its positions are further apart than the ring is long.
+// start returns where to go on reading that has come as far as from: there, or at the first record
+// that is left. It is false if the header is none: its positions are further apart than the ring is
+// long.
 func (h header) start(from uint32) (uint32, bool) {
 	if h.put-h.tail > RingSize {
 		return h.put, false

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Items of a record of a stream: a word with the kind in its highest byte, and words after it. Source:
-// kernels/include/api/debug/dprint.h.
+// Items of a record of a stream: a word with the kind in its highest byte, and words after it.
+// Source: kernels/include/api/debug/dprint.h.
 const (
 	itemLiteral   = 1  // offset of an entry in the kernel's formats
 	itemUnsigned  = 2  // word
@@ -83,7 +83,8 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 	return out
 }
 
-// item returns the text of the first item and how many words it takes. It is false for words that are none.
+// item returns the text of the first item and how many words it takes. It is false for words that
+// are none.
 func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	low := words[0] & 0xFFFFFF
 	n = 1

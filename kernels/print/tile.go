@@ -65,7 +65,8 @@ const (
 	uint32s = 24
 )
 
-// datumBytes is how many bytes a record has of a datum: of a block format, its exponent and its own bits.
+// datumBytes is how many bytes a record has of a datum: of a block format, its exponent and its own
+// bits.
 func datumBytes(format uint8) int {
 	switch format {
 	case fp32, int32s, uint32s:
@@ -151,7 +152,8 @@ func half(v uint16) float64 {
 	return f
 }
 
-// block is a number of a block format: the exponent in the low byte, then a sign and bits of the magnitude.
+// block is a number of a block format: the exponent in the low byte, then a sign and bits of the
+// magnitude.
 func block(v uint32, bits int) float64 {
 	e, m := int(v&0xFF), v>>8&(1<<bits-1)
 	f := math.Ldexp(float64(m), e-127-(bits-1))

@@ -68,7 +68,8 @@ func compileZones(b *devtest.Bench, path, text string, prints bool) *kernels.Ima
 	return im
 }
 
-// Zones of each processor in C, and under tt-metal's names: each has its name, and lies in the one around it.
+// Zones of each processor in C, and under tt-metal's names: each has its name, and lies in the one
+// around it.
 func TestZones(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for path, text := range map[string]string{"kernel.c": zoneKernel, "metal.cpp": metalZoneKernel} {
@@ -132,7 +133,8 @@ func TestZonesNoCost(t *testing.T) {
 	}
 }
 
-// A full ring loses zones instead of waiting, and counts them. Lines that are printed in between are there.
+// A full ring loses zones instead of waiting, and counts them. Lines that are printed in between
+// are there.
 func TestZonesInFullRing(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(sim.Seed(1)))
 	im := compileZones(b, "full.c", `
@@ -170,7 +172,8 @@ void kernel_main(void) {
 	if zones < 30 || zones+lost != 1000 || printed != 1 {
 		t.Fatalf("%d zones, %d lost and %d lines", zones, lost, printed)
 	}
-	// Where a core's slice ends, the clock of the emulator goes on by the longest slice of any core, so a zone there is longer.
+	// Where a core's slice ends, the clock of the emulator goes on by the longest slice of any
+	// core, so a zone there is longer.
 	slices.Sort(cost)
 	slices.Sort(inside)
 	if d := cost[len(cost)/2]; d > 140 {

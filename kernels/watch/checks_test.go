@@ -181,7 +181,8 @@ void kernel_main(void) {
 }
 `
 
-// A stack that reached the kernel's data is reported when the kernel ends, or by the next check, and one that didn't isn't.
+// A stack that reached the kernel's data is reported when the kernel ends, or by the next check,
+// and one that didn't isn't.
 func TestStack(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", overflows)

@@ -24,8 +24,8 @@ func build(t *testing.T, path, text string, on bool) *kernels.Image {
 	return im
 }
 
-// Checks that are compiled out take no byte. In, what a kernel has to be checked for costs some hundred bytes of text and, with
-// circular buffers, 128 of local RAM.
+// Checks that are compiled out take no byte. In, what a kernel has to be checked for costs some
+// hundred bytes of text and, with circular buffers, 128 of local RAM.
 func TestNoCost(t *testing.T) {
 	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
 	const asserts = "#include \"reprise/assert.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_assert(rp_load(0x20004) == n * n); rp_store(0x20000, n); }\n"

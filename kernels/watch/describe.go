@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Calls that are checked, and cases of checks of circular buffers. Source: kernels/include/reprise/kernel.h and watch.h.
+// Calls that are checked, and cases of checks of circular buffers. Source:
+// kernels/include/reprise/kernel.h and watch.h.
 const (
 	callWait = iota
 	callReserve
@@ -24,7 +25,8 @@ const (
 	bufferEnd
 )
 
-// Cases of checks of requests, and bits of their control words. Source: kernels/include/reprise/watch.h and noc.h.
+// Cases of checks of requests, and bits of their control words. Source:
+// kernels/include/reprise/watch.h and noc.h.
 const (
 	nocLength = 1 + iota
 	nocLocal
@@ -43,7 +45,8 @@ const (
 	ctrlMulticast = 1 << 5
 )
 
-// describe sets the text of a failure, and what it is about. value is that of a request's alignment.
+// describe sets the text of a failure, and what it is about. value is that of a request's
+// alignment.
 func (f *Failure) describe(what byte, value uint32, args [6]uint32) {
 	switch f.Check {
 	case Assertion:

@@ -34,7 +34,8 @@ func (c Check) String() string {
 	return fmt.Sprintf("check %d", uint8(c))
 }
 
-// A Failure is a check that failed. It is the cause of the *dispatch.HangError of a wait for the program.
+// A Failure is a check that failed. It is the cause of the *dispatch.HangError of a wait for the
+// program.
 type Failure struct {
 	Core      chip.Core      `json:"core"` // logical
 	Processor chip.Processor `json:"processor"`

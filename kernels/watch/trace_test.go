@@ -36,7 +36,8 @@ func TestTrace(t *testing.T) {
 	o.Must(o.Dev.Recover(o.Ctx))
 }
 
-// A check that fails on a chip of a mesh that is behind a link, in the replay of a trace, ends the wait of the mesh.
+// A check that fails on a chip of a mesh that is behind a link, in the replay of a trace, ends the
+// wait of the mesh.
 func TestMesh(t *testing.T) {
 	machine := sim.N300()
 	t.Cleanup(func() { _ = machine.Close() })

@@ -68,8 +68,8 @@ func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 	return f
 }
 
-// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both chips. A wait that doesn't notice a
-// failure takes as long as the hang timeout.
+// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both
+// chips. A wait that doesn't notice a failure takes as long as the hang timeout.
 func onAll(t *testing.T, run func(*devtest.Bench)) {
 	timeout := reprise.WithHangTimeout(time.Minute)
 	devtest.OnEmulators(t, run, timeout)
@@ -88,7 +88,8 @@ void kernel_main(void) {
 }
 `
 
-// An assertion that fails ends the wait at once, on each processor, and one that holds does nothing.
+// An assertion that fails ends the wait at once, on each processor, and one that holds does
+// nothing.
 func TestAssertion(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "dir/kernel.c", asserts)

@@ -13,9 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file implements what a tunnel can do of the kernel driver's device node, for the remote chip. A window is an id and a target;
-// each access to it is a command to the Ethernet firmware. Requests that need the chip's own PCI interface (pinning, DMA buffers,
-// resets, cleanup stores, power) fail as they do on a driver that doesn't have them.
+// file implements what a tunnel can do of the kernel driver's device node, for the remote chip. A
+// window is an id and a target; each access to it is a command to the Ethernet firmware. Requests
+// that need the chip's own PCI interface (pinning, DMA buffers, resets, cleanup stores, power) fail
+// as they do on a driver that doesn't have them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -58,8 +59,9 @@ func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()
 // windowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
 const windowShift = 36
 
-// Mmap implements seam.File. An offset below the windows is in the registers of the PCI tile. Package kmd reads one of them, the
-// NoC node id, to find out whether the chip answers; the node id of another tile serves as well.
+// Mmap implements seam.File. An offset below the windows is in the registers of the PCI tile.
+// Package kmd reads one of them, the NoC node id, to find out whether the chip answers; the node id
+// of another tile serves as well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,8 +75,8 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
 }
 
-// nodeID reads the node id of a NoC interface of a tile that every Wormhole has (tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md).
+// nodeID reads the node id of a NoC interface of a tile that every Wormhole has
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 func (t *Tunnel) nodeID() (uint32, error) {
 	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
 }
@@ -145,7 +147,8 @@ func (f *file) driverInfo(arg []byte) error {
 	})
 }
 
-// alive returns the driver's error for a lost device if the local chip is lost or the remote one doesn't answer.
+// alive returns the driver's error for a lost device if the local chip is lost or the remote one
+// doesn't answer.
 func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)

@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Target is a Wormhole without a PCI interface, as a target for kmd.Open. Its device has windows, but can't
-// pin host memory, which the chip can't reach. Command queues use the link that kmd.Device.Uplink returns.
+// Target is a Wormhole without a PCI interface, as a target for kmd.Open. Its device has windows,
+// but can't pin host memory, which the chip can't reach. Command queues use the link that
+// kmd.Device.Uplink returns.
 type Target struct {
 	// Local is the chip in front, which has a PCI interface.
 	Local kmd.Target

@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// window is a window of a remote chip. Accesses are words, or blocks for bulk copies; a smaller store is a read-modify-write,
-// which is not atomic. An access that fails reads as all ones and stores nothing, like an aborted bus access.
+// window is a window of a remote chip. Accesses are words, or blocks for bulk copies; a smaller
+// store is a read-modify-write, which is not atomic. An access that fails reads as all ones and
+// stores nothing, like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64
@@ -123,7 +124,8 @@ func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// registers is the start of a Tensix or Ethernet tile's registers, which take only accesses of words.
+// registers is the start of a Tensix or Ethernet tile's registers, which take only accesses of
+// words.
 const registers = 0xFFB00000
 
 // write writes bytes at any address: whole blocks as blocks, the rest as words.
@@ -166,8 +168,8 @@ func (l *windowTarget) each(do func(xy chip.XY) error) error {
 	return nil
 }
 
-// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and the value of CTRL for a multicast
-// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
+// Registers of command buffer 0 of a Wormhole tile's NoC interface 0, and the value of CTRL for a
+// multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md; kernels/include/reprise/noc.h).
 const (
 	niuBase     = 0xFFB20000
 	niuTarget   = 0x00
@@ -185,11 +187,13 @@ const (
 	maxBurst       = 8192
 )
 
-// bulkMulticast is the size from which on a tile multicasts the bytes itself. A request is a dozen words through the tunnel.
+// bulkMulticast is the size from which on a tile multicasts the bytes itself. A request is a dozen
+// words through the tunnel.
 const bulkMulticast = 64
 
-// multicast writes to all tiles of a rectangle. Long data is written to one of them, whose NoC interface then multicasts it to the
-// same address of the others: otherwise loading the firmware of all cores would take 80 times as long.
+// multicast writes to all tiles of a rectangle. Long data is written to one of them, whose NoC
+// interface then multicasts it to the same address of the others: otherwise loading the firmware of
+// all cores would take 80 times as long.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })

@@ -10,13 +10,16 @@ var (
 	ErrNotSession = errors.New("not a recorded session")
 	// ErrVersion is returned for a recording that another release has made.
 	ErrVersion = errors.New("unknown version of recorded sessions")
-	// ErrDamaged is returned for a recording that was changed, or cut off because its Recorder wasn't closed.
+	// ErrDamaged is returned for a recording that was changed, or cut off because its Recorder
+	// wasn't closed.
 	ErrDamaged = errors.New("the recorded session is damaged")
-	// ErrTooLong is returned when a Recorder is closed that has seen more than a recording holds: 4194304 events, as many pieces
-	// of memory, or 1 GiB. What came before can be read, and played as far as it goes.
+	// ErrTooLong is returned when a Recorder is closed that has seen more than a recording holds:
+	// 4194304 events, as many pieces of memory, or 1 GiB. What came before can be read, and played
+	// as far as it goes.
 	ErrTooLong = errors.New("the session was too long to be recorded whole")
-	// ErrConcurrent is returned when a Recorder is closed whose host made requests at the same time without Concurrent. What
-	// was recorded can be read, but played only by a host that happens to make them in the same order.
+	// ErrConcurrent is returned when a Recorder is closed whose host made requests at the same time
+	// without Concurrent. What was recorded can be read, but played only by a host that happens to
+	// make them in the same order.
 	ErrConcurrent = errors.New("goroutines used the device at the same time; call Recorder.Concurrent before they do")
 	// ErrRefused is wrapped by what a target answers once it has seen a difference.
 	ErrRefused = errors.New("the playback has stopped")

@@ -48,31 +48,34 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Event is one thing that passed between host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// At is when it was over, in nanoseconds since the recording began. Task is 0, or 1 during Recorder.Concurrent. In
-	// recordings of earlier releases it is the goroutine of the host that asked for the event, numbered from 0 in the order
-	// in which they first appear.
+	// At is when it was over, in nanoseconds since the recording began. Task is 0, or 1 during
+	// Recorder.Concurrent. In recordings of earlier releases it is the goroutine of the host that
+	// asked for the event, numbered from 0 in the order in which they first appear.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
 	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
-	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded, stored, or given to open. Of a
-	// Fault and of what a Device wrote by itself, Value counts the host's polls (loads, and queries for a fault) since it
-	// last changed anything; 0 is a host that did nothing for long. Of a mapping and its end, 1 says that it is of a buffer of
-	// the driver in host memory.
+	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded,
+	// stored, or given to open. Of a Fault and of what a Device wrote by itself, Value counts the
+	// host's polls (loads, and queries for a fault) since it last changed anything; 0 is a host
+	// that did nothing for long. Of a mapping and its end, 1 says that it is of a buffer of the
+	// driver in host memory.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
-	// Request is the number of an ioctl, In its argument before and Data after it. Data are also the bytes of a Read or
-	// Write. Addresses of pinned memory are replaced by the number of the pin.
+	// Request is the number of an ioctl, In its argument before and Data after it. Data are also
+	// the bytes of a Read or Write. Addresses of pinned memory are replaced by the number of the
+	// pin.
 	Request uint32 `json:"request,omitempty"`
 	In      []byte `json:"in,omitempty"`
 	Data    []byte `json:"data,omitempty"`
-	// Errno is what the driver answered, 0 for success; Text is an error that is no errno, or a fault.
+	// Errno is what the driver answered, 0 for success; Text is an error that is no errno, or a
+	// fault.
 	Errno uint64 `json:"errno,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Host is what the host has written to pinned memory before the event, Device what the device has written to it by the
-	// end of the event: the host sees it from then on.
+	// Host is what the host has written to pinned memory before the event, Device what the device
+	// has written to it by the end of the event: the host sees it from then on.
 	Host   []Delta `json:"host,omitempty"`
 	Device []Delta `json:"device,omitempty"`
 }
@@ -84,9 +87,9 @@ type Delta struct {
 	Data []byte `json:"data"`
 }
 
-// isQuery reports from the host's arguments whether an event changes nothing, or may change nothing. Such an event can come more
-// often or less often than it was recorded. Mapping device memory is one: a host that checks whether a card is there maps one
-// of its registers.
+// isQuery reports from the host's arguments whether an event changes nothing, or may change
+// nothing. Such an event can come more often or less often than it was recorded. Mapping device
+// memory is one: a host that checks whether a card is there maps one of its registers.
 func (e *Event) isQuery() bool {
 	if e.Kind == KindMmap || e.Kind == KindUnmap {
 		return e.Value == 0
@@ -123,15 +126,18 @@ func (e *Event) isChange() bool {
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// isLoad reports whether the host loads device memory. After it, the host sees what the device has written before.
+// isLoad reports whether the host loads device memory. After it, the host sees what the device has
+// written before.
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// isRelease reports whether an event only releases something. A host that releases all that it has may do so in any order.
+// isRelease reports whether an event only releases something. A host that releases all that it has
+// may do so in any order.
 func (e *Event) isRelease() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// carriesWrites reports whether what the host has written to pinned memory before is part of the event.
+// carriesWrites reports whether what the host has written to pinned memory before is part of the
+// event.
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
 var ioctlNames = map[uint32]string{

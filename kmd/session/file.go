@@ -12,15 +12,17 @@ import (
 	"io"
 )
 
-// A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is its kind (one byte)
-// and fields as varints, where bytes are a reference: 0 for none, otherwise 1 + the number of a blob record that came
-// before. The first record is a blob with the target's name. The last one is an end with the number of events and the
-// SHA-256 of everything before it in the stream.
+// A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is
+// its kind (one byte) and fields as varints, where bytes are a reference: 0 for none, otherwise 1 +
+// the number of a blob record that came before. The first record is a blob with the target's name.
+// The last one is an end with the number of events and the SHA-256 of everything before it in the
+// stream.
 const (
 	// Magic begins every recording.
 	Magic   = "RPRSESS\x00"
 	version = 2
-	// maxBytes bounds what a recording may unpack to, maxEvents its events and the pieces of memory in all of them.
+	// maxBytes bounds what a recording may unpack to, maxEvents its events and the pieces of memory
+	// in all of them.
 	maxBytes  = 1 << 30
 	maxEvents = 1 << 22
 )
@@ -138,7 +140,8 @@ type Session struct {
 	Events []Event `json:"events"`
 }
 
-// Read reads a recording. The error matches ErrNotSession, ErrVersion or ErrDamaged where the file is to blame.
+// Read reads a recording. The error matches ErrNotSession, ErrVersion or ErrDamaged where the file
+// is to blame.
 func Read(r io.Reader) (*Session, error) {
 	head := make([]byte, len(Magic)+4)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(Magic)]) != Magic {

@@ -186,8 +186,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// All changes of memory are found, word by word, and shown to the other side. What the host writes beside what the device
-// writes stays.
+// All changes of memory are found, word by word, and shown to the other side. What the host writes
+// beside what the device writes stays.
 func TestChanges(t *testing.T) {
 	var m memory
 	mem := make([]byte, 3*memoryBlock+8)

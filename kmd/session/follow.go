@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// follower plays a recording of a device that runs by itself. Everything that changes the device has to come as recorded.
-// How often the host polls in between doesn't matter: that depends on how fast host and device are.
+// follower plays a recording of a device that runs by itself. Everything that changes the device
+// has to come as recorded. How often the host polls in between doesn't matter: that depends on how
+// fast host and device are.
 //
-// A host that uses the device from one goroutine has to keep the order of the recording, except around what the device wrote
-// to host memory, which the host may notice a little earlier or later. Goroutines that used the device at the same time have
-// to keep the order at each register.
+// A host that uses the device from one goroutine has to keep the order of the recording, except
+// around what the device wrote to host memory, which the host may notice a little earlier or later.
+// Goroutines that used the device at the same time have to keep the order at each register.
 type follower struct {
 	events   []Event
 	keys     map[string]*stream
@@ -34,7 +35,8 @@ type follower struct {
 	seen     time.Time     // when it last polled or did anything else
 }
 
-// stream is the events of one key. The first of polls is the one that answers; answered says that it has done so.
+// stream is the events of one key. The first of polls is the one that answers; answered says that
+// it has done so.
 type stream struct {
 	changes, polls []int
 	answered       bool
@@ -48,13 +50,13 @@ const (
 	maxPolls = 4
 	// maxOvertaken is how many events early a host's event may be.
 	maxOvertaken = 256
-	// idleAfter is how long a host has to wait until it may load what it didn't load in the recording: a host that waits long
-	// checks the whole device.
+	// idleAfter is how long a host has to wait until it may load what it didn't load in the
+	// recording: a host that waits long checks the whole device.
 	idleAfter = 500 * time.Millisecond
 	// stuckAfter is how much longer than in the recording the host may wait for something.
 	stuckAfter = 5 * time.Second
-	// maxPollGap is the most of the time between two polls that counts as waiting. A process that was stopped, by the
-	// scheduler or in a debugger, hasn't waited.
+	// maxPollGap is the most of the time between two polls that counts as waiting. A process that
+	// was stopped, by the scheduler or in a debugger, hasn't waited.
 	maxPollGap = idleAfter / 4
 )
 
@@ -111,8 +113,8 @@ func (f *follower) last() int {
 	return f.required[f.front-1]
 }
 
-// overlap reports whether goroutines used the device at the same time. The recording shows when each one did something first,
-// not when it could have, so this is decided for the whole recording.
+// overlap reports whether goroutines used the device at the same time. The recording shows when
+// each one did something first, not when it could have, so this is decided for the whole recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
 	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
@@ -212,8 +214,8 @@ func (f *follower) allOf(file uint64, i int) bool {
 	return true
 }
 
-// checkWrites compares what the host has written to pinned memory. Writes of an event that overtakes others, and of those that
-// it overtakes, may have been recorded with either.
+// checkWrites compares what the host has written to pinned memory. Writes of an event that
+// overtakes others, and of those that it overtakes, may have been recorded with either.
 func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
 	if f.concurrent != nil {
@@ -239,7 +241,8 @@ func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	return true
 }
 
-// checkPending stops the playback if the host hasn't written by now what it had written in the recording.
+// checkPending stops the playback if the host hasn't written by now what it had written in the
+// recording.
 func (p *Player) checkPending(got *Event) bool {
 	f := p.follow
 	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
@@ -262,8 +265,8 @@ func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	p.stopAt(&is, &want, d.event)
 }
 
-// arrivesLocked plays what the device does by itself, as far as it is time. polled says that the host has polled once more,
-// quiet that it did nothing for long.
+// arrivesLocked plays what the device does by itself, as far as it is time. polled says that the
+// host has polled once more, quiet that it did nothing for long.
 func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
@@ -307,8 +310,8 @@ func (f *follower) countWait() {
 	f.seen = now
 }
 
-// playQueryLocked plays an event that may come any number of times. Its answer is the last one recorded between the same
-// required events.
+// playQueryLocked plays an event that may come any number of times. Its answer is the last one
+// recorded between the same required events.
 func (p *Player) playQueryLocked(got *Event) *Event {
 	f := p.follow
 	if !got.isLoad() {
@@ -329,8 +332,8 @@ func (p *Player) playQueryLocked(got *Event) *Event {
 		p.stopAt(got, before, f.next())
 		return nil
 	}
-	// polls[0] answered last, or is the first of all. A newer one replaces it, unless that one is from after the next required
-	// event, which didn't happen yet.
+	// polls[0] answered last, or is the first of all. A newer one replaces it, unless that one is
+	// from after the next required event, which didn't happen yet.
 	last, next := f.last(), f.next()
 	at := 0
 	for at+1 < len(s.polls) && s.polls[at+1] < last {

@@ -38,8 +38,8 @@ func host(t *testing.T, p *Player) (seam.File, seam.MMIO) {
 	return f, m.IO
 }
 
-// What a host may do otherwise than it was recorded, and what it may not: the order of what it does, what it leaves out,
-// and what it adds. index is that of the difference, or -1.
+// What a host may do otherwise than it was recorded, and what it may not: the order of what it
+// does, what it leaves out, and what it adds. index is that of the difference, or -1.
 func TestOrder(t *testing.T) {
 	closed := Event{Kind: KindClose}
 	for _, tt := range []struct {
@@ -110,8 +110,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// However often a host looks, it sees what was recorded between the same changes: in its order, the last again and again,
-// and nothing old.
+// However often a host looks, it sees what was recorded between the same changes: in its order, the
+// last again and again, and nothing old.
 func TestLooks(t *testing.T) {
 	p := recorded(loaded(0, 1), loaded(0, 2), loaded(0, 3), stored(8, 1), loaded(0, 4), loaded(0, 5), stored(8, 2), stored(8, 3)).Player()
 	_, m := host(t, p)
@@ -137,8 +137,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A host whose process stood still hasn't waited meanwhile: what it looks at isn't excused by a long wait, and it isn't one
-// that waits forever.
+// A host whose process stood still hasn't waited meanwhile: what it looks at isn't excused by a
+// long wait, and it isn't one that waits forever.
 func TestStandingStillIsNoWait(t *testing.T) {
 	p := recorded(loaded(0, 1), stored(0, 1)).Player()
 	_, m := host(t, p)
@@ -171,8 +171,8 @@ func TestStandingStillIsNoWait(t *testing.T) {
 // neverStill makes a host of which a test says itself what it does, however slowly it runs.
 func neverStill(p *Player) { p.quietAfter = time.Hour }
 
-// What the device does by itself comes after what the host did before, when the host looks, or when it does nothing; a
-// fault as well as memory.
+// What the device does by itself comes after what the host did before, when the host looks, or when
+// it does nothing; a fault as well as memory.
 func TestArrivals(t *testing.T) {
 	events := []Event{stored(0, 1), {Kind: KindFault, Value: 9, Text: "stopped"}, stored(0, 2)}
 	p := recorded(events...).Player(neverStill)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// region is memory of the host that the device reaches. While it is recorded there are two of it: the host's, and the
-// one that the device was given. What one of them writes reaches the other only when the recorder copies it, so that the
-// recording knows what the host could see, and when.
+// region is memory of the host that the device reaches. While it is recorded there are two of it:
+// the host's, and the one that the device was given. What one of them writes reaches the other only
+// when the recorder copies it, so that the recording knows what the host could see, and when.
 type region struct {
 	host   []byte   // nil when it is not there any more
 	device []byte   // nil when a recording is played
@@ -63,8 +63,8 @@ func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
-// pages are the pages of a memory that were ever used. Rings and buffers are larger than what is used of them, and comparing
-// the rest takes most of the time that recording takes.
+// pages are the pages of a memory that were ever used. Rings and buffers are larger than what is
+// used of them, and comparing the rest takes most of the time that recording takes.
 type pages struct {
 	all  bool // it isn't known
 	used []bool
@@ -113,7 +113,8 @@ func (m *memory) number(file, va uint64) (int, bool) {
 	return 0, false
 }
 
-// holding returns the region that has a range, and where the range begins in it. overlaps says that one has a part of it.
+// holding returns the region that has a range, and where the range begins in it. overlaps says that
+// one has a part of it.
 func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
 	for _, r := range m.regions {
 		start, n := addressOf(r.host), uint64(len(r.host))
@@ -127,8 +128,8 @@ func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) 
 	return nil, 0, overlaps
 }
 
-// drop stops comparing a pin: it may be unmapped at any time from now on. With restore the host's memory becomes the one
-// that the device had.
+// drop stops comparing a pin: it may be unmapped at any time from now on. With restore the host's
+// memory becomes the one that the device had.
 func (m *memory) drop(i int, restore bool) (err error) {
 	p := m.pins[i]
 	r := p.region
@@ -171,14 +172,15 @@ const (
 	memoryWord  = 4    // a piece is whole words, so that nothing is copied that wasn't written
 )
 
-// fromHost returns what the host has written since the last time, in order, and shows it to the device.
+// fromHost returns what the host has written since the last time, in order, and shows it to the
+// device.
 func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns what the device has written since the last time, and shows it to the host. A device writes data before
-// it says that they are there, and may do both during the comparison. So it compares until nothing has changed: then all
-// that came before what was found is found as well.
+// fromDevice returns what the device has written since the last time, and shows it to the host. A
+// device writes data before it says that they are there, and may do both during the comparison. So
+// it compares until nothing has changed: then all that came before what was found is found as well.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {
@@ -209,9 +211,9 @@ func (m *memory) merged(ds []Delta) (out []Delta) {
 	return out
 }
 
-// show makes visible to the host what the device has written. Other goroutines may meanwhile load data, and the words that
-// say that data are there. Those words lie before their data, in every layout of queues, and queues before buffers that are
-// pinned later. So the last piece comes first.
+// show makes visible to the host what the device has written. Other goroutines may meanwhile load
+// data, and the words that say that data are there. Those words lie before their data, in every
+// layout of queues, and queues before buffers that are pinned later. So the last piece comes first.
 func (m *memory) show(ds []Delta, seen bool) bool {
 	for i := range ds {
 		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
@@ -231,8 +233,8 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	return true
 }
 
-// changes finds what differs from what was seen last. It reads the first of the two memories and writes the changes to the
-// second, if there is a second.
+// changes finds what differs from what was seen last. It reads the first of the two memories and
+// writes the changes to the second, if there is a second.
 func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
@@ -263,8 +265,8 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	return out
 }
 
-// unmapped is deferred where memory is touched. A host may unmap memory that it hasn't unpinned; then there is nothing to see
-// or to show. before is what debug.SetPanicOnFault returned.
+// unmapped is deferred where memory is touched. A host may unmap memory that it hasn't unpinned;
+// then there is nothing to see or to show. before is what debug.SetPanicOnFault returned.
 func unmapped(before bool) {
 	debug.SetPanicOnFault(before)
 	if e := recover(); e != nil {

@@ -14,15 +14,17 @@ type pendingWrite struct {
 	settled []bool // words that were there, or needn't be
 }
 
-// pendingWrites is what goroutines write to host memory at the same time. A write recorded with an event of one goroutine may be
-// by another, before that one's next event. So it has to be there when the event is played, or at the next event of one of the
-// others. A word that is written again in the meantime isn't compared: the recording may have caught half of a write.
+// pendingWrites is what goroutines write to host memory at the same time. A write recorded with an
+// event of one goroutine may be by another, before that one's next event. So it has to be there
+// when the event is played, or at the next event of one of the others. A word that is written again
+// in the meantime isn't compared: the recording may have caught half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
 
-// maxTasks is how many concurrent goroutines are told apart. Writes of further ones aren't compared.
+// maxTasks is how many concurrent goroutines are told apart. Writes of further ones aren't
+// compared.
 const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
@@ -62,7 +64,8 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played checks the writes that may be there when an event is played, and returns the first that is overdue.
+// played checks the writes that may be there when an event is played, and returns the first that is
+// overdue.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
 		whole := d.check(m)
@@ -88,8 +91,8 @@ func (d *pendingWrite) check(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first write that is missing although the event that it was recorded with was played. It is for a host that
-// waits forever, and so won't write any more.
+// oldest returns the first write that is missing although the event that it was recorded with was
+// played. It is for a host that waits forever, and so won't write any more.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {

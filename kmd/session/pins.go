@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// anonymous is a copy of a request's argument without what differs from process to process: addresses of memory, which
-// become numbers of pins.
+// anonymous is a copy of a request's argument without what differs from process to process:
+// addresses of memory, which become numbers of pins.
 func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
 	b := bytes.Clone(arg)
 	switch req {
@@ -59,7 +59,8 @@ func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
 	return m.number(file, in.VirtualAddress)
 }
 
-// allocated lists a buffer of the driver after the request for it. Its bytes are compared once it is mapped.
+// allocated lists a buffer of the driver after the request for it. Its bytes are compared once it
+// is mapped.
 func (m *memory) allocated(file uint64, arg []byte) {
 	var out kabi.AllocateDMABufOut
 	if at := kabi.Size[kabi.AllocateDMABufIn](); len(arg) > at {

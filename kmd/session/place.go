@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// places knows where mappings lead, so that an access has a name that doesn't depend on which window the host had free.
+// places knows where mappings lead, so that an access has a name that doesn't depend on which
+// window the host had free.
 type places struct {
 	windows map[object]*window
 	offsets map[offset]view

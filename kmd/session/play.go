@@ -17,9 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as a recorded one did. It can be opened as often as the recorded one was. It stops at the
-// first difference: from then on loads return all ones, requests fail with ENODEV, and the device's Fault is a
-// *DifferenceError.
+// Player is a target that answers as a recorded one did. It can be opened as often as the recorded
+// one was. It stops at the first difference: from then on loads return all ones, requests fail with
+// ENODEV, and the device's Fault is a *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
@@ -45,8 +45,9 @@ var _ kmd.Target = (*Player)(nil)
 // PlayOption changes how a recording is played.
 type PlayOption func(*Player)
 
-// Lockstep compares every event in its order, loads and queries among them. It is for recordings of devices that run only
-// during the host's accesses (sim.Synchronous). With others, how often a host polls depends on how fast it is.
+// Lockstep compares every event in its order, loads and queries among them. It is for recordings of
+// devices that run only during the host's accesses (sim.Synchronous). With others, how often a host
+// polls depends on how fast it is.
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
 
 // Play reads a recording and returns a target that plays it. Its errors are those of [Read].
@@ -79,7 +80,8 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events of the recording were not played: in lockstep of all, otherwise of those that are required.
+// Left returns how many events of the recording were not played: in lockstep of all, otherwise of
+// those that are required.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +103,8 @@ func (p *Player) Node() seam.Node { return playedNode{p} }
 // String names what was recorded.
 func (p *Player) String() string { return p.s.Target }
 
-// eventLocked compares what the host does with the recording, and returns the recorded event; nil if they differ.
+// eventLocked compares what the host does with the recording, and returns the recorded event; nil
+// if they differ.
 func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
@@ -114,7 +117,8 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 		return p.playChangeLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
-		// Whether a lock is free depends on other processes. Acquiring it is required, finding it taken isn't.
+		// Whether a lock is free depends on other processes. Acquiring it is required, finding it
+		// taken isn't.
 		key := p.places.key(got)
 		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.polls) == 0) {
 			return p.playChangeLocked(got, same)

@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Recorder is a target that records what passes between host and driver. Close the device first, then the Recorder, which ends
-// the recording.
+// Recorder is a target that records what passes between host and driver. Close the device first,
+// then the Recorder, which ends the recording.
 type Recorder struct {
 	node  seam.Node
 	name  string
@@ -40,12 +40,13 @@ type Recorder struct {
 
 var _ kmd.Target = (*Recorder)(nil)
 
-// hostQuiet is after how long a host without accesses is taken to poll pinned memory, which the device writes; until then it is
-// taken to compute.
+// hostQuiet is after how long a host without accesses is taken to poll pinned memory, which the
+// device writes; until then it is taken to compute.
 const hostQuiet = 250 * time.Millisecond
 
-// Record returns a target that does what t does and records everything to w. Accesses of several goroutines are serialised, and
-// each compares all pinned memory, so recording is faster with little of it (reprise.WithQueueMemory).
+// Record returns a target that does what t does and records everything to w. Accesses of several
+// goroutines are serialised, and each compares all pinned memory, so recording is faster with
+// little of it (reprise.WithQueueMemory).
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -70,9 +71,10 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent tells the recorder that several goroutines use the device at the same time, until end is called. Their requests may
-// then come in another order when the recording is played (see the package's documentation): the recorder can't find out by
-// itself which ones could have. If requests overlap without it, Close returns an error that wraps [ErrConcurrent].
+// Concurrent tells the recorder that several goroutines use the device at the same time, until end
+// is called. Their requests may then come in another order when the recording is played (see the
+// package's documentation): the recorder can't find out by itself which ones could have. If
+// requests overlap without it, Close returns an error that wraps [ErrConcurrent].
 func (r *Recorder) Concurrent() (end func()) {
 	set := func(phase uint64) {
 		r.mu.Lock()
@@ -177,7 +179,8 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// changeLocked records an event with what the host has written to pinned memory before it, and the device by its end.
+// changeLocked records an event with what the host has written to pinned memory before it, and the
+// device by its end.
 func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
 	do()
@@ -232,7 +235,8 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
-// pin gives the device memory of its own in place of what the host pins. If that fails the driver isn't asked.
+// pin gives the device memory of its own in place of what the host pins. If that fails the driver
+// isn't asked.
 func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	r := f.r
 	va, size := pinRange(arg)
@@ -280,16 +284,16 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r.changeLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
-	// The host may unmap the memory now, whatever the driver answered. If it can't be replaced nothing is lost: the host's copy
-	// has the same bytes.
+	// The host may unmap the memory now, whatever the driver answered. If it can't be replaced
+	// nothing is lost: the host's copy has the same bytes.
 	_ = r.mem.drop(n, true)
 	if e.Errno == uint64(syscall.ENODEV) {
 		_ = r.mem.dropFile(f.n) // a driver that has lost its device isn't asked to unpin the rest
 	}
 }
 
-// ReleaseLast makes the end of the process release the file after all others. It isn't recorded, because the device doesn't
-// see it.
+// ReleaseLast makes the end of the process release the file after all others. It isn't recorded,
+// because the device doesn't see it.
 func (f *recordedFile) ReleaseLast() error {
 	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
 		return l.ReleaseLast()
@@ -406,8 +410,8 @@ type recordedMap struct {
 	file, n uint64
 }
 
-// load records one load, after which the host sees what the device has written before. A fault of memory in it isn't
-// recorded.
+// load records one load, after which the host sees what the device has written before. A fault of
+// memory in it isn't recorded.
 func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()

@@ -102,8 +102,8 @@ type how struct {
 	times int
 }
 
-// ways are a card that moves only inside the host's accesses, of which every look of the host is compared, and one that
-// runs beside the host, as silicon does.
+// ways are a card that moves only inside the host's accesses, of which every look of the host is
+// compared, and one that runs beside the host, as silicon does.
 func ways() []how {
 	return []how{
 		{"lockstep", []sim.Option{sim.Synchronous(), sim.Seed(7)}, []session.PlayOption{session.Lockstep()}, 1},
@@ -112,8 +112,9 @@ func ways() []how {
 	}
 }
 
-// A recording of the demo plays back to the last bit without any device: the same results, every event in its
-// place, none left. Another input is noticed where it first matters: at the doorbell after the commands that carry it.
+// A recording of the demo plays back to the last bit without any device: the same results, every
+// event in its place, none left. Another input is noticed where it first matters: at the doorbell
+// after the commands that carry it.
 func TestPlayDemo(t *testing.T) {
 	for name, card := range cards {
 		for _, w := range ways() {
@@ -153,8 +154,8 @@ func TestPlayDemo(t *testing.T) {
 	}
 }
 
-// Everything that differs is found, named and ends the playback: a request, a mapping, the width, place or value of an
-// access, what is read or written, and what comes after the end.
+// Everything that differs is found, named and ends the playback: a request, a mapping, the width,
+// place or value of an access, what is read or written, and what comes after the end.
 func TestDifferences(t *testing.T) {
 	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
 	for _, tt := range []struct {
@@ -275,7 +276,8 @@ type barTarget struct{ card *sim.Card }
 func (t barTarget) Node() seam.Node { return barNode{t.card.Node()} }
 func (t barTarget) String() string  { return "plain memory" }
 
-// Accesses to memory that is mapped are recorded with the width that they have, and reach the memory.
+// Accesses to memory that is mapped are recorded with the width that they have, and reach the
+// memory.
 func TestRecordPlainMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(barTarget{sim.Blackhole()}, &file)
@@ -334,8 +336,8 @@ func TestRecordPlainMemory(t *testing.T) {
 	}
 }
 
-// What a device writes to host memory, pinned or the driver's own, is in the recording and comes back from it, and what
-// the host writes there is compared.
+// What a device writes to host memory, pinned or the driver's own, is in the recording and comes
+// back from it, and what the host writes there is compared.
 func TestRecordHostMemory(t *testing.T) {
 	use := func(target kmd.Target, own byte) ([]byte, error) {
 		d, err := kmd.Open(t.Context(), target)
@@ -386,8 +388,8 @@ func TestRecordHostMemory(t *testing.T) {
 	}
 }
 
-// A recording in which a request is interrupted whenever it comes, as no driver answers, can't be opened, and whoever waits for
-// that may end it.
+// A recording in which a request is interrupted whenever it comes, as no driver answers, can't be
+// opened, and whoever waits for that may end it.
 func TestPlayInterrupted(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
@@ -439,7 +441,8 @@ func (f endingFile) Ioctl(req uint32, arg []byte) error {
 	return f.File.Ioctl(req, arg)
 }
 
-// A device that runs beside the host can be recorded as well, and one that stops: the recording can be read, and says why.
+// A device that runs beside the host can be recorded as well, and one that stops: the recording can
+// be read, and says why.
 func TestRecordAFault(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to another address for the
-// device, and the host gets new ones with the same bytes. No other code may use the memory meanwhile.
+// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to
+// another address for the device, and the host gets new ones with the same bytes. No other code may
+// use the memory meanwhile.
 func split(va, size uint64) (*region, error) {
 	at, err := moveAway(va, size)
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package session
 
-// split makes two memories of one: the host keeps what lies at an address, and the device gets a copy. No driver of
-// silicon, which would want certain pages, runs on this system.
+// split makes two memories of one: the host keeps what lies at an address, and the device gets a
+// copy. No driver of silicon, which would want certain pages, runs on this system.
 func split(va, size uint64) (*region, error) {
 	r := newRegion(memoryAt(va, size), make([]byte, size))
 	copy(r.device, r.host)

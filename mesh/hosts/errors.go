@@ -11,10 +11,11 @@ var (
 	ErrClosed = errors.New("the engine is closed")
 	// ErrOrder is returned when hosts do different operations in the same exchange.
 	ErrOrder = errors.New("the hosts do different operations")
-	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which one is next. Close the engine
-	// and start the program again on every host.
+	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which
+	// one is next. Close the engine and start the program again on every host.
 	ErrBroken = errors.New("an exchange failed before")
-	// ErrConfig is returned for arguments that no hosts can have: fewer than one of them, no engine, a mesh without chips of this host.
+	// ErrConfig is returned for arguments that no hosts can have: fewer than one of them, no
+	// engine, a mesh without chips of this host.
 	ErrConfig = errors.New("invalid configuration of hosts")
 	// ErrMismatch is the error of a host whose mesh differs from that of host 0.
 	ErrMismatch = errors.New("the meshes differ")

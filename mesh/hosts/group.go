@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// Group is this host's mesh as one of several that work in step. Every host must call the same methods in the same order. Calls
-// from several goroutines run one at a time.
+// Group is this host's mesh as one of several that work in step. Every host must call the same
+// methods in the same order. Calls from several goroutines run one at a time.
 type Group struct {
 	e Engine
 	m *mesh.Mesh
@@ -33,8 +33,9 @@ type traits struct {
 	Small, Trace uint64
 }
 
-// Join makes a group of the hosts' meshes. They must have the same shape, architecture, grid, queues and memory; otherwise every
-// host gets an *Error, with ErrMismatch for each host that differs from host 0.
+// Join makes a group of the hosts' meshes. They must have the same shape, architecture, grid,
+// queues and memory; otherwise every host gets an *Error, with ErrMismatch for each host that
+// differs from host 0.
 func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 	if e == nil || m == nil {
 		return nil, fmt.Errorf("hosts: join: %w: the engine or the mesh is nil", ErrConfig)
@@ -49,8 +50,8 @@ func Join(ctx context.Context, e Engine, m *mesh.Mesh) (*Group, error) {
 // Mesh returns this host's mesh.
 func (g *Group) Mesh() *mesh.Mesh { return g.m }
 
-// InStep returns an error unless equal allocations get equal addresses on all hosts, as mesh.Mesh.InStep does for the chips of
-// one mesh.
+// InStep returns an error unless equal allocations get equal addresses on all hosts, as
+// mesh.Mesh.InStep does for the chips of one mesh.
 func (g *Group) InStep(ctx context.Context) error { return g.alike(ctx, "compare memory") }
 
 func (g *Group) alike(ctx context.Context, op string) error {
@@ -83,9 +84,10 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	return failure(op, errs)
 }
 
-// Resume returns the step from which all hosts go on after a restart: the smallest of the steps that they have saved, each of
-// which says how many it has completed, 0 if none. A host that was stopped while others saved has one step less than they, so a
-// program keeps what its last two steps have left, and goes on from the one that Resume returns.
+// Resume returns the step from which all hosts go on after a restart: the smallest of the steps
+// that they have saved, each of which says how many it has completed, 0 if none. A host that was
+// stopped while others saved has one step less than they, so a program keeps what its last two
+// steps have left, and goes on from the one that Resume returns.
 func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,9 +110,10 @@ type Replayer interface {
 	Replay(ctx context.Context) error
 }
 
-// Replay waits until all hosts have called it and then replays a trace of this host's mesh. If a host has failed since its last
-// Wait, no host replays, and all get an *Error with the state of every host. A failure of this host's replay is returned here,
-// and by the next Replay or Wait on the other hosts. Traces with a Name must have the same one on all hosts (ErrOrder).
+// Replay waits until all hosts have called it and then replays a trace of this host's mesh. If a
+// host has failed since its last Wait, no host replays, and all get an *Error with the state of
+// every host. A failure of this host's replay is returned here, and by the next Replay or Wait on
+// the other hosts. Traces with a Name must have the same one on all hosts (ErrOrder).
 func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	op := "replay"
 	if named, ok := t.(interface{ Name() string }); ok {
@@ -126,14 +129,16 @@ func (g *Group) Replay(ctx context.Context, t Replayer) error {
 	return g.fault
 }
 
-// Wait waits until the chips of this host have finished everything in a queue, then for the other hosts. If a host failed, now
-// or in a replay that it has not reported, all get an *Error with the state of every host.
+// Wait waits until the chips of this host have finished everything in a queue, then for the other
+// hosts. If a host failed, now or in a replay that it has not reported, all get an *Error with the
+// state of every host.
 func (g *Group) Wait(ctx context.Context, q *mesh.Queue) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	done := q.Wait(ctx)
 	err := g.report(ctx, "wait for queue", errors.Join(g.unreported, done))
-	// A failure that could not be reported is kept: an exchange that has not started can be tried again.
+	// A failure that could not be reported is kept: an exchange that has not started can be tried
+	// again.
 	g.fault = errors.Join(g.unreported, done)
 	return err
 }
@@ -162,7 +167,8 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	return failure(op, errs)
 }
 
-// maxText is the most bytes of a fault that other hosts are told: an engine limits what it exchanges.
+// maxText is the most bytes of a fault that other hosts are told: an engine limits what it
+// exchanges.
 const maxText = 64 << 10
 
 // failure returns an *Error with the state of every host, or nil if all succeeded.

@@ -22,7 +22,8 @@ type host struct {
 	*hoststest.Counter
 }
 
-// start opens a mesh, loads a program and captures a trace, as a host's program does. The counter of host i adds 7+i.
+// start opens a mesh, loads a program and captures a trace, as a host's program does. The counter
+// of host i adds 7+i.
 func start(t *testing.T, n hosts.Engine, m *mesh.Mesh) (*host, error) {
 	ctx := t.Context()
 	g, err := hosts.Join(ctx, n, m)
@@ -44,7 +45,8 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 	return m
 }
 
-// Three hosts join, stay in step and replay together. All hear of one that fails, and then none replays.
+// Three hosts join, stay in step and replay together. All hear of one that fails, and then none
+// replays.
 func TestGroup(t *testing.T) {
 	nodes := inProcess(t, 3)
 	meshes, group := make([]*mesh.Mesh, 3), make([]*host, 3)
@@ -154,8 +156,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A replay that failed on one host is reported to all in the next exchange, also if that is Wait, and also if a first Wait
-// ended before its exchange. Then all hosts work again.
+// A replay that failed on one host is reported to all in the next exchange, also if that is Wait,
+// and also if a first Wait ended before its exchange. Then all hosts work again.
 func TestFinishTellsOfReplay(t *testing.T) {
 	nodes := inProcess(t, 2)
 	meshes, group := make([]*mesh.Mesh, 2), make([]*hosts.Group, 2)
@@ -289,7 +291,8 @@ func TestJoinOfDifferentMeshes(t *testing.T) {
 	}
 }
 
-// The program of a host. mpirun starts it on each, and engine is mpi.Open's; here there is only one host.
+// The program of a host. mpirun starts it on each, and engine is mpi.Open's; here there is only one
+// host.
 func Example() {
 	ctx := context.Background()
 	engines, err := hosts.InProcess(1)
@@ -308,7 +311,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Load and capture as on one host, then call group.Replay(ctx, trace) instead of trace.Replay(ctx).
+	// Load and capture as on one host, then call group.Replay(ctx, trace) instead of
+	// trace.Replay(ctx).
 	fmt.Println(group.Mesh(), "on", engine.Size(), "host, in step:", group.InStep(ctx) == nil)
 	// Output: mesh 1x2 on 1 host, in step: true
 }

@@ -32,8 +32,8 @@ type round struct {
 	err  error
 }
 
-// InProcess returns the engines of n hosts, from rank 0, that exchange through memory: hosts that are goroutines of one process, for
-// tests. n must be positive.
+// InProcess returns the engines of n hosts, from rank 0, that exchange through memory: hosts that
+// are goroutines of one process, for tests. n must be positive.
 func InProcess(n int) ([]*Local, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("hosts: in process: %w: %d hosts, want at least one", ErrConfig, n)

@@ -18,12 +18,15 @@ type finder struct {
 	via     map[int]int    // by chip without a PCI interface: the device that leads to it
 }
 
-// asicID identifies a chip in an Ethernet tile: by its number, and on Wormhole also by the shortened number of its board.
+// asicID identifies a chip in an Ethernet tile: by its number, and on Wormhole also by the
+// shortened number of its board.
 type asicID [2]uint32
 
-// Discover reads the links of the devices' chips, which are the local ones, and of the remote chips: those without a PCI
-// interface that are linked to them. The devices must be of one architecture; Discover opens one window of each for a short
-// time. A remote chip that can't be read has a Problem in the graph; the errors are those of the devices themselves, of ctx, or wrap [ErrMixed].
+// Discover reads the links of the devices' chips, which are the local ones, and of the remote
+// chips: those without a PCI interface that are linked to them. The devices must be of one
+// architecture; Discover opens one window of each for a short time. A remote chip that can't be
+// read has a Problem in the graph; the errors are those of the devices themselves, of ctx, or wrap
+// [ErrMixed].
 func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 	f := &finder{graph: &Graph{}, devices: devices, known: map[asicID]int{}, via: map[int]int{}}
 	var found []*seen
@@ -188,7 +191,8 @@ func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
 	return s, nil
 }
 
-// entry returns a channel of a device whose link is up and leads to a remote chip, or to any remote chip if to is negative.
+// entry returns a channel of a device whose link is up and leads to a remote chip, or to any remote
+// chip if to is negative.
 func (f *finder) entry(device, to int) End {
 	for _, p := range f.graph.Chips[device].Ports {
 		if p.State == Up && p.Peer != nil && (p.Peer.Chip == to || to < 0 && p.Peer.Chip >= len(f.devices)) {

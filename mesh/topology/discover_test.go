@@ -43,8 +43,8 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 	return ds
 }
 
-// ends returns the links of a graph with the chip numbers of a machine's description: the index of a device, and for a chip
-// without a PCI interface that of its place.
+// ends returns the links of a graph with the chip numbers of a machine's description: the index of
+// a device, and for a chip without a PCI interface that of its place.
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {

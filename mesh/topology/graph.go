@@ -16,7 +16,8 @@ type Graph struct {
 
 // Chip is a chip of a machine.
 type Chip struct {
-	// Name is the PCI address, or "0000:01:00.0/eth8" for the chip that channel 8 of another one leads to.
+	// Name is the PCI address, or "0000:01:00.0/eth8" for the chip that channel 8 of another one
+	// leads to.
 	Name   string
 	PCI    string // PCI address, or ""
 	Node   string // name of the device, or ""
@@ -26,11 +27,12 @@ type Chip struct {
 	Location int
 	// Place is the chip's coordinate in Wormhole's Ethernet firmware.
 	Place remote.Place
-	// Gateway is the channel of another chip that leads to a remote chip, or nil for a chip with a PCI interface.
+	// Gateway is the channel of another chip that leads to a remote chip, or nil for a chip with a
+	// PCI interface.
 	Gateway *End
 	Ports   []Port // by channel
-	// Problem is why the chip's own links could not be read, or nil. It wraps remote.ErrUnreachable, remote.ErrNoAnswer or an error of
-	// package kmd.
+	// Problem is why the chip's own links could not be read, or nil. It wraps
+	// remote.ErrUnreachable, remote.ErrNoAnswer or an error of package kmd.
 	Problem error
 }
 
@@ -67,8 +69,9 @@ type Link struct {
 	State State // the worse state of both ends, or that of the only end that could be read
 }
 
-// Degraded describes the links that are lost or still training, and the chips that can't be read. It returns nil if everything
-// that was found works. Parts that were never seen are not listed: [Graph.Missing] counts those.
+// Degraded describes the links that are lost or still training, and the chips that can't be read.
+// It returns nil if everything that was found works. Parts that were never seen are not listed:
+// [Graph.Missing] counts those.
 func (g *Graph) Degraded() []string {
 	var out []string
 	for i := range g.Chips {
@@ -98,7 +101,8 @@ func (g *Graph) linkName(l Link) string {
 	return fmt.Sprintf("%s eth%d - %s eth%d", g.Chips[l.A.Chip].Name, l.A.Channel, g.Chips[l.B.Chip].Name, l.B.Channel)
 }
 
-// Missing returns how many chips and links fewer than in machine m were found and work. It compares counts, not which ones.
+// Missing returns how many chips and links fewer than in machine m were found and work. It compares
+// counts, not which ones.
 func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	up := 0
 	for _, l := range g.Links {
@@ -115,7 +119,8 @@ func (g *Graph) Missing(m chip.Machine) (chips, links int) {
 	return max(len(m.Chips)-read, 0), max(len(m.Links)-up, 0)
 }
 
-// Neighbors returns the chips that are linked to chip i, with the number of links that are up to each.
+// Neighbors returns the chips that are linked to chip i, with the number of links that are up to
+// each.
 func (g *Graph) Neighbors(i int) map[int]int {
 	out := map[int]int{}
 	for _, l := range g.Links {

@@ -9,10 +9,11 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Remote returns the target of chip i of the graph, which has no PCI interface and is accessed through a neighbour that has one.
-// local are the targets of the devices that the graph was found with, in order. Of the links to the neighbour that are up, the
-// first one carries the tunnel and the last one the command queues. The error wraps remote.ErrUnreachable or remote.ErrRange, or is the
-// chip's Problem.
+// Remote returns the target of chip i of the graph, which has no PCI interface and is accessed
+// through a neighbour that has one. local are the targets of the devices that the graph was found
+// with, in order. Of the links to the neighbour that are up, the first one carries the tunnel and
+// the last one the command queues. The error wraps remote.ErrUnreachable or remote.ErrRange, or is
+// the chip's Problem.
 func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	if i < len(local) || i >= len(g.Chips) {
 		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i,
@@ -41,8 +42,9 @@ func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	}, nil
 }
 
-// Carries reports whether a link carries the command queues of a chip without a PCI interface; devices is the number of chips
-// with one. Nothing else may drive the link's transmit queues while the chip is open.
+// Carries reports whether a link carries the command queues of a chip without a PCI interface;
+// devices is the number of chips with one. Nothing else may drive the link's transmit queues while
+// the chip is open.
 func (g *Graph) Carries(l Link, devices int) bool {
 	for _, e := range []End{l.A, l.B} {
 		if e.Chip < devices || e.Chip >= len(g.Chips) || g.Chips[e.Chip].Problem != nil {
@@ -58,8 +60,8 @@ func (g *Graph) Carries(l Link, devices int) bool {
 	return false
 }
 
-// linksToLocal returns the links that are up from the first chip with a PCI interface that has any to chip i. End A is the local
-// chip, and the links are in the order of its channels.
+// linksToLocal returns the links that are up from the first chip with a PCI interface that has any
+// to chip i. End A is the local chip, and the links are in the order of its channels.
 func (g *Graph) linksToLocal(i, devices int) []Link {
 	var out []Link
 	for _, l := range g.Links {

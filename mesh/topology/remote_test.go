@@ -26,7 +26,8 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	return open(t, target)
 }
 
-// withoutDebug is a card whose processors have no debug interface, as those of the vendor's simulator.
+// withoutDebug is a card whose processors have no debug interface, as those of the vendor's
+// simulator.
 type withoutDebug struct{ kmd.Target }
 
 func (w withoutDebug) Node() seam.Node { return withoutDebugNode{w.Target.Node()} }
@@ -42,8 +43,8 @@ type withoutDebugFile struct{ seam.File }
 
 func (withoutDebugFile) CoreDebug() bool { return false }
 
-// A remote chip has a debug interface if the one in front of it has: a report of its hang must not stop a simulator that
-// has none.
+// A remote chip has a debug interface if the one in front of it has: a report of its hang must not
+// stop a simulator that has none.
 func TestFarDebugInterface(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
@@ -60,7 +61,8 @@ func TestFarDebugInterface(t *testing.T) {
 	}
 }
 
-// A remote chip is read and written like any other device: bytes at any address, words of registers, multicasts.
+// A remote chip is read and written like any other device: bytes at any address, words of
+// registers, multicasts.
 func TestFarDevice(t *testing.T) {
 	m := emulated(t, sim.N300(sim.Strict(3)))
 	d := far(t, m)

@@ -7,8 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
-// Words of an Ethernet tile's L1 that its firmware keeps (tt-umd device/topology/topology_discovery_wormhole.cpp and
-// topology_discovery_blackhole.cpp; tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h; ttsim src/tile.cpp).
+// Words of an Ethernet tile's L1 that its firmware keeps (tt-umd
+// device/topology/topology_discovery_wormhole.cpp and topology_discovery_blackhole.cpp; tt-metal
+// hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h; ttsim src/tile.cpp).
 const (
 	wormholeRouting = 0x104C      // 1: the firmware doesn't forward
 	wormholeHere    = 0x1108      // place of the chip: x in 23:16, y in 31:24

@@ -29,8 +29,9 @@ func main() {
 }
 `
 
-// Once both modules are tagged with the version that this one requires of the root, a program gets them without a
-// replace directive. The versions are made of this tree; everything else comes from the module cache.
+// Once both modules are tagged with the version that this one requires of the root, a program gets
+// them without a replace directive. The versions are made of this tree; everything else comes from
+// the module cache.
 func TestDependants(t *testing.T) {
 	goMod := editJSON(t, ".")
 	version := ""
@@ -82,7 +83,8 @@ func editJSON(t *testing.T, dir string) modFile {
 	return f
 }
 
-// publish puts a version of a module into a proxy's folder, as https://go.dev/ref/mod#goproxy-protocol has it.
+// publish puts a version of a module into a proxy's folder, as
+// https://go.dev/ref/mod#goproxy-protocol has it.
 func publish(t *testing.T, proxy, path, version, dir string) {
 	t.Helper()
 	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")

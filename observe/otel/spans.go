@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Spans makes spans of the functions of package ops: it is an ops.Observer. [Spans.Calls] is one of the device.
+// Spans makes spans of the functions of package ops: it is an ops.Observer. [Spans.Calls] is one of
+// the device.
 type Spans struct{ tracer trace.Tracer }
 
 var _ ops.Observer = (*Spans)(nil)
@@ -49,8 +50,9 @@ func failed(span trace.Span, err error) {
 	}
 }
 
-// Calls returns an Observer that makes spans of the calls that use a device, for reprise.Device.Observe. A span lasts as long
-// as its call; the device may still work on it afterwards. observe.Timeline has the device's own times.
+// Calls returns an Observer that makes spans of the calls that use a device, for
+// reprise.Device.Observe. A span lasts as long as its call; the device may still work on it
+// afterwards. observe.Timeline has the device's own times.
 func (s *Spans) Calls() reprise.Observer {
 	return &calls{tracer: s.tracer, open: map[*reprise.Call]trace.Span{}}
 }

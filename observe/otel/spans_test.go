@@ -37,7 +37,8 @@ func TestNoTracer(t *testing.T) {
 	}
 }
 
-// Operations are spans of the caller's trace; what is inside of them, down to the device's calls, are spans below them.
+// Operations are spans of the caller's trace; what is inside of them, down to the device's calls,
+// are spans below them.
 func TestSpans(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test")

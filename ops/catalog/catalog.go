@@ -1,6 +1,7 @@
-// Package catalog is the table of operations on tensors: what each takes, where it runs, and its programs with their kernels and the
-// formats of their circular buffers. Package ops runs programs as this table says, internal/fwbuild compiles their kernels, and the
-// table in docs/operations.md is made of it.
+// Package catalog is the table of operations on tensors: what each takes, where it runs, and its
+// programs with their kernels and the formats of their circular buffers. Package ops runs programs
+// as this table says, internal/fwbuild compiles their kernels, and the table in docs/operations.md
+// is made of it.
 package catalog
 
 import (
@@ -79,7 +80,8 @@ func (t Types) Format(c Content) kernels.Format {
 	return [...]kernels.Format{Result: t.Result, Left: t.Left, Right: t.Right, Wide: kernels.FP32}[c]
 }
 
-// Source returns what the kernel is compiled with for some formats. It has no file and no definitions.
+// Source returns what the kernel is compiled with for some formats. It has no file and no
+// definitions.
 func (e *Engine) Source(t Types) kernels.ComputeSource {
 	s := kernels.ComputeSource{Formats: map[int]kernels.Format{}, Fidelity: kernels.HiFi4, WideDst: !e.Narrow, UnpackToDst: e.Unpacked}
 	for i, c := range e.Buffers {
@@ -107,9 +109,10 @@ func (e *Engine) FunctionsOf(t Types) []string {
 // ToFormat returns the function that converts to a format.
 func ToFormat(f kernels.Format) string { return "to_" + f.String() }
 
-// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after what it depends on: the unpack thread's
-// after the formats of operands, the second one's only if it is another; the math thread's after those and the function; the pack thread's
-// after the format of the result, and that of operands which it packs.
+// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after
+// what it depends on: the unpack thread's after the formats of operands, the second one's only if
+// it is another; the math thread's after those and the function; the pack thread's after the format
+// of the result, and that of operands which it packs.
 func (e *Engine) Images(function string, t Types) [3]string {
 	from, to := "_"+t.Left.String(), "_"+t.Result.String()
 	if e.Packs && t.Left != t.Result {

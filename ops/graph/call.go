@@ -17,8 +17,9 @@ type Call struct {
 	Depth  int // number of callers
 }
 
-// Calls returns the calls of a graph in the order of their starts. An end belongs to the innermost open function of its name;
-// the functions inside of that one didn't end. An end without a start is ignored.
+// Calls returns the calls of a graph in the order of their starts. An end belongs to the innermost
+// open function of its name; the functions inside of that one didn't end. An end without a start is
+// ignored.
 func (g *Graph) Calls() []Call {
 	var out []Call
 	var open []int
@@ -54,8 +55,8 @@ func (g *Graph) Calls() []Call {
 // PrintTree writes the tree of calls, one line each, with durations where they were measured.
 func (g *Graph) PrintTree(w io.Writer) error { return (&Report{Graph: g}).PrintTree(w) }
 
-// PrintTree writes the tree of calls, one line each, with durations on the host and of programs on the device where they were
-// measured.
+// PrintTree writes the tree of calls, one line each, with durations on the host and of programs on
+// the device where they were measured.
 func (r *Report) PrintTree(w io.Writer) error {
 	g, times := r.Graph, r.DeviceTimes()
 	for _, c := range g.Calls() {
@@ -89,7 +90,8 @@ func CallTrace(g *Graph) []string {
 	return out
 }
 
-// Durations returns the duration of each function by name. Of several calls of one name the last one counts.
+// Durations returns the duration of each function by name. Of several calls of one name the last
+// one counts.
 func Durations(g *Graph) map[string]time.Duration {
 	m := map[string]time.Duration{}
 	for i := range g.Nodes {

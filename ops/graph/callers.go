@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// callers returns the call stack, innermost first, without skip frames and without the frames of this module on top: the
-// visualizer shows the first file and line as those of the operation. A goroutine that this module started keeps all its
-// frames.
+// callers returns the call stack, innermost first, without skip frames and without the frames of
+// this module on top: the visualizer shows the first file and line as those of the operation. A
+// goroutine that this module started keeps all its frames.
 func callers(skip int) []string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip, pcs)])
@@ -29,7 +29,8 @@ func callers(skip int) []string {
 	}
 }
 
-// ofRuntime reports whether a function is in one of the packages that call a Recorder on behalf of their callers.
+// ofRuntime reports whether a function is in one of the packages that call a Recorder on behalf of
+// their callers.
 func ofRuntime(function string) bool {
 	const module = "github.com/reprise-tt/reprise"
 	for _, p := range []string{module + ".", module + "/mesh.", module + "/ops."} {

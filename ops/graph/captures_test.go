@@ -53,7 +53,8 @@ func TestPeaksOfCaptures(t *testing.T) {
 	}
 }
 
-// The figures that TT-NN's tests of dataflow buffers and scratchpads expect, each of the nodes that they make:
+// The figures that TT-NN's tests of dataflow buffers and scratchpads expect, each of the nodes that
+// they make:
 // https://github.com/tenstorrent/tt-metal/blob/04f2614d9ec8509b6ef1a2a3b6f61ed08f70a7ea/tests/ttnn/unit_tests/base_functionality/test_graph_trace_utils.py.
 func TestFiguresOfProgramMemory(t *testing.T) {
 	type node struct {
@@ -105,7 +106,8 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 	}
 }
 
-// A function that frees takes the tensor whose buffer it frees. In TT-NN's captures without dispatch all of these are at address 0.
+// A function that frees takes the tensor whose buffer it frees. In TT-NN's captures without
+// dispatch all of these are at address 0.
 func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	for name, want := range map[string][]string{
 		"matmul_planned":       {"5"},
@@ -136,8 +138,8 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	}
 }
 
-// Dataflow buffers and scratchpads count in peaks, on the cores that they lie on and until the next program, unless a dataflow
-// buffer lies in a buffer.
+// Dataflow buffers and scratchpads count in peaks, on the cores that they lie on and until the next
+// program, unless a dataflow buffer lies in a buffer.
 func TestPeaksOfDataflowBuffersAndScratchpads(t *testing.T) {
 	r, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"dataflow_buffer_allocate","params":{"size":4096,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"0"}},
 	{"counter":1,"node_type":"dataflow_buffer_allocate","params":{"size":8192,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"1"}},
@@ -161,7 +163,8 @@ func TestPeaksOfDataflowBuffersAndScratchpads(t *testing.T) {
 	}
 }
 
-// Memory counts on the chip that it is on; a program that begins frees the circular buffers of its own chip.
+// Memory counts on the chip that it is on; a program that begins frees the circular buffers of its
+// own chip.
 func TestPeaksOfTwoChips(t *testing.T) {
 	r := NewRecorder(Config{})
 	on := func(device int, id uint64, size int64) *Buffer {
@@ -185,7 +188,8 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	}
 }
 
-// The operands of a call that names none are those of the calls inside, as in the importer's test of the same captures.
+// The operands of a call that names none are those of the calls inside, as in the importer's test
+// of the same captures.
 func TestOperandsOfCalls(t *testing.T) {
 	type ids struct{ In, Out []string }
 	for name, want := range map[string]ids{
@@ -209,7 +213,8 @@ func TestOperandsOfCalls(t *testing.T) {
 	}
 }
 
-// The data flow in Graphviz's language has functions in the frames of their callers, tensors from outside, and shapes on arrows.
+// The data flow in Graphviz's language has functions in the frames of their callers, tensors from
+// outside, and shapes on arrows.
 func TestDotFlow(t *testing.T) {
 	g := capture(t, "conv2d").Graph
 	var text strings.Builder

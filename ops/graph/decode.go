@@ -28,7 +28,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// readReport is a report file of any [Format]. Its fields take precedence over those of the same names in wireReport.
+// readReport is a report file of any [Format]. Its fields take precedence over those of the same
+// names in wireReport.
 type readReport struct {
 	wireReport
 	Version          *int                         `json:"version"`
@@ -39,8 +40,8 @@ type readReport struct {
 	Python           json.RawMessage              `json:"python_io"`
 }
 
-// Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a [*FormatError], or wrap
-// [ErrVersion] or [ErrTooLarge].
+// Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a
+// [*FormatError], or wrap [ErrVersion] or [ErrTooLarge].
 func Decode(r io.Reader, lim Limits) (*Report, error) {
 	lim = lim.withDefaults()
 	b, err := io.ReadAll(io.LimitReader(r, lim.Bytes+1))
@@ -153,8 +154,9 @@ func keyed[K int | uint64, V any](byText map[string][]V, field, want string, par
 	return out, nil
 }
 
-// DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under python_io or in a file
-// beside it (NAME.python_io.json). Empty input is no records. Errors are a [*FormatError].
+// DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under
+// python_io or in a file beside it (NAME.python_io.json). Empty input is no records. Errors are a
+// [*FormatError].
 func DecodePython(b []byte) ([]PythonRecord, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, nil

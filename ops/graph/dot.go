@@ -25,8 +25,9 @@ func (n *Node) label() []string {
 	return []string{string(n.Type)}
 }
 
-// Dot writes the graph in Graphviz's language: a box for each node, a frame around each function's nodes, an arrow for each
-// connection. The frame of a function that didn't end reaches to the end of the function around it, or of the graph.
+// Dot writes the graph in Graphviz's language: a box for each node, a frame around each function's
+// nodes, an arrow for each connection. The frame of a function that didn't end reaches to the end
+// of the function around it, or of the graph.
 func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
@@ -61,7 +62,8 @@ func (g *Graph) Dot(w io.Writer) error {
 	return b.Flush()
 }
 
-// lastOf returns the last node of each call: its end, or without one the end of the function around it.
+// lastOf returns the last node of each call: its end, or without one the end of the function around
+// it.
 func (g *Graph) lastOf(calls []Call) []int {
 	last := make([]int, len(calls))
 	for i, c := range calls {

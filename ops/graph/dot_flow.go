@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, an ellipse for each tensor from
-// outside, a frame around the functions that a function called, and an arrow with the shape for each tensor that one hands to
-// another. It fails if maxLevel is below 1.
+// DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, an
+// ellipse for each tensor from outside, a frame around the functions that a function called, and an
+// arrow with the shape for each tensor that one hands to another. It fails if maxLevel is below 1.
 func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	if maxLevel < 1 {
 		return fmt.Errorf("graph: data flow up to level %d: levels count from 1", maxLevel)

@@ -12,7 +12,8 @@ var (
 	ErrFormat = errors.New("not a graph report")
 	// ErrVersion is in errors about a report whose version is not [Version].
 	ErrVersion = errors.New("unknown version of the report format")
-	// ErrTooLarge is in errors about a report beyond the [Limits], and about a capture with more nodes than [Config] allows.
+	// ErrTooLarge is in errors about a report beyond the [Limits], and about a capture with more
+	// nodes than [Config] allows.
 	ErrTooLarge = errors.New("too large")
 	// ErrUnbalanced is in errors about functions that ended without a start.
 	ErrUnbalanced = errors.New("functions don't balance")
@@ -29,7 +30,8 @@ type FormatError struct {
 	Found string // the value, shortened
 	Want  string // a description of valid values
 	Err   error  // of the JSON decoder, or nil
-	// Line and Column are where the text isn't JSON, or what it has to be, from 1; columns count bytes. 0 if that isn't known.
+	// Line and Column are where the text isn't JSON, or what it has to be, from 1; columns count
+	// bytes. 0 if that isn't known.
 	Line, Column int
 }
 
@@ -60,7 +62,8 @@ func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// placed says in an error where in the file its text is, if it isn't JSON, or not of the form of a report.
+// placed says in an error where in the file its text is, if it isn't JSON, or not of the form of a
+// report.
 func placed(err error, file []byte) error {
 	var f *FormatError
 	if !errors.As(err, &f) {

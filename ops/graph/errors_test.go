@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// An error in the middle of a file says where it is, and shows what is there, not how the file begins.
+// An error in the middle of a file says where it is, and shows what is there, not how the file
+// begins.
 func TestDecodeSaysWhere(t *testing.T) {
 	head := "{\n  \"version\": 1,\n  \"devices\": [],\n"
 	for name, tt := range map[string]struct {

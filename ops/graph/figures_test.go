@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recordAdd is an add of two tensors as upstream's gtest traces it: the inputs are from before the capture.
+// recordAdd is an add of two tensors as upstream's gtest traces it: the inputs are from before the
+// capture.
 func recordAdd(mode Mode, a, b, out *Buffer, circular int64) *Recorder {
 	r := NewRecorder(Config{Mode: mode})
 	ta, tb, to := &Tensor{ID: 1, Buffer: a}, &Tensor{ID: 2, Buffer: b}, &Tensor{ID: 3, Buffer: out, Shape: []int{1}}
@@ -86,7 +87,8 @@ func TestAddFigures(t *testing.T) {
 	}
 }
 
-// The peak of circular buffers is that of the core with most of them, not the sum over disjoint cores.
+// The peak of circular buffers is that of the core with most of them, not the sum over disjoint
+// cores.
 func TestPeakIsPerCoreAcrossDisjointCoreRanges(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.AllocateCircular(CircularBuffer{Size: 8192, Cores: []CoreRange{{0, 0, 0, 0}, {3, 0, 3, 0}}})
@@ -112,7 +114,8 @@ func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	}
 }
 
-// Freeing a buffer from before the capture doesn't reduce the peaks of buffers that were allocated inside.
+// Freeing a buffer from before the capture doesn't reduce the peaks of buffers that were allocated
+// inside.
 func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	for _, kind := range []BufferType{DRAM, L1} {
 		r := NewRecorder(Config{})
@@ -178,7 +181,8 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	}
 }
 
-// Ends without a start, events after the end and captures that are too long are errors, and nothing recorded before is lost.
+// Ends without a start, events after the end and captures that are too long are errors, and nothing
+// recorded before is lost.
 func TestRecorderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string

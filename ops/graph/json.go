@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// wireNode is a node in a file, of Format2026v1 and later. Keys are in alphabetical order, as in upstream's files.
+// wireNode is a node in a file, of Format2026v1 and later. Keys are in alphabetical order, as in
+// upstream's files.
 type wireNode struct {
 	Arguments    []string       `json:"arguments"`
 	Connections  []int          `json:"connections"`
@@ -93,8 +94,8 @@ type readNode struct {
 	StackTrace   []string                   `json:"stack_trace"`
 }
 
-// UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a [*FormatError] or wrap
-// [ErrTooLarge].
+// UnmarshalJSON reads an array of nodes of any [Format], within the default [Limits]. Errors are a
+// [*FormatError] or wrap [ErrTooLarge].
 func (g *Graph) UnmarshalJSON(b []byte) error {
 	nodes, err := decodeNodes(json.NewDecoder(bytes.NewReader(b)), Limits{}.withDefaults())
 	if err != nil {
@@ -201,7 +202,8 @@ func text(v json.RawMessage) (string, error) {
 	return b.String(), err
 }
 
-// relevel computes the levels of nodes, which a file of Format2025 doesn't have, from the functions around them.
+// relevel computes the levels of nodes, which a file of Format2025 doesn't have, from the functions
+// around them.
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level

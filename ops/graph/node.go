@@ -57,15 +57,17 @@ const (
 	ParamErrorOperation    = "error_operation"
 )
 
-// ControlPrefix is how the names of functions begin that are loops, branches, their bodies and calls of a trace that was
-// captured: as "control::loop of 5". What they call is recorded once, however often it runs.
+// ControlPrefix is how the names of functions begin that are loops, branches, their bodies and
+// calls of a trace that was captured: as "control::loop of 5". What they call is recorded once,
+// however often it runs.
 const ControlPrefix = "control::"
 
-// Params are the parameters of a node. Numbers are held as their decimal digits and JSON arrays as their text, whatever form
-// they have in the file.
+// Params are the parameters of a node. Numbers are held as their decimal digits and JSON arrays as
+// their text, whatever form they have in the file.
 type Params map[string]string
 
-// Int returns a parameter as a number. It returns false if the parameter is missing or not a number.
+// Int returns a parameter as a number. It returns false if the parameter is missing or not a
+// number.
 func (p Params) Int(key string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(p[key]), 10, 64)
 	return n, err == nil
@@ -77,7 +79,8 @@ func (p Params) Size(key string) int64 {
 	return max(n, 0)
 }
 
-// Bool returns a boolean parameter, which is written as true and false in [Format2025] and as 1 and 0 later.
+// Bool returns a boolean parameter, which is written as true and false in [Format2025] and as 1 and
+// 0 later.
 func (p Params) Bool(key string) bool {
 	switch strings.ToLower(strings.TrimSpace(p[key])) {
 	case "1", "true":
@@ -91,22 +94,23 @@ type Node struct {
 	Counter int // its index in the graph
 	Type    NodeType
 	Params  Params
-	// Connections are counters of other nodes. A function start is connected to the functions and events inside and to its
-	// end; a function end to its outputs and to the next function; a tensor to the functions that take it; a buffer to the
-	// tensors in it; an allocation or deallocation to the buffer.
+	// Connections are counters of other nodes. A function start is connected to the functions and
+	// events inside and to its end; a function end to its outputs and to the next function; a
+	// tensor to the functions that take it; a buffer to the tensors in it; an allocation or
+	// deallocation to the buffer.
 	Connections []int
 	// Arguments are a function's arguments as text.
 	Arguments []string
-	// InputTensors are the nodes of the tensors among a function's arguments. It is nil in [Format2025], which doesn't have
-	// them.
+	// InputTensors are the nodes of the tensors among a function's arguments. It is nil in
+	// [Format2025], which doesn't have them.
 	InputTensors []int
-	// Level is the number of open functions around the node, a function start and end included: 1 for a function that no
-	// other one called.
+	// Level is the number of open functions around the node, a function start and end included: 1
+	// for a function that no other one called.
 	Level int
 	// Duration is set on the ends of functions and of the capture, if it was measured.
 	Duration time.Duration
-	// StackTrace is the call stack of a function or a deallocation, innermost first, if it was recorded. TT-NN records none of
-	// deallocations.
+	// StackTrace is the call stack of a function or a deallocation, innermost first, if it was
+	// recorded. TT-NN records none of deallocations.
 	StackTrace []string
 }
 
@@ -122,7 +126,8 @@ func (n *Node) device() int64 {
 	return d
 }
 
-// inBuffer reports whether a circular or a dataflow buffer lies in a buffer, so that it takes no memory of its own.
+// inBuffer reports whether a circular or a dataflow buffer lies in a buffer, so that it takes no
+// memory of its own.
 func (n *Node) inBuffer() bool {
 	return n.Params.Bool(ParamGloballyAllocated) || n.Params.Bool(ParamBorrowsMemory)
 }
@@ -151,8 +156,8 @@ func (g *Graph) first(n *Node, t NodeType) *Node {
 	return nil
 }
 
-// bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a deallocation to the
-// allocation, which is connected to the buffer.
+// bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a
+// deallocation to the allocation, which is connected to the buffer.
 func (g *Graph) bufferOf(n *Node) *Node {
 	if b := g.first(n, BufferNode); b != nil {
 		return b

@@ -2,8 +2,8 @@ package graph
 
 import "slices"
 
-// Operands are the tensors that a call takes and returns, by counters of nodes of the tensors, each tensor once. A tensor is what
-// [Graph.SameTensor] says.
+// Operands are the tensors that a call takes and returns, by counters of nodes of the tensors, each
+// tensor once. A tensor is what [Graph.SameTensor] says.
 type Operands struct{ In, Out []int }
 
 // tensorKey identifies a tensor: by its id, or by its node in reports without ids.
@@ -19,11 +19,13 @@ func (g *Graph) tensorKey(c int) tensorKey {
 	return tensorKey{node: c}
 }
 
-// SameTensor reports whether two tensor nodes are of one tensor: newer formats have a node for each use.
+// SameTensor reports whether two tensor nodes are of one tensor: newer formats have a node for each
+// use.
 func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey(b) }
 
-// Operands returns the operands of calls, which [Graph.Calls] has returned. A call that names none itself has those of the calls
-// inside of it: as inputs what none of them made, as outputs what none of them takes or frees. What a call frees is an input.
+// Operands returns the operands of calls, which [Graph.Calls] has returned. A call that names none
+// itself has those of the calls inside of it: as inputs what none of them made, as outputs what
+// none of them takes or frees. What a call frees is an input.
 func (g *Graph) Operands(calls []Call) []Operands {
 	out := make([]Operands, len(calls))
 	takers := map[int][]int{} // by function start, for formats that don't list inputs
@@ -89,9 +91,9 @@ func (g *Graph) freedIn(calls []Call) [][]int {
 	return out
 }
 
-// Freed returns the tensors that deallocations free, by node of the deallocation: the latest one in its buffer, or where the graph
-// doesn't say which tensors are in a buffer, at its address. An address alone isn't enough, because a capture of TT-NN without
-// dispatch has every buffer at 0.
+// Freed returns the tensors that deallocations free, by node of the deallocation: the latest one in
+// its buffer, or where the graph doesn't say which tensors are in a buffer, at its address. An
+// address alone isn't enough, because a capture of TT-NN without dispatch has every buffer at 0.
 func (g *Graph) Freed() map[int]int {
 	type place struct{ device, address int64 }
 	latest := map[place]int{}

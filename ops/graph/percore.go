@@ -2,7 +2,8 @@ package graph
 
 import "slices"
 
-// CoreUse is the most L1 of one core that was in use at a time, in bytes. The maxima can be of different times.
+// CoreUse is the most L1 of one core that was in use at a time, in bytes. The maxima can be of
+// different times.
 type CoreUse struct {
 	Circular   int64 // of circular buffers, on the core with most of them
 	Dataflow   int64 // of dataflow buffers, on the core with most of them
@@ -11,18 +12,20 @@ type CoreUse struct {
 	Total      int64 // of all
 }
 
-// PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and scratchpads count on the cores
-// that they lie on, unless they lie in a buffer, which counts by itself; [CircularPeak] is the older figure, the sum over all.
-// An L1 buffer counts with the size that the report gives for its fullest bank. Without one, the pages of an interleaved buffer
-// are taken to be spread over the given number of cores, usually all of the grid.
+// PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and
+// scratchpads count on the cores that they lie on, unless they lie in a buffer, which counts by
+// itself; [CircularPeak] is the older figure, the sum over all. An L1 buffer counts with the size
+// that the report gives for its fullest bank. Without one, the pages of an interleaved buffer are
+// taken to be spread over the given number of cores, usually all of the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
 	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
 	return u
 }
 
-// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted as [PerCore] does, on the device
-// with most of it among those given, or among all if devices is nil.
+// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted
+// as [PerCore] does, on the device with most of it among those given, or among all if devices is
+// nil.
 func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse)) {
 	all := g.coreDevices()
 	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
@@ -64,8 +67,9 @@ func (u CoreUse) atLeast(o CoreUse) CoreUse {
 		max(u.Total, o.Total)}
 }
 
-// coreDevices sums up the L1 of one core of each device. TT-NN numbers the mesh with the buffers and the chips with their
-// programs differently: what only programs have and what only buffers have is taken to be one device.
+// coreDevices sums up the L1 of one core of each device. TT-NN numbers the mesh with the buffers
+// and the chips with their programs differently: what only programs have and what only buffers have
+// is taken to be one device.
 type coreDevices struct {
 	programs map[int64]*programUse
 	buffers  map[int64]int64
@@ -87,7 +91,8 @@ func (g *Graph) coreDevices() coreDevices {
 	return c
 }
 
-// free removes what the programs of a device have allocated, or those of all devices if it has none.
+// free removes what the programs of a device have allocated, or those of all devices if it has
+// none.
 func (c *coreDevices) free(device int64) {
 	if _, ok := c.programs[device]; ok {
 		c.programs[device] = newProgramUse()
@@ -144,8 +149,8 @@ func (u *programUse) add(n *Node) {
 	}
 }
 
-// CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core. Those that lie in a buffer
-// are not counted. This is TT-NN's figure up to [Format2026v2].
+// CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core.
+// Those that lie in a buffer are not counted. This is TT-NN's figure up to [Format2026v2].
 func CircularPeak(g *Graph) int64 {
 	var now, peak int64
 	for i := range g.Nodes {
@@ -162,7 +167,8 @@ func CircularPeak(g *Graph) int64 {
 	return peak
 }
 
-// perCore returns the bytes of an allocation on the core with most of its pages; all of it if the page size is unknown.
+// perCore returns the bytes of an allocation on the core with most of its pages; all of it if the
+// page size is unknown.
 func perCore(p Params, cores int) int64 {
 	if bank := p.Size(ParamMaxPerBank); bank > 0 {
 		return bank
@@ -191,7 +197,8 @@ func ceil(a, b int64) int64 {
 	return q
 }
 
-// coreSums sums up sizes by core. It keeps rectangles and no grid: those in a file can be of any size.
+// coreSums sums up sizes by core. It keeps rectangles and no grid: those in a file can be of any
+// size.
 type coreSums struct {
 	rects map[string]*rectSum // by text
 	most  int64
@@ -216,7 +223,8 @@ func (c *coreSums) add(text string, size int64) {
 		c.most = max(c.most, r.size)
 		return
 	}
-	// The core with the largest sum is at the left edge of a rectangle and at the top edge of one, so only those are compared.
+	// The core with the largest sum is at the left edge of a rectangle and at the top edge of one,
+	// so only those are compared.
 	for _, a := range r.ranges {
 		for x := range c.edges(a.X0, a.X1, func(r CoreRange) int { return r.X0 }) {
 			for y := range c.edges(a.Y0, a.Y1, func(r CoreRange) int { return r.Y0 }) {

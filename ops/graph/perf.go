@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// PerfFile and DeviceLogFile are the names under which the vendor's tools find the files of a performance report, the first
-// one with an ending of its own before .csv. HostLogFile is a file that must be beside them for ttnn-visualizer to list the
-// folder; it may be empty.
+// PerfFile and DeviceLogFile are the names under which the vendor's tools find the files of a
+// performance report, the first one with an ending of its own before .csv. HostLogFile is a file
+// that must be beside them for ttnn-visualizer to list the folder; it may be empty.
 const (
 	PerfFile      = "ops_perf_results_"
 	DeviceLogFile = "profile_log_device.csv"
@@ -92,7 +92,8 @@ func cells(record ...string) []string {
 	return record
 }
 
-// perfRows groups the programs of each call of a function, in the order in which the host made the calls.
+// perfRows groups the programs of each call of a function, in the order in which the host made the
+// calls.
 func (r *Report) perfRows() []perfRow {
 	g := r.Graph
 	if g == nil {
@@ -149,8 +150,8 @@ func (r *Report) perfRows() []perfRow {
 	return rows
 }
 
-// opCode returns the name of the operation that a program is of. The visualizer takes functions without :: for operations of
-// devices, and looks for them in the performance report by name.
+// opCode returns the name of the operation that a program is of. The visualizer takes functions
+// without :: for operations of devices, and looks for them in the performance report by name.
 func (r *Report) opCode(p *ProgramRun) string {
 	if r.Graph != nil {
 		if f := r.Graph.at(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
@@ -174,7 +175,8 @@ func newPerfState(r *Report) *perfState {
 	return &perfState{r: r, calls: map[int]int{}, traces: map[string]int{}, ends: map[[2]int64]uint64{}, zones: r.sortedZones()}
 }
 
-// call returns the number of a row of a function: that of its first row, a new one if the function isn't known.
+// call returns the number of a row of a function: that of its first row, a new one if the function
+// isn't known.
 func (s *perfState) call(function int) int {
 	n := s.calls[function]
 	if n == 0 || function < 0 {
@@ -194,7 +196,8 @@ func (s *perfState) trace(name string) int {
 	return id
 }
 
-// cells returns a row, with the tensors of so many inputs. Columns are those of tt-metal, tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
+// cells returns a row, with the tensors of so many inputs. Columns are those of tt-metal,
+// tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
 func (s *perfState) cells(row *perfRow, ins int) []cell {
 	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
 	var cycles, gap uint64
@@ -274,7 +277,8 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		cell{column: "PROGRAM CACHE HIT"}, cell{column: "PM IDEAL [ns]"})
 }
 
-// multiplies reports whether tt-perf-report works out what share of the engines' peak an operation has reached.
+// multiplies reports whether tt-perf-report works out what share of the engines' peak an operation
+// has reached.
 func multiplies(code string) bool {
 	return strings.Contains(code, "Matmul") || strings.Contains(code, "Conv2d") || strings.Contains(code, "OptimizedConvNew")
 }

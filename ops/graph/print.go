@@ -10,8 +10,9 @@ import (
 // maxIndent limits the levels of indentation.
 const maxIndent = 64
 
-// Print writes the graph as text, one line for each node, indented by the functions around it. Consecutive equal lines become
-// one with a count. Buffers and tensors from before the capture have lines where they are first used as arguments.
+// Print writes the graph as text, one line for each node, indented by the functions around it.
+// Consecutive equal lines become one with a count. Buffers and tensors from before the capture have
+// lines where they are first used as arguments.
 func (g *Graph) Print(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	last, times := "", 0

@@ -9,15 +9,16 @@ type ProgramRun struct {
 	Device   int64  `json:"device_id"`
 	Queue    int    `json:"queue"`
 	Cores    int    `json:"num_cores,omitempty"` // that it ran on, if known
-	// Trace is the name of the trace that was replayed, and Replay the number of the replay from 1 on, of this trace in this
-	// capture. They are zero for a program that didn't run in a replay.
+	// Trace is the name of the trace that was replayed, and Replay the number of the replay from 1
+	// on, of this trace in this capture. They are zero for a program that didn't run in a replay.
 	Trace  string `json:"trace,omitempty"`
 	Replay int    `json:"replay,omitempty"`
-	// Start and End are cycles of the device's clock: when the programs before it were done and it was started, and when its
-	// kernels were done. Those of a queue don't overlap.
+	// Start and End are cycles of the device's clock: when the programs before it were done and it
+	// was started, and when its kernels were done. Those of a queue don't overlap.
 	Start uint64 `json:"start_cycle"`
 	End   uint64 `json:"end_cycle"`
-	// HostStart and HostEnd are when the host put it into the queue, in nanoseconds since the start of the capture.
+	// HostStart and HostEnd are when the host put it into the queue, in nanoseconds since the start
+	// of the capture.
 	HostStart time.Duration `json:"host_start_ns"`
 	HostEnd   time.Duration `json:"host_end_ns"`
 }
@@ -53,8 +54,9 @@ func (r *Report) timeOf(device int64, cycles uint64) time.Duration {
 	return time.Duration(float64(cycles) * 1000 / r.ClockMHz(device))
 }
 
-// DeviceTimes returns how long the programs of each function ran, by the counter of the function's start. The programs of a
-// function are also those of the functions around it. Functions without programs aren't in the map.
+// DeviceTimes returns how long the programs of each function ran, by the counter of the function's
+// start. The programs of a function are also those of the functions around it. Functions without
+// programs aren't in the map.
 func (r *Report) DeviceTimes() map[int]DeviceTime {
 	if len(r.Programs) == 0 || r.Graph == nil {
 		return nil

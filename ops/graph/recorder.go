@@ -15,8 +15,8 @@ type Mode uint8
 const (
 	// Normal captures what a device does, with real addresses.
 	Normal Mode = iota
-	// NoDispatch captures what a device would do. Nothing reaches the device, so a [Recorder] takes circular buffers from
-	// [Recorder.Program].
+	// NoDispatch captures what a device would do. Nothing reaches the device, so a [Recorder] takes
+	// circular buffers from [Recorder.Program].
 	NoDispatch
 )
 
@@ -26,7 +26,8 @@ type Config struct {
 	Mode        Mode
 	StackTraces bool // record the call stack of each function and deallocation, from the caller of this module on
 	BufferPages bool // record the places of each L1 buffer's pages
-	// OperationBuffers records the buffers that are allocated after each function of level 1; it needs Format2026v2.
+	// OperationBuffers records the buffers that are allocated after each function of level 1; it
+	// needs Format2026v2.
 	OperationBuffers bool
 	MaxNodes         int              // larger captures fail with ErrTooLarge; 10 million if zero
 	Now              func() time.Time // the clock; time.Now if nil
@@ -38,9 +39,9 @@ type Arg struct {
 	Tensors []*Tensor
 }
 
-// Recorder makes a [Graph] from events. Its methods may be called from several goroutines: events are recorded in the order
-// of the calls, and only one goroutine should begin and end functions. An event that can't be recorded is left out, and
-// [Recorder.Finish] returns the error.
+// Recorder makes a [Graph] from events. Its methods may be called from several goroutines: events
+// are recorded in the order of the calls, and only one goroutine should begin and end functions. An
+// event that can't be recorded is left out, and [Recorder.Finish] returns the error.
 //
 // The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
@@ -164,7 +165,8 @@ func (r *Recorder) Begin(name string, args ...Arg) {
 // End records the end of the innermost open function, and its outputs.
 func (r *Recorder) End(outputs ...*Tensor) { r.end(outputs) }
 
-// Abort ends every open function, the innermost first, without outputs, as when an error passes through all of them.
+// Abort ends every open function, the innermost first, without outputs, as when an error passes
+// through all of them.
 func (r *Recorder) Abort() {
 	r.mu.Lock()
 	n := len(r.open) - 1
@@ -283,9 +285,9 @@ func (r *Recorder) deallocateCircular(device int) {
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }
 
-// Program records that a program begins, which frees the circular buffers of the program before. With [NoDispatch] it also
-// records the program's own circular buffers (TT-NN has all of them at address 0); otherwise [Recorder.AllocateCircular] records each one once it is
-// placed.
+// Program records that a program begins, which frees the circular buffers of the program before.
+// With [NoDispatch] it also records the program's own circular buffers (TT-NN has all of them at
+// address 0); otherwise [Recorder.AllocateCircular] records each one once it is placed.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
 		if r.cfg.Format >= Format2026v1 { // the sample of Format2025 in TT-NN's document has no such nodes
@@ -300,7 +302,8 @@ func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	})
 }
 
-// Error records that an operation failed; kind is "exception" or "hang". [Format2025] has no such node.
+// Error records that an operation failed; kind is "exception" or "hang". [Format2025] has no such
+// node.
 func (r *Recorder) Error(kind, message, operation string) {
 	if r.cfg.Format < Format2026v1 {
 		return
@@ -338,9 +341,9 @@ func (r *Recorder) Open() []string {
 	return out
 }
 
-// Finish ends the capture and returns its report. Functions that are still open stay without an end: that is how a report
-// shows which functions hung. The error is the first one of an event; the report is complete but for the events that failed.
-// A second Finish returns the same.
+// Finish ends the capture and returns its report. Functions that are still open stay without an
+// end: that is how a report shows which functions hung. The error is the first one of an event; the
+// report is complete but for the events that failed. A second Finish returns the same.
 func (r *Recorder) Finish() (*Report, error) {
 	now := r.cfg.Now()
 	r.mu.Lock()

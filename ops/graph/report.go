@@ -19,13 +19,16 @@ type Report struct {
 	ClusterDescriptor string // YAML, or empty
 	MeshMapping       string // YAML of the chips' places in the mesh, or empty
 	BufferPages       []Page // of the L1 buffers at the end of the capture
-	// OperationBuffers are the buffers that are allocated after each function of level 1, by the counter of its start.
+	// OperationBuffers are the buffers that are allocated after each function of level 1, by the
+	// counter of its start.
 	OperationBuffers map[int][]OperationBuffer
-	// PagesByAddress are the places of pages after each allocation at an address, in the order of the allocations.
+	// PagesByAddress are the places of pages after each allocation at an address, in the order of
+	// the allocations.
 	PagesByAddress map[uint64][]PageVersion
 	// Python is what TT-NN's Python layer recorded about the operations.
 	Python []PythonRecord
-	// Programs are the programs that the devices ran, in the order of their starts on each queue. TT-NN's reports have none.
+	// Programs are the programs that the devices ran, in the order of their starts on each queue.
+	// TT-NN's reports have none.
 	Programs []ProgramRun
 	// Zones are the parts of kernels that measured themselves. TT-NN's reports have none.
 	Zones []Zone
@@ -62,11 +65,13 @@ type Device struct {
 	Arch                string `json:"arch,omitempty"`
 	DRAMChannels        int64  `json:"num_dram_channels,omitempty"`
 	DRAMSizePerChannel  int64  `json:"dram_size_per_channel,omitempty"`
-	// ClockMHz is the frequency of the clock that times of programs are cycles of. TT-NN's reports don't have it.
+	// ClockMHz is the frequency of the clock that times of programs are cycles of. TT-NN's reports
+	// don't have it.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 }
 
-// Derive computes the fields that follow from the grid, the L1 banks and the first circular buffer, as reports.cpp does.
+// Derive computes the fields that follow from the grid, the L1 banks and the first circular buffer,
+// as reports.cpp does.
 func (d *Device) Derive() {
 	d.ComputeCores = d.ComputeX * d.ComputeY
 	d.BanksPerStorageCore = 0

@@ -84,7 +84,8 @@ func finish(t testing.TB, r *Recorder) *Report {
 	return p
 }
 
-// In the format of the sample, a recording of its operation is the sample, byte for byte once both are formatted alike.
+// In the format of the sample, a recording of its operation is the sample, byte for byte once both
+// are formatted alike.
 func TestRecorderGivesTheSample(t *testing.T) {
 	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
 	devtest.Must(t, err)

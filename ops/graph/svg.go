@@ -19,8 +19,8 @@ const (
 	svgText   = 44 // characters of a label
 )
 
-// SVG writes the graph as a picture: time runs down, a box is a node, a frame is a function, an arrow on the right is a
-// connection.
+// SVG writes the graph as a picture: time runs down, a box is a node, a frame is a function, an
+// arrow on the right is a connection.
 func (g *Graph) SVG(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	calls := g.Calls()

@@ -30,7 +30,8 @@ func (t BufferType) String() string {
 	return fmt.Sprintf("BufferType(%d)", uint8(t))
 }
 
-// short returns DRAM for a kind of memory in DRAM and L1 for all others: the type of a buffer in a report is one of the two.
+// short returns DRAM for a kind of memory in DRAM and L1 for all others: the type of a buffer in a
+// report is one of the two.
 func (t BufferType) short() string {
 	if t == DRAM || t == TraceMemory {
 		return "DRAM"
@@ -38,8 +39,8 @@ func (t BufferType) short() string {
 	return "L1"
 }
 
-// ParseBufferType reads a kind of memory in any form that reports have: its number, or its name with or without
-// BufferType:: in front. It returns false for any other string.
+// ParseBufferType reads a kind of memory in any form that reports have: its number, or its name
+// with or without BufferType:: in front. It returns false for any other string.
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
@@ -53,7 +54,8 @@ func ParseBufferType(s string) (BufferType, bool) {
 // BufferLayout is the distribution of a buffer's pages over banks or cores.
 type BufferLayout uint8
 
-// The layouts, with the numbers of tt_metal/api/tt-metalium/buffer_types.hpp, which no longer has SingleBank.
+// The layouts, with the numbers of tt_metal/api/tt-metalium/buffer_types.hpp, which no longer has
+// SingleBank.
 const (
 	Interleaved   BufferLayout = 0
 	SingleBank    BufferLayout = 1
@@ -101,7 +103,8 @@ type Buffer struct {
 	Cores      int    // number of cores that hold a shard, 0 if it isn't sharded
 	Address    uint64 // in each bank
 	MaxPerBank int64  // size in the bank with most pages; 0 if unknown
-	// Pages returns the places of the pages, for reports with buffer pages. It is nil if they are unknown.
+	// Pages returns the places of the pages, for reports with buffer pages. It is nil if they are
+	// unknown.
 	Pages func() []Page
 }
 
@@ -135,7 +138,8 @@ type CircularBuffer struct {
 	GloballyAllocated bool // it lies in a buffer and takes no memory of its own
 }
 
-// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]). It returns nil for any other string.
+// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]). It returns nil for
+// any other string.
 func ParseShape(s string) []int {
 	_, s, ok := strings.Cut(s, "Shape([")
 	if !ok {

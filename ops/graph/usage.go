@@ -36,7 +36,8 @@ func (t *tracker) step(i int) {
 		}
 	case BufferDeallocate:
 		if b := t.g.bufferOf(n); b != nil && b.inL1() {
-			// A buffer from before the capture may never have been added. Upstream subtracts it too, below zero.
+			// A buffer from before the capture may never have been added. Upstream subtracts it
+			// too, below zero.
 			t.buffers = max(t.buffers-b.Params.Size(ParamSize), 0)
 		}
 	}
@@ -59,7 +60,8 @@ func (t *tracker) program(n *Node) {
 	}
 }
 
-// free removes what the programs of a device have allocated. A mesh has another number than its chips: all of them are meant.
+// free removes what the programs of a device have allocated. A mesh has another number than its
+// chips: all of them are meant.
 func (t *tracker) free(n *Node) {
 	if _, ok := t.programs[n.device()]; ok {
 		delete(t.programs, n.device())
@@ -82,9 +84,10 @@ func plus(a, b int64) int64 {
 	return 1<<63 - 1
 }
 
-// inputs sums up the L1 buffers that directly follow a function's start: those of arguments that the graph has not named
-// before. Any node that is neither a buffer in L1 nor a tensor ends the list. A buffer that is allocated inside of the graph
-// counts at its allocation and not here; upstream counts it twice if the function allocates before anything else.
+// inputs sums up the L1 buffers that directly follow a function's start: those of arguments that
+// the graph has not named before. Any node that is neither a buffer in L1 nor a tensor ends the
+// list. A buffer that is allocated inside of the graph counts at its allocation and not here;
+// upstream counts it twice if the function allocates before anything else.
 func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	var sum int64
 	for i := start + 1; i < len(g.Nodes); i++ {
@@ -101,16 +104,18 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	return sum
 }
 
-// PeakL1 returns the most L1 that was in use at a time, in bytes: buffers over all cores, and the circular buffers, dataflow
-// buffers and scratchpads of one core. This mix is TT-NN's figure; [PerCore] counts all for one core. As in TT-NN, circular
-// buffers that lie in a buffer are counted again ([PeakL1InBuffers]), and freeing a buffer from before the capture that was no
-// argument subtracts its size although it was never added; unlike there, the sum stops at 0.
+// PeakL1 returns the most L1 that was in use at a time, in bytes: buffers over all cores, and the
+// circular buffers, dataflow buffers and scratchpads of one core. This mix is TT-NN's figure;
+// [PerCore] counts all for one core. As in TT-NN, circular buffers that lie in a buffer are counted
+// again ([PeakL1InBuffers]), and freeing a buffer from before the capture that was no argument
+// subtracts its size although it was never added; unlike there, the sum stops at 0.
 func PeakL1(g *Graph) int64 {
 	peak, _ := peakL1(g)
 	return peak
 }
 
-// PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers that lie in buffers and take no memory of their own.
+// PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers that lie in buffers and
+// take no memory of their own.
 func PeakL1InBuffers(g *Graph) int64 {
 	_, twice := peakL1(g)
 	return twice
@@ -127,8 +132,8 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 	return peak, inBuffer
 }
 
-// PeakAllocated returns the most bytes that buffers in all kinds of memory took at a time. Only allocations inside the capture
-// count.
+// PeakAllocated returns the most bytes that buffers in all kinds of memory took at a time. Only
+// allocations inside the capture count.
 func PeakAllocated(g *Graph) int64 {
 	var peak int64
 	l := liveBuffers{g: g, size: map[int]int64{}}

@@ -26,14 +26,17 @@ type Zone struct {
 	End   uint64 `json:"end_cycle"`
 }
 
-// riscNames are what tt-metal's device log calls processors (tt_metal/impl/profiler), in the order of its rows.
+// riscNames are what tt-metal's device log calls processors (tt_metal/impl/profiler), in the order
+// of its rows.
 var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
 
-// kernelZones are the names by which tt-metal's tools know the zone of a whole kernel, by processor.
+// kernelZones are the names by which tt-metal's tools know the zone of a whole kernel, by
+// processor.
 var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL",
 	"TRISC2": "TRISC-KERNEL"}
 
-// zonesOf returns the zones that began and ended in a run, of zones in the order of devices and starts.
+// zonesOf returns the zones that began and ended in a run, of zones in the order of devices and
+// starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	i, _ := slices.BinarySearchFunc(sorted, run, func(z *Zone, run *ProgramRun) int {
 		return cmp.Or(cmp.Compare(z.Device, run.Device), cmp.Compare(z.Start, run.Start))
@@ -46,7 +49,8 @@ func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	return out
 }
 
-// sortedZones returns the zones of the report in the order of devices and starts, the longer ones first.
+// sortedZones returns the zones of the report in the order of devices and starts, the longer ones
+// first.
 func (r *Report) sortedZones() []*Zone {
 	out := make([]*Zone, len(r.Zones))
 	for i := range r.Zones {
@@ -58,8 +62,8 @@ func (r *Report) sortedZones() []*Zone {
 	return out
 }
 
-// kernelCycles adds to sums, by processor, how long its kernels of a run took: from the first that began on any core to the last that
-// ended, where they have zones with tt-metal's names.
+// kernelCycles adds to sums, by processor, how long its kernels of a run took: from the first that
+// began on any core to the last that ended, where they have zones with tt-metal's names.
 func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	first, last := map[string]uint64{}, map[string]uint64{}
 	for _, z := range zones {
@@ -76,12 +80,14 @@ func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	}
 }
 
-// deviceLogColumns are those of a device log. Source: tt-metal, tt_metal/impl/profiler (writeCSVHeader).
+// deviceLogColumns are those of a device log. Source: tt-metal, tt_metal/impl/profiler
+// (writeCSVHeader).
 const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_id, time[cycles since reset], data, run host ID, trace id, trace id counter, zone name, type, source line, source file, meta data"
 
-// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take the chip's kind, clock and
-// number of cores, those of the report's first device, and the zones of kernels: a row for the start and one for the end of each, with the
-// call count of the operation that it ran in. Zones of no operation have the number 0.
+// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take
+// the chip's kind, clock and number of cores, those of the report's first device, and the zones of
+// kernels: a row for the start and one for the end of each, with the call count of the operation
+// that it ran in. Zones of no operation have the number 0.
 func (r *Report) WriteDeviceLog(w io.Writer) error {
 	d := Device{Arch: "wormhole_b0"}
 	if len(r.Devices) > 0 {

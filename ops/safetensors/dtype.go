@@ -9,9 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// DType is the type of a tensor's elements, as files spell it. BF16, F32, U8, U16, U32 and I32 are the types of package ops with
-// those bits. [File.Tensor] converts F16 to Float32, BOOL to UInt8, and I8, I16, I64 and U64 to Int32, if all numbers fit. Types
-// that it doesn't read are F64 and those of 8 bits with exponents.
+// DType is the type of a tensor's elements, as files spell it. BF16, F32, U8, U16, U32 and I32 are
+// the types of package ops with those bits. [File.Tensor] converts F16 to Float32, BOOL to UInt8,
+// and I8, I16, I64 and U64 to Int32, if all numbers fit. Types that it doesn't read are F64 and
+// those of 8 bits with exponents.
 type DType string
 
 // The data types.
@@ -72,7 +73,8 @@ func narrow[N int64 | uint64](n N) (uint32, error) {
 	return uint32(n), nil
 }
 
-// conversion returns the data type that elements get, and the function that converts them, which is nil if none can.
+// conversion returns the data type that elements get, and the function that converts them, which is
+// nil if none can.
 func (t DType) conversion() (ops.DataType, func([]byte) ([]byte, error)) {
 	same := func(b []byte) ([]byte, error) { return b, nil }
 	for to, from := range types {

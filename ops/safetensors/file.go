@@ -67,7 +67,8 @@ type File struct {
 	metadata map[string]string
 }
 
-// Open opens a file and reads its header. The error is a [*FormatError] for a file that isn't in the format.
+// Open opens a file and reads its header. The error is a [*FormatError] for a file that isn't in
+// the format.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,7 +86,8 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-// NewFile reads the header of a file of size bytes. The reader is used until the File isn't any more.
+// NewFile reads the header of a file of size bytes. The reader is used until the File isn't any
+// more.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{r: r, close: func() error { return nil }, byName: map[string]int{}}
 	if err := f.readHeader(size); err != nil {
@@ -130,9 +132,10 @@ func (f *File) Tensors() []Info {
 // Metadata returns what the header says about the file.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensor reads a tensor. See [DType] for the data type that it gets; a scalar gets the shape [1]. The error wraps [ErrNoTensor],
-// ops.ErrDataType for a type that no operation takes or for integers that don't fit into Int32, or ops.ErrShape for a tensor without
-// elements or with more than four dimensions.
+// Tensor reads a tensor. See [DType] for the data type that it gets; a scalar gets the shape [1].
+// The error wraps [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers
+// that don't fit into Int32, or ops.ErrShape for a tensor without elements or with more than four
+// dimensions.
 func (f *File) Tensor(name string) (*ops.Host, error) {
 	i, ok := f.byName[name]
 	if !ok {

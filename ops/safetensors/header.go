@@ -98,7 +98,8 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// notJSON is the error of a header that isn't JSON, or whose value that starts at an offset isn't of the form that is wanted.
+// notJSON is the error of a header that isn't JSON, or whose value that starts at an offset isn't
+// of the form that is wanted.
 func notJSON(text []byte, tensor, why string, start int64, err error) error {
 	e := &FormatError{Tensor: tensor, Why: why, Err: err}
 	var whole json.RawMessage

@@ -100,7 +100,8 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// Shapes that operations don't take are refused only where they are asked for; a scalar has one dimension.
+// Shapes that operations don't take are refused only where they are asked for; a scalar has one
+// dimension.
 func TestShapes(t *testing.T) {
 	f, err := read(file(`{"scalar":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"deep":{"dtype":"U8","shape":[1,1,1,1,1],"data_offsets":[1,2]},"none":{"dtype":"U8","shape":[0,4],"data_offsets":[2,2]}}`, 1, 2))
 	devtest.Must(t, err)

@@ -5,7 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them from the ioctls.
+// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them
+// from the ioctls.
 const (
 	offsetStep  = 1 << 36 // resources 0, 1, 2, each uncached and write-combined, in the order of kabi's mapping ids
 	offsetTLBUC = 6 * offsetStep
@@ -46,8 +47,8 @@ func archOf(p *chip.Params) *arch {
 	return a
 }
 
-// windowByOffset finds the window that starts at an mmap offset inside the TLB range: BAR 0 windows at their BAR
-// offset, BAR 4 windows after the size of BAR 0.
+// windowByOffset finds the window that starts at an mmap offset inside the TLB range: BAR 0 windows
+// at their BAR offset, BAR 4 windows after the size of BAR 0.
 func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, bar int, start uint64, ok bool) {
 	bar0 := a.params.PCI.BARSize[0]
 	bar = 0
@@ -65,9 +66,9 @@ func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, ba
 	return 0, chip.WindowClass{}, 0, 0, false
 }
 
-// packWindow lays a configuration out as the driver does: values are cut to the register's fields, nothing is refused
-// for what it means, and Wormhole's layout has no static virtual channel
-// (tt-kmd wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
+// packWindow lays a configuration out as the driver does: values are cut to the register's fields,
+// nothing is refused for what it means, and Wormhole's layout has no static virtual channel (tt-kmd
+// wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
 func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
 	put := func(first uint, width uint, v uint64) {
 		v &= 1<<width - 1

@@ -19,7 +19,8 @@ func take[T kabi.Part](arg []byte, in *T) (rest []byte, ok bool) {
 // put writes the output of an ioctl of fixed size.
 func put[T kabi.Part](arg []byte, out *T) { copy(arg, kabi.PartBytes(out)) }
 
-// answer writes an output of which the caller asked for n bytes: n zeroes, then as much of the output as fits.
+// answer writes an output of which the caller asked for n bytes: n zeroes, then as much of the
+// output as fits.
 func answer[T kabi.Part](arg []byte, n uint32, out *T) error {
 	if uint64(n) > uint64(len(arg)) {
 		return syscall.EFAULT

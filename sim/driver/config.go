@@ -28,8 +28,8 @@ type Config struct {
 	Arch chip.Arch
 	// Functions are the cards. They stay alive until Driver.Close.
 	Functions []Function
-	// Start makes a single card when its node is first opened, instead of Functions; the card is closed when the
-	// last reference to the node goes. Its error is that of the open.
+	// Start makes a single card when its node is first opened, instead of Functions; the card is
+	// closed when the last reference to the node goes. Its error is that of the open.
 	Start func() (Function, error)
 	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
 	Name string
@@ -37,20 +37,21 @@ type Config struct {
 	Version Version
 	// NoIOMMU makes pinning need physically contiguous pages, as without a translating IOMMU.
 	NoIOMMU bool
-	// PageSizeAt says, with NoIOMMU, in pages of what size the process memory at a virtual address lies. Ranges inside
-	// one such page are physically contiguous. Nil asks the operating system.
+	// PageSizeAt says, with NoIOMMU, in pages of what size the process memory at a virtual address
+	// lies. Ranges inside one such page are physically contiguous. Nil asks the operating system.
 	PageSizeAt func(va uint64) uint64
-	// Ordinals are the numbers of the devices' nodes, 0, 1, 2… if nil. A machine that has lost and found cards, or a
-	// container that was given some, has gaps.
+	// Ordinals are the numbers of the devices' nodes, 0, 1, 2… if nil. A machine that has lost and
+	// found cards, or a container that was given some, has gaps.
 	Ordinals []int
-	// Addresses are the devices' PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if nil.
+	// Addresses are the devices' PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if
+	// nil.
 	Addresses []uint16
 	// NoExport makes the kernel one before 5.8, which has no dma-buf to export windows as.
 	NoExport bool
 	// NUMANode is the memory node of all cards less one: 0 for none.
 	NUMANode int
-	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware can configure on
-	// Blackhole.
+	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware
+	// can configure on Blackhole.
 	BAR4Size uint64
 }
 
@@ -119,8 +120,8 @@ func New(cfg Config) (*Driver, error) {
 // Len returns the number of devices.
 func (d *Driver) Len() int { return len(d.list()) }
 
-// Node returns the node of device i, 0 <= i < Len. Every call returns the same node until the device is unplugged and
-// another one plugged into its place.
+// Node returns the node of device i, 0 <= i < Len. Every call returns the same node until the
+// device is unplugged and another one plugged into its place.
 func (d *Driver) Node(i int) *Node { return &d.list()[i].node }
 
 func (d *Driver) list() []*device {
@@ -129,7 +130,8 @@ func (d *Driver) list() []*device {
 	return slices.Clone(d.devices)
 }
 
-// Close unloads the driver: every open file becomes ENODEV, mappings are zapped, and the functions are closed.
+// Close unloads the driver: every open file becomes ENODEV, mappings are zapped, and the functions
+// are closed.
 func (d *Driver) Close() error {
 	var errs []error
 	for _, dev := range d.list() {
@@ -148,8 +150,8 @@ var _ seam.Node = (*Node)(nil)
 // String names the node.
 func (n *Node) String() string { return n.dev.name }
 
-// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean what tt-kmd gives them. Errors are syscall.Errno values,
-// possibly wrapped.
+// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean what tt-kmd gives them. Errors are
+// syscall.Errno values, possibly wrapped.
 func (n *Node) Open(flags int) (seam.File, error) { return opened(n.dev.open(n.dev.drv.self, flags)) }
 
 // opened keeps a nil *file from becoming an interface that isn't nil.
@@ -166,7 +168,8 @@ func (n *Node) Ordinal() int { return n.dev.ordinal }
 // Address returns the device's PCI address in the usual form, "0000:01:00.0".
 func (n *Node) Address() string { return n.dev.address() }
 
-// Power returns the power flags and settings that the driver last sent to the firmware, and how often it sent any.
+// Power returns the power flags and settings that the driver last sent to the firmware, and how
+// often it sent any.
 func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
 	n.dev.mu.Lock()
 	defer n.dev.mu.Unlock()
@@ -180,12 +183,12 @@ func (n *Node) OpenFiles() int {
 	return len(n.dev.files)
 }
 
-// Unplug takes card i out of the machine while it runs: its mappings fault, its files are ENODEV, its pins and buffers
-// are gone. What is open stays open, and the number of the node with it.
+// Unplug takes card i out of the machine while it runs: its mappings fault, its files are ENODEV,
+// its pins and buffers are gone. What is open stays open, and the number of the node with it.
 func (d *Driver) Unplug(i int) error { return d.list()[i].remove() }
 
-// Plug puts a card into the place that Unplug(i) left. It has the PCI address of the one before and the lowest free
-// number, which is another one if a process still has the old node open.
+// Plug puts a card into the place that Unplug(i) left. It has the PCI address of the one before and
+// the lowest free number, which is another one if a process still has the old node open.
 func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPipe returns the ends of a pipe, which no child process gets, also one that another goroutine starts meanwhile.
+// newPipe returns the ends of a pipe, which no child process gets, also one that another goroutine
+// starts meanwhile.
 func newPipe() (p [2]int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -40,8 +41,8 @@ func isDescriptor(fd int) bool {
 	return err == nil
 }
 
-// newWatched returns a descriptor to give away and one of the model's own that tells when the former, with all its
-// duplicates, is closed.
+// newWatched returns a descriptor to give away and one of the model's own that tells when the
+// former, with all its duplicates, is closed.
 func newWatched() (give, keep int, err error) {
 	p, err := newPipe()
 	if err != nil {

@@ -22,8 +22,8 @@ type device struct {
 	dma     iommu
 	faults  faults
 
-	// reset is held for writing by a reset and for reading by everything else that touches the device. As in the
-	// driver, mmap only tries it.
+	// reset is held for writing by a reset and for reading by everything else that touches the
+	// device. As in the driver, mmap only tries it.
 	reset sync.RWMutex
 
 	mu        sync.Mutex
@@ -42,12 +42,13 @@ type device struct {
 	barSize   [6]uint64
 	exports   exports
 
-	// forPeers is fn for other cards, which must not wait for mu: its holder may be waiting for them.
+	// forPeers is fn for other cards, which must not wait for mu: its holder may be waiting for
+	// them.
 	forPeers atomic.Pointer[Function]
 
-	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to. The driver
-	// writes zero to them on every configuration; the model writes only where that can make a difference, because
-	// the vendor's simulator has no such registers.
+	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to.
+	// The driver writes zero to them on every configuration; the model writes only where that can
+	// make a difference, because the vendor's simulator has no such registers.
 	strided atomic.Uint32
 	// kernelWindow serialises the use of the driver's own window.
 	kernelWindow sync.Mutex
@@ -87,8 +88,8 @@ func (d *device) attach(fn Function) {
 	d.forPeers.Store(&fn)
 }
 
-// open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open, anything else until no
-// O_EXCL file is, and O_NONBLOCK makes either EAGAIN.
+// open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open,
+// anything else until no O_EXCL file is, and O_NONBLOCK makes either EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
@@ -143,8 +144,8 @@ func (d *device) unplugLaterLocked() {
 	}
 }
 
-// aggregatePowerLocked ors the flags and takes the largest settings of all live files. A flag that a file doesn't declare
-// counts as on (tt-kmd chardev.c).
+// aggregatePowerLocked ors the flags and takes the largest settings of all live files. A flag that
+// a file doesn't declare counts as on (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
 	if !d.cfg.Version.atLeast(2, 6) {
 		return
@@ -190,7 +191,8 @@ func (d *device) remove() error {
 	return fn.Close()
 }
 
-// zapLocked makes every BAR and window mapping of the device fault (tt-kmd memory.c, tenstorrent_vma_zap).
+// zapLocked makes every BAR and window mapping of the device fault (tt-kmd memory.c,
+// tenstorrent_vma_zap).
 func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
@@ -203,8 +205,8 @@ func (d *device) zapLocked() {
 	}
 }
 
-// release is the end of a file, in the driver's order: the cleanup write, pins and buffers, locks, windows, the list
-// of files and its power request.
+// release is the end of a file, in the driver's order: the cleanup write, pins and buffers, locks,
+// windows, the list of files and its power request.
 func (d *device) release(f *file) error {
 	d.reset.RLock()
 	defer d.reset.RUnlock()

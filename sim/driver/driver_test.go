@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests are numbered after the list of what a model of the driver must match. Each number is one assertion about
-// tt-kmd, with its source beside it where it isn't obvious from the ioctl's name.
+// The tests are numbered after the list of what a model of the driver must match. Each number is
+// one assertion about tt-kmd, with its source beside it where it isn't obvious from the ioctl's
+// name.
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -2,8 +2,8 @@ package driver
 
 import "slices"
 
-// export is a window that is a dma-buf somewhere: a descriptor that other drivers can import. It keeps the window out
-// of the pool until the last duplicate of it is closed.
+// export is a window that is a dma-buf somewhere: a descriptor that other drivers can import. It
+// keeps the window out of the pool until the last duplicate of it is closed.
 type export struct {
 	window uint32
 	keep   int // tells when the dma-buf is closed

@@ -22,8 +22,8 @@ type faults struct {
 	unplug      *time.Timer   // that runs, nil before
 }
 
-// A process beside those of the model. Linux gives no such number (PID_MAX_LIMIT of include/linux/threads.h is the first
-// one that it doesn't).
+// A process beside those of the model. Linux gives no such number (PID_MAX_LIMIT of
+// include/linux/threads.h is the first one that it doesn't).
 const (
 	secondPID  = 1 << 22
 	secondName = "second"

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// file is an open file of a node: what the driver hangs off struct file. It lives while its descriptor, a mapping of it or
-// a request on it does.
+// file is an open file of a node: what the driver hangs off struct file. It lives while its
+// descriptor, a mapping of it or a request on it does.
 type file struct {
 	dev  *device
 	proc *Process
@@ -56,7 +56,8 @@ func (f *file) Fault() error {
 	return fn.Fault()
 }
 
-// EngineWait says what a thread of the Tensix engines of the tile at a virtual coordinate waits for, where the function knows.
+// EngineWait says what a thread of the Tensix engines of the tile at a virtual coordinate waits
+// for, where the function knows.
 func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	fn := f.function()
 	if b, ok := fn.(interface {
@@ -67,14 +68,16 @@ func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	return "", false
 }
 
-// CoreDebug says whether the processors' debug interface answers: it does unless the function says otherwise.
+// CoreDebug says whether the processors' debug interface answers: it does unless the function says
+// otherwise.
 func (f *file) CoreDebug() bool {
 	fn := f.function()
 	b, ok := fn.(interface{ CoreDebug() bool })
 	return !ok || b.CoreDebug()
 }
 
-// RemoteFault says why a chip that is reached through the function's links stopped, by its place, where the function knows.
+// RemoteFault says why a chip that is reached through the function's links stopped, by its place,
+// where the function knows.
 func (f *file) RemoteFault(x, y uint8) error {
 	fn := f.function()
 	if b, ok := fn.(interface{ RemoteFault(x, y uint8) error }); ok {
@@ -96,7 +99,8 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the end of the process release the file after all others of the process, whatever its descriptor.
+// ReleaseLast makes the end of the process release the file after all others of the process,
+// whatever its descriptor.
 func (f *file) ReleaseLast() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -107,8 +111,8 @@ func (f *file) ReleaseLast() error {
 	return nil
 }
 
-// put drops a reference of the descriptor or a mapping, unless the end of the process has dropped them all. It releases
-// the file with the last one.
+// put drops a reference of the descriptor or a mapping, unless the end of the process has dropped
+// them all. It releases the file with the last one.
 func (f *file) put() error {
 	f.dev.mu.Lock()
 	if !f.killed {
@@ -117,8 +121,8 @@ func (f *file) put() error {
 	return f.unlockAndRelease()
 }
 
-// enter takes the reference that a request holds on its file, as fdget does in the kernel: a file whose descriptor is
-// closed meanwhile is released after the request, with what that took.
+// enter takes the reference that a request holds on its file, as fdget does in the kernel: a file
+// whose descriptor is closed meanwhile is released after the request, with what that took.
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -136,7 +140,8 @@ func (f *file) leave() {
 	_ = f.unlockAndRelease() // a request has no answer for it, nor has the kernel
 }
 
-// unlockAndRelease releases the file if nothing holds it any more. d.mu is held before and not after.
+// unlockAndRelease releases the file if nothing holds it any more. d.mu is held before and not
+// after.
 func (f *file) unlockAndRelease() error {
 	over := f.overLocked()
 	f.dev.mu.Unlock()
@@ -146,7 +151,8 @@ func (f *file) unlockAndRelease() error {
 	return nil
 }
 
-// overLocked reports, once, that nothing holds the file any more: the caller that gets true releases it.
+// overLocked reports, once, that nothing holds the file any more: the caller that gets true
+// releases it.
 func (f *file) overLocked() bool {
 	if f.ended || f.refs > 0 || f.calls > 0 {
 		return false
@@ -158,8 +164,8 @@ func (f *file) overLocked() bool {
 // closedLocked reports whether requests find no file at the descriptor.
 func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
-// Descriptor returns a descriptor of this process by which an ioctl of another file can name this one. It is the
-// file's and is closed with it.
+// Descriptor returns a descriptor of this process by which an ioctl of another file can name this
+// one. It is the file's and is closed with it.
 func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
@@ -193,8 +199,8 @@ func (f *file) dropDescriptorLocked() {
 	f.desc = 0
 }
 
-// exitRank says when a file's last reference goes at the end of its process: with the mappings, with the descriptors, or
-// last.
+// exitRank says when a file's last reference goes at the end of its process: with the mappings,
+// with the descriptors, or last.
 func (f *file) exitRank() int {
 	switch {
 	case f.last:

@@ -46,8 +46,8 @@ func blocked(t *testing.T, f seam.File, waits <-chan struct{}) <-chan error {
 	return done
 }
 
-// A request holds its file: one whose descriptor is closed while it waits for a lock is released when it has ended, with
-// the lock that it got.
+// A request holds its file: one whose descriptor is closed while it waits for a lock is released
+// when it has ended, with the lock that it got.
 func TestCloseDuringLock(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()
@@ -102,7 +102,8 @@ func (r *rig) inside() {
 	}
 }
 
-// Pins and peers' BARs that a request maps after its descriptor was closed, or its process killed, go with it.
+// Pins and peers' BARs that a request maps after its descriptor was closed, or its process killed,
+// go with it.
 func TestCloseDuringMapping(t *testing.T) {
 	second := newRegFile(chip.Blackhole)
 	r := newRig(t, chip.Blackhole, func(c *Config) { c.Functions = append(c.Functions, second) })
@@ -200,8 +201,8 @@ func TestRequestsBehindClose(t *testing.T) {
 	}
 }
 
-// An open that waits through a reset gives a file of before it: the generation is taken first (tt-kmd chardev.c,
-// tt_cdev_open).
+// An open that waits through a reset gives a file of before it: the generation is taken first
+// (tt-kmd chardev.c, tt_cdev_open).
 func TestOpenWaitsThroughReset(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	waits := r.waits()

@@ -16,8 +16,8 @@ type iatu struct {
 	regions [kabi.MaxIATURegions]iatuRegion
 }
 
-// iatuRegion is an outbound region: offsets base to limit of the aperture that the NoC reaches lead to bus addresses
-// from target on.
+// iatuRegion is an outbound region: offsets base to limit of the aperture that the NoC reaches lead
+// to bus addresses from target on.
 type iatuRegion struct {
 	free                bool
 	base, limit, target uint64
@@ -46,8 +46,8 @@ const (
 
 const noRegion = -1
 
-// mapOutbound takes a range of the aperture, first fit from the bottom or from the top, and an outbound region that
-// leads it to a bus address (tt-kmd memory.c, setup_noc_dma).
+// mapOutbound takes a range of the aperture, first fit from the bottom or from the top, and an
+// outbound region that leads it to a bus address (tt-kmd memory.c, setup_noc_dma).
 func (t *iatu) mapOutbound(fn Function, topDown bool, size, target uint64) (region int, noc uint64, err error) {
 	base, ok := t.findAperture(topDown, size)
 	if !ok {

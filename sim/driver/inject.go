@@ -12,7 +12,8 @@ type Fault string
 
 // The faults. Those with a value are written with it: SlowReads + "=700ms".
 const (
-	// AllOnes makes every load give all ones and every store go nowhere, as of a card that fell off the bus.
+	// AllOnes makes every load give all ones and every store go nowhere, as of a card that fell off
+	// the bus.
 	AllOnes Fault = "all-ones"
 	// SlowReads=DURATION makes every load take so long, as of a NoC that hangs.
 	SlowReads Fault = "slow-reads"
@@ -22,23 +23,26 @@ const (
 	BusyWindows Fault = "busy-windows"
 	// Resetting is a reset by another process that is under way: mmap is ENODEV, which passes.
 	Resetting Fault = "resetting"
-	// Unplug=DURATION takes the card out of the machine that long after it is opened, or from now on if it is open: mappings
-	// fault and files are ENODEV, as with Driver.Unplug. What is out when the fault ends stays out.
+	// Unplug=DURATION takes the card out of the machine that long after it is opened, or from now
+	// on if it is open: mappings fault and files are ENODEV, as with Driver.Unplug. What is out
+	// when the fault ends stays out.
 	Unplug Fault = "unplug"
-	// SecondProcess is another process that has the device open: it is among those that the system tells of, and a process that
-	// wants the device alone waits for it. One that does something is made by Driver.NewProcess.
+	// SecondProcess is another process that has the device open: it is among those that the system
+	// tells of, and a process that wants the device alone waits for it. One that does something is
+	// made by Driver.NewProcess.
 	SecondProcess Fault = "second-process"
 	// StuckReset makes resets fail: the chip doesn't come back.
 	StuckReset Fault = "stuck-reset"
-	// NoPower is firmware without power settings: SET_POWER_STATE is EINVAL, and the driver remembers the wish all the same.
+	// NoPower is firmware without power settings: SET_POWER_STATE is EINVAL, and the driver
+	// remembers the wish all the same.
 	NoPower Fault = "no-power"
-	// SmallBAR4=BYTES is a BAR 4 that the system gave less room than the driver counted windows for: mapping a window
-	// beyond it is ENXIO.
+	// SmallBAR4=BYTES is a BAR 4 that the system gave less room than the driver counted windows
+	// for: mapping a window beyond it is ENXIO.
 	SmallBAR4 Fault = "small-bar4"
 )
 
-// Inject makes the device misbehave until end is called. The error, of a name or value that isn't known, wraps
-// ErrConfig.
+// Inject makes the device misbehave until end is called. The error, of a name or value that isn't
+// known, wraps ErrConfig.
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev

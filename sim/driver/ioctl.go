@@ -18,7 +18,8 @@ func (f *file) gate(req uint32) error {
 	return nil
 }
 
-// Ioctl performs a request. An argument shorter than what the driver reads or writes is EFAULT, like a bad pointer.
+// Ioctl performs a request. An argument shorter than what the driver reads or writes is EFAULT,
+// like a bad pointer.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	if err := f.enter(); err != nil {
 		return err
@@ -231,8 +232,8 @@ func (f *file) lockCtl(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away, and until the device
-// is lost for this file. d.mu is held before and after.
+// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away,
+// and until the device is lost for this file. d.mu is held before and after.
 func (f *file) awaitLocked(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
@@ -246,7 +247,8 @@ func (f *file) awaitLocked(i uint8) error {
 		}
 		d.reset.RUnlock()
 		d.wake.Wait()
-		// Retaking the reader lock while a reset waits for d.mu would be a deadlock, so in the order reset, mu.
+		// Retaking the reader lock while a reset waits for d.mu would be a deadlock, so in the
+		// order reset, mu.
 		d.mu.Unlock()
 		d.reset.RLock()
 		d.mu.Lock()
@@ -257,13 +259,14 @@ func (f *file) awaitLocked(i uint8) error {
 	return syscall.ENODEV
 }
 
-// Messenger is a Function whose management firmware has a message queue. Message answers one message; its first word
-// is 0 if the firmware did what it was asked.
+// Messenger is a Function whose management firmware has a message queue. Message answers one
+// message; its first word is 0 if the firmware did what it was asked.
 type Messenger interface {
 	Message(request [8]uint32) (answer [8]uint32)
 }
 
-// smcMessage posts, polls or abandons the one message that a file may have under way (tenstorrent/tt-kmd#266).
+// smcMessage posts, polls or abandons the one message that a file may have under way
+// (tenstorrent/tt-kmd#266).
 func (f *file) smcMessage(arg []byte) error {
 	var in kabi.SMCMessage
 	if _, ok := take(arg, &in); !ok {
@@ -304,8 +307,8 @@ func (f *file) smcMessage(arg []byte) error {
 	return nil
 }
 
-// nocAccess makes one access to a tile through the driver's own window, where no mapping can go away under it
-// (tenstorrent/tt-kmd#283).
+// nocAccess makes one access to a tile through the driver's own window, where no mapping can go
+// away under it (tenstorrent/tt-kmd#283).
 func (f *file) nocAccess(arg []byte, store bool) error {
 	var in kabi.NOCAccess
 	if _, ok := take(arg, &in); !ok {

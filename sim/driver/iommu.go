@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It implements PeerDMA.
+// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It
+// implements PeerDMA.
 type iommu struct {
 	limit  uint64       // highest bus address
 	posted atomic.Int64 // bytes on their way to peers
@@ -34,7 +35,8 @@ type peerBAR struct {
 
 var _ PeerDMA = (*iommu)(nil)
 
-// lowBus is the end of the range that bus addresses are given from first, as Linux does for PCI devices.
+// lowBus is the end of the range that bus addresses are given from first, as Linux does for PCI
+// devices.
 const lowBus = 1 << 32
 
 // firstBus keeps bus address 0 and the interrupt range's neighbourhood unused.
@@ -81,8 +83,8 @@ func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	return end - size, end >= low && end-low >= size
 }
 
-// remove unmaps the range at a bus address. When it returns, no access to the memory is under way. What is under way to a
-// peer is beyond the IOMMU.
+// remove unmaps the range at a bus address. When it returns, no access to the memory is under way.
+// What is under way to a peer is beyond the IOMMU.
 func (m *iommu) remove(bus uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,8 +142,8 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 	return peer.write(m, bus, off, p)
 }
 
-// access does an access to memory. For one to a peer's BAR it returns that and the offset in it: without the lock, since
-// the peer may be waiting for memory to be mapped.
+// access does an access to memory. For one to a peer's BAR it returns that and the offset in it:
+// without the lock, since the peer may be waiting for memory to be mapped.
 func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -183,7 +185,8 @@ func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
 	return nil
 }
 
-// read is a read by a card that waits for the answer. That of a Peer may take until the card is done with what it is doing.
+// read is a read by a card that waits for the answer. That of a Peer may take until the card is
+// done with what it is doing.
 func (b *peerBAR) read(bus, off uint64, p []byte) error {
 	fn, err := b.function(bus, len(p), false)
 	if err != nil {

@@ -298,7 +298,8 @@ func TestAssertion48_NodesHaveGapsAndNoOrder(t *testing.T) {
 	}
 }
 
-// setTelemetry lays a table where the driver's own window shows it: the window's target isn't checked.
+// setTelemetry lays a table where the driver's own window shows it: the window's target isn't
+// checked.
 func (r *regFile) setTelemetry(v map[chip.TelemetryTag]uint32) {
 	p := r.arch.Params()
 	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
@@ -349,7 +350,8 @@ func TestTelemetryAttributes(t *testing.T) {
 	})
 }
 
-// Limits, versions and labels are those of the architecture's driver; a label is there without what it labels.
+// Limits, versions and labels are those of the architecture's driver; a label is there without what
+// it labels.
 func TestSensorFiles(t *testing.T) {
 	tags := map[chip.TelemetryTag]uint32{9: 900<<16 | 700, 24: 0x00067123, 27: 0x01020304, 29: 0x02030405, 41: 2400, 55: 160, 56: 75,
 		58: 0x03010200, 60: 2, 64: 150}
@@ -462,7 +464,8 @@ func TestAssertion50_MapPeerBAR(t *testing.T) {
 	}
 }
 
-// kill -9: whatever the process held is free, the cleanup write has happened once, and waiters wake.
+// kill -9: whatever the process held is free, the cleanup write has happened once, and waiters
+// wake.
 func TestKilledProcessLeavesNothing(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	p := r.drv.NewProcess(99, "victim")
@@ -510,8 +513,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	want(t, "nor open", err, syscall.ESRCH)
 }
 
-// The end of a process releases what is only mapped, then descriptors from the highest down, and what was asked to be
-// last after all.
+// The end of a process releases what is only mapped, then descriptors from the highest down, and
+// what was asked to be last after all.
 func TestOrderOfTheEndOfAProcess(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	p := r.drv.NewProcess(99, "victim")
@@ -545,7 +548,8 @@ func TestOrderOfTheEndOfAProcess(t *testing.T) {
 	}
 }
 
-// vanishing is a card that ends with its last file, which is closed while its ids are read, and that can't be ended well.
+// vanishing is a card that ends with its last file, which is closed while its ids are read, and
+// that can't be ended well.
 type vanishing struct {
 	*regFile
 	read   func()
@@ -570,8 +574,8 @@ func (v *vanishing) Close() error {
 	return errVanishing
 }
 
-// A reader of the machine's files doesn't ask a card that is closed meanwhile, and a process is gone after its end, also if
-// its card didn't end well.
+// A reader of the machine's files doesn't ask a card that is closed meanwhile, and a process is
+// gone after its end, also if its card didn't end well.
 func TestCardsThatVanish(t *testing.T) {
 	v := &vanishing{regFile: newRegFile(chip.Blackhole)}
 	r := newRig(t, chip.Blackhole, func(c *Config) {
@@ -664,7 +668,8 @@ func TestUnplugByName(t *testing.T) {
 	want(t, "open again", err, syscall.ENODEV)
 }
 
-// A second process is told of by the system, keeps a process that wants the device alone waiting, and otherwise disturbs none.
+// A second process is told of by the system, keeps a process that wants the device alone waiting,
+// and otherwise disturbs none.
 func TestSecondProcessByName(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	n := r.drv.Node(0)

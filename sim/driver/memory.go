@@ -22,7 +22,8 @@ type fileMemory struct {
 	peers []uint64         // bus addresses of peers' BARs
 }
 
-// reachLocked gives memory a bus address and, if noc says so, one of the NoC. It gives the memory up if that fails.
+// reachLocked gives memory a bus address and, if noc says so, one of the NoC. It gives the memory
+// up if that fails.
 func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
 	r = reach{region: noRegion, mem: mem}
 	var ok bool

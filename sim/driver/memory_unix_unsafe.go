@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// newPages returns zeroed memory of the driver's own. It belongs to a file without a name where the system has such, so
-// that it can be mapped into another process.
+// newPages returns zeroed memory of the driver's own. It belongs to a file without a name where the
+// system has such, so that it can be mapped into another process.
 func newPages(size uint64) (hostPages, error) {
 	fd, flags := newMemoryFile(size)
 	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
@@ -31,8 +31,8 @@ func newPages(size uint64) (hostPages, error) {
 	}}, nil
 }
 
-// BusError raises the fault that an access to a mapping raises which the driver has taken away: SIGBUS on Linux. Who
-// recovers it, by debug.SetPanicOnFault, gets a seam.MappingFault.
+// BusError raises the fault that an access to a mapping raises which the driver has taken away:
+// SIGBUS on Linux. Who recovers it, by debug.SetPanicOnFault, gets a seam.MappingFault.
 func BusError() {
 	p := faultPage()
 	defer func() {

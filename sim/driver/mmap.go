@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// barMap is a mapping of a range of a BAR. It implements seam.MMIO. Accesses outside it or after a zap raise SIGBUS,
-// as they do on a real mapping.
+// barMap is a mapping of a range of a BAR. It implements seam.MMIO. Accesses outside it or after a
+// zap raise SIGBUS, as they do on a real mapping.
 type barMap struct {
 	file   *file
 	fn     Function
@@ -183,9 +183,9 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: seam.UnmapOnce(f.put)}, nil
 }
 
-// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's own, and the offset of
-// the mapping's first byte in it. It is how a buffer is mapped into another process. There is none on systems that have
-// no files without names.
+// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's own, and the
+// offset of the mapping's first byte in it. It is how a buffer is mapped into another process.
+// There is none on systems that have no files without names.
 func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()

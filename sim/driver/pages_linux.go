@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPages says what pinning a range of this process gives: EFAULT if its first page isn't mapped or may not be
-// written, EINVAL if a later one (the driver pins fewer pages than asked).
+// checkPages says what pinning a range of this process gives: EFAULT if its first page isn't mapped
+// or may not be written, EINVAL if a later one (the driver pins fewer pages than asked).
 func checkPages(va, size uint64, write bool) error {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -51,7 +51,8 @@ func parseMap(line string) (start, end uint64, perm string, ok bool) {
 	return start, end, f[1], ok && err1 == nil && err2 == nil
 }
 
-// pageSizeAt asks the kernel in pages of what size the memory at an address lies: larger than usual only on hugetlbfs.
+// pageSizeAt asks the kernel in pages of what size the memory at an address lies: larger than usual
+// only on hugetlbfs.
 func pageSizeAt(va uint64) uint64 {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -74,8 +75,9 @@ func pageSizeAt(va uint64) uint64 {
 	return pageSize()
 }
 
-// holdPages makes pinned pages independent of the caller's mapping where the kernel allows a second one: of shared
-// memory, by moving zero bytes of it (mremap(2), old_size 0). Pins of private memory end with the mapping.
+// holdPages makes pinned pages independent of the caller's mapping where the kernel allows a second
+// one: of shared memory, by moving zero bytes of it (mremap(2), old_size 0). Pins of private memory
+// end with the mapping.
 func holdPages(va, size uint64) hostPages {
 	p, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(va), 0, uintptr(size), unix.MREMAP_MAYMOVE, 0, 0)
 	if no != 0 {
@@ -99,7 +101,8 @@ func newMemoryFile(size uint64) (fd, flags int) {
 	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
 }
 
-// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, exactly what a zapped mapping gives.
+// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, exactly what a zapped
+// mapping gives.
 func faultPage() []byte {
 	fd, err := unix.MemfdCreate("zapped", unix.MFD_CLOEXEC)
 	if err != nil {

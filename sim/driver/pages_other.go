@@ -4,7 +4,8 @@ package driver
 
 import "golang.org/x/sys/unix"
 
-// checkPages can't tell what is mapped on this system; a device's access to memory that isn't becomes an error then.
+// checkPages can't tell what is mapped on this system; a device's access to memory that isn't
+// becomes an error then.
 func checkPages(va, size uint64, write bool) error { return nil }
 
 // pageSizeAt knows of no huge pages on this system.

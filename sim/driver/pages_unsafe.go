@@ -8,13 +8,14 @@ import (
 	"unsafe"
 )
 
-// hostPages is memory of this process that a device reaches: pinned pages, or a buffer of the driver. The address is
-// that of an mmap'ed range, never of Go's heap.
+// hostPages is memory of this process that a device reaches: pinned pages, or a buffer of the
+// driver. The address is that of an mmap'ed range, never of Go's heap.
 type hostPages struct {
 	addr uint64
 	size uint64
 	file int // descriptor of a buffer's memory, negative if it has none
-	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil without an alias.
+	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil
+	// without an alias.
 	unmap func()
 }
 
@@ -24,8 +25,8 @@ func (h *hostPages) at(off uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// read copies from the pages. Aligned accesses of 4 and 8 bytes are single loads, so that a device sees pointers and
-// flags whole. Pages that aren't there any more are an error.
+// read copies from the pages. Aligned accesses of 4 and 8 bytes are single loads, so that a device
+// sees pointers and flags whole. Pages that aren't there any more are an error.
 func (h *hostPages) read(off uint64, p []byte) (err error) {
 	if len(p) == 0 {
 		return nil
@@ -44,7 +45,8 @@ func (h *hostPages) read(off uint64, p []byte) (err error) {
 	return nil
 }
 
-// write copies to the pages; aligned accesses of 4 and 8 bytes are single stores that publish what was written before.
+// write copies to the pages; aligned accesses of 4 and 8 bytes are single stores that publish what
+// was written before.
 func (h *hostPages) write(off uint64, p []byte) (err error) {
 	if len(p) == 0 {
 		return nil
@@ -63,8 +65,8 @@ func (h *hostPages) write(off uint64, p []byte) (err error) {
 	return nil
 }
 
-// recovered turns a fault in pinned pages that were unmapped without unpinning into an error. A real pin keeps the
-// pages; the model can only do so for shared mappings.
+// recovered turns a fault in pinned pages that were unmapped without unpinning into an error. A
+// real pin keeps the pages; the model can only do so for shared mappings.
 func (h *hostPages) recovered(off uint64, n int, write bool, err *error) {
 	switch e := recover().(type) {
 	case nil:

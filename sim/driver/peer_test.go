@@ -33,8 +33,8 @@ func (s *slowPeer) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	s.ends = append(s.ends, func() { done(make([]byte, n)) })
 }
 
-// A card that reaches another one waits for nothing that the other one, or a caller that maps memory or makes a request on
-// either device, may hold.
+// A card that reaches another one waits for nothing that the other one, or a caller that maps
+// memory or makes a request on either device, may hold.
 func TestPeersWaitForNobody(t *testing.T) {
 	second := &slowPeer{regFile: newRegFile(chip.Blackhole)}
 	r := newRig(t, chip.Blackhole, func(c *Config) { c.Functions = append(c.Functions, second) })

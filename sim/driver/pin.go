@@ -115,7 +115,8 @@ func (f *file) allocateDMABuf(arg []byte) error {
 	return nil
 }
 
-// mapPeerBar gives a range of another card's BAR a bus address of this card's (tt-kmd memory.c, ioctl_map_peer_bar).
+// mapPeerBar gives a range of another card's BAR a bus address of this card's (tt-kmd memory.c,
+// ioctl_map_peer_bar).
 func (f *file) mapPeerBar(arg []byte) error {
 	var in kabi.MapPeerBarIn
 	rest, ok := take(arg, &in)

@@ -363,7 +363,8 @@ func TestAssertion32_PinsOutliveMappings(t *testing.T) {
 	}
 }
 
-// Private memory can't be mapped twice, so an access after the caller unmapped it is an error and not a crash.
+// Private memory can't be mapped twice, so an access after the caller unmapped it is an error and
+// not a crash.
 func TestPinOfUnmappedPrivateMemory(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Process is a process of the modelled machine beside this one: it has files of its own, it can get signals, and it
-// can be killed. Its memory is this process's.
+// Process is a process of the modelled machine beside this one: it has files of its own, it can get
+// signals, and it can be killed. Its memory is this process's.
 type Process struct {
 	drv  *Driver
 	pid  int
@@ -78,8 +78,8 @@ func (n processNode) Open(flags int) (seam.File, error) {
 // String names the node.
 func (n processNode) String() string { return fmt.Sprintf("%s of process %d", n.dev.name, n.p.pid) }
 
-// Signal interrupts the process's waits in open and LOCK_CTL by a signal whose handler was installed without
-// SA_RESTART: they return EINTR.
+// Signal interrupts the process's waits in open and LOCK_CTL by a signal whose handler was
+// installed without SA_RESTART: they return EINTR.
 func (p *Process) Signal() {
 	p.signals.Add(1)
 	for _, d := range p.drv.all() {
@@ -89,11 +89,12 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released, and after each the
-// driver cleans up. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before exit_files), of the
-// descriptors the highest first, because exit_files closes them upwards and the work that it leaves for the end of the
-// task is done last in, first out (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes
-// after all others, and one with a request under way when that has ended.
+// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released,
+// and after each the driver cleans up. The order is Linux's: mappings before descriptors (do_exit
+// calls exit_mm before exit_files), of the descriptors the highest first, because exit_files closes
+// them upwards and the work that it leaves for the end of the task is done last in, first out
+// (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes after all
+// others, and one with a request under way when that has ended.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -116,8 +117,8 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// take takes the process's files out of its hands, and returns those to release. A request that is under way
-// releases its file when it ends.
+// take takes the process's files out of its hands, and returns those to release. A request that is
+// under way releases its file when it ends.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// The PCI command register and the bit of it that marks a reset: set before, cleared by the chip coming back
-// (tt-kmd pcie.c).
+// The PCI command register and the bit of it that marks a reset: set before, cleared by the chip
+// coming back (tt-kmd pcie.c).
 const (
 	configCommand = 0x04
 	commandParity = 1 << 6
@@ -96,10 +96,10 @@ func (d *device) zapSince27Locked() {
 	}
 }
 
-// invalidate is what modes 2 to 5 do before the chip is touched: a new generation, mappings zapped, and from 2.10 on
-// the windows and outbound regions of the files it made stale released, while the resetting file is carried along.
-// A reset wipes the outbound regions in hardware; only the bookkeeping goes here (tt-kmd memory.c,
-// tenstorrent_reset_reclaim_iatus).
+// invalidate is what modes 2 to 5 do before the chip is touched: a new generation, mappings zapped,
+// and from 2.10 on the windows and outbound regions of the files it made stale released, while the
+// resetting file is carried along. A reset wipes the outbound regions in hardware; only the
+// bookkeeping goes here (tt-kmd memory.c, tenstorrent_reset_reclaim_iatus).
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// FS is the machine's file system as far as the driver and PCI are in it: dev, proc and sys. Every open sees the state
-// of that moment (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+// FS is the machine's file system as far as the driver and PCI are in it: dev, proc and sys. Every
+// open sees the state of that moment (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
 func (d *Driver) FS() fs.FS { return machineFS{d} }
 
 type machineFS struct{ d *Driver }
@@ -20,8 +20,8 @@ type machineFS struct{ d *Driver }
 // Open implements fs.FS.
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files, at least those that there are at a name and below it. Those of a device are not needed by others, and
-// those below proc don't need the firmware.
+// tree lists the machine's files, at least those that there are at a name and below it. Those of a
+// device are not needed by others, and those below proc don't need the firmware.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
 	for _, dev := range d.list() {
@@ -114,7 +114,8 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// configWordLocked reads a word of configuration space; of a card that starts when it is opened only the ids are known before.
+// configWordLocked reads a word of configuration space; of a card that starts when it is opened
+// only the ids are known before.
 func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
 	switch {
@@ -179,8 +180,8 @@ func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	return out
 }
 
-// attributes adds what the management firmware has a tag for (tt-kmd wormhole.c wh_sysfs_attributes, blackhole.c
-// bh_sysfs_attributes).
+// attributes adds what the management firmware has a tag for (tt-kmd wormhole.c
+// wh_sysfs_attributes, blackhole.c bh_sysfs_attributes).
 func (d *device) attributes(t tree, class, pci string) {
 	v := d.telemetryValues()
 	has := func(name string, f func(v uint32) string, tag chip.TelemetryTag) {
@@ -214,8 +215,8 @@ func (d *device) attributes(t tree, class, pci string) {
 	d.sensors(t, pci+"/hwmon/hwmon3/", v)
 }
 
-// sensors adds the directory of sensors. Labels are there whether what they label is or not (tt-kmd telemetry.c
-// tt_hwmon_is_visible and tt_hwmon_read).
+// sensors adds the directory of sensors. Labels are there whether what they label is or not (tt-kmd
+// telemetry.c tt_hwmon_is_visible and tt_hwmon_read).
 func (d *device) sensors(t tree, dir string, v map[chip.TelemetryTag]uint32) {
 	t.text(dir+"name", d.arch.params.Arch.String()+"\n")
 	labels := map[string]string{"temp1": "asic_temp", "in0": "vcore", "curr1": "current", "power1": "power", "fan1": "fan_rpm"}

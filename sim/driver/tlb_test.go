@@ -343,7 +343,8 @@ func TestConfigureClearsStrides(t *testing.T) {
 }
 
 func TestAssertion22_WindowsRetargetAtOnce(t *testing.T) {
-	// The mapping is of the BAR range, whose registers decide where it leads: nothing in between remembers.
+	// The mapping is of the BAR range, whose registers decide where it leads: nothing in between
+	// remembers.
 	r := newRig(t, chip.Wormhole)
 	f := r.open(0)
 	w, _ := allocate(f, 16<<20)

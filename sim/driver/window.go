@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// configureWindow programs the registers of a window: one 8-byte store on Wormhole, three 4-byte stores on Blackhole,
-// whose registers are only 4-byte aligned.
+// configureWindow programs the registers of a window: one 8-byte store on Wormhole, three 4-byte
+// stores on Blackhole, whose registers are only 4-byte aligned.
 func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) error {
 	p := d.arch.params
 	if c.Addr&(size-1) != 0 || p.Arch == chip.Wormhole && c.Addr >= 1<<36 {
@@ -32,7 +32,8 @@ func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) e
 	return nil
 }
 
-// noteStore watches stores through mappings of BAR 0 for those that set a strided multicast register.
+// noteStore watches stores through mappings of BAR 0 for those that set a strided multicast
+// register.
 func (d *device) noteStore(off uint64, n uint64) {
 	p := d.arch.params
 	if p.BAR.StridedCount == 0 {
@@ -68,11 +69,12 @@ func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64,
 	return d.fn.BARLoad(bar, off+in, width), nil
 }
 
-// kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is dropped.
+// kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is
+// dropped.
 //
-// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the kernel's memory management;
-// by then the store has arrived. Here unpinning takes no time, so the store is pushed there by a read, which doesn't
-// overtake it.
+// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the
+// kernel's memory management; by then the store has arrived. Here unpinning takes no time, so the
+// store is pushed there by a read, which doesn't overtake it.
 func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
 	if d.fn != nil {
 		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)

@@ -16,19 +16,20 @@ type hostAccess struct { // the compiler keeps four fields in registers
 	width int8 // bytes; of a load negative
 }
 
-// exchange is where hosts leave accesses for a chip that runs, and find the answers. An object of this size begins with a page,
-// so all that should have cache lines of its own does.
+// exchange is where hosts leave accesses for a chip that runs, and find the answers. An object of
+// this size begins with a page, so all that should have cache lines of its own does.
 type exchange struct {
 	answers [maxAsked]answer
 	posted  accessQueue
 }
 
-// accessQueue holds accesses of the host that came while the chip was running, in order. A host takes a place with one atomic
-// instruction and fills it with plain stores, the last of which says that the place is filled. The goroutine that takes
-// from the queue never makes a host wait.
+// accessQueue holds accesses of the host that came while the chip was running, in order. A host
+// takes a place with one atomic instruction and fills it with plain stores, the last of which says
+// that the place is filled. The goroutine that takes from the queue never makes a host wait.
 //
-// Words that hosts write, words that the chip writes and words that the chip polls lie in cache lines of their own:
-// otherwise an access would wait several times for the chip's processor to release a line.
+// Words that hosts write, words that the chip writes and words that the chip polls lie in cache
+// lines of their own: otherwise an access would wait several times for the chip's processor to
+// release a line.
 type accessQueue struct {
 	tail   atomic.Uint32 // the next place, modulo 2^32
 	taken  atomic.Uint32 // head, when a host last loaded it
@@ -38,11 +39,13 @@ type accessQueue struct {
 	places [accessPlaces]accessPlace
 }
 
-// accessPlaces is a power of two: more than the doorbells that a host rings while a core has its longest slice.
+// accessPlaces is a power of two: more than the doorbells that a host rings while a core has its
+// longest slice.
 const accessPlaces = 1024
 
-// placesAhead is how far ahead a host fetches places. The chip has read them, so that another processor has them in its cache: a host would
-// wait at its next atomic instruction until its store has taken the line away.
+// placesAhead is how far ahead a host fetches places. The chip has read them, so that another
+// processor has them in its cache: a host would wait at its next atomic instruction until its store
+// has taken the line away.
 const placesAhead = 8
 
 // accessPlace takes half a cache line.
@@ -75,8 +78,8 @@ func (q *accessQueue) push(a hostAccess) bool {
 	}
 }
 
-// reserve takes a place, which the caller fills at once. It may fail although there is room: if another host takes a place, or if hosts
-// haven't looked for long at what was taken.
+// reserve takes a place, which the caller fills at once. It may fail although there is room: if
+// another host takes a place, or if hosts haven't looked for long at what was taken.
 func (q *accessQueue) reserve() (place uint32, ok bool) {
 	place = q.tail.Load()
 	return place, int32(place-q.taken.Load()) < accessPlaces && q.tail.CompareAndSwap(place, place+1)
@@ -104,7 +107,8 @@ func (q *accessQueue) take() hostAccess {
 	return a
 }
 
-// maxAsked is for how many loads of hosts there are answers at the same time; others wait for the token.
+// maxAsked is for how many loads of hosts there are answers at the same time; others wait for the
+// token.
 const maxAsked = 8
 
 // answer is where the value of a load goes. It takes a cache line of its own.

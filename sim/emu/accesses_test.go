@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Hosts push at the same time, and more than there are places: each host's stores stay in order, and none is lost.
+// Hosts push at the same time, and more than there are places: each host's stores stay in order,
+// and none is lost.
 func TestAccessQueue(t *testing.T) {
 	const hosts, each = 3, 2*accessPlaces + 7
 	q := new(accessQueue)
@@ -58,7 +59,8 @@ func TestAccessQueueIsFull(t *testing.T) {
 	}
 }
 
-// An awake chip never makes a host take its token for a store, however many came before: each takes a place of the queue.
+// An awake chip never makes a host take its token for a store, however many came before: each takes
+// a place of the queue.
 func TestAwakeChipTakesPostedStores(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole, Awake: true})
 	at := r.point(r.worker(0, 0), 0x50000)

@@ -15,7 +15,8 @@ func processors(t *testing.T, n int) {
 	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
 }
 
-// A host that loads while the chip runs doesn't get the token: whoever has it answers, after the stores that came before.
+// A host that loads while the chip runs doesn't get the token: whoever has it answers, after the
+// stores that came before.
 func TestLoadIsAnswered(t *testing.T) {
 	processors(t, 2)
 	r := newRig(t, Config{Arch: chip.Blackhole})
@@ -38,8 +39,8 @@ func TestLoadIsAnswered(t *testing.T) {
 	}
 }
 
-// Hosts load at the same time, more of them than there are answers, while a core counts: each gets the value of its own word, and what it
-// has stored itself.
+// Hosts load at the same time, more of them than there are answers, while a core counts: each gets
+// the value of its own word, and what it has stored itself.
 func TestHostsLoadWhileChipRuns(t *testing.T) {
 	for _, n := range []int{2, 1} {
 		processors(t, n)

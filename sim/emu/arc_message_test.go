@@ -15,7 +15,8 @@ func (r *rig) scratchMessage(code uint32, arg uint64) (status, result uint32) {
 	return uint32(r.dev.BARLoad(0, scratch+20, 4)), uint32(r.dev.BARLoad(0, scratch+12, 4))
 }
 
-// queueMessage sends a message through the first of Blackhole's queues, as luwen, tt-umd and tt-kmd do.
+// queueMessage sends a message through the first of Blackhole's queues, as luwen, tt-umd and tt-kmd
+// do.
 func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
 	arc := r.topo.ARC()
 	const reset, doorbell, entry = 0x80030000, 0x800B0000, 32
@@ -39,7 +40,8 @@ func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
 	return response
 }
 
-// A message that the firmware doesn't know is answered as silicon's firmware does, and the chip goes on.
+// A message that the firmware doesn't know is answered as silicon's firmware does, and the chip
+// goes on.
 func TestUnknownMessage(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	if status, _ := r.scratchMessage(0xEE, 7); status != 0xFFFFFFFF {
@@ -67,8 +69,9 @@ func TestUnknownMessage(t *testing.T) {
 	r.healthy()
 }
 
-// Wormhole's messages that write flash are answered without effect, as its controller writes, and the one that sends ARC to sleep
-// stays where luwen looks for it. Blackhole's firmware has no handler for them.
+// Wormhole's messages that write flash are answered without effect, as its controller writes, and
+// the one that sends ARC to sleep stays where luwen looks for it. Blackhole's firmware has no
+// handler for them.
 func TestFlashAndSleepMessages(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	for _, code := range []uint32{0x2B, 0x50} {

@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// The flash is read through Wormhole's SPI controller as luwen does: it is erased, is never busy, and ignores writes.
+// The flash is read through Wormhole's SPI controller as luwen does: it is erased, is never busy,
+// and ignores writes.
 func TestSPIController(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	const base, reset = 0x1FF70000, 0x1FF30000

@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// busyLoop is a mix of arithmetic, loads and stores to L1 and local RAM, and branches, that never ends.
+// busyLoop is a mix of arithmetic, loads and stores to L1 and local RAM, and branches, that never
+// ends.
 func busyLoop() *asm {
 	return newAsm(0x1000).li(a0, 0x20000).li(a1, localBase).li(a2, 0).
 		label("loop").

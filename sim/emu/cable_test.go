@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// cabled is two machines of one chip each, joined by cables as pair's chips are by links. What one end sends the other takes in
-// order, on a goroutine for each direction.
+// cabled is two machines of one chip each, joined by cables as pair's chips are by links. What one
+// end sends the other takes in order, on a goroutine for each direction.
 func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 	t.Helper()
 	var ms [2]*Machine
@@ -63,7 +63,8 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 	return ms, rs
 }
 
-// What one chip sends over a cable arrives at the other in order, more of it than may be under way at a time.
+// What one chip sends over a cable arrives at the other in order, more of it than may be under way
+// at a time.
 func TestCable(t *testing.T) {
 	for _, cfg := range []Config{{Seed: 3}, {Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
 		RefuseCounters: true}} {
@@ -95,7 +96,8 @@ func TestCable(t *testing.T) {
 	}
 }
 
-// The firmware of both ends knows the chip at the other end, and when the cable goes down and comes up.
+// The firmware of both ends knows the chip at the other end, and when the cable goes down and comes
+// up.
 func TestCableState(t *testing.T) {
 	state := map[chip.Arch]uint64{chip.Wormhole: whTrained, chip.Blackhole: bhStatus + 4}
 	up := map[chip.Arch]uint32{chip.Wormhole: 1, chip.Blackhole: 1}
@@ -118,8 +120,8 @@ func TestCableState(t *testing.T) {
 	}
 }
 
-// A packet that arrives after the reset of its sender doesn't give that one room twice, and one that is lost by a reset of its
-// receiver gives it room again.
+// A packet that arrives after the reset of its sender doesn't give that one room twice, and one
+// that is lost by a reset of its receiver gives it room again.
 func TestCableReset(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := cabled(t, Config{Arch: arch})

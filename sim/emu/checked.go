@@ -47,7 +47,8 @@ func (c *core) runChecked(n int) stop {
 	return st
 }
 
-// wentBack reports whether the instruction at from, which the core has executed last, jumped back in a loop that may wait.
+// wentBack reports whether the instruction at from, which the core has executed last, jumped back
+// in a loop that may wait.
 func (c *core) wentBack(from uint32) bool {
 	base := from &^ (pageBytes - 1)
 	if c.pc > from {
@@ -194,8 +195,8 @@ func extend(o rv32.Opcode, w, addr uint32) uint32 {
 }
 
 // dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the seed by address: so a
-// line may be kept for as long as no fence comes, or for one load only.
+// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the
+// seed by address: so a line may be kept for as long as no fence comes, or for one load only.
 type dataCache struct {
 	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
 	word [4][4]uint32
@@ -263,9 +264,10 @@ func (t *tile) newChecks() {
 	}
 }
 
-// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the instruction at each address
-// since the first call, from which on the processor is emulated slowly. Rounds of loops that wait are left out but for the
-// first ones of each wait, so the numbers hardly depend on timing. It returns nil if there is no such processor.
+// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
+// instruction at each address since the first call, from which on the processor is emulated slowly.
+// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
+// depend on timing. It returns nil if there is no such processor.
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	c.acquire()
 	defer c.release()
@@ -298,8 +300,8 @@ func (c *core) runProfiled() stop {
 	return st
 }
 
-// changing reports whether the next instruction may change something besides registers. A store of what is already there
-// doesn't.
+// changing reports whether the next instruction may change something besides registers. A store of
+// what is already there doesn't.
 func (c *core) changing(o rv32.Inst) bool {
 	if o.Code < rv32.SB || o.Code > rv32.SW {
 		return o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// check is a small program that does something wrong, which an option must refuse by name, and the same put right,
-// which it must not refuse.
+// check is a small program that does something wrong, which an option must refuse by name, and the
+// same put right, which it must not refuse.
 type checkCase struct {
 	name string
 	arch chip.Arch // zero: both
@@ -23,7 +23,8 @@ type checkCase struct {
 
 const staticVC1 = ctrlStaticVC | 1<<13
 
-// sendTo is a write of 64 bytes from 0x40000 of v to 0x50000 of another worker on virtual channel 1.
+// sendTo is a write of 64 bytes from 0x40000 of v to 0x50000 of another worker on virtual channel
+// 1.
 func (r *rig) sendTo(v, to chip.XY) nocRequest {
 	return nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: to, ctrl: ctrlWriteNP | staticVC1, len: 64}
 }
@@ -312,8 +313,8 @@ func checks() []checkCase {
 	}
 }
 
-// Every check refuses its broken program, with words that lead to the mistake, however quick or slow the NoC is; and it
-// accepts the right one.
+// Every check refuses its broken program, with words that lead to the mistake, however quick or
+// slow the NoC is; and it accepts the right one.
 func TestChecks(t *testing.T) {
 	for _, k := range slices.Concat(checks(), owedChecks(), moverChecks(), overflowChecks()) {
 		for _, arch := range arches {
@@ -349,7 +350,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// A multicast whose destinations were counted wrong hangs; the dump says that no acknowledgement is due any more.
+// A multicast whose destinations were counted wrong hangs; the dump says that no acknowledgement is
+// due any more.
 func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: 30})
@@ -367,8 +369,8 @@ func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write takes what its source holds when it leaves, not when it was started, and requests to different
-// tiles arrive in another order than they were started in, for some seeds.
+// With a slow NoC a write takes what its source holds when it leaves, not when it was started, and
+// requests to different tiles arrive in another order than they were started in, for some seeds.
 func TestDelayShows(t *testing.T) {
 	for _, arch := range arches {
 		late, swapped := 0, 0
@@ -403,8 +405,9 @@ func TestDelayShows(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write that is counted as sent may carry what was stored since, and a host that reads a pointer in it learns of
-// data before they are there. Code with a waiver of SentIsRead is spared that, and only that code. Writes are also counted in order.
+// With a slow NoC a write that is counted as sent may carry what was stored since, and a host that
+// reads a pointer in it learns of data before they are there. Code with a waiver of SentIsRead is
+// spared that, and only that code. Writes are also counted in order.
 func TestDelaySendsWhatWasRead(t *testing.T) {
 	const seeds = 40
 	for _, arch := range arches {
@@ -412,8 +415,8 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It sends the word 1, then 2 from the same place. Then it sends the word 3 on another virtual channel, waits until any
-		// further write is counted, and stores 4.
+		// It sends the word 1, then 2 from the same place. Then it sends the word 3 on another
+		// virtual channel, waits until any further write is counted, and stores 4.
 		program := func(r *rig, v, one, two chip.XY) *asm {
 			first, second := r.sendTo(v, one), r.sendTo(v, one)
 			second.ret = 0x50100
@@ -465,8 +468,8 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write may carry what was changed because of a later request of its processor. Code with a waiver of
-// ReadInOrder is spared that, and only that code.
+// With a slow NoC a write may carry what was changed because of a later request of its processor.
+// Code with a waiver of ReadInOrder is spared that, and only that code.
 func TestDelayReadsInOrder(t *testing.T) {
 	const seeds = 100
 	for _, arch := range arches {

@@ -16,96 +16,113 @@ type Config struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting
 
-	// Seed draws the order in which processors run, the length of their slices and the delays of NoC requests. With
-	// Synchronous the same seed and the same accesses by the host give the same run.
+	// Seed draws the order in which processors run, the length of their slices and the delays of
+	// NoC requests. With Synchronous the same seed and the same accesses by the host give the same
+	// run.
 	Seed uint64
 
-	// Synchronous makes the chip run inside the host's accesses instead of on a goroutine of its own: each access
-	// returns when every processor waits or is in reset, or after MaxRun instructions.
+	// Synchronous makes the chip run inside the host's accesses instead of on a goroutine of its
+	// own: each access returns when every processor waits or is in reset, or after MaxRun
+	// instructions.
 	Synchronous bool
-	// Interpreter executes all instructions of the processors one by one, and translates none to machine code. The run does not
-	// depend on it.
+	// Interpreter executes all instructions of the processors one by one, and translates none to
+	// machine code. The run does not depend on it.
 	Interpreter bool
-	// Parallel executes the instructions of different tiles at the same time while many tiles have something to do: see Windows in the
-	// package's documentation. The run is another one than without it. It does nothing with Delay, RefuseCounters and the checks
-	// that make processors slower.
+	// Parallel executes the instructions of different tiles at the same time while many tiles have
+	// something to do: see Windows in the package's documentation. The run is another one than
+	// without it. It does nothing with Delay, RefuseCounters and the checks that make processors
+	// slower.
 	Parallel bool
-	// Workers is on how many goroutines Tensix engines of different tiles run at the same time, and with Parallel their processors; 0
-	// for as many as Go uses processors. The run does not depend on it.
+	// Workers is on how many goroutines Tensix engines of different tiles run at the same time, and
+	// with Parallel their processors; 0 for as many as Go uses processors. The run does not depend
+	// on it.
 	Workers int
 
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
-	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something, also when that is as it was. It is
-	// for tests of that shortcut.
+	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something,
+	// also when that is as it was. It is for tests of that shortcut.
 	alwaysLooks bool
 
-	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor of the host. A store to a
-	// chip that waits then never has to wake a thread, which would be a system call of the host thread that stores.
+	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor
+	// of the host. A store to a chip that waits then never has to wake a thread, which would be a
+	// system call of the host thread that stores.
 	Awake bool
 
-	// Paced makes processors execute some slices between two loads of the host, however the host's threads take turns: a load takes
-	// that long on silicon, and programs expect a processor that counts to have counted between two of them. It is for hosts
-	// in virtual machines, whose own instructions are slow; Synchronous chips run between all accesses anyway.
+	// Paced makes processors execute some slices between two loads of the host, however the host's
+	// threads take turns: a load takes that long on silicon, and programs expect a processor that
+	// counts to have counted between two of them. It is for hosts in virtual machines, whose own
+	// instructions are slow; Synchronous chips run between all accesses anyway.
 	Paced bool
 
-	// EasesIdle keeps processors that only count from taking the host's: see Idle in the package's documentation. A Synchronous chip
-	// doesn't need it.
+	// EasesIdle keeps processors that only count from taking the host's: see Idle in the package's
+	// documentation. A Synchronous chip doesn't need it.
 	EasesIdle bool
 
-	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
-	// response), each drawn from Seed, so that responses come in any order that the NoC allows. 0 completes a request
-	// inside the store that starts it.
+	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel,
+	// packet sent, arrival, response), each drawn from Seed, so that responses come in any order
+	// that the NoC allows. 0 completes a request inside the store that starts it.
 	Delay int
 
-	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written, by processors, NoC and
-	// host. Reads of the host of more than 8 bytes give garbage instead, which Seed chooses: a host doesn't act on a block
-	// without checking what is in it, and after a hang the host keeps whole rings. Blackhole clears local RAM when a
-	// processor leaves reset; nothing else is zero by itself. It makes processors several times slower.
+	// RefuseUnwritten refuses reads of L1, DRAM and processors' local RAM that were never written,
+	// by processors, NoC and host. Reads of the host of more than 8 bytes give garbage instead,
+	// which Seed chooses: a host doesn't act on a block without checking what is in it, and after a
+	// hang the host keeps whole rings. Blackhole clears local RAM when a processor leaves reset;
+	// nothing else is zero by itself. It makes processors several times slower.
 	RefuseUnwritten bool
 
-	// RefuseStaleCode refuses to execute an instruction of L1 if the 16 bytes that are fetched with it changed after the
-	// processor executed them, or may have prefetched them, unless its instruction cache was emptied in between. It makes
-	// processors several times slower.
+	// RefuseStaleCode refuses to execute an instruction of L1 if the 16 bytes that are fetched with
+	// it changed after the processor executed them, or may have prefetched them, unless its
+	// instruction cache was emptied in between. It makes processors several times slower.
 	RefuseStaleCode bool
 
-	// RefuseRaces refuses what is right only as long as the NoC is quick enough, whether or not it was quick enough this
-	// time, and memory that is shared without an edge that orders its users: see Races and Shared memory in the package's
-	// documentation. It makes processors some twenty times slower.
+	// RefuseRaces refuses what is right only as long as the NoC is quick enough, whether or not it
+	// was quick enough this time, and memory that is shared without an edge that orders its users:
+	// see Races and Shared memory in the package's documentation. It makes processors some twenty
+	// times slower.
 	RefuseRaces bool
 
-	// RefuseCounters refuses counters that count wrong: an id's counter of unanswered requests that is polled although it
-	// cannot become zero, or before the requests that it should wait for are counted; a stream counter that leaves its
-	// range; a counter of pages taken that overtakes the one of pages put; and an access through a TLB window of which only some configuration words were stored.
+	// RefuseCounters refuses counters that count wrong: an id's counter of unanswered requests that
+	// is polled although it cannot become zero, or before the requests that it should wait for are
+	// counted; a stream counter that leaves its range; a counter of pages taken that overtakes the
+	// one of pages put; and an access through a TLB window of which only some configuration words
+	// were stored.
 	RefuseCounters bool
 
-	// RefuseOverflow refuses a stack pointer that comes down to data in a processor's local RAM, or leaves it: see Stacks and pages
-	// in the package's documentation. It makes processors several times slower.
+	// RefuseOverflow refuses a stack pointer that comes down to data in a processor's local RAM, or
+	// leaves it: see Stacks and pages in the package's documentation. It makes processors several
+	// times slower.
 	RefuseOverflow bool
 
-	// RefuseUnmapped refuses what no document mentions, or what documents warn of, and the vendor's own programs do without harm:
-	// stores beyond the last debug register of a Blackhole worker, and the host's to coordinates that no tile of a Blackhole has,
-	// which do nothing otherwise; the host's accesses to 0x40000000 of a Wormhole worker, which is its L1 otherwise; the host's to ARC
-	// registers in BAR 0 of a Blackhole that doesn't show them, which are zero otherwise; loads through multicast windows, which
-	// read the end of the rectangle otherwise; windows of a Blackhole with a static virtual channel, which are as without one
-	// otherwise; the host's loads of registers that aren't of one word, which find the bytes of the words otherwise, and of the
-	// debug bus and arrays when nothing is selected, which are zero otherwise; multicasts whose rectangle ends at a tile that is no
-	// worker, which only workers get otherwise; blocks that Ethernet firmware moves from or to host memory that isn't mapped,
-	// which are all ones, or lost, otherwise; and what is no instruction, executed where the host has overwritten a processor's
-	// code, at which that processor stops until its next reset otherwise.
+	// RefuseUnmapped refuses what no document mentions, or what documents warn of, and the vendor's
+	// own programs do without harm: stores beyond the last debug register of a Blackhole worker,
+	// and the host's to coordinates that no tile of a Blackhole has, which do nothing otherwise;
+	// the host's accesses to 0x40000000 of a Wormhole worker, which is its L1 otherwise; the host's
+	// to ARC registers in BAR 0 of a Blackhole that doesn't show them, which are zero otherwise;
+	// loads through multicast windows, which read the end of the rectangle otherwise; windows of a
+	// Blackhole with a static virtual channel, which are as without one otherwise; the host's loads
+	// of registers that aren't of one word, which find the bytes of the words otherwise, and of the
+	// debug bus and arrays when nothing is selected, which are zero otherwise; multicasts whose
+	// rectangle ends at a tile that is no worker, which only workers get otherwise; blocks that
+	// Ethernet firmware moves from or to host memory that isn't mapped, which are all ones, or
+	// lost, otherwise; and what is no instruction, executed where the host has overwritten a
+	// processor's code, at which that processor stops until its next reset otherwise.
 	RefuseUnmapped bool
 
-	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't give them.
+	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't
+	// give them.
 	Waivers []Waiver
 
-	// Identity is what the chip and its firmware call it; zero values are those of a card with one chip.
+	// Identity is what the chip and its firmware call it; zero values are those of a card with one
+	// chip.
 	Identity Identity
 
-	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that keep what they hold,
-	// whatever writes to L1, until a fence, an atomic memory operation or another line in the same place, which Seed
-	// chooses. A program that polls a word without a fence then waits forever, where silicon, which drops the cache now
-	// and then, would make it slow. It makes processors several times slower, and does nothing on Wormhole.
+	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes that
+	// keep what they hold, whatever writes to L1, until a fence, an atomic memory operation or
+	// another line in the same place, which Seed chooses. A program that polls a word without a
+	// fence then waits forever, where silicon, which drops the cache now and then, would make it
+	// slow. It makes processors several times slower, and does nothing on Wormhole.
 	DataCache bool
 }
 
@@ -153,8 +170,8 @@ type Chip struct {
 	observer *Observer     // whose access is performed now, or nil
 }
 
-// New returns a chip with all processors held in reset and zeroed memory, and, unless it is Synchronous, a goroutine
-// that runs it until Close. Errors wrap ErrConfig.
+// New returns a chip with all processors held in reset and zeroed memory, and, unless it is
+// Synchronous, a goroutine that runs it until Close. Errors wrap ErrConfig.
 func New(cfg Config) (*Chip, error) {
 	c, err := newChip(cfg)
 	if err == nil {
@@ -189,7 +206,8 @@ func newChip(cfg Config) (*Chip, error) {
 	return c, nil
 }
 
-// powerUp puts everything into its state after a reset of the card: memory is zero, all processors are held.
+// powerUp puts everything into its state after a reset of the card: memory is zero, all processors
+// are held.
 func (c *Chip) powerUp() {
 	size := c.params.DRAMBankSize
 	if c.arch == chip.Wormhole {
@@ -220,8 +238,9 @@ func (c *Chip) powerUp() {
 	}
 }
 
-// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in reset, and a fault
-// is forgotten. The host's memory stays attached. Other chips of the machine see their links to it go down and come up.
+// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in
+// reset, and a fault is forgotten. The host's memory stays attached. Other chips of the machine see
+// their links to it go down and come up.
 func (c *Chip) Reset() error {
 	c.acquire()
 	defer c.release()
@@ -282,7 +301,8 @@ func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
 	}
 }
 
-// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each tile.
+// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each
+// tile.
 func (c *Chip) initLogicalIDs() {
 	for core := range c.topology.Workers() {
 		v, err := c.topology.Virtual(core)
@@ -334,8 +354,8 @@ func (c *Chip) tileAt(xy chip.XY) *tile {
 	return c.grid[xy.Y][xy.X].tile
 }
 
-// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate xy has executed; 0 if
-// there is no such processor.
+// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate
+// xy has executed; 0 if there is no such processor.
 func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 	c.acquire()
 	defer c.release()
@@ -351,8 +371,8 @@ func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 type Work struct {
 	// Instructions is how many its processors have executed.
 	Instructions uint64
-	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests themselves. A multicast counts
-	// once for each tile that it reaches, an atomic as 4.
+	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests
+	// themselves. A multicast counts once for each tile that it reaches, an atomic as 4.
 	NoCBytes uint64
 }
 

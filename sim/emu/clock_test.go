@@ -27,7 +27,8 @@ func clocked(t *testing.T, f func(r *rig)) {
 	}
 }
 
-// The host, which reads the wall clock of a tile after one of its cores, sees a later time, and a core after the host too.
+// The host, which reads the wall clock of a tile after one of its cores, sees a later time, and a
+// core after the host too.
 func TestWallClockForTheHost(t *testing.T) {
 	const clock, stamps = 0xFFB121F0, 0x40000
 	clocked(t, func(r *rig) {
@@ -59,7 +60,8 @@ func TestWallClockForTheHost(t *testing.T) {
 	})
 }
 
-// Two cores of a tile that take turns see the clock go on, also where one runs twice in a round of the scheduler.
+// Two cores of a tile that take turns see the clock go on, also where one runs twice in a round of
+// the scheduler.
 func TestWallClockOfATile(t *testing.T) {
 	const turns, word, stamps = 16, 0x50000, 0x42000
 	clocked(t, func(r *rig) {

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of a
-// tile share it.
+// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of
+// a tile share it.
 type codePage struct {
 	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
 	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
@@ -21,10 +21,10 @@ type codePage struct {
 // hot is how many instructions are interpreted in a line before it is translated.
 const hot = 250
 
-// loops is what is known of the loops of a page. A slice ends early when an instruction jumps back in
-// a loop that may do nothing but wait. Which loops may wait follows from their instructions
-// (translate.MayWait), so interpreted and translated code agree. A loop that twice in a row jumps back
-// without waiting is busy.
+// loops is what is known of the loops of a page. A slice ends early when an instruction jumps back
+// in a loop that may do nothing but wait. Which loops may wait follows from their instructions
+// (translate.MayWait), so interpreted and translated code agree. A loop that twice in a row jumps
+// back without waiting is busy.
 type loops struct {
 	waits  translate.Marks // jumps back of which it is known that their loop may wait
 	plain  translate.Marks // of which it is known that it may not
@@ -40,8 +40,8 @@ var allMarks = func() (m translate.Marks) {
 	return m
 }()
 
-// isBusy reports whether a loop that begins with an instruction turned out to do something. Loops that
-// begin before the page are not noted.
+// isBusy reports whether a loop that begins with an instruction turned out to do something. Loops
+// that begin before the page are not noted.
 func (l *loops) isBusy(head int) bool { return head >= 0 && l.busy.Has(head) }
 
 // back returns the instruction to which that with index i jumps back by its offset, if it does. The
@@ -88,11 +88,13 @@ func leaves(code *translate.Code, head int) bool {
 // decoded reports whether the instructions of a line are.
 func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() != rv32.Undecoded }
 
-// data reports whether a line was stored to after it had been decoded with others, and hasn't been executed since.
+// data reports whether a line was stored to after it had been decoded with others, and hasn't been
+// executed since.
 func (p *codePage) data(line int) bool { return p.stored[line] && !p.decoded(line) }
 
-// around returns the lines that are translated with one that is hot: all of the page from the first that was executed to the last, but
-// none beyond data. What was not executed so far between others is translated with them, since jumps over it would leave the code.
+// around returns the lines that are translated with one that is hot: all of the page from the first
+// that was executed to the last, but none beyond data. What was not executed so far between others
+// is translated with them, since jumps over it would leave the code.
 func (p *codePage) around(line int) (first, end int) {
 	first, end = line, line+1
 	for l := line - 1; l >= 0 && !p.data(l); l-- {
@@ -119,8 +121,8 @@ func (p *codePage) whole(first, end int) (int, int) {
 	return first, end
 }
 
-// contains reports whether a range of lines contains all of each translation that it overlaps. In place of others it would
-// leave lines without one, which would take the others again.
+// contains reports whether a range of lines contains all of each translation that it overlaps. In
+// place of others it would leave lines without one, which would take the others again.
 func (p *codePage) contains(first, end int) bool {
 	f, e := p.whole(first, end)
 	return f == first && e == end

@@ -26,8 +26,8 @@ func (s coreState) String() string {
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
 const maxWatch = 24
 
-// core is one RISC-V processor. The fields that every slice uses are adjacent: hundreds of processors take turns, so each slice
-// starts with cold caches.
+// core is one RISC-V processor. The fields that every slice uses are adjacent: hundreds of
+// processors take turns, so each slice starts with cold caches.
 type core struct {
 	translate.Machine // its registers, and what translated code finds of its memory
 	pc                uint32
@@ -99,7 +99,8 @@ const (
 	classServed1
 )
 
-// localBytes is the size of the core's local RAM. Those of Ethernet tiles are as large as BRISC's (ttsim src/config.h).
+// localBytes is the size of the core's local RAM. Those of Ethernet tiles are as large as BRISC's
+// (ttsim src/config.h).
 func (c *core) localBytes() uint32 {
 	p := c.proc
 	if p == chip.ERISC0 || p == chip.ERISC1 {
@@ -156,8 +157,8 @@ func (c *core) word(pc uint32) uint32 {
 	return c.tile.iram[(pc-iramBase)>>2]
 }
 
-// decodeAt decodes the line of the instruction at index idx of the page at base. What is never executed is never refused,
-// so that data which is decoded along with it does no harm.
+// decodeAt decodes the line of the instruction at index idx of the page at base. What is never
+// executed is never refused, so that data which is decoded along with it does no harm.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	p.stored[idx/lineWords] = false
 	if !c.tile.adopt(p, base, idx/lineWords) {
@@ -189,7 +190,8 @@ func (t *tile) decode(p *codePage, base uint32, first int) {
 	*(*[lineWords]rv32.Op)(p.ops[first:]) = l.ops
 }
 
-// decodedLine is a line of code that some tile has, and its instructions: most tiles run the same, at the same place.
+// decodedLine is a line of code that some tile has, and its instructions: most tiles run the same,
+// at the same place.
 type decodedLine struct {
 	pc    uint32
 	valid bool
@@ -197,11 +199,12 @@ type decodedLine struct {
 	ops   [lineWords]rv32.Op
 }
 
-// mayCache is how far from pc an instruction can be that a processor's cache holds (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/InstructionCache.md, the largest).
+// mayCache is how far from pc an instruction can be that a processor's cache holds
+// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md, the largest).
 const mayCache = 2048
 
-// overwrites notes which cores execute code that the host is about to overwrite: it has decoded lines in n bytes at addr.
+// overwrites notes which cores execute code that the host is about to overwrite: it has decoded
+// lines in n bytes at addr.
 func (t *tile) overwrites(addr uint32, n int) {
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if t.flags[line]&flagCode == 0 {
@@ -215,9 +218,10 @@ func (t *tile) overwrites(addr uint32, n int) {
 	}
 }
 
-// loses stops a core, and no more, that comes to what is no instruction after the host has overwritten its code: tt-umd's
-// tests clear L1 under a processor (TestRiscProgram). Silicon goes on with what its cache holds, or executes some other instruction
-// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md), and works after its next reset.
+// loses stops a core, and no more, that comes to what is no instruction after the host has
+// overwritten its code: tt-umd's tests clear L1 under a processor (TestRiscProgram). Silicon goes
+// on with what its cache holds, or executes some other instruction (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/README.md), and works after its next reset.
 func (c *core) loses() bool {
 	if !c.overwritten || c.tile.chip.cfg.RefuseUnmapped {
 		return false
@@ -227,8 +231,9 @@ func (c *core) loses() bool {
 	return true
 }
 
-// reset does what holding a core in reset and releasing it does: GPRs become zero, its pc is loaded, and on Blackhole its
-// local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
+// reset does what holding a core in reset and releasing it does: GPRs become zero, its pc is
+// loaded, and on Blackhole its local RAM is cleared unless software turned that off
+// (tt-isa-documentation */TensixTile/SoftReset.md).
 func (c *core) reset(pc uint32, clearLocal bool) {
 	if c.local == nil {
 		c.local = make([]uint32, c.localBytes()/4)

@@ -5,9 +5,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// The debug interface of RISCV B, T0, T1 and T2: four registers of the tile reach 14 registers of each processor
-// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/DebugInterface.md). NC has none. What Blackhole does differently is
-// from tt-exalens, ttexalens/hardware/blackhole/baby_risc_debug.py.
+// The debug interface of RISCV B, T0, T1 and T2: four registers of the tile reach 14 registers of
+// each processor (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/DebugInterface.md). NC has
+// none. What Blackhole does differently is from tt-exalens,
+// ttexalens/hardware/blackhole/baby_risc_debug.py.
 const (
 	regRISCControl0 = 0x080 // RISCV_DEBUG_REG_RISC_DBG_CNTL_0: which register, and trigger
 	regRISCControl1 = 0x084 // RISCV_DEBUG_REG_RISC_DBG_CNTL_1: value to be written
@@ -105,7 +106,8 @@ func (t *tile) riscPortLoad(off uint32) uint32 {
 	return p.control[(off-regRISCControl0)/4]
 }
 
-// riscPortStore stores to control 0 or 1. Raising the trigger reads or writes a register of a processor.
+// riscPortStore stores to control 0 or 1. Raising the trigger reads or writes a register of a
+// processor.
 func (t *tile) riscPortStore(o origin, off, v uint32) slowResult {
 	p := &t.debug.port
 	if off != regRISCControl0 {
@@ -183,7 +185,8 @@ func (c *core) debugStore(o origin, dr, v uint32) slowResult {
 	return slowDone
 }
 
-// watchful makes the processor run one instruction at a time while a debugger needs that, and as before otherwise.
+// watchful makes the processor run one instruction at a time while a debugger needs that, and as
+// before otherwise.
 func (c *core) watchful() {
 	d := c.debug
 	on := d.command&cmdSlow != 0 || d.asked || d.steps > 0
@@ -276,8 +279,8 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	return slowDone
 }
 
-// cfgDisablePredictors is the word of the configuration whose bits 22 to 26 turn branch predictors off, in the order of hardware
-// (tt-metal cfg_defines.h, DISABLE_RISC_BP).
+// cfgDisablePredictors is the word of the configuration whose bits 22 to 26 turn branch predictors
+// off, in the order of hardware (tt-metal cfg_defines.h, DISABLE_RISC_BP).
 const (
 	cfgDisablePredictors   = 2
 	cfgDisablePredictorBit = 22
@@ -334,7 +337,8 @@ func (c *core) resume() {
 	c.tile.chip.enqueue(c)
 }
 
-// debugAccess loads or stores a word as the processor would. While it can't yet, the processor doesn't call itself paused.
+// debugAccess loads or stores a word as the processor would. While it can't yet, the processor
+// doesn't call itself paused.
 func (c *core) debugAccess() slowResult {
 	d, access := c.debug, (*core).debugRead
 	if d.command&cmdWriteMemory != 0 {
@@ -406,8 +410,9 @@ func (c *core) debugWrite() slowResult {
 	return slowDone
 }
 
-// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets its instruction end and
-// pauses in front of the next one, as silicon does; a store ends as well, and a load that is watched has not ended.
+// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets
+// its instruction end and pauses in front of the next one, as silicon does; a store ends as well,
+// and a load that is watched has not ended.
 func (c *core) runDebugged(run func(*core) stop) stop {
 	d := c.debug
 	c.used = 0
@@ -464,8 +469,8 @@ func (d *coreDebug) hits(mode, other, addr uint32) uint32 {
 	return v
 }
 
-// debugPC returns the word of a signal of the debug bus that has a processor's pc, false for other signals
-// (tt-isa-documentation WormholeB0/TensixTile/DebugDaisychain.md, "RISCV execution state").
+// debugPC returns the word of a signal of the debug bus that has a processor's pc, false for other
+// signals (tt-isa-documentation WormholeB0/TensixTile/DebugDaisychain.md, "RISCV execution state").
 func (t *tile) debugPC(daisy, signal, word uint32) (uint32, bool) {
 	if daisy != 7 || t.kind != chip.Tensix {
 		return 0, false
@@ -491,13 +496,14 @@ func (t *tile) debugPC(daisy, signal, word uint32) (uint32, bool) {
 	return 0, false
 }
 
-// localOverNOC is where Blackhole shows the local RAM of a tile's processors to the NoC, by processor (tt-exalens
-// ttexalens/hardware/blackhole/functional_worker_block.py).
+// localOverNOC is where Blackhole shows the local RAM of a tile's processors to the NoC, by
+// processor (tt-exalens ttexalens/hardware/blackhole/functional_worker_block.py).
 var localOverNOC = [chip.NumProcessors]uint32{
 	chip.BRISC: 0xFFB14000, chip.NCRISC: 0xFFB16000, chip.TRISC0: 0xFFB18000, chip.TRISC1: 0xFFB1A000, chip.TRISC2: 0xFFB1C000,
 }
 
-// localAt returns the processor and word of its local RAM at an address of the NoC, nil if there is none.
+// localAt returns the processor and word of its local RAM at an address of the NoC, nil if there is
+// none.
 func (t *tile) localAt(o origin, addr uint32) (*core, uint32) {
 	if o.core != nil || t.chip.arch != chip.Blackhole || t.kind != chip.Tensix {
 		return nil, 0

@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// probe drives the debug interface of one processor through the tile's registers, as tt-isa-documentation says.
+// probe drives the debug interface of one processor through the tile's registers, as
+// tt-isa-documentation says.
 type debugProbe struct {
 	r  *rig
 	v  chip.XY
@@ -84,7 +85,8 @@ func counting() *asm {
 		label("loop").addi(a0, a0, 1).sw(a0, a1, 0).lw(a2, a1, 4).j("loop")
 }
 
-// A processor pauses, shows and takes registers and memory, steps, stops at breakpoints and watchpoints, and goes on.
+// A processor pauses, shows and takes registers and memory, steps, stops at breakpoints and
+// watchpoints, and goes on.
 func TestDebugInterface(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
@@ -164,8 +166,8 @@ func TestDebugInterface(t *testing.T) {
 	}
 }
 
-// ebreak pauses a processor in slow execution mode after it; a processor goes on where a debugger writes pc. On Blackhole it
-// has to, otherwise the ebreak comes again.
+// ebreak pauses a processor in slow execution mode after it; a processor goes on where a debugger
+// writes pc. On Blackhole it has to, otherwise the ebreak comes again.
 func TestDebugEBREAK(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
@@ -191,7 +193,8 @@ func TestDebugEBREAK(t *testing.T) {
 	}
 }
 
-// The debug bus shows pc of every processor that runs, also of NCRISC, which has no debug interface.
+// The debug bus shows pc of every processor that runs, also of NCRISC, which has no debug
+// interface.
 func TestDebugBusPC(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})

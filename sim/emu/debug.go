@@ -2,8 +2,9 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Debug and status registers, offsets from 0xFFB12000 (tt-isa-documentation */TensixTile/TileControlDebugStatus.md,
-// SoftReset.md, DebugTimestamper.md; ttsim data/*/tile_regs.json).
+// Debug and status registers, offsets from 0xFFB12000 (tt-isa-documentation
+// */TensixTile/TileControlDebugStatus.md, SoftReset.md, DebugTimestamper.md; ttsim
+// data/*/tile_regs.json).
 const (
 	regDebugBusControl   = 0x054
 	regConfigRead        = 0x058
@@ -42,8 +43,8 @@ type debugRegs struct {
 	port           debugPort
 }
 
-// undocumented are the debug registers that exist and are left out: performance counters, the debug bus, watchdog,
-// time-stamp dumps (ttsim data/*/tile_regs.json, the entries it calls unsupported).
+// undocumented are the debug registers that exist and are left out: performance counters, the debug
+// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, the entries it calls unsupported).
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
 	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
@@ -109,7 +110,8 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 	return 0, slowHalt
 }
 
-// debugBus loads from the debug bus what its control register selects: a word of a signal of the engines.
+// debugBus loads from the debug bus what its control register selects: a word of a signal of the
+// engines.
 func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	const enable = 1 << 29
 	v := t.debug.busControl
@@ -174,7 +176,8 @@ func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	return slowDone
 }
 
-// storedDebug reports whether a register exists that is emulated in one direction, or only in Tensix tiles.
+// storedDebug reports whether a register exists that is emulated in one direction, or only in
+// Tensix tiles.
 func storedDebug(off uint32) bool {
 	switch off {
 	case regDebugBusData, regArrayReadEnable, regArrayReadCommand, regArrayReadData, 0xA8, regConfigRead, regConfigReadData:
@@ -255,11 +258,12 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 	return slowHalt
 }
 
-// discardsDebug reports whether a store to a debug register that doesn't exist has no effect: beyond the last register of a
-// Blackhole worker. Stores to unmapped memory "might stall forever, or might be silently discarded" (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/README.md). tt-umd's tests store to 0x278 to 0x28C on Blackhole, Wormhole's offsets in the
-// configuration space (tests/test_utils/setup_risc_cores.hpp, brisc_configuration_program_default), before its hosts use the
-// same worker.
+// discardsDebug reports whether a store to a debug register that doesn't exist has no effect:
+// beyond the last register of a Blackhole worker. Stores to unmapped memory "might stall forever,
+// or might be silently discarded" (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md).
+// tt-umd's tests store to 0x278 to 0x28C on Blackhole, Wormhole's offsets in the configuration
+// space (tests/test_utils/setup_risc_cores.hpp, brisc_configuration_program_default), before its
+// hosts use the same worker.
 func (t *tile) discardsDebug(off uint32) bool {
 	const last = 0x248 // CG_KICK (ttsim data/bh/tile_regs.json)
 	return !t.chip.cfg.RefuseUnmapped && t.chip.arch == chip.Blackhole && t.kind == chip.Tensix && off > last
@@ -271,7 +275,8 @@ func (t *tile) configured() slowResult {
 	return slowDone
 }
 
-// softReset stores to SOFT_RESET_0: holds and releases cores (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md).
+// softReset stores to SOFT_RESET_0: holds and releases cores (tt-isa-documentation
+// WormholeB0/TensixTile/SoftReset.md).
 func (t *tile) softReset(o origin, v uint32) slowResult {
 	c := t.chip
 	v &^= softResetIgnored

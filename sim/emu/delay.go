@@ -42,8 +42,9 @@ func (h *eventHeap) Pop() any {
 	return e
 }
 
-// orderKey names requests that do not overtake each other: same source, NoC and virtual channel, asked for with
-// VC_STATIC, and same destination or rectangle (tt-isa-documentation WormholeB0/NoC/Ordering.md).
+// orderKey names requests that do not overtake each other: same source, NoC and virtual channel,
+// asked for with VC_STATIC, and same destination or rectangle (tt-isa-documentation
+// WormholeB0/NoC/Ordering.md).
 type orderKey struct {
 	tile      *tile
 	noc       int
@@ -59,7 +60,8 @@ const (
 	readInOrder
 )
 
-// path is what the request has in common with those that it neither overtakes nor is overtaken by, if it is ordered.
+// path is what the request has in common with those that it neither overtakes nor is overtaken by,
+// if it is ordered.
 func (q *request) path() orderKey {
 	k := orderKey{q.tile, q.noc, q.vc, q.multicast, q.to, q.rect}
 	if q.kind == reqRead {
@@ -68,14 +70,16 @@ func (q *request) path() orderKey {
 	return k
 }
 
-// delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when their data are read, in the
-// order in which they were started. Requests of code that relies on ReadInOrder arrive after the data of earlier writes are read.
+// delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when
+// their data are read, in the order in which they were started. Requests of code that relies on
+// ReadInOrder arrive after the data of earlier writes are read.
 func (c *Chip) delay(q *request) {
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
 	if q.ordered {
-		// Requests on one virtual channel leave in the order in which they were started, wherever they go.
+		// Requests on one virtual channel leave in the order in which they were started, wherever
+		// they go.
 		leave = max(leave, c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}])
 	}
 	drain := leave

@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// ring makes every worker wait for its semaphore, then add one to the next worker's, laps times around.
+// ring makes every worker wait for its semaphore, then add one to the next worker's, laps times
+// around.
 func ring(r *rig, laps uint32) {
 	const sem = 0x30000
 	var order []chip.XY
@@ -65,7 +66,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// draws lets workers draw numbers from the same counter, between which they compute, and returns what each made of its numbers.
+// draws lets workers draw numbers from the same counter, between which they compute, and returns
+// what each made of its numbers.
 func draws(r *rig) (all []uint32) {
 	const (
 		counter, drawn, result = 0x30080, 0x30090, 0x300A0
@@ -100,7 +102,8 @@ func draws(r *rig) (all []uint32) {
 	return all
 }
 
-// The same seed gives the same run of a synchronous chip, instruction by instruction; another seed another one.
+// The same seed gives the same run of a synchronous chip, instruction by instruction; another seed
+// another one.
 func TestDeterminism(t *testing.T) {
 	for _, arch := range arches {
 		for _, delay := range []int{0, 40} {
@@ -154,7 +157,8 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// With RefuseUnwritten a read of L1 that was never written is refused, whatever reads it, and of written L1 it is not.
+// With RefuseUnwritten a read of L1 that was never written is refused, whatever reads it, and of
+// written L1 it is not.
 func TestRefuseUnwritten(t *testing.T) {
 	tests := []struct {
 		name string
@@ -193,8 +197,8 @@ func TestRefuseUnwritten(t *testing.T) {
 	}
 }
 
-// With RefuseUnwritten a block that the host reads has garbage where nothing was written, other garbage with another seed, and what
-// was written elsewhere.
+// With RefuseUnwritten a block that the host reads has garbage where nothing was written, other
+// garbage with another seed, and what was written elsewhere.
 func TestUnwrittenBlocks(t *testing.T) {
 	for _, arch := range arches {
 		var blocks [2][]byte
@@ -216,8 +220,8 @@ func TestUnwrittenBlocks(t *testing.T) {
 	}
 }
 
-// With DataCache a poll without a fence waits forever, and one with a fence sees what others write; the processor sees
-// its own stores either way.
+// With DataCache a poll without a fence waits forever, and one with a fence sees what others write;
+// the processor sees its own stores either way.
 func TestDataCache(t *testing.T) {
 	poll := func(fence bool) *asm {
 		a := newAsm(0x1000).li(a0, 0x40000).sw(x0, a0, 0).li(a2, 0x1234).sh(a2, a0, 6).lw(a3, a0, 4).label("w")

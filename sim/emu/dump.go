@@ -13,24 +13,26 @@ type CoreState struct {
 	Virtual chip.XY // as software names the tile
 	Core    chip.Processor
 	PC      uint32
-	// State is "in reset", "runnable", "parked" (waits for something that it read to change), "blocked" (in a load or
-	// store of a mailbox, or until the engines have room for an instruction or have executed all), "paused by a debugger", or
-	// "lost: …" (until its next reset).
+	// State is "in reset", "runnable", "parked" (waits for something that it read to change),
+	// "blocked" (in a load or store of a mailbox, or until the engines have room for an instruction
+	// or have executed all), "paused by a debugger", or "lost: …" (until its next reset).
 	State   string
 	Retired uint64 // instructions
-	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and the names of groups of
-	// registers.
+	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and
+	// the names of groups of registers.
 	Waits     []uint32
 	Registers []string
-	// Idle are the NIUs that a parked processor waits for although no answer is due: only another processor can change
-	// what it polls. If it waits for acknowledgements, software has counted a multicast's destinations wrong.
+	// Idle are the NIUs that a parked processor waits for although no answer is due: only another
+	// processor can change what it polls. If it waits for acknowledgements, software has counted a
+	// multicast's destinations wrong.
 	Idle []IdleNIU
-	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
-	// executed.
+	// Engine says what the first instruction waits for that a T core has given to the Tensix
+	// engines and they have not executed.
 	Engine string
 	// X are the general registers.
 	X [32]uint32
-	// Executed is how many instructions the engines have executed for a T core, after expansion of MOP and REPLAY.
+	// Executed is how many instructions the engines have executed for a T core, after expansion of
+	// MOP and REPLAY.
 	Executed uint64
 }
 
@@ -45,8 +47,8 @@ var classNames = map[class]string{
 	classServed0: "NIU 0 as target", classServed1: "NIU 1 as target",
 }
 
-// Cores returns the state of every processor that is not in reset, by tile and then in the order of hardware (BRISC, the
-// TRISCs, NCRISC), for reports of hangs.
+// Cores returns the state of every processor that is not in reset, by tile and then in the order of
+// hardware (BRISC, the TRISCs, NCRISC), for reports of hangs.
 func (c *Chip) Cores() []CoreState {
 	c.acquire()
 	defer c.release()
@@ -87,8 +89,9 @@ func (c *Chip) Cores() []CoreState {
 	return out
 }
 
-// ReadCore reads memory as a processor of the tile at a raw NoC 0 coordinate sees it: its local RAM, its instruction RAM, or L1. Nothing
-// is checked, and a chip that has stopped answers. It reports whether such memory is there.
+// ReadCore reads memory as a processor of the tile at a raw NoC 0 coordinate sees it: its local
+// RAM, its instruction RAM, or L1. Nothing is checked, and a chip that has stopped answers. It
+// reports whether such memory is there.
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	c.acquire()
 	defer c.release()
@@ -123,8 +126,9 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	return true
 }
 
-// EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile at a virtual coordinate has
-// given to the engines and they have not executed; nothing if there is none.
+// EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile
+// at a virtual coordinate has given to the engines and they have not executed; nothing if there is
+// none.
 func (c *Chip) EngineWait(x, y uint8, thread int) string {
 	c.acquire()
 	defer c.release()
@@ -152,8 +156,8 @@ func (t *tile) engineWait(thread int) string {
 	return s
 }
 
-// Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per processor that is not in
-// reset.
+// Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per
+// processor that is not in reset.
 func (c *Chip) Dump(w io.Writer) error {
 	c.acquire()
 	fault, flying, now := c.fault, len(c.events), c.clock
@@ -201,8 +205,8 @@ func (c *Chip) Dump(w io.Writer) error {
 	return nil
 }
 
-// openTransactions names the network interfaces that wait for the rest of a transaction begun with VC_LINKED: on silicon
-// they hold up the NoC.
+// openTransactions names the network interfaces that wait for the rest of a transaction begun with
+// VC_LINKED: on silicon they hold up the NoC.
 func (c *Chip) openTransactions() []string {
 	c.acquire()
 	defer c.release()

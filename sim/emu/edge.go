@@ -7,13 +7,13 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
-// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that this emulator doesn't have,
-// and on silicon comes to no harm by it: such a load is answered with zero instead of stopping the chip, if a document says
-// that something is there.
+// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
+// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
+// zero instead of stopping the chip, if a document says that something is there.
 func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
 
-// edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates are translated. A host finds
-// its counters and its other registers to be zero.
+// edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates
+// are translated. A host finds its counters and its other registers to be zero.
 func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool) {
 	switch off {
 	case uint64(c.layout.nodeID):
@@ -28,9 +28,10 @@ func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool
 	return 0, o.isHostLoad() && off < 4*uint64(c.layout.stride)
 }
 
-// logicalNode is the coordinate that a tile without processors has after translation. A Wormhole's follow the rows of its workers:
-// columns 0 and 5 are 16 and 17, rows 0 and 6 too, and the others follow from 18 on, harvested ones last (tt-umd
-// tests/api/test_noc.cpp, compute_wormhole_dram_translated_coord).
+// logicalNode is the coordinate that a tile without processors has after translation. A Wormhole's
+// follow the rows of its workers: columns 0 and 5 are 16 and 17, rows 0 and 6 too, and the others
+// follow from 18 on, harvested ones last (tt-umd tests/api/test_noc.cpp,
+// compute_wormhole_dram_translated_coord).
 func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
 	const left, middle, row = 0, 5, 6 // columns and a row without workers
 	if c.arch != chip.Wormhole || raw.X != left && raw.X != middle {
@@ -56,9 +57,9 @@ func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
 	return v, true
 }
 
-// niuAt returns the offset of an address in the NIU of a tile without processors, as requests by the NoC reach it (tt-umd
-// *_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP and NOC1_). Wormhole's DRAM tiles have theirs among the controller's
-// registers.
+// niuAt returns the offset of an address in the NIU of a tile without processors, as requests by
+// the NoC reach it (tt-umd *_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP and NOC1_).
+// Wormhole's DRAM tiles have theirs among the controller's registers.
 func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 	base := uint64(0xFFFF_FFFF_FF00_0000)
 	switch {
@@ -77,8 +78,9 @@ func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 	return addr - base, addr >= base && addr-base < 4*uint64(c.layout.stride)
 }
 
-// harvestedNIU returns which NIU of a harvested tile has a register at an address, and its offset there: routers of such tiles work,
-// and hosts load who they are (tt-umd tests/api/test_noc.cpp, TestNocValidity).
+// harvestedNIU returns which NIU of a harvested tile has a register at an address, and its offset
+// there: routers of such tiles work, and hosts load who they are (tt-umd tests/api/test_noc.cpp,
+// TestNocValidity).
 func (c *Chip) harvestedNIU(ep *endpoint, addr uint64) (niu int, off uint64, ok bool) {
 	for niu, base := range []uint64{niu0Base, niu1Base} {
 		if off := addr - base; addr >= base && off < 4*uint64(c.layout.stride) {
@@ -110,8 +112,8 @@ func (c *Chip) readNIU(o origin, ep *endpoint, noc int, addr uint64, buf []uint3
 	return ok
 }
 
-// tileNIUHas reports whether an NIU of a tile with processors has a register at off, emulated or not (tt-isa-documentation
-// */NoC/MemoryMap.md).
+// tileNIUHas reports whether an NIU of a tile with processors has a register at off, emulated or
+// not (tt-isa-documentation */NoC/MemoryMap.md).
 func (c *Chip) tileNIUHas(off uint32) bool {
 	if off >= 4*c.layout.stride {
 		return false
@@ -123,9 +125,9 @@ func (c *Chip) tileNIUHas(off uint32) bool {
 	return r < 0x4C || off == 0x60 || r >= 0x64 && r < 0x6C || off >= 0x100 && off < 0x180 || off >= 0x200 && off < 0x600
 }
 
-// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and NIUs
-// (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c for the second place of the
-// NIUs and their counters).
+// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
+// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
+// for the second place of the NIUs and their counters).
 func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 	const from, to = 0x1FC00000, 0x1FE00000
 	if off < from || off >= to {
@@ -154,7 +156,8 @@ func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 	return 0, true
 }
 
-// firmware is what the ARC firmware knows of the chip: an n150 or a p150 if the chip wasn't given a board.
+// firmware is what the ARC firmware knows of the chip: an n150 or a p150 if the chip wasn't given a
+// board.
 func (c *Chip) firmware() arc.Config {
 	id := &c.cfg.Identity
 	cfg := arc.Config{Arch: c.arch, Harvesting: c.cfg.Harvesting, Board: c.serial(), ASIC: 1, Location: id.Location, Ethernet: whEthVersion}

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A host may load each register that tt-kmd, tt-umd or luwen does, and others that exist: none stops the chip, and those that
-// the emulator has answer.
+// A host may load each register that tt-kmd, tt-umd or luwen does, and others that exist: none
+// stops the chip, and those that the emulator has answer.
 func TestHostLoadsRegisters(t *testing.T) {
 	const any = 1 << 40 // whatever it is
 	type load struct {
@@ -124,7 +124,8 @@ func TestHostLoadsRegisters(t *testing.T) {
 	}
 }
 
-// A host may load every word of each block of registers that documents list for a tile, and finds there what programs stored.
+// A host may load every word of each block of registers that documents list for a tile, and finds
+// there what programs stored.
 func TestHostLoadsRegisterBlocks(t *testing.T) {
 	type block struct {
 		what     string
@@ -247,7 +248,8 @@ func TestHostLoadsPartsOfRegisters(t *testing.T) {
 	}
 }
 
-// While host memory gives way to the PCIe controller's registers, the host may load those that aren't emulated.
+// While host memory gives way to the PCIe controller's registers, the host may load those that
+// aren't emulated.
 func TestHostLoadsController(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	r.st(r.topo.ARC(), 0x8_8003_0060+4*6, dbiEnable)
@@ -257,8 +259,8 @@ func TestHostLoadsController(t *testing.T) {
 	}
 }
 
-// Through NoC 1, a Blackhole's rows 0 and 1 have the columns of that NoC: tt-umd asks routers without a tile, and harvested Ethernet
-// tiles, who they are (tests/api/test_noc.cpp).
+// Through NoC 1, a Blackhole's rows 0 and 1 have the columns of that NoC: tt-umd asks routers
+// without a tile, and harvested Ethernet tiles, who they are (tests/api/test_noc.cpp).
 func TestEdgeTilesOnNOC1(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Harvesting: chip.Harvesting{Ethernet: 1<<12 | 1<<13}})
 	for _, c := range []struct {
@@ -310,8 +312,9 @@ func TestWindowOnNOC1(t *testing.T) {
 	}
 }
 
-// Routers of harvested tiles work, so a host can load who they are; nothing else of such a tile answers. A Blackhole has one of two
-// PCIe tiles; its harvested columns of workers have no coordinates of their own.
+// Routers of harvested tiles work, so a host can load who they are; nothing else of such a tile
+// answers. A Blackhole has one of two PCIe tiles; its harvested columns of workers have no
+// coordinates of their own.
 func TestHostLoadsOfHarvestedTiles(t *testing.T) {
 	for arch, places := range map[chip.Arch]struct {
 		kind   chip.TileKind

@@ -11,7 +11,8 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a host would.
+// rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a
+// host would.
 type rig struct {
 	t      testing.TB
 	c      *Chip // nil on the vendor's simulator
@@ -109,7 +110,8 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// A program written through a window runs when the host releases BRISC, and the host sees what it stored.
+// A program written through a window runs when the host releases BRISC, and the host sees what it
+// stored.
 func TestHostRunsProgram(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {

@@ -49,7 +49,8 @@ func (r *rig) start(v chip.XY, programs ...*asm) {
 // Programs of the T cores begin at these addresses.
 var triscBase = [3]uint32{0x6000, 0xA000, 0xE000}
 
-// Two T cores hand a number of turns to each other through semaphores that only the engines' instructions change.
+// Two T cores hand a number of turns to each other through semaphores that only the engines'
+// instructions change.
 func turns(n int) (first, second *asm) {
 	const whileZero = 1
 	first, second = newAsm(triscBase[0]), newAsm(triscBase[1])
@@ -63,7 +64,8 @@ func turns(n int) (first, second *asm) {
 	return first, second
 }
 
-// Semaphores order threads, full queues hold cores back, and a sync waits, with any interleaving of the cores.
+// Semaphores order threads, full queues hold cores back, and a sync waits, with any interleaving of
+// the cores.
 func TestEnginesKeepTheOrderOfTheirThreads(t *testing.T) {
 	for _, arch := range arches {
 		for seed := range uint64(20) {
@@ -111,7 +113,8 @@ func TestRefusalsOfTheEnginesNameThreadAndInstruction(t *testing.T) {
 	}
 }
 
-// A T core that waits in a full queue goes on when the engines have gone on, though it has waited in a loop before.
+// A T core that waits in a full queue goes on when the engines have gone on, though it has waited
+// in a loop before.
 func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 3})
@@ -137,7 +140,8 @@ func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	}
 }
 
-// Instructions of three T cores at once leave the same GPRs, Dst and L1 here and on the vendor's simulator.
+// Instructions of three T cores at once leave the same GPRs, Dst and L1 here and on the vendor's
+// simulator.
 func TestThreadsLikeTTSim(t *testing.T) {
 	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {

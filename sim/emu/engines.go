@@ -10,16 +10,18 @@ import (
 
 // engines is the Tensix engines of a tile and what cores have given them since they last ran.
 //
-// Cores only append to ops; the engines run at the end of the scheduler's round, those of different tiles on several
-// goroutines. An access that asks for their state comes again in the next round if something is in ops. So the run depends on
-// the order of the cores alone, not on how many goroutines there are.
+// Cores only append to ops; the engines run at the end of the scheduler's round, those of different
+// tiles on several goroutines. An access that asks for their state comes again in the next round if
+// something is in ops. So the run depends on the order of the cores alone, not on how many
+// goroutines there are.
 type engines struct {
 	*tensix.Engine
 	tile *tile
 
 	ops []engineOp // in the order in which cores gave them; done of them are taken
-	// Ops of a thread whose queue has no room for an instruction: that instruction, and what its core gave after it. They
-	// hold only ops of a core that gave several in one round; it can't give more.
+	// Ops of a thread whose queue has no room for an instruction: that instruction, and what its
+	// core gave after it. They hold only ops of a core that gave several in one round; it can't
+	// give more.
 	waiting [3]opQueue
 	held    int // in waiting
 	done    int
@@ -73,11 +75,12 @@ const (
 	opSemaphore                       // semaphore at: 0 posts, 1 gets
 )
 
-// maxEngineOps is how much cores may give the engines of a tile in one round. It bounds how far cores get ahead of them.
+// maxEngineOps is how much cores may give the engines of a tile in one round. It bounds how far
+// cores get ahead of them.
 const maxEngineOps = 256
 
-// arrival is how many instructions after a T core's store to configuration or GPRs it is taken to have arrived, whatever the
-// core has done to be sure of it: no document bounds that.
+// arrival is how many instructions after a T core's store to configuration or GPRs it is taken to
+// have arrived, whatever the core has done to be sure of it: no document bounds that.
 const arrival = 64
 
 // enginesOf returns the engines of the tile.
@@ -93,8 +96,8 @@ func (t *tile) enginesOf() *engines {
 	return x.engines
 }
 
-// give appends an op by a core of the tile. With RefuseRaces, and when nothing is in front of a store, it is done at once: a
-// refusal then names the access.
+// give appends an op by a core of the tile. With RefuseRaces, and when nothing is in front of a
+// store, it is done at once: a refusal then names the access.
 func (t *tile) give(o origin, op engineOp) slowResult {
 	e, c := t.enginesOf(), t.chip
 	switch {
@@ -134,7 +137,8 @@ func (t *tile) noteStored(o origin) {
 	}
 }
 
-// quiet reports whether all ops that cores of the tile gave the engines have been taken, for an access by one of them.
+// quiet reports whether all ops that cores of the tile gave the engines have been taken, for an
+// access by one of them.
 func (t *tile) quiet(o origin) slowResult {
 	e := t.enginesOf()
 	switch {
@@ -151,8 +155,8 @@ func (t *tile) observe(o origin) (*engines, slowResult) {
 	return t.enginesOf(), t.quiet(o)
 }
 
-// settledEngine returns the engines after they have executed what cores gave them: for debug registers, which any agent may
-// load.
+// settledEngine returns the engines after they have executed what cores gave them: for debug
+// registers, which any agent may load.
 func (t *tile) settledEngine() *engines {
 	e := t.enginesOf()
 	if len(e.ops) != 0 {
@@ -162,8 +166,8 @@ func (t *tile) settledEngine() *engines {
 	return e
 }
 
-// run lets the engines do all they can: what stays queued waits for a semaphore, a mutex or a bank. It returns early if the
-// engine is suspended. Of the chip it touches the tile's own state only.
+// run lets the engines do all they can: what stays queued waits for a semaphore, a mutex or a bank.
+// It returns early if the engine is suspended. Of the chip it touches the tile's own state only.
 func (e *engines) run() {
 	for {
 		if e.Run() {
@@ -250,7 +254,8 @@ func (e *engines) runHere(o origin) {
 	e.direct = false
 }
 
-// engineRan tells the tile's cores what its engines have changed, and stops the chip for what they refuse.
+// engineRan tells the tile's cores what its engines have changed, and stops the chip for what they
+// refuse.
 func (t *tile) engineRan(o origin) slowResult {
 	e := t.tensix.engines
 	for _, line := range e.touched {
@@ -270,7 +275,8 @@ func (t *tile) engineRan(o origin) slowResult {
 	return slowDone
 }
 
-// refuseEngine stops the chip for what the engines refuse, an instruction in the name of the T core of its thread.
+// refuseEngine stops the chip for what the engines refuse, an instruction in the name of the T core
+// of its thread.
 func (t *tile) refuseEngine(o origin) slowResult {
 	e := t.tensix.engines
 	f := e.Fault()
@@ -340,11 +346,12 @@ func (e *engines) origin() origin {
 	return o
 }
 
-// minShared is the least weight of what cores gave to engines for which waking another goroutine pays: some 20 µs.
+// minShared is the least weight of what cores gave to engines for which waking another goroutine
+// pays: some 20 µs.
 const minShared = 200
 
-// runEngines runs the engines to which cores have given something. All have ended when it returns, and cores are told in the
-// order in which they first gave something.
+// runEngines runs the engines to which cores have given something. All have ended when it returns,
+// and cores are told in the order in which they first gave something.
 func (s *sched) runEngines() {
 	s.turns = 0
 	list := s.waitingEngines
@@ -368,8 +375,8 @@ func (s *sched) runEngines() {
 	s.waitingEngines = list[:0]
 }
 
-// suspendedEngines lets each engine of a list that is suspended do the instruction that reaches registers, in their order. It
-// returns those that were.
+// suspendedEngines lets each engine of a list that is suspended do the instruction that reaches
+// registers, in their order. It returns those that were.
 func (s *sched) suspendedEngines(list []*engines) []*engines {
 	var out []*engines
 	for _, e := range list {

@@ -48,8 +48,8 @@ var matmulOf = map[chip.Arch]matmulFields{
 	},
 }
 
-// matmul makes programs of the three T cores that multiply the bf16 tiles at tileA and tileB n times, in four phases, and pack
-// the product to tileOut.
+// matmul makes programs of the three T cores that multiply the bf16 tiles at tileA and tileB n
+// times, in four phases, and pack the product to tileOut.
 func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	const bf16, sem = 5, 1
 	f := matmulOf[arch]
@@ -143,7 +143,8 @@ func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	return unpack, math, pack
 }
 
-// multiply makes n workers of the chip multiply tiles of random numbers, times times, and returns them.
+// multiply makes n workers of the chip multiply tiles of random numbers, times times, and returns
+// them.
 func (r *rig) multiply(n int, times uint32) []chip.XY {
 	rng := rand.New(rand.NewPCG(3, 4))
 	u, m, p := matmul(r.arch, times)
@@ -214,8 +215,8 @@ func (r *rig) digest(workers []chip.XY) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Engines of different tiles leave the same L1 and Dst, in the same run, on however many goroutines they run, with their processors or
-// without; without Synchronous the results are the same.
+// Engines of different tiles leave the same L1 and Dst, in the same run, on however many goroutines
+// they run, with their processors or without; without Synchronous the results are the same.
 func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	for _, arch := range arches {
 		results := map[string]string{}
@@ -264,8 +265,8 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	}
 }
 
-// Engines on several goroutines store to registers of their tiles: each store is done, in its place among the instructions of its
-// thread, and wakes who polls.
+// Engines on several goroutines store to registers of their tiles: each store is done, in its place
+// among the instructions of its thread, and wakes who polls.
 func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 	const rounds, increment = 6, 3
 	for _, arch := range arches {
@@ -308,7 +309,8 @@ func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 	}
 }
 
-// BenchmarkEngines is a HiFi4 matmul of bf16 tiles with unpacking and packing, on 64 tiles of a chip at once.
+// BenchmarkEngines is a HiFi4 matmul of bf16 tiles with unpacking and packing, on 64 tiles of a
+// chip at once.
 func BenchmarkEngines(b *testing.B) {
 	for _, arch := range arches {
 		for _, n := range []int{1, 2, 4} {

@@ -85,7 +85,8 @@ var ethConfigs = map[string]Config{
 		RefuseCounters: true},
 }
 
-// What one Ethernet tile sends through a queue arrives at the other chip in order, data and register writes.
+// What one Ethernet tile sends through a queue arrives at the other chip in order, data and
+// register writes.
 func TestEthernetDataThenFlag(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
@@ -110,7 +111,8 @@ func TestEthernetDataThenFlag(t *testing.T) {
 	}
 }
 
-// Who gives a transmit queue a command has seen that it is ready, whether or not it is: a strict chip refuses others.
+// Who gives a transmit queue a command has seen that it is ready, whether or not it is: a strict
+// chip refuses others.
 func TestEthernetCommandUnseen(t *testing.T) {
 	for _, arch := range arches {
 		for _, asks := range []bool{true, false} {
@@ -138,7 +140,8 @@ func TestEthernetCommandUnseen(t *testing.T) {
 	}
 }
 
-// A register of the other tile can be written: here a stream's counter, which the flag after it can't overtake.
+// A register of the other tile can be written: here a stream's counter, which the flag after it
+// can't overtake.
 func TestEthernetRemoteRegister(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
@@ -151,7 +154,8 @@ func TestEthernetRemoteRegister(t *testing.T) {
 	}
 }
 
-// Both chips wait for each other for hundreds of rounds, and a Synchronous machine does it in the same way every time.
+// Both chips wait for each other for hundreds of rounds, and a Synchronous machine does it in the
+// same way every time.
 func TestEthernetPingPong(t *testing.T) {
 	for _, arch := range arches {
 		for _, cfg := range []Config{{Arch: arch, Seed: 1}, {Arch: arch, Seed: 2, Synchronous: true, Delay: 40}} {
@@ -187,7 +191,8 @@ func TestEthernetPingPong(t *testing.T) {
 	}
 }
 
-// A link that goes down loses what is under way and keeps the queue busy until it is up again; firmware says so.
+// A link that goes down loses what is under way and keeps the queue busy until it is up again;
+// firmware says so.
 func TestEthernetLinkGoesDown(t *testing.T) {
 	for _, arch := range arches {
 		m, rs := pair(t, Config{Arch: arch, Synchronous: true})
@@ -225,8 +230,8 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 	}
 }
 
-// Packets are dropped, doubled and held up on request, as protocols above must survive: what is dropped is sent again, unless
-// all are, and then the queue stands still.
+// Packets are dropped, doubled and held up on request, as protocols above must survive: what is
+// dropped is sent again, unless all are, and then the queue stands still.
 func TestEthernetFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -370,8 +375,8 @@ func TestEthernetSaysItsName(t *testing.T) {
 	}
 }
 
-// The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue that was full of packets
-// which wasn't taken is ready again, and what is sent then arrives.
+// The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue
+// that was full of packets which wasn't taken is ready again, and what is sent then arrives.
 func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
@@ -418,8 +423,8 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	}
 }
 
-// The firmware of a gateway carries out commands again when the chip that left one unanswered was reset, however far that is.
-// The lost one read all ones.
+// The firmware of a gateway carries out commands again when the chip that left one unanswered was
+// reset, however far that is. The lost one read all ones.
 func TestRemoteAfterReset(t *testing.T) {
 	for _, synchronous := range []bool{true, false} {
 		cfgs := make([]Config, 3)
@@ -472,8 +477,8 @@ func TestRemoteAfterReset(t *testing.T) {
 	}
 }
 
-// remotePair is two Wormholes with a link, of which the host reaches the second one by way of the first, with memory of the host that
-// both can reach.
+// remotePair is two Wormholes with a link, of which the host reaches the second one by way of the
+// first, with memory of the host that both can reach.
 func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 	t.Helper()
 	cfgs := make([]Config, len(rigs))
@@ -496,7 +501,8 @@ func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 	return rigs, h
 }
 
-// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is larger than 1 KiB, by either NoC.
+// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is
+// larger than 1 KiB, by either NoC.
 func TestRemoteBlocksInHostMemory(t *testing.T) {
 	rigs, h := remotePair(t)
 	r := rigs[0]
@@ -550,8 +556,9 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 	r.refused(UnimplementedFunctionality)
 }
 
-// Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't in reset, its heartbeat counts,
-// and it knows its version and, on Wormhole, its place. A store that leaves the processor out of reset doesn't start anything.
+// Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't
+// in reset, its heartbeat counts, and it knows its version and, on Wormhole, its place. A store
+// that leaves the processor out of reset doesn't start anything.
 func TestEthernetFirmwareWithoutLink(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Identity: Identity{X: 1, Y: 2}})

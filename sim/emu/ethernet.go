@@ -5,7 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim data/*/tile_regs.json).
+// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
+// data/*/tile_regs.json).
 const (
 	ethTxBase   = 0xFFB90000 // a page for each transmit queue
 	ethMACBase  = 0xFFBA0000 // Wormhole
@@ -61,7 +62,8 @@ func (t *tile) queues() int {
 	return 3
 }
 
-// powerUp makes the tile's processors and gives its registers their values after a reset (ttsim src/tile.cpp e_tile_init).
+// powerUp makes the tile's processors and gives its registers their values after a reset (ttsim
+// src/tile.cpp e_tile_init).
 func (e *ethRegs) powerUp(t *tile) {
 	t.addCore(chip.ERISC0, 5)
 	if t.chip.arch == chip.Wormhole {
@@ -73,13 +75,14 @@ func (e *ethRegs) powerUp(t *tile) {
 		e.rx = [3]uint32{2, 2, 0}
 		e.routing = 0xA00
 	}
-	// ERISC0 runs the base firmware: tt-umd takes a tile for a broken one if it is in reset (topology_discovery.cpp). The
-	// firmware isn't code here, so the processor does nothing until it has been held.
+	// ERISC0 runs the base firmware: tt-umd takes a tile for a broken one if it is in reset
+	// (topology_discovery.cpp). The firmware isn't code here, so the processor does nothing until
+	// it has been held.
 	t.debug.softReset = t.heldAll() &^ chip.ERISC0.ResetBit()
 }
 
-// starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose reset PC was never set
-// stays where it is: it would run the base firmware (ttsim src/tile.cpp).
+// starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose
+// reset PC was never set stays where it is: it would run the base firmware (ttsim src/tile.cpp).
 func (t *tile) starts(k *core) bool {
 	return t.kind != chip.Ethernet || t.chip.arch == chip.Wormhole || t.eth.resetPC[k.proc-chip.ERISC0] != 0
 }
@@ -145,8 +148,9 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// ethHas reports whether registers that are not emulated are at an address: of the MAC and the PCS, and those of Blackhole that
-// sort what arrives (tt-isa-documentation */EthernetTile/BabyRISCV/README.md).
+// ethHas reports whether registers that are not emulated are at an address: of the MAC and the PCS,
+// and those of Blackhole that sort what arrives (tt-isa-documentation
+// */EthernetTile/BabyRISCV/README.md).
 func (t *tile) ethHas(addr uint32) bool {
 	if t.chip.arch == chip.Blackhole {
 		return addr >= ethMACBase && addr < ethMACBase+0x10000 || addr >= 0xFFB9C000 && addr < 0xFFB9EA20
@@ -154,7 +158,8 @@ func (t *tile) ethHas(addr uint32) bool {
 	return addr >= ethMACBase && addr < ethMACBase+0x20000
 }
 
-// shown is what a host finds in a register that programs only store to: what they stored, where it is kept.
+// shown is what a host finds in a register that programs only store to: what they stored, where it
+// is kept.
 func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
 	switch {
 	case b == ethMAC:
@@ -296,7 +301,8 @@ func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slow
 	return slowHalt
 }
 
-// ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim src/tile.cpp).
+// ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim
+// src/tile.cpp).
 func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
 	switch {
 	case t.eth.mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:

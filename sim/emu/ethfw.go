@@ -14,13 +14,14 @@ type Identity struct {
 	Routing  bool   // Wormhole: some chip of the machine is reached through Ethernet only
 }
 
-// mangled is how Wormhole's Ethernet firmware shortens the number of a board (ttsim src/tile.cpp wh_mangled_board_id).
+// mangled is how Wormhole's Ethernet firmware shortens the number of a board (ttsim src/tile.cpp
+// wh_mangled_board_id).
 func (id *Identity) mangled() uint32 {
 	return uint32(id.Board>>4)&0xF0000000 | uint32(id.Board)&0x0FFFFFFF
 }
 
-// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim src/tile.cpp,
-// tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
+// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim
+// src/tile.cpp, tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
 const (
 	whHeartbeat = 0x1C
 	whVersion   = 0x210
@@ -49,8 +50,8 @@ const (
 	riscvStay   = 0x6F // a jump to itself
 )
 
-// ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on the tile's processor,
-// so it needs none.
+// ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on
+// the tile's processor, so it needs none.
 type ethFirmware struct {
 	stopped bool          // the processor has been held in reset
 	asking  *remoteAccess // to another chip, and under way
@@ -176,8 +177,9 @@ func (e *ethRegs) beat(t *tile, addr uint32) {
 	}
 }
 
-// told is called when an agent other than the tile's own processors has written n bytes at addr of its L1: some words there
-// are requests to the base firmware. It reports whether the chip still works.
+// told is called when an agent other than the tile's own processors has written n bytes at addr of
+// its L1: some words there are requests to the base firmware. It reports whether the chip still
+// works.
 func (e *ethRegs) told(o origin, t *tile, addr uint32, n int) bool {
 	if e.fw.stopped {
 		return true

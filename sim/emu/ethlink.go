@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// txWindow is how many packets of a transmit queue may be under way before the queue stays busy until one has landed. On
-// silicon the receiver's buffers and pause frames have that effect.
+// txWindow is how many packets of a transmit queue may be under way before the queue stays busy
+// until one has landed. On silicon the receiver's buffers and pause frames have that effect.
 const txWindow = 16
 
 // wire is a cable between two Ethernet tiles.
@@ -35,14 +35,16 @@ func (c *Chip) linked() bool { return len(c.ports) > 0 }
 
 func (p *port) up() bool { return !p.wire.down.Load() }
 
-// LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn from the chip's seed, is
-// dropped, comes twice or is held up with all those after it; 0 means never. What is dropped is sent again until it arrives, and
-// nothing after it is taken before (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are
-// dropped, none arrives, and the queue stands still once it is full. Of those that come twice, silicon discards one; here
-// both are written, as a check of what is above.
+// LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn
+// from the chip's seed, is dropped, comes twice or is held up with all those after it; 0 means
+// never. What is dropped is sent again until it arrives, and nothing after it is taken before
+// (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are dropped,
+// none arrives, and the queue stands still once it is full. Of those that come twice, silicon
+// discards one; here both are written, as a check of what is above.
 type LinkFaults struct {
 	Drop, Duplicate, Delay uint64
-	// By is the delay of a delayed packet, and the time until a dropped one is sent again, in clocks; 0 means 10000.
+	// By is the delay of a delayed packet, and the time until a dropped one is sent again, in
+	// clocks; 0 means 10000.
 	By uint64
 }
 
@@ -56,8 +58,8 @@ func (t *tile) port() *port {
 	return &t.chip.ports[t.eth.channel]
 }
 
-// packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other tile. Without RefuseRaces
-// and the like a packet is a write of the host to the chip that gets it.
+// packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other
+// tile. Without RefuseRaces and the like a packet is a write of the host to the chip that gets it.
 type packet struct {
 	o      origin
 	from   *port
@@ -216,7 +218,8 @@ func (c *Chip) taken(channel, queue int) {
 	}
 }
 
-// land writes a packet that has arrived. Its sender is on another chip, so it counts as an access of the host here.
+// land writes a packet that has arrived. Its sender is on another chip, so it counts as an access
+// of the host here.
 func (c *Chip) land(k *packet) {
 	to := k.from.peer
 	t := c.ethTile(to.channel)
@@ -234,7 +237,8 @@ func (c *Chip) ethTile(channel int) *tile {
 	return nil
 }
 
-// linkChanged tells the chip that a link of it has gone down or come up: the firmware notes it, and what waits is sent.
+// linkChanged tells the chip that a link of it has gone down or come up: the firmware notes it, and
+// what waits is sent.
 func (c *Chip) linkChanged(channel int) {
 	t := c.ethTile(channel)
 	if t == nil {
@@ -265,8 +269,8 @@ func (c *Chip) linkChanged(channel int) {
 	}
 }
 
-// peerReset tells the chip that another one of the machine was reset. To the tiles at the other ends of its links that is a
-// link that went down and came up.
+// peerReset tells the chip that another one of the machine was reset. To the tiles at the other
+// ends of its links that is a link that went down and came up.
 func (c *Chip) peerReset(peer *Chip) {
 	for _, t := range c.eths {
 		if !t.loseRemote(peer) {

@@ -5,8 +5,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an Ethernet tile, and the base
-// firmware there carries them out over the links (tt-umd device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
+// How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an
+// Ethernet tile, and the base firmware there carries them out over the links (tt-umd
+// device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
 const (
 	remoteRequests  = 0x11080
 	remoteResponses = remoteRequests + 2*0xC0
@@ -28,7 +29,8 @@ const (
 	remoteOrdered      = 1 << 12
 )
 
-// serveRemote carries out the next command, if there is one. It reports whether the chip still works.
+// serveRemote carries out the next command, if there is one. It reports whether the chip still
+// works.
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
@@ -110,8 +112,8 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 	a.to.paced(perform)
 }
 
-// paced has this chip perform a read for another one, once it has executed as much since the last one as Config.Paced has it
-// execute between two loads of its own host.
+// paced has this chip perform a read for another one, once it has executed as much since the last
+// one as Config.Paced has it execute between two loads of its own host.
 func (c *Chip) paced(f func(*Chip)) {
 	c.inbox.post(c, func(c *Chip) {
 		if c.cfg.Paced && !c.cfg.Synchronous && c.steps < paceSteps && len(c.queue) > 0 {
@@ -123,9 +125,9 @@ func (c *Chip) paced(f func(*Chip)) {
 	})
 }
 
-// loseRemote ends the command that is under way to a chip that was reset: it reads all ones, as a bus does on which nothing
-// answers. The host may still wait for the command or have abandoned it, and the next one has to get its turn. It reports
-// whether the chip still works.
+// loseRemote ends the command that is under way to a chip that was reset: it reads all ones, as a
+// bus does on which nothing answers. The host may still wait for the command or have abandoned it,
+// and the next one has to get its turn. It reports whether the chip still works.
 func (t *tile) loseRemote(to *Chip) bool {
 	a := t.eth.fw.asking
 	if a == nil || a.to != to {
@@ -171,8 +173,9 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	return c.readTile(origin{loads: true}, "ethernet firmware", a.noc, ep, a.addr, a.n, a.words)
 }
 
-// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding, and host memory. As on a bus,
-// memory that isn't mapped reads as all ones and takes nothing: the host's mistake ends its command, and not the chip.
+// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding,
+// and host memory. As on a bus, memory that isn't mapped reads as all ones and takes nothing: the
+// host's mistake ends its command, and not the chip.
 func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	const where = "ethernet firmware"
 	if !c.cfg.RefuseUnmapped && !c.mapped(a.host, a.n) {
@@ -200,7 +203,8 @@ func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
 }
 
-// mapped reports whether n bytes at a NoC address of the PCIe tile are host memory that the driver has mapped.
+// mapped reports whether n bytes at a NoC address of the PCIe tile are host memory that the driver
+// has mapped.
 func (c *Chip) mapped(addr uint64, n int) bool {
 	bus, ok := c.bus(origin{}, "ethernet firmware", addr, n)
 	return ok && c.pcie.host != nil && c.pcie.host.ReadHost(bus, make([]byte, n)) == nil
@@ -273,9 +277,10 @@ func (c *Chip) reaches(to *Chip) bool {
 	return false
 }
 
-// A broadcast is a block in host memory that a Wormhole's Ethernet firmware writes to many tiles of several chips, its own among
-// them. A header in front of the data names those that do not get it (tt-umd device/tt_device/ethernet_broadcast.cpp):
-// words 0 to 2 racks and shelves, word 3 chips, word 4 rows and columns.
+// A broadcast is a block in host memory that a Wormhole's Ethernet firmware writes to many tiles of
+// several chips, its own among them. A header in front of the data names those that do not get it
+// (tt-umd device/tt_device/ethernet_broadcast.cpp): words 0 to 2 racks and shelves, word 3 chips,
+// word 4 rows and columns.
 const (
 	broadcastHeader     = 32
 	broadcastTranslated = 1 << 15 // of word 4: rows and columns are those of translated coordinates
@@ -288,11 +293,12 @@ type grid struct {
 	translated bool
 }
 
-// untranslated are the rows and columns that a header has for translated coordinates from 16 on (tt-umd
-// wormhole_implementation.hpp, TRANSLATED_TO_VIRTUAL_X and _Y).
+// untranslated are the rows and columns that a header has for translated coordinates from 16 on
+// (tt-umd wormhole_implementation.hpp, TRANSLATED_TO_VIRTUAL_X and _Y).
 var untranslated = struct{ x, y [12]uint8 }{[12]uint8{0, 5, 1, 2, 3, 4, 6, 7, 8, 9}, [12]uint8{0, 6, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11}}
 
-// broadcastHead reads a broadcast's header and data from host memory. It reports whether the chip still works.
+// broadcastHead reads a broadcast's header and data from host memory. It reports whether the chip
+// still works.
 func (c *Chip) broadcastHead(a *remoteAccess, cmd []uint32) bool {
 	h := remoteAccess{n: broadcastHeader, host: c.params.PCI.NOCBase + uint64(cmd[7])}
 	header := make([]uint32, broadcastHeader/4+1)
@@ -333,7 +339,8 @@ func (g *grid) has(c *Chip, xy chip.XY) bool {
 	return g.not>>xy.Y&1 == 0 && g.not>>(16+xy.X)&1 == 0
 }
 
-// spread writes a broadcast's data to the tiles of this chip that it is for. Harvested ones take nothing.
+// spread writes a broadcast's data to the tiles of this chip that it is for. Harvested ones take
+// nothing.
 func (c *Chip) spread(a *remoteAccess) bool {
 	for y := range c.grid {
 		for x := range c.grid[y] {

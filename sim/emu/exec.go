@@ -19,15 +19,17 @@ const (
 	stopHalt                // the core was put into reset, or the chip stopped
 )
 
-// exec executes decoded instructions from ops, whose first is at address base, from index idx until the budget is used
-// up, control leaves ops, an instruction needs more than registers and plain memory, or one jumps back that isn't among plain, which c.from
-// names. It returns the index of the next instruction, the index at which the budget ends, and why.
+// exec executes decoded instructions from ops, whose first is at address base, from index idx until
+// the budget is used up, control leaves ops, an instruction needs more than registers and plain
+// memory, or one jumps back that isn't among plain, which c.from names. It returns the index of the
+// next instruction, the index at which the budget ends, and why.
 //
-// The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a branch is taken, so
-// that a straight run of instructions costs nothing but its dispatch, and goes on after it to the next branch or the end of ops.
+// The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a
+// branch is taken, so that a straight run of instructions costs nothing but its dispatch, and goes
+// on after it to the next branch or the end of ops.
 //
-// There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in
-// place, except for stores to lines that are flagged.
+// There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM
+// are accessed in place, except for stores to lines that are flagged.
 func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m int) (int, int, translate.Exit) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
@@ -311,9 +313,10 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 	return idx, m, translate.Fell
 }
 
-// run executes about n instructions of the core, exactly one if n is 1: it ends where a branch is taken, or at the end of a page,
-// so that translated code needn't look anywhere else. With Config.Delay it also ends after n instructions without a branch,
-// in which requests would take no step. It ends early in loops that may wait.
+// run executes about n instructions of the core, exactly one if n is 1: it ends where a branch is
+// taken, or at the end of a page, so that translated code needn't look anywhere else. With
+// Config.Delay it also ends after n instructions without a branch, in which requests would take no
+// step. It ends early in loops that may wait.
 func (c *core) run(n int) stop {
 	c.budget = n
 	for n > 0 {
@@ -392,7 +395,8 @@ func (c *core) run(n int) stop {
 	return stopSlice
 }
 
-// count adds what was executed of the current budget to the instructions retired; left is what remains of it.
+// count adds what was executed of the current budget to the instructions retired; left is what
+// remains of it.
 func (c *core) count(left int) {
 	c.retired += uint64(c.budget - left)
 	c.used = c.budget - left

@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Whatever a processor executes, the emulator does not panic and x0 stays zero: it goes on, waits or refuses.
+// Whatever a processor executes, the emulator does not panic and x0 stays zero: it goes on, waits
+// or refuses.
 func FuzzInstructions(f *testing.F) {
 	f.Add(false, busyLoop().bytes())
 	f.Add(true, ping(chip.Blackhole, chip.XY{X: 1, Y: 2}, chip.XY{X: 2, Y: 2}, 3, true).bytes())

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// L1 that is there only as far as it was used is the L1 that is there as a whole: loads, stores and atomics of every width, code,
-// loops that wait and the NoC reach all of it.
+// L1 that is there only as far as it was used is the L1 that is there as a whole: loads, stores and
+// atomics of every width, code, loops that wait and the NoC reach all of it.
 func TestMemoryThatGrows(t *testing.T) {
 	for _, arch := range arches {
 		whole, part := bare(t, arch), bare(t, arch)

@@ -18,8 +18,8 @@ func (c *Chip) AttachDMA(d DMA) {
 	c.release()
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4. A chip that has stopped answers
-// all-ones.
+// BARLoad performs one load of width 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4. A chip that
+// has stopped answers all-ones.
 func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	if c.faulted.Load() {
 		return allOnes(width)
@@ -63,8 +63,9 @@ func (c *Chip) load(bar int, off uint64, width int) uint64 {
 // allOnes is what a load of a device that doesn't answer gives.
 func allOnes(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one store of width 1, 2, 4 or 8 bytes. It is posted: while processors run it may return before the
-// chip has seen the store, but later accesses do not overtake it. It does not allocate.
+// BARStore performs one store of width 1, 2, 4 or 8 bytes. It is posted: while processors run it
+// may return before the chip has seen the store, but later accesses do not overtake it. It does not
+// allocate.
 func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
@@ -78,8 +79,8 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	c.storeOrPost(bar, off, width, v)
 }
 
-// storeOrPost is BARStore where reserve had no place, or can't be asked. An awake chip's hosts push all the same: that tells reserve what
-// was taken.
+// storeOrPost is BARStore where reserve had no place, or can't be asked. An awake chip's hosts push
+// all the same: that tells reserve what was taken.
 func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
 		return
@@ -105,7 +106,8 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	c.release()
 }
 
-// BARRead moves bulk data from a TLB window of BAR 0 or 4; other ranges are read in words of 4 bytes.
+// BARRead moves bulk data from a TLB window of BAR 0 or 4; other ranges are read in words of 4
+// bytes.
 func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	if len(p) == 0 {
 		return
@@ -140,7 +142,8 @@ func (c *Chip) readBAR(bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite moves bulk data to a TLB window of BAR 0 or 4; other ranges are written in words of 4 bytes.
+// BARWrite moves bulk data to a TLB window of BAR 0 or 4; other ranges are written in words of 4
+// bytes.
 func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	if len(p) == 0 || c.faulted.Load() {
 		return
@@ -169,8 +172,8 @@ func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 	}
 }
 
-// inWindows reports whether an offset of a BAR is in a TLB window, and where: Wormhole's BAR 4 shows the last 32 MiB of
-// BAR 0.
+// inWindows reports whether an offset of a BAR is in a TLB window, and where: Wormhole's BAR 4
+// shows the last 32 MiB of BAR 0.
 func (c *Chip) inWindows(bar int, off uint64) (uint64, bool) {
 	if c.arch == chip.Wormhole {
 		if bar == 4 {
@@ -272,8 +275,9 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
 }
 
-// hiddenARC reports whether an offset of a Blackhole's BAR 0 would show a register of the ARC tile on other cards. tt-umd's tests
-// load and store there on all of them (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
+// hiddenARC reports whether an offset of a Blackhole's BAR 0 would show a register of the ARC tile
+// on other cards. tt-umd's tests load and store there on all of them
+// (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
 func (c *Chip) hiddenARC(off uint64) bool {
 	apb := uint64(c.params.BAR.ARCAPB)
 	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
@@ -305,8 +309,9 @@ func (c *Chip) inBAR(bar int, off uint64, width int) bool {
 	return false
 }
 
-// arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. A Blackhole shows the registers only, and only where its PCIe
-// tile is in column 11 (tt-umd device/tt_device/blackhole_tt_device.cpp, is_arc_available_over_axi).
+// arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. A Blackhole shows the
+// registers only, and only where its PCIe tile is in column 11 (tt-umd
+// device/tt_device/blackhole_tt_device.cpp, is_arc_available_over_axi).
 func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
@@ -320,12 +325,14 @@ func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// patience is how long a host polls for an answer before it asks for the token. All but one in some thousand slices take less.
+// patience is how long a host polls for an answer before it asks for the token. All but one in some
+// thousand slices take less.
 const patience = 50 * time.Microsecond
 
-// ask leaves a load to whoever has the token and polls for its answer, and reports whether it got one. A host that took the token from
-// the goroutine that runs the chip would make it wait, and it would often continue on another processor, whose caches have nothing of the
-// chip: that costs more than the load.
+// ask leaves a load to whoever has the token and polls for its answer, and reports whether it got
+// one. A host that took the token from the goroutine that runs the chip would make it wait, and it
+// would often continue on another processor, whose caches have nothing of the chip: that costs more
+// than the load.
 func (c *Chip) ask(bar int, off uint64, width int) (value uint64, ok bool) {
 	if !c.polls || c.cfg.Paced {
 		return 0, false

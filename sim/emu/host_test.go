@@ -57,8 +57,8 @@ func (r *rig) region(i int, base, limit, target uint64) {
 	r.dev.BARStore(2, at+4, 4, 1<<31)
 }
 
-// Tiles reach host memory through the PCIe tile and the iATU, on both NoCs; words move as accesses of exactly their
-// size.
+// Tiles reach host memory through the PCIe tile and the iATU, on both NoCs; words move as accesses
+// of exactly their size.
 func TestHostMemory(t *testing.T) {
 	for _, arch := range arches {
 		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
@@ -96,8 +96,8 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// Wormhole's driver turns the way to host memory into one to the PCIe controller's registers, to save device control over
-// a reset, and back (tt-kmd wormhole.c open_dbi).
+// Wormhole's driver turns the way to host memory into one to the PCIe controller's registers, to
+// save device control over a reset, and back (tt-kmd wormhole.c open_dbi).
 func TestControllerInsteadOfHost(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	h := &hostMemory{base: 0, p: pattern(1<<12, 4)}
@@ -123,7 +123,8 @@ func TestControllerInsteadOfHost(t *testing.T) {
 	r.refused(UnimplementedFunctionality)
 }
 
-// Every class of window reaches what it is aimed at, in every width, and a multicast window writes to all.
+// Every class of window reaches what it is aimed at, in every width, and a multicast window writes
+// to all.
 func TestWindows(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	v := r.worker(1, 1)
@@ -282,8 +283,8 @@ func TestARC(t *testing.T) {
 	b.healthy()
 }
 
-// The firmware passes a request for a reset on, answers it, and goes on: the reset is somebody else's. Without anybody it
-// accepts the message.
+// The firmware passes a request for a reset on, answers it, and goes on: the reset is somebody
+// else's. Without anybody it accepts the message.
 func TestResetAsked(t *testing.T) {
 	w := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true})
 	b := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true})
@@ -357,7 +358,8 @@ func TestDMAEngines(t *testing.T) {
 	b.healthy()
 }
 
-// A transfer of a DMA engine that reaches beyond the TLB windows is refused: there is nothing that it could move.
+// A transfer of a DMA engine that reaches beyond the TLB windows is refused: there is nothing that
+// it could move.
 func TestDMABeyondWindows(t *testing.T) {
 	for _, arch := range arches {
 		for _, dev := range []uint64{0x1F000000, 0x20000000, 0xF0000000, 0xFFFFFFFC} {

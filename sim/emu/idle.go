@@ -2,8 +2,9 @@ package emu
 
 import "time"
 
-// Some programs never wait: tt-metal's firmware of idle Ethernet tiles counts in a word of L1, its telemetry stores the time. Such a
-// processor is quiet: it stores to no register, so it asks for nothing of the NoCs and the engines.
+// Some programs never wait: tt-metal's firmware of idle Ethernet tiles counts in a word of L1, its
+// telemetry stores the time. Such a processor is quiet: it stores to no register, so it asks for
+// nothing of the NoCs and the engines.
 const (
 	quietAfter = 64 // slices, after which a processor is quiet
 	quietShare = 16 // one in so many rounds is a quiet processor's, while others aren't quiet
@@ -25,7 +26,8 @@ type idle struct {
 	due    bool      // the chip is to rest
 }
 
-// skips reports whether a processor, which has been quiet for so many slices, has no turn in this round.
+// skips reports whether a processor, which has been quiet for so many slices, has no turn in this
+// round.
 func (i *idle) skips(quiet *int) bool {
 	if !i.on {
 		return false
@@ -60,7 +62,8 @@ func (i *idle) endRound() {
 	i.due = now.Sub(i.since) >= restAfter && now.Sub(i.worked) >= restTime/restShare
 }
 
-// rest waits, without the token, until a host has brought something, for restTime at most. It reports whether a host has.
+// rest waits, without the token, until a host has brought something, for restTime at most. It
+// reports whether a host has.
 func rest(kick <-chan struct{}) bool {
 	t := time.NewTimer(restTime)
 	defer t.Stop()

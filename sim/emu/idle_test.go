@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// counter is a program that counts at an address of L1 for ever, as tt-metal's firmware of idle Ethernet tiles does.
+// counter is a program that counts at an address of L1 for ever, as tt-metal's firmware of idle
+// Ethernet tiles does.
 func counter(at uint32) *asm {
 	return newAsm(0x1000).li(a0, at).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l")
 }
@@ -21,7 +22,8 @@ func talker(a chip.Arch, at uint32) *asm {
 	return newAsm(0x1000).li(a0, at).li(a2, update).label("l").addi(a1, a1, 1).sw(a1, a0, 0).sw(x0, a2, 0).j("l")
 }
 
-// A processor that only counts has one turn in 16 while another one does more, and as many as the other one without the option.
+// A processor that only counts has one turn in 16 while another one does more, and as many as the
+// other one without the option.
 func TestQuietProcessorsHaveFewTurns(t *testing.T) {
 	for _, arch := range arches {
 		for _, eases := range []bool{false, true} {

@@ -106,8 +106,8 @@ const (
 	numCounters        = 0x3E
 )
 
-// niuWords are the registers of an NIU that are words, which translated code loads and stores by itself where that is all there
-// is to it.
+// niuWords are the registers of an NIU that are words, which translated code loads and stores by
+// itself where that is all there is to it.
 type niuWords struct {
 	buf   [4]cmdBuf
 	count [64]uint32 // numCounters
@@ -132,7 +132,8 @@ type niuLayout struct {
 
 const none = ^uint32(0)
 
-// layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim data/*/tile_regs.json).
+// layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim
+// data/*/tile_regs.json).
 func layoutOf(a chip.Arch) niuLayout {
 	l := niuLayout{
 		stride: 0x800, shift: 11, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,

@@ -8,24 +8,26 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Link joins two Ethernet tiles, each given by its chip and its channel among the chip's working ones.
+// Link joins two Ethernet tiles, each given by its chip and its channel among the chip's working
+// ones.
 type Link struct {
 	Chip, Channel         int
 	PeerChip, PeerChannel int
 }
 
-// Machine is several chips of one architecture whose Ethernet tiles are linked. Each chip runs on a goroutine of its own.
-// What one sends another is handed over in order and taken when the other one next runs, so that no chip ever holds up
-// another one. Synchronous chips run together inside the host's accesses to any of them, in an order drawn from the first
-// chip's seed; then the host must not access two of them at the same time from different goroutines and expect the same
-// run again.
+// Machine is several chips of one architecture whose Ethernet tiles are linked. Each chip runs on a
+// goroutine of its own. What one sends another is handed over in order and taken when the other one
+// next runs, so that no chip ever holds up another one. Synchronous chips run together inside the
+// host's accesses to any of them, in an order drawn from the first chip's seed; then the host must
+// not access two of them at the same time from different goroutines and expect the same run again.
 type Machine struct {
 	chips  []*Chip
 	wires  []*wire
 	cables []*cable
 }
 
-// NewMachine returns the chips of a machine. Either all of them are Synchronous or none; with cables none is. Errors wrap ErrConfig.
+// NewMachine returns the chips of a machine. Either all of them are Synchronous or none; with
+// cables none is. Errors wrap ErrConfig.
 func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) {
 	m := &Machine{}
 	bad := func(format string, args ...any) (*Machine, error) {
@@ -97,8 +99,9 @@ func (m *Machine) port(i, channel int) (*port, error) {
 	return nil, fmt.Errorf("emu: machine: %w: there is no link at channel %d of chip %d", ErrConfig, channel, i)
 }
 
-// SetLink takes the link at a channel of chip i down or up. What is under way when it goes down is lost, and queues that
-// send stay busy until it is up again. The error wraps ErrConfig if there is no link.
+// SetLink takes the link at a channel of chip i down or up. What is under way when it goes down is
+// lost, and queues that send stay busy until it is up again. The error wraps ErrConfig if there is
+// no link.
 func (m *Machine) SetLink(i, channel int, up bool) error {
 	p, err := m.port(i, channel)
 	if err != nil {
@@ -123,8 +126,8 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	return nil
 }
 
-// SetLinkFaults makes the link misbehave for packets that chip i sends through a channel; the zero value ends it. The error wraps
-// ErrConfig if there is no link.
+// SetLinkFaults makes the link misbehave for packets that chip i sends through a channel; the zero
+// value ends it. The error wraps ErrConfig if there is no link.
 func (m *Machine) SetLinkFaults(i, channel int, u LinkFaults) error {
 	p, err := m.port(i, channel)
 	if err != nil {
@@ -217,15 +220,17 @@ func (b *inbox) empty() {
 	b.mu.Unlock()
 }
 
-// Cable is a link from an Ethernet tile to a chip that is elsewhere, such as in another process. What the tile sends goes to Send;
-// what the chip at the other end sends is given to [Machine.Receive].
+// Cable is a link from an Ethernet tile to a chip that is elsewhere, such as in another process.
+// What the tile sends goes to Send; what the chip at the other end sends is given to
+// [Machine.Receive].
 type Cable struct {
 	Chip, Channel int
 	// Peer and PeerChannel are the other end.
 	Peer        Identity
 	PeerChannel int
-	// Send sends to the other end, in order. It is called while the chip runs, so it must not wait, and must not call methods of
-	// the Machine. At most 16 packets of each of the tile's transmit queues are under way.
+	// Send sends to the other end, in order. It is called while the chip runs, so it must not wait,
+	// and must not call methods of the Machine. At most 16 packets of each of the tile's transmit
+	// queues are under way.
 	Send func(Signal)
 }
 
@@ -245,13 +250,15 @@ const (
 type Signal struct {
 	Kind  SignalKind
 	Queue uint8 // of SignalPacket and SignalTaken: the transmit queue of the packet
-	// Epoch is how often what was under way had been lost when the packet was sent; SignalTaken has that of its packet.
+	// Epoch is how often what was under way had been lost when the packet was sent; SignalTaken has
+	// that of its packet.
 	Epoch uint64
 	// Of SignalPacket: where the words go, an address of L1, or that of one register.
 	Dest     uint32
 	Register bool
 	Words    []uint32
-	// Held is for how many clocks the packet is held up, and Copies how often it arrives: faults of the sender's end.
+	// Held is for how many clocks the packet is held up, and Copies how often it arrives: faults of
+	// the sender's end.
 	Held   uint64
 	Copies uint8
 }
@@ -283,7 +290,8 @@ func (p *port) identity() *Identity {
 	return &p.chip.cfg.Identity
 }
 
-// Receive takes what the other end of a cable has sent. The error wraps ErrConfig for a cable or a signal that can't be.
+// Receive takes what the other end of a cable has sent. The error wraps ErrConfig for a cable or a
+// signal that can't be.
 func (m *Machine) Receive(i int, s Signal) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("emu: cable %d: %w: %s", i, ErrConfig, fmt.Sprintf(format, args...))

@@ -5,11 +5,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs (tt-isa-documentation
-// WormholeB0/DRAMTile/README.md).
+// dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs
+// (tt-isa-documentation WormholeB0/DRAMTile/README.md).
 const dramAPBBase = 0x1_0000_0000
 
-// dram is one controller's memory: pages appear when they are first written, the rest reads as zero.
+// dram is one controller's memory: pages appear when they are first written, the rest reads as
+// zero.
 type dram struct {
 	pages [][]uint32
 	known [][]uint64 // with Config.RefuseUnwritten: by page, one bit per word that was ever written
@@ -63,7 +64,8 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// view returns the words that hold n bytes at addr, or nil if they aren't in one page that was ever written.
+// view returns the words that hold n bytes at addr, or nil if they aren't in one page that was ever
+// written.
 func (d *dram) view(addr uint64, n int) []uint32 {
 	off := addr % dramPage
 	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
@@ -86,7 +88,8 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the host.
+// reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the
+// host.
 func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
 	if ep.tile != nil && addr < ep.tile.bytes() && addr+uint64(n) <= ep.tile.bytes() {
 		return true
@@ -136,9 +139,10 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	return true
 }
 
-// aliased returns the address that a host's access reaches: tt-umd's tests of Wormhole store to 0x40000000 of workers and load it
-// back (ClusterWH.HarvestingRuntime). No document mentions it; L1, whose decoding then ignores that bit, is the only
-// memory of the tile that the NoC reaches. Other agents' requests there are refused, as ttsim does.
+// aliased returns the address that a host's access reaches: tt-umd's tests of Wormhole store to
+// 0x40000000 of workers and load it back (ClusterWH.HarvestingRuntime). No document mentions it;
+// L1, whose decoding then ignores that bit, is the only memory of the tile that the NoC reaches.
+// Other agents' requests there are refused, as ttsim does.
 func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	const alias = 0x40000000
 	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
@@ -148,8 +152,9 @@ func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	return addr
 }
 
-// registersAt reports whether an address of a tile is no memory. A NoC reads registers by words, aligned (tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md); what a host loads otherwise is read in that way.
+// registersAt reports whether an address of a tile is no memory. A NoC reads registers by words,
+// aligned (tt-isa-documentation WormholeB0/NoC/MemoryMap.md); what a host loads otherwise is read
+// in that way.
 func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	switch {
 	case ep.harvested:
@@ -165,9 +170,9 @@ func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	return true // ARC memory too, which can be read by words
 }
 
-// isBlockRead reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
-// isn't refused for what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings,
-// whatever is in them or still on its way.
+// isBlockRead reports whether a read of n bytes is a host's read of a block, as opposed to a word
+// on which it acts. Such a read isn't refused for what it finds, and what was never written reads
+// as garbage: after a hang the host keeps whole rings, whatever is in them or still on its way.
 func (o origin) isBlockRead(n int) bool { return o.loads && n > 8 }
 
 // scramble puts garbage, which the seed chooses, where words were never written.
@@ -193,7 +198,8 @@ func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	return addr < size && addr+n <= size
 }
 
-// view returns n bytes of a worker's L1 or of DRAM where they are; nil for DRAM that was never written to.
+// view returns n bytes of a worker's L1 or of DRAM where they are; nil for DRAM that was never
+// written to.
 func (c *Chip) view(ep *endpoint, addr uint64, n int) []uint32 {
 	if t := ep.tile; t != nil {
 		return t.view(uint32(addr), n)
@@ -201,7 +207,8 @@ func (c *Chip) view(ep *endpoint, addr uint64, n int) []uint32 {
 	return c.drams[ep.bank].view(addr, n)
 }
 
-// takeAt puts data, which come from where time is the newest, into a worker's L1 or DRAM, of which nothing is checked.
+// takeAt puts data, which come from where time is the newest, into a worker's L1 or DRAM, of which
+// nothing is checked.
 func (c *Chip) takeAt(ep *endpoint, addr uint64, n int, data []uint32, time uint64) {
 	if t := ep.tile; t != nil {
 		mergeTime(&t.newest, &time)
@@ -213,7 +220,8 @@ func (c *Chip) takeAt(ep *endpoint, addr uint64, n int, data []uint32, time uint
 	d.write(addr, n, data)
 }
 
-// readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of padding.
+// readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of
+// padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
 		t.memory(0) // firmware has written to that of Ethernet tiles
@@ -265,8 +273,8 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }
 
-// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n) words, and its first word
-// starts with addr&3 bytes of padding.
+// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n)
+// words, and its first word starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	if o.isHostLoad() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
@@ -366,7 +374,8 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }
 
-// readDRAMRegister answers for a Wormhole DRAM tile's registers: of its controller, and of its NIUs.
+// readDRAMRegister answers for a Wormhole DRAM tile's registers: of its controller, and of its
+// NIUs.
 func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	off := addr - dramAPBBase
 	if n != 4 || off&3 != 0 {
@@ -384,13 +393,14 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 	return ok
 }
 
-// In a round of the scheduler all cores begin at the same time and run one after another, so that one could see an earlier time
-// than another one saw that it has heard of since. Clocks of silicon tick alike and don't do that. Here a reader of a wall clock
-// sees a later time than all that it may know of: the chip keeps the newest of these times for each tile, for each DRAM
-// controller, and for the host with its memory, and it goes wherever data go.
+// In a round of the scheduler all cores begin at the same time and run one after another, so that
+// one could see an earlier time than another one saw that it has heard of since. Clocks of silicon
+// tick alike and don't do that. Here a reader of a wall clock sees a later time than all that it
+// may know of: the chip keeps the newest of these times for each tile, for each DRAM controller,
+// and for the host with its memory, and it goes wherever data go.
 
-// wallClock is what o reads as the tile's clock. A core that would see too early a time is taken ahead for the rest of its
-// slice, and the round ends no earlier.
+// wallClock is what o reads as the tile's clock. A core that would see too early a time is taken
+// ahead for the rest of its slice, and the round ends no earlier.
 func (t *tile) wallClock(o origin) uint64 {
 	now, reader := t.chip.now(o), t.chip.newestOf(o)
 	later := max(now, t.newest+1, *reader+1)

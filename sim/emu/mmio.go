@@ -165,7 +165,8 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	return c.afterStore(t.store(origin{tile: t, core: c}, addr, v))
 }
 
-// afterStore returns what a core does after a store to a register, which may have stopped it or the chip.
+// afterStore returns what a core does after a store to a register, which may have stopped it or the
+// chip.
 func (c *core) afterStore(st slowResult) slowResult {
 	c.quiet = 0
 	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
@@ -217,8 +218,8 @@ func (c *core) amo(o rv32.Inst) slowResult {
 	return slowDone
 }
 
-// readClass says what a load of a register by a core of the tile depends on; false if the load has an effect or the
-// register changes by itself.
+// readClass says what a load of a register by a core of the tile depends on; false if the load has
+// an effect or the register changes by itself.
 func (t *tile) readClass(addr uint32) (class, bool) {
 	switch {
 	case addr >= niu0Base && addr < streamBase:
@@ -251,7 +252,8 @@ func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
 	return slowHalt
 }
 
-// load reads the register at addr, a multiple of 4, for o: a core of this tile, or the NoC or host if o.core is nil.
+// load reads the register at addr, a multiple of 4, for o: a core of this tile, or the NoC or host
+// if o.core is nil.
 func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	switch {
 	case addr >= niu0Base && addr < niu1Base:

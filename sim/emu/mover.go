@@ -6,8 +6,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it, and only the mover, or
-// on Ethernet tiles a register, can fill it (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
+// Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it,
+// and only the mover, or on Ethernet tiles a register, can fill it (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
 const (
 	iramBase  = 0xFFC00000
 	iramBytes = 16 << 10
@@ -49,8 +50,9 @@ func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
 	return 0, slowHalt
 }
 
-// tdmaHas reports whether there is a register at an offset (tt-isa-documentation WormholeB0/TensixTile/TDMA-RISC.md): those of the
-// mover and of packer and unpacker 0, and from 0x100 on those of packer and unpacker 1.
+// tdmaHas reports whether there is a register at an offset (tt-isa-documentation
+// WormholeB0/TensixTile/TDMA-RISC.md): those of the mover and of packer and unpacker 0, and from
+// 0x100 on those of packer and unpacker 1.
 func tdmaHas(off uint32) bool {
 	if off >= 0x118 && off < 0x140 || off >= 0x158 && off < 0x160 || off >= 0x198 && off < 0x1A0 {
 		off -= 0x100
@@ -95,8 +97,8 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	return slowDone
 }
 
-// move copies L1 to the instruction RAM. NCRISC may start it itself, from L1, but must not fetch from the instruction RAM
-// while it is filled.
+// move copies L1 to the instruction RAM. NCRISC may start it itself, from L1, but must not fetch
+// from the instruction RAM while it is filled.
 func (t *tile) move(o origin) slowResult {
 	m, nc := &t.tensix.mover, t.cores[4]
 	bad := func(format string, args ...any) slowResult {
@@ -154,12 +156,13 @@ type prediction uint8
 
 const (
 	predictsL1 prediction = iota // it has not been in the instruction RAM since it was reset, or has forgotten
-	// predictsIRAM and beyond: as many instructions of the sequence that makes it forget are executed.
+	// predictsIRAM and beyond: as many instructions of the sequence that makes it forget are
+	// executed.
 	predictsIRAM
 )
 
-// forgetful is the length of the sequence of instructions that makes the branch predictor forget the instruction RAM:
-// pairs of branches with two other instructions between one pair and the next.
+// forgetful is the length of the sequence of instructions that makes the branch predictor forget
+// the instruction RAM: pairs of branches with two other instructions between one pair and the next.
 const forgetful = 54
 
 // entersIRAM checks a fetch from the instruction RAM.
@@ -174,7 +177,8 @@ func (c *core) entersIRAM(pc uint32) bool {
 	return true
 }
 
-// pollutes follows the sequence of instructions that makes the branch predictor forget the instruction RAM.
+// pollutes follows the sequence of instructions that makes the branch predictor forget the
+// instruction RAM.
 func (c *core) pollutes(o rv32.Inst) {
 	k := c.predicts - predictsIRAM
 	branch := o.Code >= rv32.BEQ && o.Code <= rv32.BGEU

@@ -28,7 +28,8 @@ func (a *asm) startFill(from, n uint32) *asm {
 		stw(tdmaBase+tdmaDirection, l1ToIRAM).stw(tdmaBase+tdmaCommand, tdmaMove)
 }
 
-// forget makes the branch predictor forget the instruction RAM: n instructions of the 54 that it takes.
+// forget makes the branch predictor forget the instruction RAM: n instructions of the 54 that it
+// takes.
 func (a *asm) forget(n int) *asm {
 	for i := range n {
 		if i%4 < 2 {
@@ -50,8 +51,8 @@ func (a *asm) restart(turn uint32) *asm {
 		stw(0xFFB121B0, 0x47000).spend(20, fmt.Sprint("reset ", turn)).stw(0xFFB121B0, 0x7000)
 }
 
-// NCRISC fills its instruction RAM with one kernel after another, each of which returns to L1, as tt-metal's firmware does
-// it. What is left of a longer kernel stays.
+// NCRISC fills its instruction RAM with one kernel after another, each of which returns to L1, as
+// tt-metal's firmware does it. What is left of a longer kernel stays.
 func kernelsInIRAM(r *rig, v chip.XY) []byte {
 	kernel := func(n uint32, length int, back uint32) []byte {
 		a := newAsm(iramBase).li(a0, atResults+n*16).li(a1, n).li(a2, 10).
@@ -104,7 +105,8 @@ func TestKernelsInIRAM(t *testing.T) {
 	})
 }
 
-// moverChecks are programs that fill the instruction RAM in ways that silicon doesn't promise, and the same put right.
+// moverChecks are programs that fill the instruction RAM in ways that silicon doesn't promise, and
+// the same put right.
 func moverChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	// NCRISC fills the instruction RAM, runs there, and comes back to do more.

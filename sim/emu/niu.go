@@ -9,8 +9,8 @@ import (
 type niu struct {
 	*niuWords
 	open [16]int16 // requests really unanswered, by transaction id
-	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing writes, since a
-	// count of sent writes was: what is sent is counted.
+	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing
+	// writes, since a count of sent writes was: what is sent is counted.
 	unread, unsent uint32
 	linked         link // of the newest request of a transaction that has several
 	unfinished     bool // that transaction
@@ -44,8 +44,8 @@ func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult 
 	return slowHalt
 }
 
-// nodeID is NOC_NODE_ID of the tile at raw NoC 0 coordinate xy: its raw coordinate on that NoC, the size of the grid
-// and the direction of routing.
+// nodeID is NOC_NODE_ID of the tile at raw NoC 0 coordinate xy: its raw coordinate on that NoC, the
+// size of the grid and the direction of routing.
 func (c *Chip) nodeID(xy chip.XY, noc int) uint32 {
 	dir := uint32(1)
 	if noc == 1 {
@@ -104,8 +104,9 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	return v, slowDone
 }
 
-// checkID refuses a load of an id's counter that tells nothing: of one that cannot become zero, since nothing is unanswered
-// any more, and of one that need not count yet what was started before (tt-isa-documentation BlackholeA0/NoC/Counters.md).
+// checkID refuses a load of an id's counter that tells nothing: of one that cannot become zero,
+// since nothing is unanswered any more, and of one that need not count yet what was started before
+// (tt-isa-documentation BlackholeA0/NoC/Counters.md).
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {
@@ -135,7 +136,8 @@ func (t *tile) endpointID(noc int) uint32 {
 	return uint32(t.chip.topology.Tile(t.xy).Index) | kind<<16 | uint32(noc)<<24
 }
 
-// translateTable returns a word of Wormhole's coordinate translation tables: eight entries of four bits, X first.
+// translateTable returns a word of Wormhole's coordinate translation tables: eight entries of four
+// bits, X first.
 func (c *Chip) translateTable(noc int, off uint32) uint32 {
 	var w uint32
 	axis, first := off/16, off%16*2

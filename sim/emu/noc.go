@@ -60,8 +60,9 @@ type transfer struct {
 	op       uint32 // atomic: LEN_BE
 }
 
-// request is a transfer between the store that starts it and its last response. It is prepared, checked, and then applied in five
-// steps: accept, leave, drain, arrive, respond. A delay performs them as events; a window performs the last two at its end.
+// request is a transfer between the store that starts it and its last response. It is prepared,
+// checked, and then applied in five steps: accept, leave, drain, arrive, respond. A delay performs
+// them as events; a window performs the last two at its end.
 type request struct {
 	transfer
 	o    origin
@@ -81,7 +82,8 @@ type request struct {
 	pc      uint32        // in a window: where it was started
 }
 
-// posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
+// posted returns 1 for a posted request: the offset from a non-posted counter to its posted
+// neighbour.
 func (q *request) posted() uint32 { return word.Bool(!q.marked) }
 
 // known returns what a coordinate means, or nil if it was not used so far or is none.
@@ -144,7 +146,8 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 // finish does what remains of a request that has left its NIU.
 func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
 
-// count counts a request as started, or refuses one that its NIU can't count, or that the checks by option refuse.
+// count counts a request as started, or refuses one that its NIU can't count, or that the checks by
+// option refuse.
 func (q *request) count() bool {
 	t, u := q.tile, q.niu
 	if (q.linked || u.unfinished) && !u.follow(q) {
@@ -176,8 +179,9 @@ func (q *request) count() bool {
 	return true
 }
 
-// follow checks that a request goes where the unfinished transaction before it went, and notes whether it ends it. On
-// silicon the NoC fails otherwise (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+// follow checks that a request goes where the unfinished transaction before it went, and notes
+// whether it ends it. On silicon the NoC fails otherwise (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
 func (u *niu) follow(q *request) bool {
 	l := link{to: q.to, rect: q.rect}
 	if q.kind == reqRead {
@@ -214,7 +218,8 @@ func (q *request) accept() {
 	q.tile.changed(classNIU0 << q.noc)
 }
 
-// leave makes the request's packet begin to leave the NIU. A write's data are still to be read then.
+// leave makes the request's packet begin to leave the NIU. A write's data are still to be read
+// then.
 func (q *request) leave() {
 	u := q.niu
 	switch q.kind {
@@ -408,7 +413,8 @@ func (q *request) atomic() bool {
 	return true
 }
 
-// respond completes a request with its last response: data of a read, the old value of an atomic, acks of a write.
+// respond completes a request with its last response: data of a read, the old value of an atomic,
+// acks of a write.
 func (q *request) respond() bool {
 	t, u := q.tile, q.niu
 	if q.kind != reqRead && !q.marked {

@@ -12,9 +12,9 @@ type place struct {
 	addr uint64
 }
 
-// prepare fills in the request from its command buffer, or refuses it. The rules are those of tt-isa-documentation
-// WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h, as ttsim checks them
-// (src/tile.cpp).
+// prepare fills in the request from its command buffer, or refuses it. The rules are those of
+// tt-isa-documentation WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h,
+// as ttsim checks them (src/tile.cpp).
 func (q *request) prepare(b *cmdBuf) bool {
 	ctrl := b[bufCtrl]
 	q.marked = ctrl&ctrlMarked != 0
@@ -78,8 +78,9 @@ func (q *request) prepare(b *cmdBuf) bool {
 	return q.checkOwn(own, "RET") && q.tile.chip.checkAtomic(q)
 }
 
-// isPlain reports whether a request does no more than copy between its own tile's L1, at an address, and L1 of another worker or DRAM,
-// there, and nothing checks that: then nothing of it is refused, and its data needn't be kept while it is under way.
+// isPlain reports whether a request does no more than copy between its own tile's L1, at an
+// address, and L1 of another worker or DRAM, there, and nothing checks that: then nothing of it is
+// refused, and its data needn't be kept while it is under way.
 func (q *request) isPlain(own, far *endpoint, at, there, mask uint64) bool {
 	t, n := q.tile, uint64(q.n)
 	return t.chip.inPlace && own.tile == t && far.tile != t && t.kind == chip.Tensix && q.o.tile == t &&
@@ -106,8 +107,8 @@ func (q *request) checkOwn(p place, what string) bool {
 		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// fits refuses a length that no burst may have, and an own end of the request that isn't in L1 of its own tile. That end is called
-// what, and name in the command buffer.
+// fits refuses a length that no burst may have, and an own end of the request that isn't in L1 of
+// its own tile. That end is called what, and name in the command buffer.
 func (q *request) fits(own place, what, name string) bool {
 	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
 	switch {
@@ -126,7 +127,8 @@ func (q *request) aligned(cat Category, mask uint64) bool {
 		q.refuse(cat, q.fromAddr, "source %#x and destination %#x differ in their low bits %#x", q.fromAddr, q.toAddr, mask)
 }
 
-// prepareMulticast prepares a write of L1 to a rectangle of tiles, whose corners are two coordinates.
+// prepareMulticast prepares a write of L1 to a rectangle of tiles, whose corners are two
+// coordinates.
 func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	end := q.resolve("noc RET coordinate", corners&0xFFF)
 	if end == nil {
@@ -237,7 +239,8 @@ func ctrlRefused(v uint32) (string, Category) {
 	return "", 0
 }
 
-// rectangle checks the corners of a multicast. On NoC 1, which runs the other way, software swaps them.
+// rectangle checks the corners of a multicast. On NoC 1, which runs the other way, software swaps
+// them.
 func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	if q.noc == 1 {
 		start, end = end, start

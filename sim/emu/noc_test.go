@@ -77,8 +77,8 @@ const (
 	ctrlMulticast = ctrlWrite | ctrlMarked | ctrlBroadcast | ctrlPathReserve
 )
 
-// Reads and writes between L1, DRAM and L1 move exactly the bytes asked for and count in both NIUs, on both NoCs, with
-// the coordinates that package chip gives out.
+// Reads and writes between L1, DRAM and L1 move exactly the bytes asked for and count in both NIUs,
+// on both NoCs, with the coordinates that package chip gives out.
 func TestNOCTransfers(t *testing.T) {
 	for _, arch := range arches {
 		for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
@@ -134,8 +134,9 @@ func TestNOCTransfers(t *testing.T) {
 	}
 }
 
-// A multicast reaches exactly the workers of the rectangle, on NoC 1 with its corners swapped, without the sender unless
-// SRC_INCLUDE is set, and leaves REQS_OUTSTANDING of its id at 1-n modulo 256.
+// A multicast reaches exactly the workers of the rectangle, on NoC 1 with its corners swapped,
+// without the sender unless SRC_INCLUDE is set, and leaves REQS_OUTSTANDING of its id at 1-n modulo
+// 256.
 func TestMulticast(t *testing.T) {
 	for _, arch := range arches {
 		for _, harvest := range []uint32{0, 1<<2 | 1<<5} {
@@ -223,7 +224,8 @@ func TestAtomics(t *testing.T) {
 	}
 }
 
-// Inline writes reach registers on both chips and L1 on Wormhole; stream counters count modulo 2^17.
+// Inline writes reach registers on both chips and L1 on Wormhole; stream counters count modulo
+// 2^17.
 func TestInlineWritesAndStreams(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)

@@ -72,7 +72,8 @@ func (q *request) place(ep *endpoint, addr uint64) check.Place {
 	return p
 }
 
-// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count completions.
+// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count
+// completions.
 func (t *tile) completes(addr uint64) bool {
 	s := &t.chip.params.Stream
 	first := streamBase + uint64(s.FirstDispatch)*0x1000

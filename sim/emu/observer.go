@@ -6,10 +6,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// Observer is a second PCI function of a chip, for tools that look inside while a host uses the chip. It has TLB windows of its own, so
-// that neither host sees the other's. What the chip would refuse to the observer gives all ones and stops nothing. A chip that has
-// stopped still answers an observer. Host memory, the PCIe controller and configuration space stay the first host's: stores to them do
-// nothing.
+// Observer is a second PCI function of a chip, for tools that look inside while a host uses the
+// chip. It has TLB windows of its own, so that neither host sees the other's. What the chip would
+// refuse to the observer gives all ones and stops nothing. A chip that has stopped still answers an
+// observer. Host memory, the PCIe controller and configuration space stay the first host's: stores
+// to them do nothing.
 type Observer struct {
 	chip    *Chip
 	tlb     []uint32
@@ -86,7 +87,8 @@ func (o *Observer) Fault() error { return nil }
 // Close does nothing. The chip goes on.
 func (o *Observer) Close() error { return nil }
 
-// ReadTile reads memory or registers of the tile at a coordinate of NoC 0, raw or translated. The error is a *Refusal.
+// ReadTile reads memory or registers of the tile at a coordinate of NoC 0, raw or translated. The
+// error is a *Refusal.
 func (o *Observer) ReadTile(at chip.XY, addr uint64, p []byte) error {
 	return o.tile(at, addr, p, func(c *Chip, ep *endpoint, buf []uint32) bool {
 		if !c.readTile(origin{loads: true}, "tile", 0, ep, addr, len(p), buf) {
@@ -105,7 +107,8 @@ func (o *Observer) WriteTile(at chip.XY, addr uint64, p []byte) error {
 	})
 }
 
-// tile performs an access to a tile. The words of buf hold the bytes of p as they lie in memory at addr.
+// tile performs an access to a tile. The words of buf hold the bytes of p as they lie in memory at
+// addr.
 func (o *Observer) tile(at chip.XY, addr uint64, p []byte, perform func(*Chip, *endpoint, []uint32) bool) error {
 	if len(p) == 0 {
 		return nil

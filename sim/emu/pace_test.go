@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Between two loads of a host, a processor that counts has counted, also where the goroutine that runs a chip gets no turn.
+// Between two loads of a host, a processor that counts has counted, also where the goroutine that
+// runs a chip gets no turn.
 func TestPaced(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Seed: 1, Paced: true})
@@ -73,8 +74,8 @@ func TestPacedRemote(t *testing.T) {
 	far.healthy()
 }
 
-// A host that loads or reads in a loop from one chip, as others run too, must not keep a further one from its turn: that is the one
-// that the host waits for.
+// A host that loads or reads in a loop from one chip, as others run too, must not keep a further
+// one from its turn: that is the one that the host waits for.
 func TestPacedOthers(t *testing.T) {
 	word := make([]byte, 4)
 	for _, u := range []struct {
@@ -138,8 +139,8 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 	far.healthy()
 }
 
-// A processor that has heard of the same thing as the host has noted it before the host's answer arrives, by way of another
-// processor (tt-metal fabric_erisc_router.cpp).
+// A processor that has heard of the same thing as the host has noted it before the host's answer
+// arrives, by way of another processor (tt-metal fabric_erisc_router.cpp).
 func TestPacedAnswer(t *testing.T) {
 	for name, eases := range map[string]bool{"all have turns": false, "quiet ones have few": true} {
 		t.Run(name, func(t *testing.T) { testPacedAnswer(t, eases) })
@@ -157,8 +158,9 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	c := m.Chip(0)
 	r := &rig{t, c, c, func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
 	v := r.worker(0, 0)
-	// Both count rounds in a1. Values are 2*round when a processor waits for its answer, and 2*round+1 for the answer. What they count
-	// in s0 keeps them from being taken for processors that wait.
+	// Both count rounds in a1. Values are 2*round when a processor waits for its answer, and
+	// 2*round+1 for the answer. What they count in s0 keeps them from being taken for processors
+	// that wait.
 	first := onB().li(a0, heard).li(a2, near).li(a3, far).li(t1, done).label("next").
 		addi(a1, a1, 2).sw(a1, a0, 0).sw(a1, a2, 0).addi(a4, a1, 1).
 		label("answer").addi(s0, s0, 1).lw(a5, a2, 0).bne(a5, a4, "answer").sw(a4, a3, 0).
@@ -194,8 +196,9 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	r.healthy()
 }
 
-// A processor that is started or woken by another one of its tile gets as far as that one in the same time, up to a few hundred
-// instructions: TT-NN's dispatcher is wrong otherwise (see together).
+// A processor that is started or woken by another one of its tile gets as far as that one in the
+// same time, up to a few hundred instructions: TT-NN's dispatcher is wrong otherwise (see
+// together).
 func TestTogether(t *testing.T) {
 	const rounds, mark, order, out = 200, 0x20000, 0x20100, 0x20200
 	for _, arch := range arches {

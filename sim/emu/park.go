@@ -12,16 +12,18 @@ import (
 // probeMax bounds the instructions of one iteration of a waiting loop.
 const probeMax = 400
 
-// wokenSkip is how many slices of a core that was woken end without a probe, unless they end in a loop that may wait.
+// wokenSkip is how many slices of a core that was woken end without a probe, unless they end in a
+// loop that may wait.
 const wokenSkip = 1
 
 // seldomSkip is the same of a core whose last wait was found in such a loop.
 const seldomSkip = 7
 
-// probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
-// with the same registers, having changed nothing and read only what nothing else changed, every further iteration
-// would do the same until something that it read changes. It then fills in what the core waits for and returns true.
-// Otherwise the instructions it executed are simply executed.
+// probe executes instructions one by one until it knows whether the core waits: if it comes back to
+// where it started with the same registers, having changed nothing and read only what nothing else
+// changed, every further iteration would do the same until something that it read changes. It then
+// fills in what the core waits for and returns true. Otherwise the instructions it executed are
+// simply executed.
 //
 // A store that writes what is already there changes nothing; it counts as a read.
 func (c *core) probe() (waiting bool, st stop) {
@@ -89,7 +91,8 @@ func (c *core) probe() (waiting bool, st stop) {
 	return false, stopSlice
 }
 
-// worthProbing reports whether it is worth probing if the core waits where its slice has ended: it has not been probed in vain so recently.
+// worthProbing reports whether it is worth probing if the core waits where its slice has ended: it
+// has not been probed in vain so recently.
 func (c *core) worthProbing() bool {
 	if c.probeSkip == 0 {
 		return true
@@ -98,8 +101,8 @@ func (c *core) worthProbing() bool {
 	return false
 }
 
-// straight returns how many instructions from the first on use nothing but registers, apart from that one, at most to the first
-// jump, and at most before, if that is positive.
+// straight returns how many instructions from the first on use nothing but registers, apart from
+// that one, at most to the first jump, and at most before, if that is positive.
 func straight(ops []rv32.Op, before int) int {
 	if before > 0 {
 		ops = ops[:min(len(ops), before)]
@@ -164,8 +167,8 @@ func (c *core) pure(op rv32.Op) bool {
 	return true
 }
 
-// noteRead adds what a load from addr depends on to what the core would wait for; false if the load has an effect or a
-// value that changes by itself.
+// noteRead adds what a load from addr depends on to what the core would wait for; false if the load
+// has an effect or a value that changes by itself.
 func (c *core) noteRead(addr, n uint32) bool {
 	t := c.tile
 	if addr < t.size {
@@ -233,7 +236,8 @@ func (c *core) keep(named uint64) {
 	}
 }
 
-// waitsAgain reports whether the core is in a wait in which it was before, and fills in what it waits for.
+// waitsAgain reports whether the core is in a wait in which it was before, and fills in what it
+// waits for.
 func (c *core) waitsAgain() bool {
 	if c.seen == nil || len(c.tile.chip.events) > 0 { // which are between instructions
 		return false
@@ -282,8 +286,9 @@ func (c *core) park(s coreState) {
 	t.chip.dequeue(c)
 }
 
-// poll is what a parked core has read of L1: some bits of a word and what they were, or with no mask a whole line, by its first word.
-// Tiles keep those of all their cores together: most stores to a line that is watched change none of them.
+// poll is what a parked core has read of L1: some bits of a word and what they were, or with no
+// mask a whole line, by its first word. Tiles keep those of all their cores together: most stores
+// to a line that is watched change none of them.
 type poll struct {
 	word, mask, value uint32
 	core              uint8 // its number
@@ -311,8 +316,8 @@ func (c *core) notePolls(polls []poll) []poll {
 	return kept
 }
 
-// wake makes a parked core runnable, so that it polls again. If it may be that nothing of what it reads has changed, it first looks
-// whether it still waits.
+// wake makes a parked core runnable, so that it polls again. If it may be that nothing of what it
+// reads has changed, it first looks whether it still waits.
 func (c *core) wake(look bool) {
 	c.state = runnable
 	c.probeFirst = look
@@ -326,10 +331,11 @@ func (c *core) wake(look bool) {
 	c.tile.together(c)
 }
 
-// together lets a processor that was just started or woken keep pace with the others of its tile: those that run end their slices, and
-// their next ones are as short as its first. On silicon they have one clock, and tt-metal counts on it: BRISC starts NCRISC, which notes
-// how many atomics its NIU has had answered; some 500 instructions later BRISC makes the first one that NCRISC is not to have counted
-// (tt-metal brisc.cc, ncrisck.cc, cq_dispatch.cpp, cq_dispatch_subordinate.cpp).
+// together lets a processor that was just started or woken keep pace with the others of its tile:
+// those that run end their slices, and their next ones are as short as its first. On silicon they
+// have one clock, and tt-metal counts on it: BRISC starts NCRISC, which notes how many atomics its
+// NIU has had answered; some 500 instructions later BRISC makes the first one that NCRISC is not to
+// have counted (tt-metal brisc.cc, ncrisck.cc, cq_dispatch.cpp, cq_dispatch_subordinate.cpp).
 func (t *tile) together(woken *core) {
 	if !t.chip.cfg.Paced {
 		return
@@ -362,8 +368,8 @@ func (t *tile) wake(cl class) {
 	}
 }
 
-// touched is called for a store to a flagged line of L1: it drops decoded instructions, and wakes processors that wait for what has
-// changed.
+// touched is called for a store to a flagged line of L1: it drops decoded instructions, and wakes
+// processors that wait for what has changed.
 func (t *tile) touched(line uint32) {
 	f := t.flags[line]
 	if f&flagCode != 0 {
@@ -383,7 +389,8 @@ func (t *tile) touched(line uint32) {
 	t.flags[line] = keep
 }
 
-// overwritten is called for a store to a line with decoded instructions. A processor may be waiting in a loop that it was part of.
+// overwritten is called for a store to a line with decoded instructions. A processor may be waiting
+// in a loop that it was part of.
 func (t *tile) overwritten(line uint32) {
 	t.undecode(line)
 	for _, c := range t.cores {

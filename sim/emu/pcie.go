@@ -80,7 +80,8 @@ func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
 	return bus, true
 }
 
-// hostError refuses an access to host memory that the driver did not allow: no mapping, or none attached.
+// hostError refuses an access to host memory that the driver did not allow: no mapping, or none
+// attached.
 func (c *Chip) hostError(o origin, where string, addr, bus uint64, n int, err error) bool {
 	c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of host memory at bus address %#x: %v", n, bus, err)
 	return false
@@ -126,11 +127,12 @@ const (
 	controllerSize = 1 << 20 // of the PCIe controller's registers
 )
 
-// While this bit is in Wormhole's scratch registers 6 and 7, loads and stores to host memory reach the controller's own
-// registers instead (tt-kmd wormhole.c open_dbi).
+// While this bit is in Wormhole's scratch registers 6 and 7, loads and stores to host memory reach
+// the controller's own registers instead (tt-kmd wormhole.c open_dbi).
 const dbiEnable = 1 << 21
 
-// dbiWord is the register of Wormhole's controller that an access to host memory reaches in that mode. It refuses others.
+// dbiWord is the register of Wormhole's controller that an access to host memory reaches in that
+// mode. It refuses others.
 func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, bool) {
 	if n == 4 && addr == c.params.PCI.NOCBase+dbiControl {
 		return &c.pcie.dbi, true
@@ -140,8 +142,9 @@ func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, boo
 	return nil, false
 }
 
-// controllerHas reports whether a register of Wormhole's PCIe controller that is not emulated is at an address: after the window to
-// host memory (tt-isa-documentation WormholeB0/PCIExpressTile/README.md), or in its place in that mode.
+// controllerHas reports whether a register of Wormhole's PCIe controller that is not emulated is at
+// an address: after the window to host memory (tt-isa-documentation
+// WormholeB0/PCIExpressTile/README.md), or in its place in that mode.
 func (c *Chip) controllerHas(addr uint64) bool {
 	off := addr - c.params.PCI.NOCBase
 	return c.arch == chip.Wormhole && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
@@ -242,8 +245,8 @@ func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 
 // Configuration space.
 
-// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that the emulator does
-// not have read as zero, as an empty capability does.
+// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that
+// the emulator does not have read as zero, as an empty capability does.
 func (c *Chip) ConfigRead(off uint32) uint32 {
 	c.acquire()
 	defer c.release()
@@ -267,8 +270,8 @@ func (c *Chip) ConfigRead(off uint32) uint32 {
 	return 0
 }
 
-// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can be sized) and the
-// interrupt line. Other words ignore it.
+// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can
+// be sized) and the interrupt line. Other words ignore it.
 func (c *Chip) ConfigWrite(off, v uint32) {
 	c.acquire()
 	defer c.release()
@@ -433,8 +436,8 @@ func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string
 	return 0, ""
 }
 
-// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim src/libttsim.cpp).
-// A transfer completes inside the doorbell store.
+// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim
+// src/libttsim.cpp). A transfer completes inside the doorbell store.
 
 // dmaRegister returns the DMA register at a BAR 2 offset, or nil.
 func (c *Chip) dmaRegister(off uint64) *uint32 {
@@ -511,7 +514,8 @@ func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
 	}
 	for off := uint64(0); off < uint64(n) && c.fault == nil; {
 		p := c.pcie.staging(int(min(4096, uint64(n)-off)))
-		// Windows use the staging bytes only for the PCIe tile, which no DMA targets through a window.
+		// Windows use the staging bytes only for the PCIe tile, which no DMA targets through a
+		// window.
 		p = append([]byte(nil), p...)
 		if toDevice {
 			if c.readHost(origin{}, "dma", bus+off, bus+off, p) {

@@ -13,7 +13,8 @@ import (
 
 var _ driver.Peer = (*Chip)(nil)
 
-// peerQueue is what other cards have asked of a chip through its BARs, in order, and the chip has not done.
+// peerQueue is what other cards have asked of a chip through its BARs, in order, and the chip has
+// not done.
 type peerQueue struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
@@ -57,7 +58,8 @@ func (q *peerQueue) post(c *Chip, a peerAccess) {
 	c.attend()
 }
 
-// take takes the oldest access, if all of the host's stores that came before it are done: head of them are.
+// take takes the oldest access, if all of the host's stores that came before it are done: head of
+// them are.
 func (q *peerQueue) take(head uint32) (a peerAccess, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +86,8 @@ func (q *peerQueue) close(c *Chip) {
 	}
 }
 
-// end performs an access of another card, if there is still a chip, and tells that card. The caller holds the token then.
+// end performs an access of another card, if there is still a chip, and tells that card. The caller
+// holds the token then.
 func (a *peerAccess) end(c *Chip, live bool) {
 	if a.done == nil {
 		if live {
@@ -102,8 +105,9 @@ func (a *peerAccess) end(c *Chip, live bool) {
 	a.done(p)
 }
 
-// takePosted performs what the host and other cards have posted, in the order in which it came as far as that can be told.
-// What comes meanwhile is left for the next call. The caller holds the token.
+// takePosted performs what the host and other cards have posted, in the order in which it came as
+// far as that can be told. What comes meanwhile is left for the next call. The caller holds the
+// token.
 func (s *sched) takePosted() {
 	tail := s.chip.posted.tail.Load()
 	// Read after the tail: whatever another card did before the host's last store is counted.
@@ -123,16 +127,16 @@ func (s *sched) takePosted() {
 	}
 }
 
-// lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself: while nothing is there it
-// touches no memory that a host writes.
+// lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself:
+// while nothing is there it touches no memory that a host writes.
 func (s *sched) lookPosted() {
 	if s.chip.posted.pending() || s.peers.waiting.Load() > 0 {
 		s.takePosted()
 	}
 }
 
-// attend makes the chip take what other cards left for it. A Synchronous chip takes it at once, unless another goroutine has
-// its token: that one takes it before it releases the token.
+// attend makes the chip take what other cards left for it. A Synchronous chip takes it at once,
+// unless another goroutine has its token: that one takes it before it releases the token.
 func (c *Chip) attend() {
 	if !c.cfg.Synchronous {
 		c.wakeLoop()
@@ -157,21 +161,23 @@ func (s *sched) behind() bool {
 	return s.peers.waiting.Load() != 0 || s.inbox.waiting.Load() != 0 && !s.chip.faulted.Load()
 }
 
-// maxPosted is how many bytes of writes to other cards may be under way before the chip stops running until those have taken
-// some, and breath is how long it then waits before it polls again. On silicon PCIe's credits limit them.
+// maxPosted is how many bytes of writes to other cards may be under way before the chip stops
+// running until those have taken some, and breath is how long it then waits before it polls again.
+// On silicon PCIe's credits limit them.
 const (
 	maxPosted = 1 << 20
 	breath    = 20 * time.Microsecond
 )
 
-// ahead reports whether other cards have too many of the chip's writes to take yet. The chip goes on taking theirs.
+// ahead reports whether other cards have too many of the chip's writes to take yet. The chip goes
+// on taking theirs.
 func (s *sched) ahead() bool {
 	d := s.chip.pcie.peers
 	return d != nil && d.Posted() > maxPosted
 }
 
-// askPeer sends a NoC read on its way to another card, if that is where it goes. The request is answered when that card gets
-// to it.
+// askPeer sends a NoC read on its way to another card, if that is where it goes. The request is
+// answered when that card gets to it.
 func (q *request) askPeer(bus uint64, n int) bool {
 	c := q.tile.chip
 	if c.pcie.peers == nil {

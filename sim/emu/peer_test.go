@@ -21,7 +21,8 @@ import (
 type peerPair struct {
 	rigs [2]*rig
 	drv  *driver.Driver
-	// at is the NoC address, for each card, of the first MiB of L1 of worker (3,3) of the other one, behind the PCIe tile.
+	// at is the NoC address, for each card, of the first MiB of L1 of worker (3,3) of the other
+	// one, behind the PCIe tile.
 	at [2]uint64
 }
 
@@ -111,8 +112,8 @@ func soon(t *testing.T, what string, f func()) {
 	}
 }
 
-// Cards write to and read from each other, in both directions, however they run. On a Synchronous machine all of it is done
-// when the access that started it returns.
+// Cards write to and read from each other, in both directions, however they run. On a Synchronous
+// machine all of it is done when the access that started it returns.
 func TestPeersReachEachOther(t *testing.T) {
 	peerMachines(t, func(t *testing.T, p *peerPair) {
 		soon(t, "an access", func() {
@@ -151,7 +152,8 @@ func TestPeersReachEachOther(t *testing.T) {
 	})
 }
 
-// Kernels on two cards that write to and read from each other in a loop hold neither card up, nor its end.
+// Kernels on two cards that write to and read from each other in a loop hold neither card up, nor
+// its end.
 func TestPeersBothWays(t *testing.T) {
 	for _, ctrl := range []uint32{ctrlWriteNP, ctrlRead} {
 		for _, arch := range arches {
@@ -212,7 +214,8 @@ func TestPeersWriteInOrder(t *testing.T) {
 	}
 }
 
-// What the host stores to a card and what other cards write to it stay in the order in which they came.
+// What the host stores to a card and what other cards write to it stay in the order in which they
+// came.
 func TestPeersAndHostInOrder(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole})
 	v := r.worker(3, 3)
@@ -241,8 +244,8 @@ func TestPeersAndHostInOrder(t *testing.T) {
 	}
 }
 
-// A card that writes to a peer which takes nothing stops before it fills memory, takes what it is sent, and goes on when the
-// peer does.
+// A card that writes to a peer which takes nothing stops before it fills memory, takes what it is
+// sent, and goes on when the peer does.
 func TestPeerThatTakesNothing(t *testing.T) {
 	p := peersOf(t, [2]*rig{newRig(t, Config{Arch: chip.Blackhole}), newRig(t, Config{Arch: chip.Blackhole})})
 	r, v, there := p.rigs[0], p.rigs[0].worker(0, 0), p.rigs[1]
@@ -271,7 +274,8 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	there.healthy()
 }
 
-// A peer that has stopped or is closed answers all-ones and takes no writes, and the card that asks goes on.
+// A peer that has stopped or is closed answers all-ones and takes no writes, and the card that asks
+// goes on.
 func TestPeerThatStopped(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		for _, synchronous := range []bool{true, false} {
@@ -321,7 +325,8 @@ func TestPeerAnswersBehindReset(t *testing.T) {
 	r.healthy()
 }
 
-// Only a NoC request can wait for a peer's answer. The host's own access through the PCIe tile can't, and says so.
+// Only a NoC request can wait for a peer's answer. The host's own access through the PCIe tile
+// can't, and says so.
 func TestHostReadsNoPeer(t *testing.T) {
 	p := peersOf(t, [2]*rig{syncRig(t, chip.Blackhole), syncRig(t, chip.Blackhole)})
 	r := p.rigs[0]

@@ -6,8 +6,9 @@ const longestRound = 256
 // skipped is no address of an instruction.
 const skipped = 1
 
-// profile counts how often a processor executes each instruction, without the rounds of loops that only wait: those that come
-// back to where they began with the same registers, and with the same memory.
+// profile counts how often a processor executes each instruction, without the rounds of loops that
+// only wait: those that come back to where they began with the same registers, and with the same
+// memory.
 type profile struct {
 	counts  map[uint32]uint64
 	recent  [longestRound]uint32 // the last instructions, by the number of each; skipped if it was part of such a round
@@ -23,8 +24,8 @@ type jump struct {
 	total, changes uint64
 }
 
-// arrive notes that the next instruction is about to be executed, and takes the round that ends here out of the counts if it
-// changed nothing.
+// arrive notes that the next instruction is about to be executed, and takes the round that ends
+// here out of the counts if it changed nothing.
 func (p *profile) arrive(at uint32, x *[256]uint32) {
 	if p.total == 0 || at > p.last {
 		return

@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A loop that counts is counted in whole. Of one that polls there are few rounds, however long it waits.
+// A loop that counts is counted in whole. Of one that polls there are few rounds, however long it
+// waits.
 func TestProfile(t *testing.T) {
 	const word, rounds = 0x30000, 1000
 	for _, arch := range arches {

@@ -6,12 +6,13 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
-// origin is the agent that caused an access: the host, a tile, or a core of a tile. It travels with requests so that a
-// refusal found far away can name the culprit.
+// origin is the agent that caused an access: the host, a tile, or a core of a tile. It travels with
+// requests so that a refusal found far away can name the culprit.
 type origin struct {
 	tile *tile
 	core *core
-	// remote is set where the access comes through a NoC, and so does not reach what only the tile's own cores see.
+	// remote is set where the access comes through a NoC, and so does not reach what only the
+	// tile's own cores see.
 	remote bool
 	// loads is set for a plain load by the host.
 	loads bool
@@ -68,7 +69,8 @@ func (c *Chip) announceFault() {
 	}
 }
 
-// fault is where a refusal of what the tile does is kept: one in a window stops the chip when that ends.
+// fault is where a refusal of what the tile does is kept: one in a window stops the chip when that
+// ends.
 func (t *tile) fault() *error {
 	if b := t.outbox; b != nil {
 		return &b.fault

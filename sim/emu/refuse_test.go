@@ -53,7 +53,8 @@ func nocCall(f func(r *rig, v chip.XY, q *nocRequest)) func(*rig, chip.XY) {
 	}
 }
 
-// registerRead makes the NoC read n bytes of the register of another tile, the first low bytes left out.
+// registerRead makes the NoC read n bytes of the register of another tile, the first low bytes left
+// out.
 func registerRead(low uint64, n uint32) func(*rig, chip.XY) {
 	return nocCall(func(r *rig, v chip.XY, q *nocRequest) {
 		*q = nocRequest{targ: niu0Base + 0x200 + low, targXY: r.worker(3, 3), ret: 0x50000 + low, retXY: v, ctrl: ctrlRead, len: n}
@@ -367,8 +368,8 @@ func multicast(f func(r *rig, q *nocRequest)) func(*rig, chip.XY) {
 	}
 }
 
-// Everything in the table stops the chip, names its category and, where a processor is to blame, the processor and where
-// it was.
+// Everything in the table stops the chip, names its category and, where a processor is to blame,
+// the processor and where it was.
 func TestRefusals(t *testing.T) {
 	for _, arch := range arches {
 		for _, f := range refusals() {
@@ -395,7 +396,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The vendor's simulator refuses the same things for the same reason, but for the differences that the table names.
+// The vendor's simulator refuses the same things for the same reason, but for the differences that
+// the table names.
 func TestRefusalsLikeTTSim(t *testing.T) {
 	variables := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}
 	for _, arch := range arches {

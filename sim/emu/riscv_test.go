@@ -12,8 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// reference computes what a register-register or register-immediate instruction does, straight from the RISC-V manual
-// (unprivileged specification, chapters I, M, Zba, Zbb and Zbkb's pack and brev8).
+// reference computes what a register-register or register-immediate instruction does, straight from
+// the RISC-V manual (unprivileged specification, chapters I, M, Zba, Zbb and Zbkb's pack and
+// brev8).
 type reference struct {
 	name   string
 	encode func(rd, r1, r2 int, imm int32) uint32
@@ -177,7 +178,8 @@ func (c *core) exec(t interface{ Fatalf(string, ...any) }, code ...uint32) {
 	}
 }
 
-// Every arithmetic instruction computes what the RISC-V manual says, for every choice of registers, including x0.
+// Every arithmetic instruction computes what the RISC-V manual says, for every choice of registers,
+// including x0.
 func TestArithmetic(t *testing.T) {
 	for _, arch := range arches {
 		c := bare(t, arch)
@@ -274,8 +276,8 @@ func TestControlFlow(t *testing.T) {
 	})
 }
 
-// Loads and stores of every width agree with little-endian memory, in L1 and in local RAM, with and without decoded
-// instructions in the line.
+// Loads and stores of every width agree with little-endian memory, in L1 and in local RAM, with and
+// without decoded instructions in the line.
 func TestLoadStore(t *testing.T) {
 	for _, arch := range arches {
 		c := bare(t, arch)

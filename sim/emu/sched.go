@@ -8,20 +8,23 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/workers"
 )
 
-// Slices in instructions. A core that was just woken gets a short one, since it may soon wait again.
+// Slices in instructions. A core that was just woken gets a short one, since it may soon wait
+// again.
 const (
 	minSlice      = 512
 	maxSlice      = 4096
 	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
 )
 
-// maxTurns is after how many slices engines run although the round goes on: cores that wake each other prolong it.
+// maxTurns is after how many slices engines run although the round goes on: cores that wake each
+// other prolong it.
 const maxTurns = 4096
 
-// sched runs the chip: which cores are runnable, which goroutine may touch the chip, and what time it is.
+// sched runs the chip: which cores are runnable, which goroutine may touch the chip, and what time
+// it is.
 //
-// The token in tok is the right to touch the chip. A channel passes it on in the order of asking, so that a host that loads
-// in a loop and the goroutine that runs the cores take turns.
+// The token in tok is the right to touch the chip. A channel passes it on in the order of asking,
+// so that a host that loads in a loop and the goroutine that runs the cores take turns.
 type sched struct {
 	chip *Chip
 	tok  chan struct{}
@@ -160,7 +163,8 @@ func (s *sched) loop() {
 			s.tok <- struct{}{}
 			return
 		}
-		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
+		// A host that asks again and again must not keep the chip from running: at least every
+		// other time it gets a step.
 		left := turn
 		for ran := false; s.busy() && left > 0 && !s.ahead() && !s.idle.due && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
@@ -192,7 +196,8 @@ func (s *sched) loop() {
 	}
 }
 
-// paceSteps is how many slices a Paced chip executes between two loads of a host, at least: the processors of one tile get theirs.
+// paceSteps is how many slices a Paced chip executes between two loads of a host, at least: the
+// processors of one tile get theirs.
 const paceSteps = 2 * 5
 
 // pace executes what loop has not executed since the host's last load.
@@ -214,7 +219,8 @@ type hostLoad struct {
 	value uint64
 }
 
-// saw notes what a host has found. It is news if it differs from what the load before found at the same place.
+// saw notes what a host has found. It is news if it differs from what the load before found at the
+// same place.
 func (s *sched) saw(bar int, off, value uint64) {
 	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
 		return
@@ -226,9 +232,11 @@ func (s *sched) saw(bar int, off, value uint64) {
 	}
 }
 
-// react executes as much as the processors do at least before a host's store reaches a Paced chip with links that answers what the host
-// has loaded: those that run get a slice each. The way to the host and back takes silicon a microsecond. TT-NN's fabric counts on it: a
-// router that is to find the host's answer has just to write that it waits (tt-metal fabric_erisc_router.cpp, READY_FOR_TRAFFIC).
+// react executes as much as the processors do at least before a host's store reaches a Paced chip
+// with links that answers what the host has loaded: those that run get a slice each. The way to the
+// host and back takes silicon a microsecond. TT-NN's fabric counts on it: a router that is to find
+// the host's answer has just to write that it waits (tt-metal fabric_erisc_router.cpp,
+// READY_FOR_TRAFFIC).
 func (s *sched) react() {
 	if !s.news.Swap(false) || !s.idle.on && s.steps >= 2*len(s.queue) { // steps counts those that quiet processors let pass
 		return
@@ -242,13 +250,15 @@ func (s *sched) react() {
 	s.takePosted()
 }
 
-// loadsBeforeTurns is after how many loads of a Paced chip with links a host lets other goroutines run.
+// loadsBeforeTurns is after how many loads of a Paced chip with links a host lets other goroutines
+// run.
 const loadsBeforeTurns = 16
 
-// othersTurn counts a load of the host and reports whether the host is to let the goroutines of other chips run, as soon as it has
-// released the token. A host and the goroutine that runs its chip wake each other by the token. While they do, Go's scheduler runs no
-// other goroutine that waits for the same processor if the host is locked to its thread, as one that calls from C is: the chip that the
-// host waits for may be starved.
+// othersTurn counts a load of the host and reports whether the host is to let the goroutines of
+// other chips run, as soon as it has released the token. A host and the goroutine that runs its
+// chip wake each other by the token. While they do, Go's scheduler runs no other goroutine that
+// waits for the same processor if the host is locked to its thread, as one that calls from C is:
+// the chip that the host waits for may be starved.
 func (s *sched) othersTurn() bool {
 	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
 		return false
@@ -257,8 +267,9 @@ func (s *sched) othersTurn() bool {
 	return s.loads%loadsBeforeTurns == 0
 }
 
-// turn is how many instructions a chip with links runs before it lets others run. They wait for each other's packets, and
-// Go's own turns are 10 ms: with 32 chips on two processors a packet would wait a sixth of a second for its chip.
+// turn is how many instructions a chip with links runs before it lets others run. They wait for
+// each other's packets, and Go's own turns are 10 ms: with 32 chips on two processors a packet
+// would wait a sixth of a second for its chip.
 const turn = 20000
 
 // takeToken takes the token for loop.
@@ -276,8 +287,9 @@ func (s *sched) takeToken() {
 	<-s.tok
 }
 
-// A goroutine that sleeps often continues on another processor, whose caches have nothing of the chip, and waking it takes a system call
-// and on virtual machines some 50 µs. So loop polls before it sleeps, for a 32nd of the time that it has worked, at most maxSpare.
+// A goroutine that sleeps often continues on another processor, whose caches have nothing of the
+// chip, and waking it takes a system call and on virtual machines some 50 µs. So loop polls before
+// it sleeps, for a 32nd of the time that it has worked, at most maxSpare.
 const (
 	spareShare = 32
 	maxSpare   = 100 * time.Microsecond
@@ -322,8 +334,8 @@ func (s *sched) pollKick(begun time.Time) bool {
 	}
 }
 
-// step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
-// least 1.
+// step runs one slice of one core, or lets time pass until the next event. It returns the number of
+// instructions, at least 1.
 func (s *sched) step() int {
 	s.lookPosted()
 	s.inbox.drain(s.chip)
@@ -369,8 +381,8 @@ func (s *sched) swap(i, j int) {
 	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
-// slice runs core k for a while, which it draws, and finds out whether it waits. It returns how many instructions that were, and whether
-// the core could go on at once.
+// slice runs core k for a while, which it draws, and finds out whether it waits. It returns how
+// many instructions that were, and whether the core could go on at once.
 func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	k.ahead, k.ends = 0, false
 	limit := maxSlice
@@ -456,7 +468,8 @@ func (s *sched) dequeue(k *core) {
 	k.queueIndex = -1
 }
 
-// now is the time as o sees it: the start of the round, and for a core what it has executed in its slice.
+// now is the time as o sees it: the start of the round, and for a core what it has executed in its
+// slice.
 func (c *Chip) now(o origin) uint64 {
 	if k := o.core; k != nil {
 		return c.clock + uint64(k.base+k.budget-k.left)

@@ -26,8 +26,8 @@ func (a *asm) waitCounter(noc chip.NOC, i uint32, want int, label string) *asm {
 	return a.label(label).lw(t1, t0, 0).bne(t1, want, label)
 }
 
-// ping makes a program that sends n messages to the far core and waits for each answer: data by a write, then a
-// semaphore by an atomic, both waited for.
+// ping makes a program that sends n messages to the far core and waits for each answer: data by a
+// write, then a semaphore by an atomic, both waited for.
 func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 	const data, sem, scratch = 0x30000, 0x30100, 0x30200
 	a := newAsm(0x1000).li(s0, 0).li(s1, n).li(gp, scratch).li(tp, 0)
@@ -81,7 +81,8 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// A waiting core retires almost nothing while it waits, and wakes on every kind of event that it can wait for.
+// A waiting core retires almost nothing while it waits, and wakes on every kind of event that it
+// can wait for.
 func TestParkAndWake(t *testing.T) {
 	stream := func(r *rig, off chip.StreamReg) uint32 { return r.c.params.Stream.Reg(50, off) }
 	tests := []struct {
@@ -206,7 +207,8 @@ func TestWallClockLoopEnds(t *testing.T) {
 	}
 }
 
-// BRISC starts the other four, each finds its own local RAM, and they pass a token around through mailboxes and L1.
+// BRISC starts the other four, each finds its own local RAM, and they pass a token around through
+// mailboxes and L1.
 func TestSubordinates(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
@@ -247,7 +249,8 @@ func TestSubordinates(t *testing.T) {
 	}
 }
 
-// An idle chip uses no processor time: no instruction is executed while nothing happens, and Close ends its goroutine.
+// An idle chip uses no processor time: no instruction is executed while nothing happens, and Close
+// ends its goroutine.
 func TestIdleChipSleeps(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Wormhole})
 	v := r.worker(0, 0)
@@ -277,7 +280,8 @@ func TestIdleChipSleeps(t *testing.T) {
 	}
 }
 
-// The goroutine that runs a chip polls for a 32nd of what it has worked, and not at all with one processor.
+// The goroutine that runs a chip polls for a 32nd of what it has worked, and not at all with one
+// processor.
 func TestSpareTime(t *testing.T) {
 	var s sched
 	s.earn(time.Hour)

@@ -2,8 +2,9 @@ package emu
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// Most of the time a core waits where it waited before. Whether it does so again is seen without executing the loop: with the same values
-// in all registers that the loop names, and in all that it reads, its next round is what it was then.
+// Most of the time a core waits where it waited before. Whether it does so again is seen without
+// executing the loop: with the same values in all registers that the loop names, and in all that it
+// reads, its next round is what it was then.
 
 const (
 	maxSeen      = 8 // waits of a core that are kept, a power of two
@@ -18,7 +19,8 @@ type seenWaits struct {
 	all  [maxSeen]seenWait
 }
 
-// seenWait is a wait in which a core was. What is compared first is first, and most waits fit into two lines of the host's caches.
+// seenWait is a wait in which a core was. What is compared first is first, and most waits fit into
+// two lines of the host's caches.
 type seenWait struct {
 	known           bool // else none
 	n, reads, local uint8

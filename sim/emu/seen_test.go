@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A core that waits where it waited before, for the same, does so without executing the loop again; with another value in a register or in
-// local RAM it doesn't.
+// A core that waits where it waited before, for the same, does so without executing the loop again;
+// with another value in a register or in local RAM it doesn't.
 func TestWaitsAgain(t *testing.T) {
 	const (
 		word, other, count = 0x30000, 0x30004, 0x30040
@@ -68,8 +68,9 @@ func TestWaitsAgain(t *testing.T) {
 	}
 }
 
-// A wait isn't the one that it was if a register that its loop names, or a word that it reads in L1 or in local RAM, is another one, or if its
-// code was. What the loop doesn't look at doesn't matter.
+// A wait isn't the one that it was if a register that its loop names, or a word that it reads in L1
+// or in local RAM, is another one, or if its code was. What the loop doesn't look at doesn't
+// matter.
 func TestWaitsAgainAsItWas(t *testing.T) {
 	const (
 		word  = 0x30000

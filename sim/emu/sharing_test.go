@@ -20,7 +20,8 @@ func (r *rig) together(v chip.XY, b, t *asm) {
 func onT0() *asm { return newAsm(0x6000) }
 func onB() *asm  { return newAsm(0x1000) }
 
-// commit loads the word at addr and uses the result, as a program does to know that its store is there.
+// commit loads the word at addr and uses the result, as a program does to know that its store is
+// there.
 func (a *asm) commit(addr uint32) *asm { return a.li(t0, addr).lw(t2, t0, 0).addi(x0, t2, 0) }
 
 // stream is a register of stream 8, a counter of a circular buffer.
@@ -176,8 +177,9 @@ func sharings() []checkCase {
 			},
 		},
 		{
-			// The example of tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, with the consumer's part
-			// as it should be.
+			// The example of tt-isa-documentation
+			// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, with the consumer's part as it
+			// should be.
 			name: "a mailbox tells of a store that was not read back", cfg: races, cat: ub,
 			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
 			do: func(r *rig, right bool) {
@@ -452,7 +454,8 @@ func fine() []checkCase {
 	}
 }
 
-// Sharing without an edge is refused in whatever order the two sides come, however quick the NoC is; with the edge it is not.
+// Sharing without an edge is refused in whatever order the two sides come, however quick the NoC
+// is; with the edge it is not.
 func TestSharing(t *testing.T) {
 	for _, k := range append(sharings(), fine()...) {
 		for _, arch := range arches {

@@ -13,8 +13,8 @@ const (
 	leastStreams = 32
 )
 
-// tileWords are the registers of a tile of which some are no more than words, alone, so that what a request counts is in one line of the
-// host's caches.
+// tileWords are the registers of a tile of which some are no more than words, alone, so that what a
+// request counts is in one line of the host's caches.
 type tileWords struct {
 	niu     [2]niuWords
 	streams [maxStreams]stream
@@ -48,9 +48,9 @@ func slotsOf(k slotsKey, l *niuLayout) *translate.Registers {
 	return s
 }
 
-// newSlots finds the registers of which a load or a store does nothing else. With checks of when counters are loaded those are more than
-// words, and so are counters of NIUs that may wait for the end of a window, and the registers of command buffers that may be busy when
-// they are stored.
+// newSlots finds the registers of which a load or a store does nothing else. With checks of when
+// counters are loaded those are more than words, and so are counters of NIUs that may wait for the
+// end of a window, and the registers of command buffers that may be busy when they are stored.
 func newSlots(k slotsKey, l *niuLayout) *translate.Registers {
 	s := &translate.Registers{}
 	if k.bare {

@@ -68,7 +68,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Translated code leaves to others what checks and delays make of registers, and does the rest as the interpreter does.
+// Translated code leaves to others what checks and delays make of registers, and does the rest as
+// the interpreter does.
 func TestRegistersOfCode(t *testing.T) {
 	for _, c := range []struct {
 		name          string

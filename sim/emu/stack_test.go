@@ -2,8 +2,8 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// overflowChecks are stacks that run over, and circular buffers from which more is taken than is there: of programs whose symbols the
-// emulator doesn't know.
+// overflowChecks are stacks that run over, and circular buffers from which more is taken than is
+// there: of programs whose symbols the emulator doesn't know.
 func overflowChecks() []checkCase {
 	const top, sp = localBase + 0x1000, 2
 	overflow, counters := Config{RefuseOverflow: true}, Config{RefuseCounters: true}
@@ -13,7 +13,8 @@ func overflowChecks() []checkCase {
 		}
 		return wrong
 	}
-	// deep is a kernel with data up to an offset in local RAM that calls a function through a pointer, and then takes n bytes of stack.
+	// deep is a kernel with data up to an offset in local RAM that calls a function through a
+	// pointer, and then takes n bytes of stack.
 	deep := func(r *rig, at, data uint32, n int32) {
 		a := newAsm(at).addi(sp, sp, -16).sw(1, sp, 12).stw(localBase+data-4, 1).call(at + 0x800)
 		a.li(a0, uint32(n)).sub(sp, sp, a0).sw(x0, sp, 0).add(sp, sp, a0)

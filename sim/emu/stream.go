@@ -69,7 +69,8 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
 			return slowHalt
 		}
-		// Half of the range goes down. Up it may wrap: cores that wait compare modulo the range. The host may set any value.
+		// Half of the range goes down. Up it may wrap: cores that wait compare modulo the range.
+		// The host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
 			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
 				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
@@ -85,8 +86,9 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 	return slowDone
 }
 
-// checkTaken refuses a store of v to the counter of pages that were taken from a circular buffer if it overtakes the one of pages that
-// were put there. Both wrap at 16 bits, and firmware sets both to zero before a program.
+// checkTaken refuses a store of v to the counter of pages that were taken from a circular buffer if
+// it overtakes the one of pages that were put there. Both wrap at 16 bits, and firmware sets both
+// to zero before a program.
 func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	cb := int(off/0x1000) - t.chip.params.Stream.FirstCB
 	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || cb < 0 || cb >= pageCounters {

@@ -196,8 +196,8 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	return slowDone
 }
 
-// Tensix configuration words that act on processors (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md,
-// BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
+// Tensix configuration words that act on processors (tt-isa-documentation
+// WormholeB0/TensixTile/SoftReset.md, BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
 	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
 	cfgTRISCOverride  = 161
@@ -263,7 +263,8 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	return st
 }
 
-// configProcessors stores a word of the configuration that acts on processors. It returns false if it is refused.
+// configProcessors stores a word of the configuration that acts on processors. It returns false if
+// it is refused.
 func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	d := &t.debug
 	switch {
@@ -294,8 +295,9 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	return true
 }
 
-// pushStore pushes a Tensix instruction through the aperture at addr: BRISC has one for each thread, a TRISC only the
-// first (tt-isa-documentation */TensixTile/BabyRISCV/PushTensixInstruction.md).
+// pushStore pushes a Tensix instruction through the aperture at addr: BRISC has one for each
+// thread, a TRISC only the first (tt-isa-documentation
+// */TensixTile/BabyRISCV/PushTensixInstruction.md).
 func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 	bad := func(cat Category, format string, args ...any) slowResult {
 		t.chip.refuse(o, cat, "tensix", uint64(addr), format, args...)
@@ -314,7 +316,8 @@ func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 	return t.pushTo(o, engineOp{thread: o.core.hw - 1, v: v, expand: true})
 }
 
-// push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go to the first thread.
+// push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go
+// to the first thread.
 func (c *core) push(inst uint32) slowResult {
 	if (c.hw > 3 || inst>>24 == 0) && c.loses() {
 		return slowHalt

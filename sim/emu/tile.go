@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix tile five cores.
+// tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix
+// tile five cores.
 type tile struct {
 	// What a write of another tile looks at is adjacent: a multicast goes to all of them.
 	l1       []uint32         // as far as it was ever used: see memory
@@ -102,9 +103,10 @@ func (t *tile) core(p chip.Processor) *core {
 // bytes is the size of L1.
 func (t *tile) bytes() uint64 { return uint64(t.size) }
 
-// memory returns L1, at least up to the byte address end, which is inside it. It takes host memory when it is used: a chip
-// has some 200 MB of L1, of which most tiles use what firmware and programs take at its start. All else that reads l1 does
-// so as far as it goes, and asks for more if an address lies after its end and before size.
+// memory returns L1, at least up to the byte address end, which is inside it. It takes host memory
+// when it is used: a chip has some 200 MB of L1, of which most tiles use what firmware and programs
+// take at its start. All else that reads l1 does so as far as it goes, and asks for more if an
+// address lies after its end and before size.
 func (t *tile) memory(end uint32) []uint32 {
 	if t.l1 == nil || int(end) > 4*len(t.l1) {
 		t.grow(end)
@@ -117,7 +119,8 @@ func (t *tile) view(addr uint32, n int) []uint32 {
 	return t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)]
 }
 
-// firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs' kernels fit.
+// firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs'
+// kernels fit.
 const firstL1 = 128 << 10
 
 // grow makes L1 reach to end. In Ethernet tiles, of which there are few, it is all there at once.
@@ -142,7 +145,8 @@ func (t *tile) grow(end uint32) {
 	}
 }
 
-// stored is called after n bytes of L1 at addr were written by something other than the fast path of a core.
+// stored is called after n bytes of L1 at addr were written by something other than the fast path
+// of a core.
 func (t *tile) stored(addr uint32, n int) {
 	t.nowKnown(addr, n)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
@@ -152,8 +156,8 @@ func (t *tile) stored(addr uint32, n int) {
 	}
 }
 
-// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten unchanged: their decoded and
-// translated code is kept then.
+// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten
+// unchanged: their decoded and translated code is kept then.
 func (t *tile) take(addr uint32, n int, data []uint32) {
 	l1 := t.memory(addr + uint32(n))
 	if (addr|uint32(n))&3 != 0 {

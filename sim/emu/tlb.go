@@ -21,7 +21,8 @@ func (c *Chip) flits(n int) uint32 {
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim src/libttsim.cpp).
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim
+// src/libttsim.cpp).
 func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool) {
 	bad := func(cat Category, format string, args ...any) (windowTarget, bool) {
 		c.refuse(origin{}, cat, "tlb window", off, format, args...)
@@ -29,8 +30,9 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	}
 	var size, addr, target uint64 // target: x_end, y_end, x_start, y_start of 6 bits each, then the other fields
 	id := 0
-	// A static virtual channel keeps requests in order, as all of a host's are here. tt-umd uses none on Blackhole, because of "a
-	// known HW issue" (blackhole_implementation.hpp), but its tests of windows do.
+	// A static virtual channel keeps requests in order, as all of a host's are here. tt-umd uses
+	// none on Blackhole, because of "a known HW issue" (blackhole_implementation.hpp), but its
+	// tests of windows do.
 	static := uint32(1)
 	if c.cfg.RefuseUnmapped {
 		static = 0
@@ -105,8 +107,9 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	return w, true
 }
 
-// lost reports whether a host's store goes to coordinates that no tile has, without an effect: tt-umd's tests store to
-// (15, 15) of a Blackhole, to hang it, and say that this one doesn't hang (WarmResetTest.ClusterWarmReset).
+// lost reports whether a host's store goes to coordinates that no tile has, without an effect:
+// tt-umd's tests store to (15, 15) of a Blackhole, to hang it, and say that this one doesn't hang
+// (WarmResetTest.ClusterWarmReset).
 func (c *Chip) lost(w windowTarget, target uint64) bool {
 	if c.arch != chip.Blackhole || w.multicast || c.cfg.RefuseUnmapped {
 		return false
@@ -120,8 +123,9 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
-	// A read isn't multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md), and its target is the end of the rectangle. tt-umd
-	// loads the last word through the window before it stores a part of it (ApiTTDeviceTest.MulticastIO).
+	// A read isn't multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md), and its target is
+	// the end of the rectangle. tt-umd loads the last word through the window before it stores a
+	// part of it (ApiTTDeviceTest.MulticastIO).
 	if w.multicast && c.cfg.RefuseUnmapped {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
 		return
@@ -162,8 +166,9 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
-	// Firmware has configured all NIUs but those of workers to opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
-	// tests multicast to a DRAM tile, and to the whole grid, and find only workers changed (TestMulticastWrite).
+	// Firmware has configured all NIUs but those of workers to opt out (tt-isa-documentation
+	// WormholeB0/NoC/MemoryMap.md): tt-umd's tests multicast to a DRAM tile, and to the whole grid,
+	// and find only workers changed (TestMulticastWrite).
 	skipX, skipY = c.topology.MulticastSkip()
 	for y := a.Y; y <= b.Y; y++ {
 		for x := a.X; x <= b.X; x++ {

@@ -7,10 +7,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// sameLine is how many translations of a line, as different programs had it, are kept for other tiles.
+// sameLine is how many translations of a line, as different programs had it, are kept for other
+// tiles.
 const sameLine = 8
 
-// translations are those of a chip. Most tiles run the same code at the same address, so each range is translated once.
+// translations are those of a chip. Most tiles run the same code at the same address, so each range
+// is translated once.
 type translations struct {
 	memory translate.Memory
 	byLine map[uint32][]*translation // by the address of a line / its size, newest first
@@ -40,7 +42,8 @@ func (tr *translation) suits(p *codePage) bool {
 	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(tr.code.Target(i)) })
 }
 
-// interpret does what exec does where there is no translated code, and notes how much was interpreted.
+// interpret does what exec does where there is no translated code, and notes how much was
+// interpreted.
 func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
 	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
 	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
@@ -56,7 +59,8 @@ func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (
 	return next, end, why
 }
 
-// warm notes that n instructions were interpreted up to that with index idx, and translates its range when it is hot.
+// warm notes that n instructions were interpreted up to that with index idx, and translates its
+// range when it is hot.
 func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	line := idx / lineWords
 	t, all := c.tile, &c.tile.chip.translated
@@ -118,8 +122,8 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	}
 }
 
-// adopt uses the translation of a range with a line that another tile had, if this one has the same instructions there, and
-// reports whether it did.
+// adopt uses the translation of a range with a line that another tile had, if this one has the same
+// instructions there, and reports whether it did.
 func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 	pg.looked[line] = t.chip.translated.made
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
@@ -170,8 +174,8 @@ func (c *Chip) untranslate() {
 	c.translated.memory.Close()
 }
 
-// changedLoops forgets what is known of a line of a page, which has other instructions now, and of the loops that it may be part of. Those
-// that end in the next page are among them.
+// changedLoops forgets what is known of a line of a page, which has other instructions now, and of
+// the loops that it may be part of. Those that end in the next page are among them.
 func (t *tile) changedLoops(page int, line int) {
 	l := &t.code[page].loops
 	l.waits, l.plain = translate.Marks{}, translate.Marks{}

@@ -49,7 +49,8 @@ func (w twins) start(code []uint32, regs [32]uint32) {
 	})
 }
 
-// run executes about n instructions of both, and says in what they differ, that they can't go on, or that their slices ended early in a loop that may wait.
+// run executes about n instructions of both, and says in what they differ, that they can't go on,
+// or that their slices ended early in a loop that may wait.
 func (w twins) run(n int) (diff string, ended, early bool) {
 	a, b := w.plain.run(n), w.fast.run(n)
 	type outcome struct {
@@ -90,7 +91,8 @@ func (w twins) forgive() {
 	})
 }
 
-// randomCode draws a program: mostly instructions that do something on a few registers, with jumps that stay in it.
+// randomCode draws a program: mostly instructions that do something on a few registers, with jumps
+// that stay in it.
 func randomCode(r *rand.Rand, refs []reference, arch chip.Arch, n int) []uint32 {
 	code := make([]uint32, n)
 	reg := func() int { return []int{0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31}[r.IntN(16)] }
@@ -182,8 +184,8 @@ func (w twins) translated() bool {
 	return w.fast.tile.code[1] != nil && w.fast.tile.code[1].code != [pageLines]*translate.Code{}
 }
 
-// Random programs leave the same registers and memory, after the same number of instructions, whether they are interpreted
-// or translated.
+// Random programs leave the same registers and memory, after the same number of instructions,
+// whether they are interpreted or translated.
 func TestTranslation(t *testing.T) {
 	seeds := effort.Of[uint64](200, 400, 280_000) // the last are a thousand million instructions of both chips together
 	for _, arch := range arches {
@@ -216,8 +218,8 @@ func FuzzTranslation(f *testing.F) {
 	})
 }
 
-// Tiles that have the same code at the same place share its translation; one with other code has its own, and so has
-// one whose code changes.
+// Tiles that have the same code at the same place share its translation; one with other code has
+// its own, and so has one whose code changes.
 func TestTranslationsAreShared(t *testing.T) {
 	if !translate.Available {
 		t.Skip("no translation for this host")
@@ -247,8 +249,8 @@ func TestTranslationsAreShared(t *testing.T) {
 	}
 }
 
-// Ranges of a page don't take each other's place again and again: what is translated anew contains all that it overlaps, and only
-// such ranges of other tiles are taken.
+// Ranges of a page don't take each other's place again and again: what is translated anew contains
+// all that it overlaps, and only such ranges of other tiles are taken.
 func TestTranslationsComeToRest(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
 	var code []uint32 // a loop of 60 lines, each with a load of a register that translated code leaves to others
@@ -276,8 +278,9 @@ func TestTranslationsComeToRest(t *testing.T) {
 	}
 }
 
-// Code around lines that were never executed is translated with them. Such a line that holds data, to which the code stores, costs one
-// more translation, on other tiles too, and then its stores change nothing.
+// Code around lines that were never executed is translated with them. Such a line that holds data,
+// to which the code stores, costs one more translation, on other tiles too, and then its stores
+// change nothing.
 func TestDataBetweenCode(t *testing.T) {
 	if !translate.Available {
 		t.Skip("no translation for this host")
@@ -328,7 +331,8 @@ func TestTranslationsWithoutRoom(t *testing.T) {
 	w.compare(t, 7, code)
 }
 
-// Each operation on registers does what the interpreter does, with registers of the host and in memory.
+// Each operation on registers does what the interpreter does, with registers of the host and in
+// memory.
 func TestTranslatedOperations(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
 	for _, ref := range references() {

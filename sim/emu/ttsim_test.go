@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// randomProgram makes a program of n random instructions that ends in storing all registers: arithmetic, loads and
-// stores of every width to L1 and local RAM, and forward branches.
+// randomProgram makes a program of n random instructions that ends in storing all registers:
+// arithmetic, loads and stores of every width to L1 and local RAM, and forward branches.
 func randomProgram(rng *rand.Rand, arch chip.Arch, n int) *asm {
 	const data, results = 0x40000, 0x48000
 	a := newAsm(0x1000)
@@ -115,8 +115,8 @@ func TestRequestsLikeTTSim(t *testing.T) {
 	}
 }
 
-// randomRequests issues requests between three tiles, DRAM and multicast rectangles, and reports what is then to be
-// seen.
+// randomRequests issues requests between three tiles, DRAM and multicast rectangles, and reports
+// what is then to be seen.
 func randomRequests(r *rig) []string {
 	rng := rand.New(rand.NewPCG(3, 9))
 	tiles := []chip.XY{r.worker(0, 0), r.worker(3, 4), r.worker(7, 9)}

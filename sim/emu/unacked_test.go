@@ -2,7 +2,8 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// owedChecks are programs whose end is told to a dispatcher while what they asked the NoC for need not be done.
+// owedChecks are programs whose end is told to a dispatcher while what they asked the NoC for need
+// not be done.
 func owedChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = UndefinedBehavior

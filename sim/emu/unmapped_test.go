@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// What tt-umd's tests do at addresses that no document mentions has the effect that they expect, and is refused by option.
+// What tt-umd's tests do at addresses that no document mentions has the effect that they expect,
+// and is refused by option.
 func TestUnmappedAddresses(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		refused := func(r *rig, what string) {
@@ -157,8 +158,8 @@ func TestUnmappedAddresses(t *testing.T) {
 	}
 }
 
-// A host that clears L1 under processors that execute it loses them, not the chip: they run again after their next reset. tt-umd's
-// tests do that (TestRiscProgram).
+// A host that clears L1 under processors that execute it loses them, not the chip: they run again
+// after their next reset. tt-umd's tests do that (TestRiscProgram).
 func TestHostOverwritesCode(t *testing.T) {
 	stops := func(r *rig, what string) {
 		t.Helper()

@@ -6,15 +6,15 @@ const maxReads = 8
 // maxLocals is the most words of local RAM that a loop may read for a wait in it to be kept.
 const maxLocals = 4
 
-// wait is what a core's waiting loop depends on. While none of it changes the loop goes round as before, so that the core needn't be
-// woken for it, for instance by a store next to a polled word.
+// wait is what a core's waiting loop depends on. While none of it changes the loop goes round as
+// before, so that the core needn't be woken for it, for instance by a store next to a polled word.
 type wait struct {
 	known  bool
 	lo, hi uint32 // the loop's lines of code
 	n      int    // of reads
 	reads  [maxReads]read
-	// What it reads of local RAM, which only the core itself changes: for whether a wait is the one that it was. If there is more, locals is
-	// maxLocals+1.
+	// What it reads of local RAM, which only the core itself changes: for whether a wait is the one
+	// that it was. If there is more, locals is maxLocals+1.
 	locals int
 	local  [maxLocals]localRead
 }
@@ -25,13 +25,15 @@ type localRead struct{ word, value uint32 }
 // read is a place in L1: part of a word, and its value.
 type read struct{ word, mask, value uint32 }
 
-// begin notes that the core begins to probe whether it waits; known says whether what it depends on can be known.
+// begin notes that the core begins to probe whether it waits; known says whether what it depends on
+// can be known.
 func (w *wait) begin(known bool) {
 	w.known = known
 	w.n, w.locals, w.lo, w.hi = 0, 0, ^uint32(0), 0
 }
 
-// at notes n instructions of the loop. Changes of instruction RAM aren't reported, so a loop there isn't known.
+// at notes n instructions of the loop. Changes of instruction RAM aren't reported, so a loop there
+// isn't known.
 func (w *wait) at(pc uint32, n int) {
 	w.lo, w.hi = min(w.lo, pc>>lineShift), max(w.hi, (pc+uint32(n-1)*4)>>lineShift)
 	w.known = w.known && pc < localBase
@@ -67,7 +69,8 @@ func (w *wait) readLocal(word, value uint32) {
 	w.locals = min(w.locals+1, maxLocals+1)
 }
 
-// end notes that the core waits, and whether it reads registers. Registers of the tile change in ways that aren't followed here.
+// end notes that the core waits, and whether it reads registers. Registers of the tile change in
+// ways that aren't followed here.
 func (w *wait) end(registers bool) {
 	w.known = w.known && !registers
 }

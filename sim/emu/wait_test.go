@@ -30,8 +30,8 @@ func (r *rig) state() string {
 	return b.String()
 }
 
-// A core that waits needn't be woken if nothing has changed of what it reads: all comes out as if it had been, and had executed its
-// loop.
+// A core that waits needn't be woken if nothing has changed of what it reads: all comes out as if
+// it had been, and had executed its loop.
 func TestWaitsThatGoOn(t *testing.T) {
 	const word = 0x40000
 	// BRISC polls a byte, TRISC0 a word of the same line, and what the first finds goes to memory.
@@ -100,8 +100,8 @@ func TestWaitsThatGoOn(t *testing.T) {
 	}
 }
 
-// Decoded lines are those of the words and the address: tiles may have other code at the same place, and the same code
-// elsewhere means something else when it asks where it is.
+// Decoded lines are those of the words and the address: tiles may have other code at the same
+// place, and the same code elsewhere means something else when it asks where it is.
 func TestDecodedLines(t *testing.T) {
 	const here, elsewhere = 0x1000, 0x1000 + decodedLines<<lineShift // the same place among the lines
 	where := func(at, addend uint32) *asm {

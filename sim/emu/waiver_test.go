@@ -24,7 +24,8 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 			q.tag = 3 << 10
 			return newAsm(0x1000).request(r.arch, q).waitCounter(0, cntOutstanding+3, x0, "answered").halt()
 		},
-		// It sends bytes, and tells another program by an atomic on another virtual channel, which then changes them.
+		// It sends bytes, and tells another program by an atomic on another virtual channel, which
+		// then changes them.
 		ReadInOrder: func(r *rig, v, w chip.XY) *asm {
 			if r.dev != nil {
 				r.changesPage(v, w)
@@ -61,13 +62,15 @@ func increment(v, w chip.XY, addr uint64) nocRequest {
 		len: 0x107C, dat: 1}
 }
 
-// changesPage runs a program on w that changes the word at 0x40000 of v when the one at 0x48000 of w is not 0 any more.
+// changesPage runs a program on w that changes the word at 0x40000 of v when the one at 0x48000 of
+// w is not 0 any more.
 func (r *rig) changesPage(v, w chip.XY) {
 	r.write(w, 0x48000, make([]byte, 16))
 	r.run(w, newAsm(0x1000).poll(r.arch, 0x48000, "page").request(r.arch, increment(w, v, 0x40000)).halt())
 }
 
-// ReadInOrder holds for other agents that know of a later request on the same NoC, and not for the program's own stores.
+// ReadInOrder holds for other agents that know of a later request on the same NoC, and not for the
+// program's own stores.
 func TestReadInOrderHoldsForOthers(t *testing.T) {
 	for _, arch := range arches {
 		for name, c := range map[string]struct {
@@ -123,7 +126,8 @@ const (
 	pushRWC    = 0x37 << 24
 )
 
-// pushes makes code with which BRISC pushes instructions to thread 0, and nothing else that its text could be told from others by.
+// pushes makes code with which BRISC pushes instructions to thread 0, and nothing else that its
+// text could be told from others by.
 func (a *asm) pushes(list ...uint32) *asm {
 	for _, w := range list {
 		a.stw(pushBase, w)

@@ -8,22 +8,25 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// In a window (see the package's documentation) a goroutine that runs a tile touches state of that tile only, its own hand, and
-// what nothing changes meanwhile: the chip's clock, events and configuration, DRAM, and translated code. All else that cores
-// do, down to waking each other and refusals, goes by way of tile.outbox, which is nil outside windows.
+// In a window (see the package's documentation) a goroutine that runs a tile touches state of that
+// tile only, its own hand, and what nothing changes meanwhile: the chip's clock, events and
+// configuration, DRAM, and translated code. All else that cores do, down to waking each other and
+// refusals, goes by way of tile.outbox, which is nil outside windows.
 
 const (
-	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another: they mostly wait for each other.
+	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another:
+	// they mostly wait for each other.
 	minTiles = 4
 	// maxWindow is how many instructions a window has, roughly. The host waits for its end.
 	maxWindow = 1 << 21
 	// worthWaking is how many instructions of a window are worth waking another goroutine.
 	worthWaking = 20000
-	// maxTileTurns is how many slices cores of a tile have in a window, and maxTileUsed after how many instructions none has another one.
+	// maxTileTurns is how many slices cores of a tile have in a window, and maxTileUsed after how
+	// many instructions none has another one.
 	maxTileTurns = 64
 	maxTileUsed  = 1 << 14
-	// A core waits for the end of the window if its tile's outbox has so many requests or words of data: fewer than the 8 bits of a
-	// counter of unanswered requests hold.
+	// A core waits for the end of the window if its tile's outbox has so many requests or words of
+	// data: fewer than the 8 bits of a counter of unanswered requests hold.
 	maxOutbox      = 128
 	maxOutboxWords = 16 << 10
 )
@@ -134,8 +137,8 @@ func (s *sched) window() int {
 	return used
 }
 
-// gather draws tiles among those whose cores have not run in the round, and gives each an outbox. It returns them, and how
-// many instructions they may execute.
+// gather draws tiles among those whose cores have not run in the round, and gives each an outbox.
+// It returns them, and how many instructions they may execute.
 func (s *sched) gather() (boxes []*outbox, weight int) {
 	for end := len(s.queue); s.pos < end && weight < maxWindow; {
 		at := s.pos + int(s.random()%uint64(end-s.pos))
@@ -171,8 +174,9 @@ type part struct {
 	hand  workerState
 }
 
-// runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their memory stays in the caches of one
-// processor. Then it runs what others have not got to, waits for what they run, and does the same with writes to DRAM.
+// runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their
+// memory stays in the caches of one processor. Then it runs what others have not got to, waits for
+// what they run, and does the same with writes to DRAM.
 func (s *sched) runPart(boxes []*outbox, i, n int) {
 	for j := range n {
 		p, ran := s.parts[(i+j)%n], int32(0)
@@ -196,7 +200,8 @@ func (b *outbox) enqueue(k *core) {
 	}
 }
 
-// run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside other tiles.
+// run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside
+// other tiles.
 func (b *outbox) run(s *sched, h *workerState) {
 	b.hand = h
 	for b.ran < min(len(b.turns), maxTileTurns) && b.fault == nil {
@@ -217,7 +222,8 @@ func (b *outbox) run(s *sched, h *workerState) {
 	}
 }
 
-// rejoin ends the window for a tile: its cores are in the chip's queue again, those that ran as such.
+// rejoin ends the window for a tile: its cores are in the chip's queue again, those that ran as
+// such.
 func (s *sched) rejoin(b *outbox) {
 	t := b.tile
 	t.outbox = nil
@@ -253,8 +259,9 @@ func (s *sched) rejoin(b *outbox) {
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
-// post puts a request that has left into the outbox. What of it is the tile's own is done. Reads and writes of DRAM, which
-// nothing changes in a window, end at once unless they might overtake another one of the tile's.
+// post puts a request that has left into the outbox. What of it is the tile's own is done. Reads
+// and writes of DRAM, which nothing changes in a window, end at once unless they might overtake
+// another one of the tile's.
 func (b *outbox) post(q *request) bool {
 	switch {
 	case q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)):
@@ -283,7 +290,8 @@ func (b *outbox) post(q *request) bool {
 	return true
 }
 
-// readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to where they are.
+// readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to
+// where they are.
 func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
 	if from.kind != chip.DRAM || len(b.requests) > 0 || addr >= b.tile.chip.drams[from.bank].size {
 		return false
@@ -296,8 +304,9 @@ func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
 	return true
 }
 
-// storesSoon reports whether a write to an address is to DRAM and may come before all requests in outboxes: none that the tile has started
-// earlier reads DRAM. So whoever is told of it finds it there, and its answer needn't wait.
+// storesSoon reports whether a write to an address is to DRAM and may come before all requests in
+// outboxes: none that the tile has started earlier reads DRAM. So whoever is told of it finds it
+// there, and its answer needn't wait.
 func (b *outbox) storesSoon(to *endpoint, addr uint64) bool {
 	return to.kind == chip.DRAM && addr < b.tile.chip.drams[to.bank].size && !b.readsDRAM
 }
@@ -313,8 +322,8 @@ func (b *outbox) room(n int) []uint32 {
 	return b.data[at : at+n : at+n]
 }
 
-// storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering requests, to one lane of banks after the
-// other until others do all the rest.
+// storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering
+// requests, to one lane of banks after the other until others do all the rest.
 func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 	for {
 		lane := int(s.lane.Add(1)) - 1
@@ -333,12 +342,14 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 	}
 }
 
-// full reports whether no further request may be posted. A tile that isn't in a window has no outbox.
+// full reports whether no further request may be posted. A tile that isn't in a window has no
+// outbox.
 func (b *outbox) full() bool {
 	return b != nil && (len(b.requests) >= maxOutbox || len(b.stores) >= maxOutbox || b.words >= maxOutboxWords)
 }
 
-// awaits reports whether a counter will count responses to requests of core k when the window ends, so that k waits for that.
+// awaits reports whether a counter will count responses to requests of core k when the window ends,
+// so that k waits for that.
 func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
 	if b == nil || k == nil {
 		return false
@@ -359,8 +370,8 @@ func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
 	return kinds != 0
 }
 
-// deliver takes the requests of an outbox to where they go, after all tiles of the window have rejoined the chip, and stops the
-// chip for what the tile was refused.
+// deliver takes the requests of an outbox to where they go, after all tiles of the window have
+// rejoined the chip, and stops the chip for what the tile was refused.
 func (b *outbox) deliver(c *Chip) {
 	for i := range b.requests {
 		q := &b.requests[i]

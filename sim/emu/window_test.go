@@ -21,8 +21,9 @@ const (
 	mixData, mixCome, mixSum, mixGo, mixBack, mixSem, mixDone = 0x40000, 0x42000, 0x43000, 0x43100, 0x43200, 0x43300, 0x43400
 )
 
-// mixed makes each worker read words from DRAM, add to them, write them to DRAM and to its neighbour, tell a T core of the same tile,
-// which adds what has come so far, and then the neighbour, laps times. It returns the workers.
+// mixed makes each worker read words from DRAM, add to them, write them to DRAM and to its
+// neighbour, tell a T core of the same tile, which adds what has come so far, and then the
+// neighbour, laps times. It returns the workers.
 func mixed(r *rig, laps uint32) []chip.XY {
 	var workers []chip.XY
 	for w := range r.topo.Workers() {
@@ -104,7 +105,8 @@ func words(h hash.Hash, w ...uint32) {
 	}
 }
 
-// With Parallel everything that programs see is the same on however many goroutines tiles run, and differs with the seed.
+// With Parallel everything that programs see is the same on however many goroutines tiles run, and
+// differs with the seed.
 func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	effort.Long(t)
 	for _, arch := range arches {
@@ -167,8 +169,8 @@ func busyUntil(r *rig, n int, last func(a *asm, v, next chip.XY)) {
 	}
 }
 
-// Of several tiles that do something wrong in one window the same one is named on any number of goroutines, with the program counter
-// of what was wrong.
+// Of several tiles that do something wrong in one window the same one is named on any number of
+// goroutines, with the program counter of what was wrong.
 func TestTilesAreRefusedAlike(t *testing.T) {
 	for _, arch := range arches {
 		for _, tt := range []struct {
@@ -214,7 +216,8 @@ func TestTilesAreRefusedAlike(t *testing.T) {
 	}
 }
 
-// A tile that posts more in a window than its outbox holds waits for the next one, and all arrives, in order.
+// A tile that posts more in a window than its outbox holds waits for the next one, and all arrives,
+// in order.
 func TestOutboxesFill(t *testing.T) {
 	const from, to, count = 0x50000, 0x60000, 0x70000
 	for _, arch := range arches {
@@ -244,8 +247,8 @@ func TestOutboxesFill(t *testing.T) {
 	}
 }
 
-// A tile that writes to DRAM and waits for the answer goes on in the same window, up to the instructions of its share, and what it then
-// reads from DRAM is what it has written.
+// A tile that writes to DRAM and waits for the answer goes on in the same window, up to the
+// instructions of its share, and what it then reads from DRAM is what it has written.
 func TestDRAMAnswersInWindow(t *testing.T) {
 	const laps, from, back, bad = 16, 0x50000, 0x60000, 0x70000
 	for _, arch := range arches {
@@ -304,7 +307,8 @@ func TestDRAMAnswersInWindow(t *testing.T) {
 	}
 }
 
-// A tile whose processors never wait leaves a window when it has had its share, so that the host gets its turn, and a clock for each instruction.
+// A tile whose processors never wait leaves a window when it has had its share, so that the host
+// gets its turn, and a clock for each instruction.
 func TestShareOfWindow(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
 	busyUntil(r, 6, func(a *asm, v, next chip.XY) { a.label("on").addi(a1, a1, 1).j("on") })

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A chip counts what all its processors execute, and the bytes of each request at each tile that it reaches, whichever way
-// they go; a reset begins anew.
+// A chip counts what all its processors execute, and the bytes of each request at each tile that it
+// reaches, whichever way they go; a reset begins anew.
 func TestWork(t *testing.T) {
 	for _, arch := range arches {
 		r := syncRig(t, arch)

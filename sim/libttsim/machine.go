@@ -19,15 +19,17 @@ import (
 var (
 	// ErrMisuse is wrapped by errors about accesses that no host of the interface may do.
 	ErrMisuse = errors.New("misuse of the simulator interface")
-	// ErrStopped is wrapped by the error of an access to a chip that has stopped; its fault is wrapped too.
+	// ErrStopped is wrapped by the error of an access to a chip that has stopped; its fault is
+	// wrapped too.
 	ErrStopped = errors.New("the chip has stopped")
 )
 
-// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds where BAR 4 of a Blackhole ends, 64 GiB.
+// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds
+// where BAR 4 of a Blackhole ends, 64 GiB.
 const deviceStride = 1 << 40
 
-// Machine is an emulated machine with its PCI functions. Its methods may be called from any goroutine, but Close only after all others
-// returned.
+// Machine is an emulated machine with its PCI functions. Its methods may be called from any
+// goroutine, but Close only after all others returned.
 type Machine struct {
 	settings  Settings
 	waivers   int // how many programs may rely on something that checks refuse
@@ -47,9 +49,10 @@ type barRange struct {
 	start, end uint64 // physical addresses
 }
 
-// Start starts a machine. Its chips access host memory through memory, from goroutines of their own and at any time until Close
-// returns. When a chip stops, stopped is called once, from another goroutine, with the error that the next access would have. Errors
-// wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
+// Start starts a machine. Its chips access host memory through memory, from goroutines of their own
+// and at any time until Close returns. When a chip stops, stopped is called once, from another
+// goroutine, with the error that the next access would have. Errors wrap ErrSettings,
+// emu.ErrConfig, or are those of listening at Settings.Serve.
 func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
 	spec, opts, err := s.machine()
 	if err != nil {
@@ -149,9 +152,9 @@ func (m *Machine) Chips() []*emu.Chip { return m.chips }
 // Cards returns the machine's cards for tools that look inside.
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
 
-// ConfigRead reads the 32-bit word at off of a function's configuration space. bdf is bus<<8 | device<<3 | function. Devices beyond the
-// machine's last card answer all ones. The error wraps ErrMisuse for another bus or function than 0, or an offset that isn't a
-// multiple of 4.
+// ConfigRead reads the 32-bit word at off of a function's configuration space. bdf is bus<<8 |
+// device<<3 | function. Devices beyond the machine's last card answer all ones. The error wraps
+// ErrMisuse for another bus or function than 0, or an offset that isn't a multiple of 4.
 func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	device := bdf >> 3
 	switch {
@@ -184,8 +187,8 @@ func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint6
 		len(m.functions))
 }
 
-// Read reads len(p) bytes at a physical address in a BAR. Naturally aligned accesses of 4 and 8 bytes are one load. The error wraps
-// ErrMisuse or ErrStopped.
+// Read reads len(p) bytes at a physical address in a BAR. Naturally aligned accesses of 4 and 8
+// bytes are one load. The error wraps ErrMisuse or ErrStopped.
 func (m *Machine) Read(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -200,8 +203,8 @@ func (m *Machine) Read(address uint64, p []byte) error {
 	return m.fault()
 }
 
-// Write writes p at a physical address in a BAR, as Read reads. A store may be performed after Write has returned, before any later
-// access.
+// Write writes p at a physical address in a BAR, as Read reads. A store may be performed after
+// Write has returned, before any later access.
 func (m *Machine) Write(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -229,8 +232,8 @@ func get(p []byte) (v uint64) {
 	return v
 }
 
-// ReadTile reads memory or registers of a tile of the first card, by its NoC 0 coordinate as software writes it. The error wraps
-// emu.ErrRefused or ErrStopped.
+// ReadTile reads memory or registers of a tile of the first card, by its NoC 0 coordinate as
+// software writes it. The error wraps emu.ErrRefused or ErrStopped.
 func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().ReadTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)
@@ -256,8 +259,8 @@ func (m *Machine) fault() error {
 	return nil
 }
 
-// OutdatedWaivers reports whether the host has compiled programs since the machine started with checks: they may have been refused what
-// programs of their kind are known to rely on.
+// OutdatedWaivers reports whether the host has compiled programs since the machine started with
+// checks: they may have been refused what programs of their kind are known to rely on.
 func (m *Machine) OutdatedWaivers() bool {
 	w, err := m.settings.waivers()
 	return err == nil && len(w) != m.waivers
@@ -275,8 +278,9 @@ func (e *StoppedError) Error() string { return fmt.Sprintf("libttsim: chip %d: %
 // Unwrap returns ErrStopped and the fault.
 func (e *StoppedError) Unwrap() []error { return []error{ErrStopped, e.Fault} }
 
-// LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes, and whether it was a write. ok is
-// false before the first one. While another access begins, its parts may be of two accesses.
+// LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes,
+// and whether it was a write. ok is false before the first one. While another access begins, its
+// parts may be of two accesses.
 func (m *Machine) LastAccess() (address uint64, n int, write, ok bool) {
 	what := m.last[1].Load()
 	return m.last[0].Load(), int(what >> 1), what&1 != 0, what != 0
@@ -287,7 +291,8 @@ func (m *Machine) note(address uint64, n int, write uint64) {
 	m.last[1].Store(uint64(n)<<1 | write)
 }
 
-// Close ends the machine. It returns when no chip accesses host memory any more and no socket is left.
+// Close ends the machine. It returns when no chip accesses host memory any more and no socket is
+// left.
 func (m *Machine) Close() error {
 	close(m.closed)
 	m.stop()

@@ -108,7 +108,8 @@ func worker(t *testing.T, m *libttsim.Machine, at chip.Core) chip.XY {
 	return xy
 }
 
-// Each PCI function answers at its own device number and physical addresses, devices beyond the last one answer all ones.
+// Each PCI function answers at its own device number and physical addresses, devices beyond the
+// last one answer all ones.
 func TestDevicesAreToldApart(t *testing.T) {
 	for machine, want := range map[string][]uint32{
 		"n150": {0x401E1E52, 0xFFFFFFFF},
@@ -248,8 +249,8 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// Cards are offered at sockets, the second at PATH.1; the sockets go with the machine. A socket that a killed process left is replaced,
-// a live one is not.
+// Cards are offered at sockets, the second at PATH.1; the sockets go with the machine. A socket
+// that a killed process left is replaced, a live one is not.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

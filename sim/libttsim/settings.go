@@ -31,13 +31,15 @@ type Settings struct {
 	Seed uint64 `json:"seed,omitempty"`
 	// Checks are names of [Checks].
 	Checks []string `json:"checks,omitempty"`
-	// Serve is the path of a UNIX socket at which the first card is offered to other processes, or empty. Further cards have their
-	// number appended: PATH.1.
+	// Serve is the path of a UNIX socket at which the first card is offered to other processes, or
+	// empty. Further cards have their number appended: PATH.1.
 	Serve string `json:"serve,omitempty"`
-	// Report is the path of a UNIX socket, or empty. The library writes a report of all cores to each connection.
+	// Report is the path of a UNIX socket, or empty. The library writes a report of all cores to
+	// each connection.
 	Report string `json:"report,omitempty"`
-	// KernelCache is the folder with the kernels and the firmware that the host compiled, for reports, and for checks: what the firmware
-	// and compute kernels that it has when the machine starts are known to rely on is not refused. May be empty.
+	// KernelCache is the folder with the kernels and the firmware that the host compiled, for
+	// reports, and for checks: what the firmware and compute kernels that it has when the machine
+	// starts are known to rely on is not refused. May be empty.
 	KernelCache string `json:"kernelCache,omitempty"`
 }
 
@@ -112,8 +114,9 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// harvesting returns which tiles a simulated chip lacks. TT-NN takes it to lack none but two of the Ethernet tiles that every Blackhole
-// lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask 0x120), except for a P100: TT-NN gets a description of that.
+// harvesting returns which tiles a simulated chip lacks. TT-NN takes it to lack none but two of the
+// Ethernet tiles that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp,
+// get_chip_info: mask 0x120), except for a P100: TT-NN gets a description of that.
 func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
 	switch {
 	case c.Kind == chip.BoardP100:

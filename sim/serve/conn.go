@@ -6,7 +6,8 @@ import (
 	"net"
 )
 
-// MaxPayload is the longest payload of a message on a socket, in bytes. Longer reads and writes are made in pieces.
+// MaxPayload is the longest payload of a message on a socket, in bytes. Longer reads and writes are
+// made in pieces.
 const MaxPayload = 1 << 20
 
 // shortPayload is what is sent together with its head.
@@ -25,11 +26,12 @@ func NewConn(c *net.UnixConn) *Conn {
 	return &Conn{conn: c, out: make([]byte, 0, HeadSize+shortPayload), oob: make([]byte, descriptorSpace)}
 }
 
-// Close ends the connection. The peer takes it for the end of this process, or of its use of the card.
+// Close ends the connection. The peer takes it for the end of this process, or of its use of the
+// card.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Send sends a message, with a descriptor if fd isn't negative. It sets the head's Size. The descriptor stays the
-// caller's.
+// Send sends a message, with a descriptor if fd isn't negative. It sets the head's Size. The
+// descriptor stays the caller's.
 func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	h.Size = uint32(len(payload))
 	b := c.out[:HeadSize]
@@ -51,8 +53,8 @@ func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	return err
 }
 
-// Receive reads a message's head into h. Its payload, of h.Size bytes, is to be read with Payload before the next
-// Receive. A descriptor that comes along is closed.
+// Receive reads a message's head into h. Its payload, of h.Size bytes, is to be read with Payload
+// before the next Receive. A descriptor that comes along is closed.
 func (c *Conn) Receive(h *Head) error {
 	if _, err := io.ReadFull(c.conn, c.in[:]); err != nil {
 		return err
@@ -68,8 +70,8 @@ func (c *Conn) take(h *Head) error {
 	return nil
 }
 
-// ReceiveFD is Receive, and returns the descriptor that comes along with the message, or -1. The descriptor is the
-// caller's; after an error it is -1.
+// ReceiveFD is Receive, and returns the descriptor that comes along with the message, or -1. The
+// descriptor is the caller's; after an error it is -1.
 func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.in[:], c.oob)
 	if err != nil {
@@ -93,7 +95,8 @@ func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	return fd, nil
 }
 
-// Payload reads the payload of the message whose head was received last into p, which has its length.
+// Payload reads the payload of the message whose head was received last into p, which has its
+// length.
 func (c *Conn) Payload(p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -109,7 +112,8 @@ func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error)
 	return reply, out, err
 }
 
-// CallFD is Call with a descriptor to send, or -1, and returns the one that comes along with the reply, or -1.
+// CallFD is Call with a descriptor to send, or -1, and returns the one that comes along with the
+// reply, or -1.
 func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
 	if err := c.Send(h, payload, give); err != nil {
 		return Head{}, nil, -1, err
@@ -125,8 +129,8 @@ func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte
 	return reply, out, fd, nil
 }
 
-// AwaitEnd returns when the peer has closed its end of the socket, as the kernel does for a process that ends. Messages
-// that still come are ignored.
+// AwaitEnd returns when the peer has closed its end of the socket, as the kernel does for a process
+// that ends. Messages that still come are ignored.
 func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
 // PeerPID returns the number of the process at the other end.

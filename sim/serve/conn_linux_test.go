@@ -26,7 +26,8 @@ func connected(t testing.TB) (client, server *net.UnixConn) {
 	return client, server
 }
 
-// A greeting and its answer agree on service and version, and the memory that comes along is the client's.
+// A greeting and its answer agree on service and version, and the memory that comes along is the
+// client's.
 func TestGreeting(t *testing.T) {
 	client, server := connected(t)
 	m, f, err := NewMemory()

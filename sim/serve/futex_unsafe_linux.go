@@ -13,8 +13,9 @@ const (
 	futexOpWake = 1
 )
 
-// futexWait sleeps until *addr is rung, limit is over (none if negative), or a signal arrives. It returns at once if
-// *addr is not val. The caller checks its condition again whatever the reason, so the error doesn't matter.
+// futexWait sleeps until *addr is rung, limit is over (none if negative), or a signal arrives. It
+// returns at once if *addr is not val. The caller checks its condition again whatever the reason,
+// so the error doesn't matter.
 func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	var ts *unix.Timespec
 	if limit >= 0 {

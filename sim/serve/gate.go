@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// A Gate is where one party waits until another one, perhaps in another process, has made a condition true. It is
-// two words of shared memory: bell changes when the waiter is woken, asleep is set while it may need to be. Both
-// sides use sequentially consistent atomics, so that either the waiter sees the condition or the signaller sees the
-// waiter. At most one party waits at a gate.
+// A Gate is where one party waits until another one, perhaps in another process, has made a
+// condition true. It is two words of shared memory: bell changes when the waiter is woken, asleep
+// is set while it may need to be. Both sides use sequentially consistent atomics, so that either
+// the waiter sees the condition or the signaller sees the waiter. At most one party waits at a
+// gate.
 type Gate struct {
 	bell   *uint32
 	asleep *uint32
@@ -21,8 +22,8 @@ const Forever time.Duration = -1
 // Spins is how often a party that waits for an answer polls before it sleeps: some microseconds.
 const Spins = 2000
 
-// Wait returns when cond holds, or when limit is over, and reports which. It polls spins times before it sleeps: the
-// other side is often about to answer, and a sleep costs more than both.
+// Wait returns when cond holds, or when limit is over, and reports which. It polls spins times
+// before it sleeps: the other side is often about to answer, and a sleep costs more than both.
 func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	for i := range spins {
 		if cond() {

@@ -33,7 +33,8 @@ const (
 	StatusFault        // the access faulted, as a load or store does that hits a mapping whose device is gone
 )
 
-// Head begins a message: a request or the reply to one. Fields that an operation has no use for are 0.
+// Head begins a message: a request or the reply to one. Fields that an operation has no use for are
+// 0.
 type Head struct {
 	Op     Op
 	Width  uint8 // of an access: 1, 2, 4 or 8 bytes
@@ -45,7 +46,8 @@ type Head struct {
 	Val    uint64
 }
 
-// HeadSize is the length of an encoded Head in bytes. Numbers are little-endian, and each is aligned to its size:
+// HeadSize is the length of an encoded Head in bytes. Numbers are little-endian, and each is
+// aligned to its size:
 //
 //	0 Op   1 Width   2 Status   3 Kind   4 Object   8 Size   12 zero   16 Off   24 Val
 const HeadSize = 32
@@ -75,7 +77,8 @@ func (h *Head) Take(b []byte) {
 func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
 
 var (
-	// ErrProtocol is wrapped by errors about a peer that doesn't keep to the protocol, or speaks another version of it.
+	// ErrProtocol is wrapped by errors about a peer that doesn't keep to the protocol, or speaks
+	// another version of it.
 	ErrProtocol = errors.New("the peer doesn't speak this program's protocol of served cards")
 	// ErrUnsupported says that serving cards to other processes needs Linux.
 	ErrUnsupported = errors.New("serving cards to other processes needs linux")
@@ -93,7 +96,8 @@ func Fail(err error) (Head, []byte) {
 	return Head{Status: StatusText}, []byte(err.Error())
 }
 
-// Err returns the error that a reply with this payload reports. It is the inverse of Fail; a fault is EFAULT.
+// Err returns the error that a reply with this payload reports. It is the inverse of Fail; a fault
+// is EFAULT.
 func (h *Head) Err(payload []byte) error {
 	switch h.Status {
 	case StatusOK:

@@ -35,8 +35,9 @@ func (h *Head) check(s Service) error {
 	return nil
 }
 
-// Greet begins a connection as its client: it says which service is wanted, passes fd on if that isn't negative, and
-// returns when the server has agreed. The error wraps ErrProtocol if the server is another or of another version.
+// Greet begins a connection as its client: it says which service is wanted, passes fd on if that
+// isn't negative, and returns when the server has agreed. The error wraps ErrProtocol if the server
+// is another or of another version.
 func (c *Conn) Greet(s Service, fd int) error {
 	if err := c.Send(hello(s), nil, fd); err != nil {
 		return err
@@ -48,8 +49,9 @@ func (c *Conn) Greet(s Service, fd int) error {
 	return h.check(s)
 }
 
-// Welcome begins a connection as its server: it reads the client's greeting, answers it, and returns the descriptor that
-// came with it, or -1. A client of another version is told this one, and the error wraps ErrProtocol.
+// Welcome begins a connection as its server: it reads the client's greeting, answers it, and
+// returns the descriptor that came with it, or -1. A client of another version is told this one,
+// and the error wraps ErrProtocol.
 func (c *Conn) Welcome(s Service) (fd int, err error) {
 	var h Head
 	if fd, err = c.ReceiveFD(&h); err != nil {

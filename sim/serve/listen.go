@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Listen listens at the path of a UNIX socket. It replaces a socket that a killed server has left there, to which no connection
-// succeeds. The error wraps syscall.EADDRINUSE if another server has it.
+// Listen listens at the path of a UNIX socket. It replaces a socket that a killed server has left
+// there, to which no connection succeeds. The error wraps syscall.EADDRINUSE if another server has
+// it.
 func Listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {

@@ -22,8 +22,8 @@ const (
 	cacheLine   = 64
 )
 
-// Memory carries messages between two processes that both map it. The client makes it and passes it on with its
-// greeting. Words that different processes write are on different cache lines.
+// Memory carries messages between two processes that both map it. The client makes it and passes it
+// on with its greeting. Words that different processes write are on different cache lines.
 type Memory struct {
 	Requests Channel // client to server
 	Calls    Channel // server to client: what a server needs of its client
@@ -33,8 +33,9 @@ type Memory struct {
 	mem []byte
 }
 
-// Channel carries messages one way, and replies to them the other way. There is room for one reply: a sender that wants one sends
-// its request, calls Await, and is done with the reply before the next one of the channel is asked for.
+// Channel carries messages one way, and replies to them the other way. There is room for one reply:
+// a sender that wants one sends its request, calls Await, and is done with the reply before the
+// next one of the channel is asked for.
 type Channel struct {
 	Ring
 	replies *uint32 // how many there were
@@ -42,8 +43,8 @@ type Channel struct {
 	reply   []byte // head and payload
 }
 
-// NewMemory makes memory for a connection. It has no name in any file system, so nothing is left behind however the
-// processes end. The file is to be passed on with Greet and then closed.
+// NewMemory makes memory for a connection. It has no name in any file system, so nothing is left
+// behind however the processes end. The file is to be passed on with Greet and then closed.
 func NewMemory() (*Memory, *os.File, error) {
 	f, err := newFile(memoryBytes)
 	if err != nil {
@@ -110,11 +111,13 @@ func (m *Memory) Wake() {
 	}
 }
 
-// Replies returns how many replies the channel has had. A sender of a request calls it before the request, for Await.
+// Replies returns how many replies the channel has had. A sender of a request calls it before the
+// request, for Await.
 func (c *Channel) Replies() uint32 { return atomic.LoadUint32(c.replies) }
 
-// Await returns when there is another reply than the number that Replies returned before the request was sent, or when
-// gone holds, and reports which. The payload lies in the shared memory, and is gone with the next reply.
+// Await returns when there is another reply than the number that Replies returned before the
+// request was sent, or when gone holds, and reports which. The payload lies in the shared memory,
+// and is gone with the next reply.
 func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byte, ok bool) {
 	c.replied.Wait(Spins, Forever, func() bool { return c.Replies() != before || gone() })
 	if c.Replies() == before {

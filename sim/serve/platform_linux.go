@@ -28,7 +28,8 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }
 
-// Pair returns two connected sockets: one for this process, and one as a file for a process that it starts.
+// Pair returns two connected sockets: one for this process, and one as a file for a process that it
+// starts.
 func Pair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -58,12 +59,14 @@ func ConnOf(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// descriptorSpace is room for the control message of one descriptor. The kernel may put two into it.
+// descriptorSpace is room for the control message of one descriptor. The kernel may put two into
+// it.
 var descriptorSpace = unix.CmsgSpace(4)
 
 func rights(fd int) []byte { return unix.UnixRights(fd) }
 
-// descriptorOf returns the one descriptor of control messages. If they aren't that, it closes what they bring.
+// descriptorOf returns the one descriptor of control messages. If they aren't that, it closes what
+// they bring.
 func descriptorOf(oob []byte) (int, error) {
 	ms, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

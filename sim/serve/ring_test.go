@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A ring returns what was put in, in order, however records fall at its end, also when the counters are about to
-// pass 32 bits.
+// A ring returns what was put in, in order, however records fall at its end, also when the counters
+// are about to pass 32 bits.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var head, tail uint64
@@ -78,7 +78,8 @@ func TestHead(t *testing.T) {
 	})
 }
 
-// Whatever a peer leaves in the shared memory, the consumer reads nothing beyond what is queued, and ends.
+// Whatever a peer leaves in the shared memory, the consumer reads nothing beyond what is queued,
+// and ends.
 func FuzzRing(f *testing.F) {
 	h := Head{Op: OpWrite, Size: 5}
 	b := make([]byte, HeadSize+8)

@@ -62,8 +62,8 @@ func BenchmarkBulkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkHostRead is one DMA read of 16 KiB, made through a window at the PCIe tile: a load's way there and a DMA
-// read's way back.
+// BenchmarkHostRead is one DMA read of 16 KiB, made through a window at the PCIe tile: a load's way
+// there and a DMA read's way back.
 func BenchmarkHostRead(b *testing.B) {
 	benchBoards(b, func(b *testing.B, c board, f *ttsim.Function) {
 		f.AttachDMA(&sysmem{mem: make([]byte, 1<<20)})

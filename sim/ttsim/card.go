@@ -20,17 +20,17 @@ func (c *Card) Node() seam.Node { return c.node }
 // String names the card in errors and reports.
 func (c *Card) String() string { return c.node.String() }
 
-// Library returns the first card of a library as a target for kmd.Open. The simulator starts when the card is opened
-// while it isn't open yet, and ends, with all its state, when it isn't open any more. The options are Start's; what
-// Start would refuse, opening the card does. A library with several cards needs Start and Sim.Cards, which let them
-// run together.
+// Library returns the first card of a library as a target for kmd.Open. The simulator starts when
+// the card is opened while it isn't open yet, and ends, with all its state, when it isn't open any
+// more. The options are Start's; what Start would refuse, opening the card does. A library with
+// several cards needs Start and Sim.Cards, which let them run together.
 func Library(path string, opts ...Option) *Card {
 	return &Card{node: &libraryNode{path: path, opts: opts}}
 }
 
-// Cards returns the simulator's functions as targets for kmd.Open, with one model of the kernel driver. They live
-// until the simulator is closed, however often they are opened. Functions that are used through their card must not
-// be used directly. Every call returns the same cards.
+// Cards returns the simulator's functions as targets for kmd.Open, with one model of the kernel
+// driver. They live until the simulator is closed, however often they are opened. Functions that
+// are used through their card must not be used directly. Every call returns the same cards.
 func (s *Sim) Cards() ([]*Card, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -55,8 +55,8 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the model of the kernel driver of the simulator's cards, with which package sim/serve/cards serves them to
-// other processes.
+// Driver returns the model of the kernel driver of the simulator's cards, with which package
+// sim/serve/cards serves them to other processes.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ func describe(t *testing.T, d *kmd.Device) *chip.Chip {
 	return c
 }
 
-// What package kmd does to a card of silicon works on a simulated one: identity, firmware, windows, multicast, host memory.
+// What package kmd does to a card of silicon works on a simulated one: identity, firmware, windows,
+// multicast, host memory.
 func TestCard(t *testing.T) {
 	for name, b := range boards {
 		t.Run(name, func(t *testing.T) {

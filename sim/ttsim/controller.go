@@ -8,15 +8,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// firmware is as much of Wormhole's firmware as the simulator doesn't have: the simulator answers the
-// message that asks for a reset, and does none.
+// firmware is as much of Wormhole's firmware as the simulator doesn't have: the simulator answers
+// the message that asks for a reset, and does none.
 type firmware struct {
 	message atomic.Uint32
 	reset   atomic.Pointer[func()]
 }
 
-// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver resets the chip otherwise unless it
-// is to reset the board.
+// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver resets the
+// chip otherwise unless it is to reset the board.
 func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
 
 func (w *firmware) stored(off, v uint64) {
@@ -30,9 +30,10 @@ func (w *firmware) stored(off, v uint64) {
 	}
 }
 
-// controller is as much of Wormhole's PCIe controller as the driver asks for and the simulator doesn't have. While a bit
-// of two scratch registers is set, reads and writes of host memory reach the controller's own registers (tt-kmd wormhole.c,
-// open_dbi): the driver keeps the device control register over resets like that. The simulator asks for host memory.
+// controller is as much of Wormhole's PCIe controller as the driver asks for and the simulator
+// doesn't have. While a bit of two scratch registers is set, reads and writes of host memory reach
+// the controller's own registers (tt-kmd wormhole.c, open_dbi): the driver keeps the device control
+// register over resets like that. The simulator asks for host memory.
 type controller struct {
 	open    atomic.Uint32 // bit 0: for reads, bit 1: for writes
 	control atomic.Uint32
@@ -50,8 +51,8 @@ const (
 	deviceControl = 0x78 // where host memory starts
 )
 
-// stored sees a store before the simulator does. What was stored before has reached the simulator when the registers are
-// closed, since its accesses to them are answered here.
+// stored sees a store before the simulator does. What was stored before has reached the simulator
+// when the registers are closed, since its accesses to them are answered here.
 func (f *Function) stored(bar int, off, v uint64) {
 	if bar == 4 {
 		bar, off = 0, off+bar4Start

@@ -27,9 +27,10 @@ func (p *process) transfer(t *function.Transfer) {
 	p.cmd.Process.Kill()
 }
 
-// move does one transfer, with the host memory of the device that asks: the one in the address's tag, or the one
-// whose BAR is being accessed. An address without a tag while all devices are clocked doesn't say which one that is:
-// then the first function whose memory has the address gets it.
+// move does one transfer, with the host memory of the device that asks: the one in the address's
+// tag, or the one whose BAR is being accessed. An address without a tag while all devices are
+// clocked doesn't say which one that is: then the first function whose memory has the address gets
+// it.
 func (p *process) move(t *function.Transfer) error {
 	device := uint32(t.Device)
 	if tag := t.Addr >> tagShift; tag != 0 {

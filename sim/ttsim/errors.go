@@ -11,30 +11,30 @@ import (
 )
 
 var (
-	// ErrUnsupported means that this operating system or processor has no way to load the library: it needs Linux
-	// on amd64, arm64 or riscv64.
+	// ErrUnsupported means that this operating system or processor has no way to load the library:
+	// it needs Linux on amd64, arm64 or riscv64.
 	ErrUnsupported = function.ErrUnsupported
-	// ErrNoServer means that Start was called without the Server option, so it doesn't know which program to run as
-	// the server process.
+	// ErrNoServer means that Start was called without the Server option, so it doesn't know which
+	// program to run as the server process.
 	ErrNoServer = errors.New("no server program was chosen")
 	// ErrNotLibrary means that the file is not a shared object for this machine.
 	ErrNotLibrary = errors.New("not a shared object for this machine")
-	// ErrMissingSymbol means that the shared object lacks an entry point of ttsim's API: it is another library, or a
-	// ttsim whose interface differs from 1.10.0.
+	// ErrMissingSymbol means that the shared object lacks an entry point of ttsim's API: it is
+	// another library, or a ttsim whose interface differs from 1.10.0.
 	ErrMissingSymbol = errors.New("an entry point of the ttsim API is missing")
 	// ErrUnknownChip means that the library's first PCI function is not a Wormhole or a Blackhole.
 	ErrUnknownChip = errors.New("the library simulates a chip that is neither Wormhole nor Blackhole")
 	// ErrClosed means that the simulator was closed by its user.
 	ErrClosed = errors.New("the simulator is closed")
-	// ErrSharedReset means that a chip could not be reset because others live in the same library, which has no way to
-	// reset one of them.
+	// ErrSharedReset means that a chip could not be reset because others live in the same library,
+	// which has no way to reset one of them.
 	ErrSharedReset = errors.New("the chips of one library can only be reset together")
 	// ErrDMA means that the simulated device accessed host memory that isn't pinned for it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 
-// A LibraryError says why a library could not be used. Its Err is, or wraps, one of the package's sentinels,
-// fs.ErrNotExist or another error of the file system.
+// A LibraryError says why a library could not be used. Its Err is, or wraps, one of the package's
+// sentinels, fs.ErrNotExist or another error of the file system.
 type LibraryError struct {
 	Path string // what was given to Start
 	Err  error
@@ -85,8 +85,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// parseError finds the library's last words in what the server printed: a line
-// "[clock] ERROR: Category: function: message" (ttsim src/common.cpp ttsim_error). A line may follow what a
+// parseError finds the library's last words in what the server printed: a line "[clock] ERROR:
+// Category: function: message" (ttsim src/common.cpp ttsim_error). A line may follow what a
 // semihosting program printed without a newline, so the marker is searched within lines.
 func parseError(output string) (*Error, bool) {
 	const marker = "] ERROR: "

@@ -29,10 +29,11 @@ var (
 	_ driver.ResetAsker = (*Function)(nil)
 )
 
-// The library doesn't say which of its chips makes a DMA transfer, and the chips of a host can have equal bus
-// addresses, because each has its own IOMMU domain. So a function of several writes its tag into the target addresses
-// of its outbound iATU regions, above the 58 bits that a bus address can have (tt-kmd blackhole.c), and finds it in
-// the addresses that come back. Addresses that no region translates have no tag.
+// The library doesn't say which of its chips makes a DMA transfer, and the chips of a host can have
+// equal bus addresses, because each has its own IOMMU domain. So a function of several writes its
+// tag into the target addresses of its outbound iATU regions, above the 58 bits that a bus address
+// can have (tt-kmd blackhole.c), and finds it in the addresses that come back. Addresses that no
+// region translates have no tag.
 const (
 	tagShift = 58
 	busMask  = 1<<tagShift - 1
@@ -45,15 +46,15 @@ func (f *Function) share() {
 	f.iatu, f.stride, f.regions = uint64(pci.IATUBase), uint64(pci.IATUStride), uint64(pci.IATURegions)
 }
 
-// targetHigh says whether an offset in BAR 2 is the upper target of an outbound iATU region (ttsim src/libttsim.cpp
-// iatu_reg_field). Without a tag there are no regions to watch.
+// targetHigh says whether an offset in BAR 2 is the upper target of an outbound iATU region (ttsim
+// src/libttsim.cpp iatu_reg_field). Without a tag there are no regions to watch.
 func (f *Function) targetHigh(bar int, off uint64) bool {
 	in := off - f.iatu
 	return bar == 2 && f.tag != 0 && in < f.regions*f.stride && in%f.stride == 0x18
 }
 
-// ID returns the function's PCI vendor and device id: 0x1E52, and 0x401E for a Wormhole or 0xB140 for a Blackhole
-// (tt-kmd enumerate.h).
+// ID returns the function's PCI vendor and device id: 0x1E52, and 0x401E for a Wormhole or 0xB140
+// for a Blackhole (tt-kmd enumerate.h).
 func (f *Function) ID() (vendor, device uint16) { return uint16(f.id), uint16(f.id >> 16) }
 
 // Arch returns the function's architecture.
@@ -70,8 +71,8 @@ func (f *Function) Sim() *Sim { return f.sim }
 // String names the function in errors and reports: the library and the PCI address.
 func (f *Function) String() string { return fmt.Sprintf("%s:00:%02x.0", f.sim.path, f.device) }
 
-// ConfigRead reads a 32-bit word of config space at off, a multiple of 4 in the standard header; the library refuses
-// others. A stopped device reads all-ones.
+// ConfigRead reads a 32-bit word of config space at off, a multiple of 4 in the standard header;
+// the library refuses others. A stopped device reads all-ones.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
@@ -80,8 +81,8 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return v
 }
 
-// ConfigWrite writes a 32-bit word of config space. BARs can be sized with it, but the library keeps decoding the
-// addresses that it started with, and the function uses those.
+// ConfigWrite writes a 32-bit word of config space. BARs can be sized with it, but the library
+// keeps decoding the addresses that it started with, and the function uses those.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	if f.closed.Load() {
 		return
@@ -89,8 +90,8 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.client().ConfigWrite(f.device, off, v)
 }
 
-// address translates to the library's address space. Something that isn't a BAR gets an address that the library
-// refuses, so that the mistake has a name.
+// address translates to the library's address space. Something that isn't a BAR gets an address
+// that the library refuses, so that the mistake has a name.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
 		return uint64(f.device)<<function.DeviceShift | off&(1<<32-1)
@@ -98,8 +99,8 @@ func (f *Function) address(bar int, off uint64) uint64 {
 	return f.bars[bar/2] + off
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4, after all earlier stores. A
-// stopped device answers all-ones.
+// BARLoad performs one load of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4, after all
+// earlier stores. A stopped device answers all-ones.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
@@ -116,7 +117,8 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one store of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4. It is posted.
+// BARStore performs one store of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4. It is
+// posted.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
@@ -128,8 +130,8 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.client().Store(f.address(bar, off), width, v)
 }
 
-// BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is for memory
-// behind a TLB window: registers want BARLoad's exact width.
+// BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It
+// is for memory behind a TLB window: registers want BARLoad's exact width.
 func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
 func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
@@ -140,28 +142,29 @@ func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite copies p to offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It is posted, and for
-// memory behind a TLB window: registers want BARStore's exact width.
+// BARWrite copies p to offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It
+// is posted, and for memory behind a TLB window: registers want BARStore's exact width.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
 func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
 	to.Write(f.address(bar, off), p, f.closed.Load)
 }
 
-// AttachDMA gives the device its host memory. It comes before anything that makes the device access that. The memory
-// is accessed from a goroutine of the Sim, also while a load of the same device waits for its answer, so it must not
-// wait for anything that does loads. An error stops the device with a fault.
+// AttachDMA gives the device its host memory. It comes before anything that makes the device access
+// that. The memory is accessed from a goroutine of the Sim, also while a load of the same device
+// waits for its answer, so it must not wait for anything that does loads. An error stops the device
+// with a fault.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
 // Fault says why the device stopped, see Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
-// CoreDebug says that the processors' debug interface doesn't answer: the library stops at its registers
-// (UnsupportedFunctionality).
+// CoreDebug says that the processors' debug interface doesn't answer: the library stops at its
+// registers (UnsupportedFunctionality).
 func (f *Function) CoreDebug() bool { return false }
 
-// Reset gives the chip back its state after power-on, also after a fault. It fails with ErrSharedReset if the library
-// has other functions, which would be reset too; Sim.Reset does that.
+// Reset gives the chip back its state after power-on, also after a fault. It fails with
+// ErrSharedReset if the library has other functions, which would be reset too; Sim.Reset does that.
 func (f *Function) Reset() error {
 	if n := len(f.sim.functions); n > 1 {
 		return fmt.Errorf("ttsim: reset %s: %w: there are %d", f, ErrSharedReset, n)

@@ -24,9 +24,9 @@ var entryPoints = [...]string{
 	"libttsim_clock",
 }
 
-// checkLibrary finds out what is wrong with a library without loading it, so that the answer is an error that says
-// what to do and not a message of the dynamic loader. It returns the absolute path, because the loader would search
-// for a bare name.
+// checkLibrary finds out what is wrong with a library without loading it, so that the answer is an
+// error that says what to do and not a message of the dynamic loader. It returns the absolute path,
+// because the loader would search for a bare name.
 func checkLibrary(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

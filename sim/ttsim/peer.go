@@ -11,8 +11,9 @@ import (
 
 var _ driver.Peer = (*Function)(nil)
 
-// peers is what devices have asked of each other, in order. The goroutine that does their DMA must not wait for the server,
-// which may be waiting for it, so these are done by another one, or by a host that comes to any of the devices.
+// peers is what devices have asked of each other, in order. The goroutine that does their DMA must
+// not wait for the server, which may be waiting for it, so these are done by another one, or by a
+// host that comes to any of the devices.
 type peers struct {
 	waiting atomic.Int32 // those that aren't done
 	doing   sync.Mutex   // held while one is done; taken before mu
@@ -91,7 +92,8 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// client returns the connection to the server, after what devices have asked of each other has been passed on to it.
+// client returns the connection to the server, after what devices have asked of each other has been
+// passed on to it.
 func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
 	return f.sim.current.Load().client

@@ -18,7 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A process is one life of a simulator: from the start of its server to the server's end. A reset begins another.
+// A process is one life of a simulator: from the start of its server to the server's end. A reset
+// begins another.
 type process struct {
 	sim    *Sim
 	cmd    *exec.Cmd
@@ -40,7 +41,8 @@ const (
 	drainTimeout = 2 * time.Second
 )
 
-// newProcess starts a server, lets it load the library and returns the process with what it found on the PCI bus.
+// newProcess starts a server, lets it load the library and returns the process with what it found
+// on the PCI bus.
 func newProcess(sim *Sim) (*process, []*Function, error) {
 	if !supported() {
 		return nil, nil, fmt.Errorf("ttsim: start: %w; this is %s/%s", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
@@ -121,8 +123,8 @@ func (p *process) connect(path, abs string) ([]*Function, error) {
 			Hint: "it may need a newer C library or another processor"}
 	}
 	var functions []*Function
-	// Devices follow each other on bus 0 from device number 0; the first absent one reads all-ones (ttsim
-	// docs/libttsim_api.md, Config space).
+	// Devices follow each other on bus 0 from device number 0; the first absent one reads all-ones
+	// (ttsim docs/libttsim_api.md, Config space).
 	for device := uint32(0); device < 32; device++ {
 		id, ok := p.client.ConfigRead(device, 0)
 		if !ok {
@@ -161,8 +163,8 @@ const (
 
 func known(id uint32) bool { return id == idWormhole || id == idBlackhole }
 
-// startError says why the server ended while the library was being opened. A server that went without a word of the
-// library's never understood what it was started for.
+// startError says why the server ended while the library was being opened. A server that went
+// without a word of the library's never understood what it was started for.
 func (p *process) startError() error {
 	<-p.reaped
 	f := p.fault.Load()
@@ -181,7 +183,8 @@ func (p *process) close(politely bool) {
 	p.once.Do(func() {
 		p.closing.Store(true)
 		if politely && !p.client.Dead() {
-			// The timer first: there is no room for the request while a server that stands still leaves the ring full.
+			// The timer first: there is no room for the request while a server that stands still
+			// leaves the ring full.
 			t := time.AfterFunc(exitTimeout, func() { p.cmd.Process.Kill() })
 			p.client.Exit()
 			<-p.reaped

@@ -82,7 +82,8 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Closing ends a server that stands still, also while the host has filled the ring of requests and waits for room in it.
+// Closing ends a server that stands still, also while the host has filled the ring of requests and
+// waits for room in it.
 func TestCloseOfStoppedServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits until a server has had its time to end")
@@ -184,7 +185,8 @@ func TestResetWithoutTheLibrary(t *testing.T) {
 	}
 }
 
-// A server must not outlive a parent that had no time to close it. The parent is another run of this test.
+// A server must not outlive a parent that had no time to close it. The parent is another run of
+// this test.
 func TestParentDies(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)
 	if os.Getenv("TTSIM_TEST_PARENT") != "" {

@@ -53,8 +53,9 @@ func (a *assembler) jump(to int) {
 	a.emit(d>>20&1<<31 | d>>1&0x3FF<<21 | d>>11&1<<20 | d>>12&0xFF<<12 | 0x6F)
 }
 
-// request fills the registers of NoC 0's command buffer at base register rb; t1 is used up. remote is in the PCIe tile,
-// local in the program's own (registers and control bits: tt-isa-documentation NoC/MemoryMap.md).
+// request fills the registers of NoC 0's command buffer at base register rb; t1 is used up. remote
+// is in the PCIe tile, local in the program's own (registers and control bits: tt-isa-documentation
+// NoC/MemoryMap.md).
 func (a *assembler) request(b board, rb uint32, write bool, remote, local uint64, size uint32) {
 	put := func(reg, v uint32) { a.li(t1, v); a.sw(t1, reg, rb) }
 	address := func(reg uint32, addr uint64, x, y uint32) {
@@ -91,8 +92,8 @@ func (b board) commandBuffers() (stride, command uint32) {
 	return 0x800, 0x40
 }
 
-// runRead lets the tile's BRISC read from the PCIe tile into its L1 while the clock runs, so that no access of the host
-// says which device reads.
+// runRead lets the tile's BRISC read from the PCIe tile into its L1 while the clock runs, so that
+// no access of the host says which device reads.
 func runRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
 	_, command := b.commandBuffers()
 	var a assembler
@@ -105,8 +106,8 @@ func runRead(b board, f *ttsim.Function, from, to uint64, size uint32) {
 	release(b, f)
 }
 
-// A device that writes data and then a flag to host memory, over and over, never shows the flag before the data, to the
-// host's memory nor to its loads.
+// A device that writes data and then a flag to host memory, over and over, never shows the flag
+// before the data, to the host's memory nor to its loads.
 func TestHostMemoryOrder(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<16)}

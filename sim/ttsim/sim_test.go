@@ -21,8 +21,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A board is what the tests know of a chip: how a driver would set a window and where things are. Facts: device notes
-// of the ISA documentation, WormholeB0/PCIExpressTile/TLBs.md, and ttsim src/libttsim.cpp.
+// A board is what the tests know of a chip: how a driver would set a window and where things are.
+// Facts: device notes of the ISA documentation, WormholeB0/PCIExpressTile/TLBs.md, and ttsim
+// src/libttsim.cpp.
 type board struct {
 	variable string
 	id       uint32
@@ -253,7 +254,8 @@ func TestManualClock(t *testing.T) {
 	}, ttsim.ManualClock())
 }
 
-// outbound programs outbound iATU region 0: offsets base to limit of the host window lead to bus address target.
+// outbound programs outbound iATU region 0: offsets base to limit of the host window lead to bus
+// address target.
 func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	for _, w := range []struct{ off, v uint64 }{
 		{0x08, base}, {0x0C, 0}, {0x10, limit}, {0x14, target & (1<<32 - 1)}, {0x18, target >> 32}, {0x04, 1 << 31},
@@ -262,7 +264,8 @@ func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	}
 }
 
-// A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own window too.
+// A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own
+// window too.
 func TestHostDMA(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<20)}
@@ -295,8 +298,9 @@ func TestHostDMA(t *testing.T) {
 	})
 }
 
-// While the driver has opened the registers of Wormhole's PCIe controller, accesses to host memory reach those: the one of
-// them that there is keeps its value, and host memory is untouched. Closed, it is host memory again.
+// While the driver has opened the registers of Wormhole's PCIe controller, accesses to host memory
+// reach those: the one of them that there is keeps its value, and host memory is untouched. Closed,
+// it is host memory again.
 func TestControllerRegisters(t *testing.T) {
 	b := boards["wormhole"]
 	f := ttsimtest.Start(t, b.variable).Functions()[0]
@@ -334,7 +338,8 @@ func TestControllerRegisters(t *testing.T) {
 	}
 }
 
-// The message that asks Wormhole's firmware for a reset is passed on, and the simulator answers it; another message isn't.
+// The message that asks Wormhole's firmware for a reset is passed on, and the simulator answers it;
+// another message isn't.
 func TestResetAsked(t *testing.T) {
 	f := ttsimtest.Start(t, boards["wormhole"].variable).Functions()[0]
 	send := func(bar int, base, code uint64) {
@@ -406,7 +411,8 @@ func TestHostMemoryRefusal(t *testing.T) {
 	}
 }
 
-// The devices of one library are told apart in their BARs and in host memory, where both use the same bus addresses.
+// The devices of one library are told apart in their BARs and in host memory, where both use the
+// same bus addresses.
 func TestTwoDevices(t *testing.T) {
 	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
 	if n := len(s.Functions()); n != 2 {

@@ -33,18 +33,21 @@ func (e *CheckError) Error() string {
 		e.Trace, where, e.Buffer, e.Differ, e.Offset, e.Got, e.Want)
 }
 
-// Check compares a replay with its programs: it runs them one by one, each waited for, restores the contents of all
-// buffers and replays the trace. If the buffers differ then, it finds the first program after which they do, by replaying
-// beginnings of the trace, and returns a *CheckError. (A *VerifyError means that the beginnings do what they should and
-// what lies in DRAM isn't what was recorded.) Programs whose results aren't determined by their buffers, arguments and
-// circular buffers can't be checked. Since the programs of several queues run as their edges let them in the replay, Check
-// also finds edges that are missing.
+// Check compares a replay with its programs: it runs them one by one, each waited for, restores the
+// contents of all buffers and replays the trace. If the buffers differ then, it finds the first
+// program after which they do, by replaying beginnings of the trace, and returns a *CheckError. (A
+// *VerifyError means that the beginnings do what they should and what lies in DRAM isn't what was
+// recorded.) Programs whose results aren't determined by their buffers, arguments and circular
+// buffers can't be checked. Since the programs of several queues run as their edges let them in the
+// replay, Check also finds edges that are missing.
 //
-// All buffers that programs declare are compared, since a program doesn't declare which it writes. The programs of a
-// captured trace are run as Queue.Run would; of a loaded one there are only the recorded commands, which are sent as Step
-// does. With control flow the programs one by one decide which way the trace goes, and its beginnings are replayed as the
-// straight line that this is. Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits for the program that
-// runs then. Check keeps their contents several times in host memory, and the queues as Step does.
+// All buffers that programs declare are compared, since a program doesn't declare which it writes.
+// The programs of a captured trace are run as Queue.Run would; of a loaded one there are only the
+// recorded commands, which are sent as Step does. With control flow the programs one by one decide
+// which way the trace goes, and its beginnings are replayed as the straight line that this is.
+// Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits
+// for the program that runs then. Check keeps their contents several times in host memory, and the
+// queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
 		c := &check{run: r, bufs: r.s.Buffers()}
@@ -154,7 +157,8 @@ func (c *check) describe(b Buffer, want, got []byte) *CheckError {
 	return e
 }
 
-// differ returns where two slices of the same length differ first, and in how many bytes; first is -1 if they don't.
+// differ returns where two slices of the same length differ first, and in how many bytes; first is
+// -1 if they don't.
 func differ(want, got []byte) (first, bytes int) {
 	first = -1
 	for i := range want {
@@ -197,7 +201,8 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// restore writes back what the buffers held at first, and waits for it: the programs may be another queue's.
+// restore writes back what the buffers held at first, and waits for it: the programs may be another
+// queue's.
 func (c *check) restore(ctx context.Context) error {
 	for i, b := range c.bufs {
 		if err := b.Write(ctx, c.before[i]); err != nil {
@@ -207,13 +212,15 @@ func (c *check) restore(ctx context.Context) error {
 	return c.s.Wait(ctx, 0)
 }
 
-// Bisect finds the first program with which a replay goes wrong: it replays beginnings of the trace, of different numbers
-// of programs. Before each it calls prepare, which brings what the programs read into place, and after it good, which
-// says whether the result is as it should be. What prepare writes has to be there, not in a queue, when it returns: the
-// programs may be on another queue. A beginning that hangs is not good; the device is recovered then, which loses what is
-// in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole trace is good.
-// Bisect keeps the queues as Step does. [Debugger.BisectRun] also says in which iteration the program goes wrong, where a trace
-// has loops, and what of this is different for those.
+// Bisect finds the first program with which a replay goes wrong: it replays beginnings of the
+// trace, of different numbers of programs. Before each it calls prepare, which brings what the
+// programs read into place, and after it good, which says whether the result is as it should be.
+// What prepare writes has to be there, not in a queue, when it returns: the programs may be on
+// another queue. A beginning that hangs is not good; the device is recovered then, which loses what
+// is in its queues and buffers, and the search goes on. step is the index of the program, or -1 if
+// the whole trace is good. Bisect keeps the queues as Step does. [Debugger.BisectRun] also says in
+// which iteration the program goes wrong, where a trace has loops, and what of this is different
+// for those.
 func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 	good func(programs int) (bool, error)) (step int, err error) {
 	at, err := d.BisectRun(ctx, prepare, good)
@@ -250,8 +257,8 @@ func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int
 	return bisect(n, probe)
 }
 
-// bisect returns the index of the first of n programs with which good is false. The last beginning is known to be bad,
-// or is taken for it.
+// bisect returns the index of the first of n programs with which good is false. The last beginning
+// is known to be bad, or is taken for it.
 func bisect(n int, good func(programs int) (bool, error)) (int, error) {
 	var failed error
 	i := sort.Search(n-1, func(i int) bool {

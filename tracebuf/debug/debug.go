@@ -1,10 +1,11 @@
-// Package debug finds out what is wrong with a trace: it runs a trace program by program, in pieces or for the time of each
-// program, compares a replay with the programs one by one, searches for the first program that goes wrong, and compares
-// what lies in device memory with what was recorded.
+// Package debug finds out what is wrong with a trace: it runs a trace program by program, in pieces
+// or for the time of each program, compares a replay with the programs one by one, searches for the
+// first program that goes wrong, and compares what lies in device memory with what was recorded.
 //
-// A trace's Debug method returns a [Debugger]. Programs are numbered in an order that the trace's edges allow
-// ([Debugger.Programs]); replays run programs at the same time that no edge orders. Where a trace has loops, branches or calls,
-// the host carries them out between the programs ([Debugger.Follow]).
+// A trace's Debug method returns a [Debugger]. Programs are numbered in an order that the trace's
+// edges allow ([Debugger.Programs]); replays run programs at the same time that no edge orders.
+// Where a trace has loops, branches or calls, the host carries them out between the programs
+// ([Debugger.Follow]).
 package debug
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Debugger debugs a trace on the queues of one device. Its methods may be called from any goroutine.
+// Debugger debugs a trace on the queues of one device. Its methods may be called from any
+// goroutine.
 type Debugger struct {
 	t     Trace
 	all   []Part         // the parts, and what they call
@@ -25,15 +27,16 @@ type Debugger struct {
 	runs  []tracebuf.At  // all steps that run programs; of what is called, At.Part is its place in all
 }
 
-// Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture. Package reprise
-// implements it.
+// Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture.
+// Package reprise implements it.
 type Trace interface {
 	Name() string
-	// Parts returns the parts of the trace, and then what they call. They don't change. Where a Session is given the number of a
-	// part without more being said, it may be that of either.
+	// Parts returns the parts of the trace, and then what they call. They don't change. Where a
+	// Session is given the number of a part without more being said, it may be that of either.
 	Parts() []Part
-	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and the trace isn't
-	// released. All parameters that were set are in device memory then. op names the call in errors.
+	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and
+	// the trace isn't released. All parameters that were set are in device memory then. op names
+	// the call in errors.
 	Exclusive(ctx context.Context, op string, f func(Session) error) error
 	// Inside calls f with what lies in device memory while the trace isn't released.
 	Inside(ctx context.Context, op string, f func(Memory) error) error
@@ -57,7 +60,8 @@ type Part struct {
 
 // Session is exclusive use of the queues of a trace.
 type Session interface {
-	// Restarted returns an error once a queue was started anew, as a recovery does: what follows assumes what came before.
+	// Restarted returns an error once a queue was started anew, as a recovery does: what follows
+	// assumes what came before.
 	Restarted() error
 	// Commands returns the commands of a part as the next replay would find them.
 	Commands(part int) []byte
@@ -69,19 +73,21 @@ type Session interface {
 	Head(ctx context.Context, part int) error
 	// Word returns the word that the BRANCH at an offset of a part's commands reads.
 	Word(ctx context.Context, part, at int) (uint32, error)
-	// Send puts recorded commands into the queue of a part, after which that many programs of the part are counted as run. The
-	// part is none that is only called, as in all that follow but Run and Verify.
+	// Send puts recorded commands into the queue of a part, after which that many programs of the
+	// part are counted as run. The part is none that is only called, as in all that follow but Run
+	// and Verify.
 	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
-	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a trace, with the arguments
-	// of the recorded commands, and those that the device reads for it.
+	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a
+	// trace, with the arguments of the recorded commands, and those that the device reads for it.
 	Run(ctx context.Context, part, step int) error
-	// Edge returns the commands of an edge of a part of which that many programs have run. recorded are the recordings of
-	// all parts.
+	// Edge returns the commands of an edge of a part of which that many programs have run. recorded
+	// are the recordings of all parts.
 	Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error)
 	// Place writes pieces of parts to device memory, to be run together.
 	Place(ctx context.Context, pieces []Piece) (Placed, error)
-	// Stamp has the device note the time at this place in the queue of a part. The returned function returns it, once
-	// the queue has finished, in cycles of the clock of the queue's dispatch core, and false if it was lost.
+	// Stamp has the device note the time at this place in the queue of a part. The returned
+	// function returns it, once the queue has finished, in cycles of the clock of the queue's
+	// dispatch core, and false if it was lost.
 	Stamp(ctx context.Context, part int) (func() (cycles uint64, ok bool), error)
 	// Recover makes the device usable after a hang.
 	Recover(ctx context.Context) error
@@ -175,8 +181,9 @@ type Program struct {
 	tracebuf.Step
 }
 
-// Programs returns the recorded programs in an order that the edges allow, and then those of the traces that it calls: what
-// the other methods mean by steps. With control flow a step runs as often as its loops say, or not at all.
+// Programs returns the recorded programs in an order that the edges allow, and then those of the
+// traces that it calls: what the other methods mean by steps. With control flow a step runs as
+// often as its loops say, or not at all.
 func (d *Debugger) Programs() []Program {
 	var out []Program
 	for _, at := range d.runs {

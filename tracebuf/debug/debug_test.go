@@ -16,8 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// machine is queues without a device: a program adds its number to a byte of its own. In a replay, program wrong does
-// something else.
+// machine is queues without a device: a program adds its number to a byte of its own. In a replay,
+// program wrong does something else.
 type machine struct {
 	t     *testing.T
 	parts []debug.Part
@@ -29,7 +29,8 @@ type machine struct {
 	free  int // pieces that were placed and not freed
 }
 
-// newMachine makes a trace with programs on two queues: the programs of queue 1 wait for the first of queue 0.
+// newMachine makes a trace with programs on two queues: the programs of queue 1 wait for the first
+// of queue 0.
 func newMachine(t *testing.T, first, second int) *machine {
 	m := &machine{t: t, mem: make([]byte, first+second), sent: make([]int, 2)}
 	n := 0
@@ -170,7 +171,8 @@ func names(ps []debug.Program) []string {
 	return out
 }
 
-// However a trace is run, every program runs once: step by step in the order of Programs, and in pieces piece after piece.
+// However a trace is run, every program runs once: step by step in the order of Programs, and in
+// pieces piece after piece.
 func TestEveryProgramRunsOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(t, rapid.IntRange(1, 12).Draw(r, "first"), rapid.IntRange(0, 12).Draw(r, "second"))
@@ -198,7 +200,8 @@ func TestEveryProgramRunsOnce(t *testing.T) {
 	})
 }
 
-// The program that goes wrong in a replay is found, whichever it is, and buffers hold afterwards what they held before.
+// The program that goes wrong in a replay is found, whichever it is, and buffers hold afterwards
+// what they held before.
 func TestWrongProgramIsFound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(t, rapid.IntRange(1, 9).Draw(r, "first"), rapid.IntRange(0, 9).Draw(r, "second"))

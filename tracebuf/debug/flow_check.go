@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// checkFlow is check for a trace with control flow. The programs one by one decide which way it goes.
+// checkFlow is check for a trace with control flow. The programs one by one decide which way it
+// goes.
 func (c *check) checkFlow(ctx context.Context) error {
 	var path []ranStep
 	alone := func(programs, until int) func() error {
@@ -98,7 +99,8 @@ func (d *Debugger) ends() []int {
 	return out
 }
 
-// alone runs that many programs one by one, or those before a step of the first part; 0 stands for all.
+// alone runs that many programs one by one, or those before a step of the first part; 0 stands for
+// all.
 func (c *check) alone(programs, until int) *follower {
 	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At,
 		_ int) error {
@@ -139,10 +141,11 @@ func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (di
 	return nil, nil
 }
 
-// BisectRun is [Debugger.Bisect] that says where the program runs: in which iterations of which loops. The numbers of programs
-// that prepare and good are given count each run of a program. Of a trace with control flow all programs run one by one first,
-// after prepare(0), to see which ways it goes, and the beginnings that are replayed go these ways as straight lines; the whole
-// trace is replayed with its loops and branches. at is nil if the whole trace is good.
+// BisectRun is [Debugger.Bisect] that says where the program runs: in which iterations of which
+// loops. The numbers of programs that prepare and good are given count each run of a program. Of a
+// trace with control flow all programs run one by one first, after prepare(0), to see which ways it
+// goes, and the beginnings that are replayed go these ways as straight lines; the whole trace is
+// replayed with its loops and branches. at is nil if the whole trace is good.
 func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) error,
 	good func(programs int) (bool, error)) (at *Position, err error) {
 	if prepare == nil {

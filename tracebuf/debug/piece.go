@@ -63,8 +63,8 @@ type recording struct {
 	number uint32
 }
 
-// cut finds the steps of a piece in each part. Of the edges it keeps those that lie inside of the piece; the host's wait
-// before the piece stands for those that come from before.
+// cut finds the steps of a piece in each part. Of the edges it keeps those that lie inside of the
+// piece; the host's wait before the piece stands for those that come from before.
 func (r *run) cut(first, end int) []cut {
 	out := make([]cut, len(r.parts))
 	inside := r.inside(first, end, out)
@@ -103,7 +103,8 @@ func (r *run) cut(first, end int) []cut {
 	return out
 }
 
-// inside returns the steps from a program up to another one, and counts the programs before them in each part.
+// inside returns the steps from a program up to another one, and counts the programs before them in
+// each part.
 func (r *run) inside(first, end int, cuts []cut) []tracebuf.At {
 	var out []tracebuf.At
 	n := 0

@@ -33,13 +33,15 @@ func (e *StepError) Error() string {
 // Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Step runs the trace program by program: the host sends the commands that a replay would have read from DRAM, and waits
-// for each program to finish. So a program that hangs is known by name, and after may read buffers after each one. It
-// is called with the index of the step that has finished; an error ends the run. The error is a *StepError, which holds
-// what went wrong. With control flow, steps run in every iteration, and conditions are decided by the host: see Follow.
+// Step runs the trace program by program: the host sends the commands that a replay would have read
+// from DRAM, and waits for each program to finish. So a program that hangs is known by name, and
+// after may read buffers after each one. It is called with the index of the step that has finished;
+// an error ends the run. The error is a *StepError, which holds what went wrong. With control flow,
+// steps run in every iteration, and conditions are decided by the host: see Follow.
 //
-// Until Step returns, the queues refuse other programs and replays, and the trace refuses its release, with
-// reprise.ErrReserved. Transfers are possible, and so are CheckResults, Verify and Save.
+// Until Step returns, the queues refuse other programs and replays, and the trace refuses its
+// release, with reprise.ErrReserved. Transfers are possible, and so are CheckResults, Verify and
+// Save.
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
@@ -53,12 +55,13 @@ func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	})
 }
 
-// Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are replayed one after the
-// other, with a wait after each. Programs that fail only in a replay, not in Step, are so found among fewer and fewer.
-// after is called with the steps of the piece that has finished, from first up to end, without end; an error ends the run.
-// The error is a *StepError. Split takes DRAM for the pieces until it returns, and the queues as Step does. On several
-// queues, a piece has a part on each queue that its programs are on, with those edges that lie inside of the piece. Traces with
-// control flow or computed arguments have no such pieces: see Follow.
+// Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are
+// replayed one after the other, with a wait after each. Programs that fail only in a replay, not in
+// Step, are so found among fewer and fewer. after is called with the steps of the piece that has
+// finished, from first up to end, without end; an error ends the run. The error is a *StepError.
+// Split takes DRAM for the pieces until it returns, and the queues as Step does. On several queues,
+// a piece has a part on each queue that its programs are on, with those edges that lie inside of
+// the piece. Traces with control flow or computed arguments have no such pieces: see Follow.
 func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
 	n := len(d.runs)
 	if d.hasControl() {
@@ -143,19 +146,22 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 type Time struct {
 	Queue int    // number of the queue
 	Name  string // of the program
-	// Start and End are cycles of the clock of the queue's dispatch core: when the program before it was done, and when it
-	// was done itself, with all its results in memory. Clocks of different queues may differ by a constant.
+	// Start and End are cycles of the clock of the queue's dispatch core: when the program before
+	// it was done, and when it was done itself, with all its results in memory. Clocks of different
+	// queues may differ by a constant.
 	Start, End uint64
 }
 
 // errTimeLost is the cause of a StepError of Times when a time stamp never came.
 var errTimeLost = errors.New("its time was lost")
 
-// Times runs the trace program by program, as Step does but without waiting on the host in between, and returns how long
-// each took on the device. A stamp of the dispatcher follows each program, so that programs don't overlap as those of a
-// replay do, where the next one's commands and kernels come in while one runs: the sum is more than a replay takes. What the
-// stamp itself costs is the figure replay/stamp of reprise bench. On several queues the host waits in place of edges. With
-// control flow there is a time for each run of a program, in every iteration, and the host waits before conditions.
+// Times runs the trace program by program, as Step does but without waiting on the host in between,
+// and returns how long each took on the device. A stamp of the dispatcher follows each program, so
+// that programs don't overlap as those of a replay do, where the next one's commands and kernels
+// come in while one runs: the sum is more than a replay takes. What the stamp itself costs is the
+// figure replay/stamp of reprise bench. On several queues the host waits in place of edges. With
+// control flow there is a time for each run of a program, in every iteration, and the host waits
+// before conditions.
 func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 	err = d.exclusive(ctx, "time", func(r *run) (err error) {
 		out, err = r.times(ctx)

@@ -9,15 +9,17 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// noArguments is the offset of arguments in a launch message for a kernel without any (tt-metal RTA_CRTA_NO_ARGS_SENTINEL).
+// noArguments is the offset of arguments in a launch message for a kernel without any (tt-metal
+// RTA_CRTA_NO_ARGS_SENTINEL).
 const noArguments = 0xFFFF
 
 // region is a part of a core's L1, [start, end). One without arguments is empty.
 type region struct{ start, end uint64 }
 
-// arguments returns where a launch message says that the arguments of a processor's kernel are: up to the next part of the program's
-// memory that it names. All unique arguments are first, then all common ones, then the other parts (tt-metal finalize_rt_args): common
-// arguments below unique ones were never set, and no arguments are where another part begins.
+// arguments returns where a launch message says that the arguments of a processor's kernel are: up
+// to the next part of the program's memory that it names. All unique arguments are first, then all
+// common ones, then the other parts (tt-metal finalize_rt_args): common arguments below unique ones
+// were never set, and no arguments are where another part begins.
 func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, common region) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	base := uint64(le.Uint32(b[at.ConfigBase:]))
@@ -58,7 +60,8 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	return unique, common
 }
 
-// configWrite is bytes that a command writes to the program's memory of all cores of a rectangle: arguments, or configuration.
+// configWrite is bytes that a command writes to the program's memory of all cores of a rectangle:
+// arguments, or configuration.
 type configWrite struct {
 	x0, y0, x1, y1 uint8
 	addr           uint64 // in L1
@@ -107,7 +110,8 @@ func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 	}
 }
 
-// find returns the last write of the word at addr of a core's L1, and the word's offset in its data; nil if no command writes it.
+// find returns the last write of the word at addr of a core's L1, and the word's offset in its
+// data; nil if no command writes it.
 func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
 	for i := len(ws.list) - 1; i >= 0; i-- {
 		w := &ws.list[i]

@@ -28,8 +28,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// metalTraces has a folder for each trace that tt-metal's host code assembled: commands.bin, kernels-ADDRESS.bin for each kernel
-// buffer in DRAM with its pages in order, and trace.json (assembled).
+// metalTraces has a folder for each trace that tt-metal's host code assembled: commands.bin,
+// kernels-ADDRESS.bin for each kernel buffer in DRAM with its pages in order, and trace.json
+// (assembled).
 var metalTraces = flag.String("metal-traces", "",
 	"`folder` with traces that tt-metal's host code assembled, of kernels in the folder of -metal")
 
@@ -98,8 +99,8 @@ func (a *assembled) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return fmt.Errorf("no kernels at %#x of bank %d", addr, bank)
 }
 
-// A trace that tt-metal's own host code assembled is read, its kernels and firmware are found, and the file computes what the
-// programs do, on the emulator and on the vendor's simulator.
+// A trace that tt-metal's own host code assembled is read, its kernels and firmware are found, and
+// the file computes what the programs do, on the emulator and on the vendor's simulator.
 func TestImportAssembledByMetal(t *testing.T) {
 	if *metalTraces == "" || *metalDir == "" {
 		t.Skip("no -metal-traces DIR and -metal DIR: traces that tt-metal's host code assembled, and the cache with their kernels")

@@ -23,10 +23,11 @@ const (
 // FileOptions are what a trace file has beside the commands and kernels of a trace.
 type FileOptions struct {
 	Name string
-	// Target is the queue that the file is for. Its workers must be those of tt-metal's programs, its layout that of the base
-	// firmware which FindFirmware or Identify was given.
+	// Target is the queue that the file is for. Its workers must be those of tt-metal's programs,
+	// its layout that of the base firmware which FindFirmware or Identify was given.
 	Target tracebuf.Target
-	// Buffers are the buffers that the programs read and write. A trace of tt-metal doesn't name them.
+	// Buffers are the buffers that the programs read and write. A trace of tt-metal doesn't name
+	// them.
 	Buffers []tracebuf.Buffer
 	// Data and Results are contents of Buffers, as in a tracebuf.File.
 	Data, Results []tracebuf.Data
@@ -34,10 +35,10 @@ type FileOptions struct {
 	Arguments []Argument
 }
 
-// File makes a trace file of the trace, whose launches have been found. Commands get the pinned revision's form, kernels come from
-// DRAM in each run, and go signals name the target's dispatch core; launch messages, arguments and configuration stay as they are.
-// The result passes tracebuf's validation; the error wraps an *ImportError, an *ArgumentError or a
-// *tracebuf.FileError.
+// File makes a trace file of the trace, whose launches have been found. Commands get the pinned
+// revision's form, kernels come from DRAM in each run, and go signals name the target's dispatch
+// core; launch messages, arguments and configuration stay as they are. The result passes tracebuf's
+// validation; the error wraps an *ImportError, an *ArgumentError or a *tracebuf.FileError.
 func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	w := writer{trace: t, target: &o.Target, index: map[[sha256.Size]byte]int{}}
 	rec := tracebuf.NewRecording(t.Layout)
@@ -79,7 +80,8 @@ func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	return f, nil
 }
 
-// circularEnd is the end of the circular buffers' part of L1. Those from the address of the lowest L1 buffer on lie in a buffer.
+// circularEnd is the end of the circular buffers' part of L1. Those from the address of the lowest
+// L1 buffer on lie in a buffer.
 func (t *Trace) circularEnd(o *FileOptions) uint64 {
 	buffers := uint64(math.MaxUint64)
 	for i := range o.Buffers {
@@ -116,7 +118,8 @@ type program struct {
 	pages  map[[sha256.Size]byte]int // where a run of bytes begins
 }
 
-// program returns the index of the program that a step runs. Steps that start the same kernels on the same cores run the same one.
+// program returns the index of the program that a step runs. Steps that start the same kernels on
+// the same cores run the same one.
 func (w *writer) program(s *Step) int {
 	h := sha256.New()
 	for i := range s.Launches {
@@ -192,8 +195,8 @@ func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 	return out, nil
 }
 
-// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Revisions in which kernels have none of their own use the same
-// place for the offset of Ethernet cores.
+// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Revisions in which kernels
+// have none of their own use the same place for the offset of Ethernet cores.
 func (s *Step) textOffset(at int) uint32 {
 	offsets := s.commands[at].cmd.(cq.SetWriteOffset).Offsets
 	for i := at + 1; i < len(s.commands); i++ {
@@ -239,8 +242,8 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 	return nil
 }
 
-// after is the state of a queue after the trace, as package dispatch has it: the count of completions, and the slot of the next
-// launch message.
+// after is the state of a queue after the trace, as package dispatch has it: the count of
+// completions, and the slot of the next launch message.
 func (w *writer) after() []byte {
 	runs := uint32(len(w.trace.Steps))
 	entries := uint32(8)
@@ -259,7 +262,8 @@ func layoutOf(t *tracebuf.Target) *abi.Layout {
 	return abi.Of(t.Layout, t.Arch)
 }
 
-// Write writes a file as tracebuf.Encode does, and reads it again: what it writes passes the checks of a stranger's file.
+// Write writes a file as tracebuf.Encode does, and reads it again: what it writes passes the checks
+// of a stranger's file.
 func Write(f *tracebuf.File) ([]byte, error) {
 	var b bytes.Buffer
 	if err := tracebuf.Encode(&b, f); err != nil {

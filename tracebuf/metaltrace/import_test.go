@@ -40,7 +40,8 @@ func openMemory(t *testing.T, target kmd.Target) cardMemory {
 	return cardMemory{dev, ch}
 }
 
-// imported reads a trace where it lies in DRAM and returns it, and a file of the same buffers as the recorder's own.
+// imported reads a trace where it lies in DRAM and returns it, and a file of the same buffers as
+// the recorder's own.
 func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.File,
 	find func(*metaltrace.Trace) error) (*metaltrace.Trace, []byte) {
 	t.Helper()
@@ -65,7 +66,8 @@ func save(b *devtest.Bench, trace *reprise.Trace) *tracebuf.File {
 	return f
 }
 
-// A trace in the stock wire format, as it lies in DRAM, becomes a file whose replays compute what the trace computes.
+// A trace in the stock wire format, as it lies in DRAM, becomes a file whose replays compute what
+// the trace computes.
 func TestImportComputesTheSame(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

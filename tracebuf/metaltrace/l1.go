@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// l1Memory is what a trace has put into the workers' kernel-config memory: kernels, and what all cores of a rectangle share.
+// l1Memory is what a trace has put into the workers' kernel-config memory: kernels, and what all
+// cores of a rectangle share.
 type l1Memory struct {
 	layout cq.Layout
 	writes []l1Write // oldest first

@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Library has the kernels of a kernel cache by base firmware and processor, to be found by their bytes.
+// Library has the kernels of a kernel cache by base firmware and processor, to be found by their
+// bytes.
 type Library struct {
 	firmware []*metal.Firmware
 	all      []known
@@ -26,8 +27,8 @@ type known struct {
 	image     *kernels.Image
 }
 
-// NewLibrary reads all kernels of a cache that base firmware of the cache runs. The error is the context's; kernels that can't be
-// used are among Problems.
+// NewLibrary reads all kernels of a cache that base firmware of the cache runs. The error is the
+// context's; kernels that can't be used are among Problems.
 func NewLibrary(ctx context.Context, c *metal.Cache) (*Library, error) {
 	l := &Library{kernels: map[*metal.Firmware]*[chip.NumProcessors][]known{}}
 	for i := range c.Kernels {
@@ -70,8 +71,8 @@ func (l *Library) index(f *metal.Firmware, is func(*known) bool) *[chip.NumProce
 // Firmware returns the base firmware of the cache that has kernels.
 func (l *Library) Firmware() []*metal.Firmware { return slices.Clone(l.firmware) }
 
-// find returns the longest kernel that memory begins with, nil if there is none. Kernels of firmware that isn't the library's are
-// those that it runs, by their symbols.
+// find returns the longest kernel that memory begins with, nil if there is none. Kernels of
+// firmware that isn't the library's are those that it runs, by their symbols.
 func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *known {
 	of := l.kernels[f]
 	if of == nil {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// Bounds of the bytes of kernels that are read for a command, which go through a core's L1, and for a trace.
+// Bounds of the bytes of kernels that are read for a command, which go through a core's L1, and for
+// a trace.
 const (
 	maxLoad    = 1 << 21
 	maxKernels = 1 << 30
@@ -16,8 +17,9 @@ type Memory interface {
 	ReadDRAM(bank int, addr uint64, b []byte) error
 }
 
-// ReadInterleaved fills b from an interleaved buffer: page p is in bank p mod banks, in row p div banks. addr is its address in
-// every bank, pageSize its page size in bytes, and first the page to begin with.
+// ReadInterleaved fills b from an interleaved buffer: page p is in bank p mod banks, in row p div
+// banks. addr is its address in every bank, pageSize its page size in bytes, and first the page to
+// begin with.
 func ReadInterleaved(m Memory, banks int, addr uint64, pageSize, first int, b []byte) error {
 	if banks < 1 || pageSize < 1 || first < 0 {
 		return fmt.Errorf("metaltrace: page %d of %d B over %d banks", first, pageSize, banks)

@@ -50,8 +50,9 @@ func metalCard(f *metal.Firmware) *sim.Card {
 	return nil
 }
 
-// Kernels that tt-metal built, on its base firmware: the importer finds their names and their firmware by content, and the file
-// replays with the same results. The commands are this runtime's in tt-metal's wire format.
+// Kernels that tt-metal built, on its base firmware: the importer finds their names and their
+// firmware by content, and the file replays with the same results. The commands are this runtime's
+// in tt-metal's wire format.
 func TestImportNamesKernels(t *testing.T) {
 	if *metalDir == "" {
 		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
@@ -149,7 +150,8 @@ func TestImportNamesKernels(t *testing.T) {
 	}
 }
 
-// kernelOf returns a kernel that was linked with the firmware, for a NoC if the folder has logs of compilers.
+// kernelOf returns a kernel that was linked with the firmware, for a NoC if the folder has logs of
+// compilers.
 func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p chip.Processor, noc chip.NOC) *kernels.Image {
 	t.Helper()
 	for i := range c.Kernels {
@@ -169,7 +171,8 @@ func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p ch
 	return nil
 }
 
-// computeOf returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2 with the same arguments and defines.
+// computeOf returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2 with
+// the same arguments and defines.
 func computeOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string) [3]*kernels.Image {
 	t.Helper()
 	byHash := map[string]*[3]*kernels.Image{}

@@ -13,8 +13,8 @@ import (
 // ErrArgument is wrapped by the error for a runtime argument that can't be a parameter.
 var ErrArgument = errors.New("it can't be a parameter")
 
-// Argument names a runtime argument of a kernel, on one core or on all that run it. Arguments of one name are one parameter: they
-// have one value in the trace, and change together.
+// Argument names a runtime argument of a kernel, on one core or on all that run it. Arguments of
+// one name are one parameter: they have one value in the trace, and change together.
 type Argument struct {
 	Name      string // of the parameter
 	Step      int    // that runs the program

@@ -9,9 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Read decodes a trace's commands and reads the kernels that they name from m, whose banks are counted by banks. The commands may be
-// followed by zeros. revision names the protocol's revision; with "" it is the one in which the commands are valid, and if that
-// is none or several, the error is a *cq.RevisionError. Other errors are an *ImportError.
+// Read decodes a trace's commands and reads the kernels that they name from m, whose banks are
+// counted by banks. The commands may be followed by zeros. revision names the protocol's revision;
+// with "" it is the one in which the commands are valid, and if that is none or several, the error
+// is a *cq.RevisionError. Other errors are an *ImportError.
 func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*Trace, error) {
 	readings, revision, err := decode(l, commands, revision)
 	if err != nil {
@@ -247,7 +248,8 @@ func (r *reader) packed(c *cq.Reading) error {
 	return r.common(c, &w)
 }
 
-// common makes a WRITE_PACKED of common arguments to rectangles one of the larger form, in which this runtime writes them.
+// common makes a WRITE_PACKED of common arguments to rectangles one of the larger form, in which
+// this runtime writes them.
 func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 	if c.Data == 0 || w.Addr%cq.L1Align != 0 {
 		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go",
@@ -281,8 +283,9 @@ func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
 	}
 }
 
-// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words, and places whatever it writes at multiples of 16 in memory and in
-// the command, with zeros between: so lengths are rounded up to what this runtime's dispatcher takes.
+// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words, and places whatever it writes at
+// multiples of 16 in memory and in the command, with zeros between: so lengths are rounded up to
+// what this runtime's dispatcher takes.
 func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
 		OffsetIndex: uint16(number(c, "offset_index"))}

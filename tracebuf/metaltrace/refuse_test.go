@@ -18,7 +18,8 @@ import (
 // kernelAddr is where the kernels of written traces lie in DRAM.
 const kernelAddr = 0x8000
 
-// pattern is DRAM in which each page of 2 KiB of the kernels has a byte of its own, and all else is zero.
+// pattern is DRAM in which each page of 2 KiB of the kernels has a byte of its own, and all else is
+// zero.
 type pattern struct{}
 
 var errFar = errors.New("nothing is there")
@@ -62,7 +63,8 @@ func (m *metalStream) target() tracebuf.Target {
 	return tracebuf.Target{Arch: m.ch.Arch(), Workers: m.cores, Banks: len(m.ch.DRAMBanks()), Dispatch: xy, Revision: cq.Pinned}
 }
 
-// config writes write offsets, arguments of each core, common arguments of the same rectangle in both forms, and a semaphore.
+// config writes write offsets, arguments of each core, common arguments of the same rectangle in
+// both forms, and a semaphore.
 func (m *metalStream) config() {
 	l1 := &m.layout.L1
 	m.b.SetWriteOffset(cq.SetWriteOffset{HostID: 9, Count: 4, Offsets: [4]uint32{0, l1.KernelConfig, l1.KernelConfig + 4096, 0x100}})
@@ -143,7 +145,8 @@ func (m *metalStream) read(b []byte) (*metaltrace.Trace, error) {
 	return metaltrace.Read(pattern{}, len(m.ch.DRAMBanks()), m.b.Layout(), b, cq.Pinned)
 }
 
-// What tt-metal writes by the word, to rectangles, and past a fourth write offset becomes what this runtime's dispatcher takes.
+// What tt-metal writes by the word, to rectangles, and past a fourth write offset becomes what this
+// runtime's dispatcher takes.
 func TestMetalFormsAreRewritten(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m := newMetalStream(t, arch)

@@ -1,8 +1,8 @@
 package metaltrace
 
-// ring is the prefetcher's cache of kernels, which commands fill from DRAM and read in parts. tt-metal empties it before each
-// trace, so that a trace depends on nothing from before. Source: tt-metal cq_prefetch.cpp (process_paged_to_ringbuffer_cmd,
-// process_set_ringbuffer_offset).
+// ring is the prefetcher's cache of kernels, which commands fill from DRAM and read in parts.
+// tt-metal empties it before each trace, so that a trace depends on nothing from before. Source:
+// tt-metal cq_prefetch.cpp (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
 type ring struct {
 	write  uint64 // where the next kernels go
 	offset uint64 // that reads are relative to
@@ -17,7 +17,8 @@ type ringLoad struct {
 
 func (l *ringLoad) end() uint64 { return l.at + uint64(len(l.data)) }
 
-// load puts data at the write pointer, which then moves by advance bytes. Whatever they overwrite is gone.
+// load puts data at the write pointer, which then moves by advance bytes. Whatever they overwrite
+// is gone.
 func (r *ring) load(reset bool, data []byte, advance uint64) {
 	if reset {
 		r.write = 0

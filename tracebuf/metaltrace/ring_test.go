@@ -18,9 +18,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// asMetal writes the commands of a trace as tt-metal assembles them: kernels go through the prefetcher's ring, where a second run
-// finds them; there are four write offsets; waits stall the prefetcher; go signals name another dispatch core. Source: tt-metal
-// impl/program/dispatch.cpp.
+// asMetal writes the commands of a trace as tt-metal assembles them: kernels go through the
+// prefetcher's ring, where a second run finds them; there are four write offsets; waits stall the
+// prefetcher; go signals name another dispatch core. Source: tt-metal impl/program/dispatch.cpp.
 func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
 	t.Helper()
 	b := cq.NewBuilder(l, nil)
@@ -106,8 +106,8 @@ func waitsAndHostIDs(r *cq.Reading, command []byte) {
 	}
 }
 
-// A trace in the form in which tt-metal assembles it, in each revision of the protocol since packed-large commands have their
-// form, becomes the same file.
+// A trace in the form in which tt-metal assembles it, in each revision of the protocol since
+// packed-large commands have their form, becomes the same file.
 func TestImportFromTheRing(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

@@ -63,7 +63,8 @@ func metalCommands(t *testing.T, arch chip.Arch, programs int) []byte {
 	return b[:len(b)-100]
 }
 
-// Traces are found wherever they are aligned, with their page size, and nothing else is taken for one.
+// Traces are found wherever they are aligned, with their page size, and nothing else is taken for
+// one.
 func TestScanFindsTraces(t *testing.T) {
 	const size, window = 1 << 30, 3 << 20
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -118,7 +119,8 @@ func TestScanEnds(t *testing.T) {
 	}
 }
 
-// bankBytes is DRAM whose banks hold one after the other the pages of some bytes at an address, and are zero elsewhere.
+// bankBytes is DRAM whose banks hold one after the other the pages of some bytes at an address, and
+// are zero elsewhere.
 type bankBytes struct {
 	addr  uint64
 	page  int
@@ -141,8 +143,8 @@ func (m *bankBytes) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return nil
 }
 
-// Whatever the bytes: what is found lies in the window, at an aligned address, is read again as commands of each revision that it is
-// said to be of, and has as many programs.
+// Whatever the bytes: what is found lies in the window, at an aligned address, is read again as
+// commands of each revision that it is said to be of, and has as many programs.
 func FuzzScan(f *testing.F) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m := newMetalStream(f, arch)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Model is a network on a device, for a fixed number of images. Its tensors are in DRAM, in tiles of bfloat16, and its operations
-// run on the engines.
+// Model is a network on a device, for a fixed number of images. Its tensors are in DRAM, in tiles
+// of bfloat16, and its operations run on the engines.
 type Model struct {
 	dev    *ops.Device
 	net    *Network
@@ -24,7 +24,8 @@ type Model struct {
 // layer is a layer's tensors on the device.
 type layer struct{ weights, bias, out *ops.Tensor }
 
-// InputSpec returns the spec of the input for a number of images: a row for each position, image after image.
+// InputSpec returns the spec of the input for a number of images: a row for each position, image
+// after image.
 func (n *Network) InputSpec(images int) ops.Spec {
 	l := &n.Layers[0]
 	return tiles(images*l.Height*l.Width, l.In)
@@ -35,8 +36,8 @@ func tiles(rows, columns int) ops.Spec {
 	return ops.Spec{Shape: []int{1, 1, rows, columns}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
-// Load allocates the tensors, and writes the weights. The input is a tensor of the spec of [Network.InputSpec], which the caller
-// deallocates. After an error nothing stays allocated.
+// Load allocates the tensors, and writes the weights. The input is a tensor of the spec of
+// [Network.InputSpec], which the caller deallocates. After an error nothing stays allocated.
 func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops.Tensor) (*Model, error) {
 	m := &Model{dev: d, net: n, images: images, input: input}
 	for i := range n.Layers {
@@ -90,7 +91,8 @@ func host(v []BFloat16, shape ...int) (*ops.Host, error) {
 	return ops.NewHost(shape, ops.BFloat16, floats)
 }
 
-// Run runs the network on what is in the input. In a function that ops.Device.Capture calls, it records the network.
+// Run runs the network on what is in the input. In a function that ops.Device.Capture calls, it
+// records the network.
 func (m *Model) Run(ctx context.Context) error {
 	x := m.input
 	for i, t := range m.layers {
@@ -136,7 +138,8 @@ func (m *Model) Results() []*ops.Tensor {
 	return all
 }
 
-// Close deallocates the weights and the results. A trace holds their memory until it is released. A second Close does nothing.
+// Close deallocates the weights and the results. A trace holds their memory until it is released. A
+// second Close does nothing.
 func (m *Model) Close(context.Context) error {
 	var errs []error
 	for _, l := range m.layers {
@@ -150,7 +153,8 @@ func (m *Model) Close(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// EncodeImages returns the content of the input's buffer for images, and zeros for the rest of so many.
+// EncodeImages returns the content of the input's buffer for images, and zeros for the rest of so
+// many.
 func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) {
 	s := n.InputSpec(room)
 	v := make([]BFloat16, 0, room*digits.Pixels)

@@ -1,6 +1,7 @@
-// Package convnet is a small convolutional neural network in bfloat16 that reads handwritten digits: its layers, the trained
-// weights, and a [Model] that runs it on a device with the tensors and operations of package ops. Package reference computes on
-// the host what a device answers, bit for bit.
+// Package convnet is a small convolutional neural network in bfloat16 that reads handwritten
+// digits: its layers, the trained weights, and a [Model] that runs it on a device with the tensors
+// and operations of package ops. Package reference computes on the host what a device answers, bit
+// for bit.
 package convnet
 
 import (
@@ -30,7 +31,8 @@ const (
 	Linear             // a product of matrices
 )
 
-// Layer is a layer of a network. Images have Height by Width positions of In channels; the rows of a linear layer are 1 by 1.
+// Layer is a layer of a network. Images have Height by Width positions of In channels; the rows of
+// a linear layer are 1 by 1.
 type Layer struct {
 	Name          string
 	Kind          Kind
@@ -41,7 +43,8 @@ type Layer struct {
 	Padding       int
 	ReLU          bool
 
-	// Weights are Out by In by Kernel by Kernel of a convolution, In by Out of a linear layer. Pools have none, and no Bias.
+	// Weights are Out by In by Kernel by Kernel of a convolution, In by Out of a linear layer.
+	// Pools have none, and no Bias.
 	Weights, Bias []BFloat16
 }
 
@@ -54,8 +57,9 @@ func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride 
 // Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
-// Architecture returns the layers without weights: a convolution, a pool, a convolution whose window is as large as its images, so
-// that it makes a row of features of each, and a linear layer from these to the scores.
+// Architecture returns the layers without weights: a convolution, a pool, a convolution whose
+// window is as large as its images, so that it makes a row of features of each, and a linear layer
+// from these to the scores.
 func Architecture() []Layer {
 	const channels, features, window = 16, 32, 2
 	return []Layer{
@@ -66,11 +70,12 @@ func Architecture() []Layer {
 	}
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of [digits.Split].
+// Trained returns the network of the embedded weights.safetensors, trained on the first result of
+// [digits.Split].
 func Trained() (*Network, error) { return Decode(weightsFile) }
 
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps [ErrShape], or is one of package
-// safetensors.
+// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
+// [ErrShape], or is one of package safetensors.
 func Decode(file []byte) (*Network, error) {
 	n := newNetwork()
 	if err := bf16.Decode(file, n.parts()); err != nil {
@@ -79,8 +84,8 @@ func Decode(file []byte) (*Network, error) {
 	return n, nil
 }
 
-// New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of the tensors of the file:
-// "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
+// New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of
+// the tensors of the file: "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
 func New(numbers map[string][]float64) (*Network, error) {
 	n := newNetwork()
 	if err := bf16.Set(n.parts(), numbers); err != nil {

@@ -14,7 +14,8 @@ func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
 	return out
 }
 
-// Scores are the network's answer for an image: one for each digit, the largest for the digit that it sees.
+// Scores are the network's answer for an image: one for each digit, the largest for the digit that
+// it sees.
 type Scores [digits.Classes]BFloat16
 
 // Best returns the digit with the largest score, the lowest such digit when several share it.

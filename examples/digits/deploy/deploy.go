@@ -1,5 +1,5 @@
-// Package deploy puts a network of package digits on a device: a DRAM buffer for the pages between any two layers, the
-// packed layers, and one program for each layer.
+// Package deploy puts a network of package digits on a device: a DRAM buffer for the pages between
+// any two layers, the packed layers, and one program for each layer.
 //
 //	dep, err := deploy.New(ctx, dev, network, len(images), dev.Grid())
 //	err = dep.Write(ctx, queue, images)
@@ -23,8 +23,9 @@ import (
 // ErrCount means that there are more images than a deployment was made for, or none.
 var ErrCount = errors.New("number of images")
 
-// Deployment is a network on a device, for a fixed number of images. Its methods may be called from several goroutines, but
-// they share one set of buffers: scores read while new images are written and run can be of either.
+// Deployment is a network on a device, for a fixed number of images. Its methods may be called from
+// several goroutines, but they share one set of buffers: scores read while new images are written
+// and run can be of either.
 type Deployment struct {
 	images   int
 	borrowed bool              // the caller owns the input buffer
@@ -33,14 +34,14 @@ type Deployment struct {
 	layers   []*reprise.Executable
 }
 
-// New allocates the buffers on a device, writes the weights through its first queue and loads the programs, which divide
-// the images among cores. After an error nothing stays allocated.
+// New allocates the buffers on a device, writes the weights through its first queue and loads the
+// programs, which divide the images among cores. After an error nothing stays allocated.
 func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range) (*Deployment, error) {
 	return NewWithInput(ctx, d, n, images, cores, nil)
 }
 
-// NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes for each image. Close doesn't
-// free it.
+// NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes
+// for each image. Close doesn't free it.
 func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
 	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
@@ -175,7 +176,8 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
 }
 
-// Bytes returns the content of the input buffer for up to n images; the rest of its n pages is zeros.
+// Bytes returns the content of the input buffer for up to n images; the rest of its n pages is
+// zeros.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
@@ -214,7 +216,8 @@ func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 	return nil
 }
 
-// ReadPages waits for the queue and reads the input pages of layer i, or the scores if i is the number of layers.
+// ReadPages waits for the queue and reads the input pages of layer i, or the scores if i is the
+// number of layers.
 func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]digits.Page, error) {
 	b := make([]byte, p.images*digits.PageBytes)
 	if err := q.Read(ctx, p.pages[i], 0, b); err != nil {
@@ -236,7 +239,8 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 	return Scores(b), nil
 }
 
-// Close releases programs and buffers. A trace holds what it recorded until it is released. A second Close does nothing.
+// Close releases programs and buffers. A trace holds what it recorded until it is released. A
+// second Close does nothing.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {

@@ -26,8 +26,8 @@ func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {
 	}
 }
 
-// agrees compares every byte of every layer on a device with the host reference: once run, once replayed from a trace on other
-// images.
+// agrees compares every byte of every layer on a device with the host reference: once run, once
+// replayed from a trace on other images.
 func agrees(t *testing.T, target kmd.Target) {
 	r := newRig(t, target, 5*time.Minute)
 	ctx, dev, q, network, images, must := r.ctx, r.dev, r.q, r.network, r.images, r.must
@@ -48,7 +48,8 @@ func agrees(t *testing.T, target kmd.Target) {
 		t.Errorf("bytes of a bank allocated (-before +after a failed New):\n%s", diff)
 	}
 
-	// Six cores and 44 images: shares of seven and eight, so that lanes get different numbers of pages and buffers wrap.
+	// Six cores and 44 images: shares of seven and eight, so that lanes get different numbers of
+	// pages and buffers wrap.
 	const n = 44
 	dep, err := New(ctx, dev, network, n, chip.Grid(3, 2))
 	must(err)

@@ -36,8 +36,8 @@ func emulated(t *testing.T, cfg emu.Config) kmd.Target {
 	return card{d.Node(0)}
 }
 
-// Slow networks in several orders, on chips that refuse reads of memory that was never written: a page that is used before it
-// has arrived shows as a wrong byte or as an error.
+// Slow networks in several orders, on chips that refuse reads of memory that was never written: a
+// page that is used before it has arrived shows as a wrong byte or as an error.
 func TestEmulatorAgreesBitForBit(t *testing.T) {
 	effort.Long(t)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

@@ -14,8 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// The layers' kernels with every check of the emulator on, by seed. A core has more pages than its circular buffers hold,
-// so the space of each page is used several times, and layers run one after the other without a wait in between.
+// The layers' kernels with every check of the emulator on, by seed. A core has more pages than its
+// circular buffers hold, so the space of each page is used several times, and layers run one after
+// the other without a wait in between.
 func TestStrict(t *testing.T) {
 	// The fewest cores that a card can have: more take time and test nothing new.
 	for arch, harvest := range map[chip.Arch]uint32{chip.Wormhole: 0x3FC, chip.Blackhole: 0x3FFC} {

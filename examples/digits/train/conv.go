@@ -8,13 +8,14 @@ import (
 // stage is a layer of a network in float64.
 type stage interface {
 	forward(x []float64) []float64
-	// derive takes the loss's derivatives by the output, adds to the gradients, and returns the derivatives by the input.
+	// derive takes the loss's derivatives by the output, adds to the gradients, and returns the
+	// derivatives by the input.
 	derive(dy []float64) []float64
 	step(o *options, rate float64, batch int)
 }
 
-// convolution is a dense layer that is applied to what is under a window, at each of its positions. Weights are out rows of the
-// window's rows, columns and channels.
+// convolution is a dense layer that is applied to what is under a window, at each of its positions.
+// Weights are out rows of the window's rows, columns and channels.
 type convolution struct {
 	dense
 	under    [][]int // of each position, the elements of the image under the window; -1 for those outside
@@ -164,7 +165,8 @@ func (m *model) bfloat() (*convnet.Network, error) {
 		if d == nil {
 			continue
 		}
-		// Of a window's elements, channels are the innermost here and the outermost in the file. A linear layer is transposed.
+		// Of a window's elements, channels are the innermost here and the outermost in the file. A
+		// linear layer is transposed.
 		w := make([]float64, len(d.w))
 		for o := range d.out {
 			for k := range d.in {

@@ -7,8 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// Every product below is written float64(a*b): a conversion rounds, so that no compiler may fuse the product with an
-// addition ("Floating-point operators" in the Go specification). Architectures that fuse would give other weights.
+// Every product below is written float64(a*b): a conversion rounds, so that no compiler may fuse
+// the product with an addition ("Floating-point operators" in the Go specification). Architectures
+// that fuse would give other weights.
 
 // dense is one layer in float64, with the state of its optimiser.
 type dense struct {
@@ -28,7 +29,8 @@ func newDense(in, out int, relu bool, src *rng.Source) *dense {
 		vw: make([]float64, in*out), vb: make([]float64, out),
 		y: make([]float64, out), dx: make([]float64, in),
 	}
-	// Uniform with the variance that keeps activations' size through rectifiers (He and others, 2015).
+	// Uniform with the variance that keeps activations' size through rectifiers (He and others,
+	// 2015).
 	limit := math.Sqrt(6 / float64(in))
 	for i := range d.w {
 		d.w[i] = float64((float64(2*src.Float64()) - 1) * limit)
@@ -69,7 +71,8 @@ func (d *dense) derive(dy []float64) []float64 {
 	return d.dx
 }
 
-// step implements stage: it moves the parameters against the batch's mean gradient, with momentum and weight decay, and clears it.
+// step implements stage: it moves the parameters against the batch's mean gradient, with momentum
+// and weight decay, and clears it.
 func (d *dense) step(o *options, rate float64, batch int) {
 	update := func(p, g, v []float64, decay float64) {
 		for i := range p {
@@ -142,8 +145,8 @@ func softmax(dst, scores []float64) {
 	}
 }
 
-// exp is e to the power of x for x <= 0, within a few units in the last place. The standard library's differs between
-// architectures, some of which have it in assembly.
+// exp is e to the power of x for x <= 0, within a few units in the last place. The standard
+// library's differs between architectures, some of which have it in assembly.
 func exp(x float64) float64 {
 	if x < -700 {
 		return 0

@@ -33,8 +33,9 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	}
 }
 
-// checkGradients trains a model a little and lets it learn from one more image. It compares gradients of weights with how the loss
-// changes: in each layer of the first, the middle and the last weight, and another one.
+// checkGradients trains a model a little and lets it learn from one more image. It compares
+// gradients of weights with how the loss changes: in each layer of the first, the middle and the
+// last weight, and another one.
 func checkGradients(t *testing.T, newModel func(*rng.Source) *model, other int) {
 	images, err := digits.Images()
 	devtest.Must(t, err)

@@ -47,7 +47,8 @@ func (p Part) Size() int {
 	return n
 }
 
-// Decode reads parts from a safetensors file. The error wraps [ErrShape], or is one of package safetensors.
+// Decode reads parts from a safetensors file. The error wraps [ErrShape], or is one of package
+// safetensors.
 func Decode(file []byte, parts []Part) error {
 	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -68,7 +69,8 @@ func Decode(file []byte, parts []Part) error {
 	return nil
 }
 
-// Set sets parts to numbers by their names, rounded to the nearest bfloat16. The error wraps [ErrShape].
+// Set sets parts to numbers by their names, rounded to the nearest bfloat16. The error wraps
+// [ErrShape].
 func Set[F float32 | float64](parts []Part, numbers map[string][]F) error {
 	for _, p := range parts {
 		v := numbers[p.Name]

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The first numbers for state 1234567, as the algorithm's reference implementation (splitmix64.c by S. Vigna) gives them.
+// The first numbers for state 1234567, as the algorithm's reference implementation (splitmix64.c by
+// S. Vigna) gives them.
 func TestSequenceIsSplitMix64(t *testing.T) {
 	src := Source(1234567)
 	got := []uint64{src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64()}

@@ -1,10 +1,10 @@
-// Command train makes the weights of the transformer that invents words: it trains it on a part of the list, rounds it to bfloat16,
-// and reports the loss on words that it was not trained on.
+// Command train makes the weights of the transformer that invents words: it trains it on a part of
+// the list, rounds it to bfloat16, and reports the loss on words that it was not trained on.
 //
 //	go run ./examples/words/train        train, write transformer/weights.safetensors, report
 //
-// The same weights come out on every architecture, whatever the number of processors: the arithmetic is float32 in a fixed order
-// without fused operations.
+// The same weights come out on every architecture, whatever the number of processors: the
+// arithmetic is float32 in a fixed order without fused operations.
 package main
 
 import (

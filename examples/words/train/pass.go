@@ -22,8 +22,8 @@ func newSample(word string) (sample, error) {
 	return sample{append([]uint8{words.End}, letters...), append(letters[:len(letters):len(letters)], words.End)}, err
 }
 
-// pass computes the loss of some samples and its gradients. Its rows are the tokens of all samples, one after another. The same
-// samples give the same bits, whatever else runs.
+// pass computes the loss of some samples and its gradients. Its rows are the tokens of all samples,
+// one after another. The same samples give the same bits, whatever else runs.
 type pass struct {
 	m         *model
 	gradients [][]float32 // of each tensor, summed over tokens
@@ -226,7 +226,8 @@ func normaliseBack(dx, dh, h, r []float32) {
 	}
 }
 
-// scale is the factor of scores: one divided by the root of the width of a head, which is a power of 4.
+// scale is the factor of scores: one divided by the root of the width of a head, which is a power
+// of 4.
 const scale = 1.0 / 4
 
 // attend lets each token attend to those up to itself in its word.
@@ -284,8 +285,8 @@ func (p *pass) attendBack(a *activations) {
 	}, a)
 }
 
-// each calls f for each head of each row, with the column of the head, the first row of the word, and the probabilities of the rows
-// from that one to itself.
+// each calls f for each head of each row, with the column of the head, the first row of the word,
+// and the probabilities of the rows from that one to itself.
 func (p *pass) each(f func(head, from, row int, probabilities []float32), a *activations) {
 	from := 0
 	for _, s := range p.samples {

@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// statedLoss is the loss of the committed weights on the words held back, in nats a token; README.md has it, too.
+// statedLoss is the loss of the committed weights on the words held back, in nats a token;
+// README.md has it, too.
 const statedLoss = 1.8274
 
 func TestCommittedWeightsHaveTheStatedLoss(t *testing.T) {

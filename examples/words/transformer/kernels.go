@@ -28,8 +28,8 @@ const listPage = 1024
 // kernelRoom is the L1 that the kernels use, at most.
 const kernelRoom = 1024
 
-// kernelProgram returns a program of a kernel of this package, on one core, which takes the addresses of buffers as arguments, and
-// then others.
+// kernelProgram returns a program of a kernel of this package, on one core, which takes the
+// addresses of buffers as arguments, and then others.
 func kernelProgram(a chip.Arch, name string, buffers []*reprise.Buffer, others []uint32) (*reprise.Program, error) {
 	file, err := prebuilt.ELF(a, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,9 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// Model is a network on a device that makes tokens, one with each step. A step is always the same programs with the same arguments:
-// what changes from one to the next is in DRAM, so that a trace of one step makes any number of tokens. Its tensors are in DRAM, in
-// tiles of bfloat16; its products, attention, normalisations and activations run on the engines.
+// Model is a network on a device that makes tokens, one with each step. A step is always the same
+// programs with the same arguments: what changes from one to the next is in DRAM, so that a trace
+// of one step makes any number of tokens. Its tensors are in DRAM, in tiles of bfloat16; its
+// products, attention, normalisations and activations run on the engines.
 type Model struct {
 	dev    *ops.Device
 	tokens int // that the list has room for
@@ -50,7 +51,8 @@ type layer struct {
 // headTile is the width of a head in tensors: a tile. Columns from HeadWidth on are 0.
 const headTile = 32
 
-// masked is what is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
+// masked is what is added to the scores of positions that a token doesn't attend to: the lowest
+// bfloat16.
 const masked = -0x1.FEp127
 
 // tiles returns the spec of matrices.
@@ -61,13 +63,13 @@ func tiles(shape ...int) ops.Spec {
 // Option configures a Model.
 type Option func(*Model)
 
-// WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of keeping them for [Model.Tokens]:
-// nothing that the host sends grows with their number. The stream ends after the last one. It stays the caller's, and can be
-// released after the model is closed.
+// WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of
+// keeping them for [Model.Tokens]: nothing that the host sends grows with their number. The stream
+// ends after the last one. It stays the caller's, and can be released after the model is closed.
 func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
 
-// Load allocates the tensors and writes the weights, for up to so many tokens between two calls of [Model.Start]. After an error
-// nothing stays allocated.
+// Load allocates the tensors and writes the weights, for up to so many tokens between two calls of
+// [Model.Start]. After an error nothing stays allocated.
 func Load(ctx context.Context, d *ops.Device, n *Network, tokens int, opts ...Option) (*Model, error) {
 	m := &Model{dev: d, tokens: tokens}
 	for _, o := range opts {
@@ -215,7 +217,8 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
-// program loads a program of a kernel of this package for buffers, and for a stream unless it is nil.
+// program loads a program of a kernel of this package for buffers, and for a stream unless it is
+// nil.
 func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
 	dev := l.m.dev.Device()
 	args := []uint32{0}
@@ -270,23 +273,25 @@ func (m *Model) Step(ctx context.Context) error {
 	return m.step(ctx, func(x *reprise.Executable) error { return q.Run(ctx, x) })
 }
 
-// Record records a step. Its programs must have run before: see [Model.Step]. It is a function for reprise.Queue.Capture.
+// Record records a step. Its programs must have run before: see [Model.Step]. It is a function for
+// reprise.Queue.Capture.
 func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 	return m.dev.Record(ctx, r, func(ctx context.Context) error {
 		return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) })
 	})
 }
 
-// Begin begins a word: after the end of the one before it says that the word goes on, in the state. Steps make tokens with and
-// without it; it is for a loop over words around one over the tokens of each.
+// Begin begins a word: after the end of the one before it says that the word goes on, in the state.
+// Steps make tokens with and without it; it is for a loop over words around one over the tokens of
+// each.
 func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
 
 // RecordBegin records [Model.Begin].
 func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
 
-// RecordAll records all tokens, up to as many as the list has room for: a loop over words, as long as there are tokens left to make,
-// and in it one over the tokens of a word. The programs must have run before: see [Model.Step] and [Model.Begin]. It is a function
-// for reprise.Queue.Capture.
+// RecordAll records all tokens, up to as many as the list has room for: a loop over words, as long
+// as there are tokens left to make, and in it one over the tokens of a word. The programs must have
+// run before: see [Model.Step] and [Model.Begin]. It is a function for reprise.Queue.Capture.
 func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
 	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
@@ -367,7 +372,8 @@ func (m *Model) State(ctx context.Context) (State, error) {
 // StateBuffer returns the memory of the state.
 func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
 
-// Tokens waits for the steps before and returns n tokens since the start, from one on. A model with a stream doesn't keep them.
+// Tokens waits for the steps before and returns n tokens since the start, from one on. A model with
+// a stream doesn't keep them.
 func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
 	if m.stream != nil {
 		return nil, errors.New("transformer: tokens: they went to the model's stream: read them there")
@@ -396,8 +402,8 @@ func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
 	return out, nil
 }
 
-// Close deallocates the tensors and unloads this package's programs. A trace holds what it recorded until it is released. A second
-// Close does nothing.
+// Close deallocates the tensors and unloads this package's programs. A trace holds what it recorded
+// until it is released. A second Close does nothing.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {

@@ -100,7 +100,8 @@ func TestWordsBegin(t *testing.T) {
 	devtest.Must(t, dev.Close(ctx))
 }
 
-// One submission of one trace makes as many tokens as the state says, and the words that the host computes.
+// One submission of one trace makes as many tokens as the state says, and the words that the host
+// computes.
 func TestLoopMakesAllTokens(t *testing.T) {
 	effort.Long(t)
 	for name, target := range map[string]kmd.Target{"wormhole": sim.Wormhole(), "blackhole": sim.Blackhole()} {

@@ -1,6 +1,7 @@
-// Package transformer is a small language model of letters in bfloat16, which invents English words: its layers, the trained
-// weights, and a [Model] that runs it on a device with the operations of package ops and two kernels of its own. Package reference
-// computes on the host what a device answers, bit for bit.
+// Package transformer is a small language model of letters in bfloat16, which invents English
+// words: its layers, the trained weights, and a [Model] that runs it on a device with the
+// operations of package ops and two kernels of its own. Package reference computes on the host what
+// a device answers, bit for bit.
 package transformer
 
 import (
@@ -13,8 +14,9 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// The dimensions of the network. Each row of the embedding has Width elements: one for each of 32 tokens, then one for each position
-// of a word. The network has no biases, and its normalisations no weights.
+// The dimensions of the network. Each row of the embedding has Width elements: one for each of 32
+// tokens, then one for each position of a word. The network has no biases, and its normalisations
+// no weights.
 const (
 	Layers    = 4
 	Width     = 64  // of the residual stream
@@ -91,11 +93,12 @@ func (n *Network) Parameters() int {
 	return count
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of words.Split.
+// Trained returns the network of the embedded weights.safetensors, trained on the first result of
+// words.Split.
 func Trained() (*Network, error) { return Decode(weightsFile) }
 
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps [ErrShape], or is one of package
-// safetensors.
+// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
+// [ErrShape], or is one of package safetensors.
 func Decode(file []byte) (*Network, error) {
 	n := &Network{}
 	if err := bf16.Decode(file, n.parts()); err != nil {
@@ -104,8 +107,8 @@ func Decode(file []byte) (*Network, error) {
 	return n, nil
 }
 
-// New returns the network with weights by the names of the tensors of the file, rounded to the nearest bfloat16. The error wraps
-// [ErrShape].
+// New returns the network with weights by the names of the tensors of the file, rounded to the
+// nearest bfloat16. The error wraps [ErrShape].
 func New(numbers map[string][]float32) (*Network, error) {
 	n := &Network{}
 	if err := bf16.Set(n.parts(), numbers); err != nil {

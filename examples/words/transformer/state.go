@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// State is what a model knows between two tokens, besides its caches. It is in a page of DRAM, as words of 32 bits in this order.
+// State is what a model knows between two tokens, besides its caches. It is in a page of DRAM, as
+// words of 32 bits in this order.
 type State struct {
 	More      uint32 // 1 while the word that is being made goes on, 0 after its end and after the last token
 	Left      uint32 // tokens that are still to be made; a step does nothing at 0

@@ -81,7 +81,8 @@ func telemetry(t *rig.T) {
 }
 
 func everyL1(t *rig.T) {
-	// First all writes, then all reads: two cores that were one tile would show the later one's bytes twice.
+	// First all writes, then all reads: two cores that were one tile would show the later one's
+	// bytes twice.
 	places := []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16}
 	seed := uint32(0)
 	for c := range t.Chip.Workers() {

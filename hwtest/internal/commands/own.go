@@ -225,7 +225,8 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
-// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have tells whether one overtook another.
+// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have
+// tells whether one overtook another.
 func forwardSubordinateBesidePages(t *rig.T) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 6

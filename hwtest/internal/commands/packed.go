@@ -122,7 +122,8 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 }
 
-// WriteLarge writes each run to a place of its own in all cores of a rectangle; every third run begins a new rectangle.
+// WriteLarge writes each run to a place of its own in all cores of a rectangle; every third run
+// begins a new rectangle.
 func WriteLarge(t *rig.T, subs, size int) {
 	if n := subs * (size + 16); n > 120<<10 {
 		subs = 120 << 10 / (size + 16)

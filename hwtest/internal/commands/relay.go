@@ -134,7 +134,8 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	t.Same("relayed", data[:len(got)], got)
 }
 
-// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something after it that isn't asked for.
+// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something
+// after it that isn't asked for.
 func relayOnePacked(t *rig.T, n, log int) {
 	const base = 2 << 20
 	start := len(t.Chip.DRAMBanks()) - 2
@@ -362,8 +363,8 @@ func execBufRepeated(t *rig.T) {
 	}
 }
 
-// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends, and must not land on the
-// commands after it, which are read to the same memory.
+// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends,
+// and must not land on the commands after it, which are read to the same memory.
 func ExecBufPadding(t *rig.T) {
 	dst := t.Grid().Start
 	for _, padding := range []int{1, 5, 100} {

@@ -271,8 +271,9 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 // subordinatePages is the length of the subordinate's ring.
 const subordinatePages = 128
 
-// SubordinateLaps fills the subordinate's ring several times over. Each go signal differs from the others, so a page shows
-// that is released before its signal is sent, or is read at the wrong place.
+// SubordinateLaps fills the subordinate's ring several times over. Each go signal differs from the
+// others, so a page shows that is released before its signal is sent, or is read at the wrong
+// place.
 func SubordinateLaps(t *rig.T, laps int) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 5

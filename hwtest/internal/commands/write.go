@@ -1,5 +1,5 @@
-// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each
-// command, and how their rings wrap.
+// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do
+// with each command, and how their rings wrap.
 package commands
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
+// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
+// arguments.
 func Cases() rig.Table {
 	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
 }
@@ -56,7 +57,8 @@ func writeCases() rig.Table {
 	return cs
 }
 
-// guarded fills memory around and under where a write of n bytes will go, and returns what must be there afterwards.
+// guarded fills memory around and under where a write of n bytes will go, and returns what must be
+// there afterwards.
 func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
 	t.Helper()
 	want = rig.Pattern(0xDEAD, len(data)+64)

@@ -15,9 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases test traces that decide. What a trace does is written down as statements, which are recorded and, on the
-// host, carried out: words of L1 tell which programs ran and in which order, and counters in DRAM are what conditions
-// read.
+// Cases test traces that decide. What a trace does is written down as statements, which are
+// recorded and, on the host, carried out: words of L1 tell which programs ran and in which order,
+// and counters in DRAM are what conditions read.
 func Cases() rig.Table {
 	cs := forms()
 	for seed := range uint64(12) {

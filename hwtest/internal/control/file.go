@@ -58,7 +58,8 @@ func (c *control) release() {
 	}
 }
 
-// reloaded saves a trace that control has captured, releases all, and loads it where other memory is free.
+// reloaded saves a trace that control has captured, releases all, and loads it where other memory
+// is free.
 func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
 	t := c.t
 	t.Helper()
@@ -115,7 +116,8 @@ func savedIterations(t *rig.T) {
 	c.check("after all replays")
 }
 
-// steppedControl runs a trace into all of it, over all of it, and into every other loop, branch and call.
+// steppedControl runs a trace into all of it, over all of it, and into every other loop, branch and
+// call.
 func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)

@@ -16,8 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// outline carries statements out on the host and returns what a timeline shows of them: a line for each span, indented as
-// they nest.
+// outline carries statements out on the host and returns what a timeline shows of them: a line for
+// each span, indented as they nest.
 func (c *control) outline(ss []stmt, depth int) (out []string) {
 	add := func(deeper int, format string, args ...any) {
 		out = append(out, strings.Repeat(" ", depth+deeper)+fmt.Sprintf(format, args...))
@@ -74,7 +74,8 @@ func (c *control) outline(ss []stmt, depth int) (out []string) {
 	return out
 }
 
-// runsAny reports whether statements have a program or a call among their steps, whether it runs or not.
+// runsAny reports whether statements have a program or a call among their steps, whether it runs or
+// not.
 func runsAny(ss []stmt) bool {
 	return slices.ContainsFunc(ss, func(s stmt) bool {
 		return s.op == opMix || s.op == opAdd || s.op == opCall || runsAny(s.body) || slices.ContainsFunc(s.bodies, runsAny)
@@ -156,7 +157,8 @@ func abortedTimeline(t *rig.T) {
 	}
 }
 
-// conditionAcrossQueues has one queue's programs write what the condition of another queue's trace reads.
+// conditionAcrossQueues has one queue's programs write what the condition of another queue's trace
+// reads.
 func conditionAcrossQueues(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
 	c := newControl(t)
@@ -181,7 +183,8 @@ func conditionAcrossQueues(t *rig.T) {
 	}
 }
 
-// carriedWords has each iteration's program read what that of the iteration before has written, from other workers.
+// carriedWords has each iteration's program read what that of the iteration before has written,
+// from other workers.
 func carriedWords(t *rig.T) {
 	a, b := t.Buffer(allocator.DRAM, 4*64, 64), t.Buffer(allocator.DRAM, 4*64, 64)
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))

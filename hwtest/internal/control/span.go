@@ -87,7 +87,8 @@ func (s *spanned) replays(n int) {
 	}
 }
 
-// unlikeParts are parts with different numbers of iterations, all kinds of control flow, and arguments that the device computes.
+// unlikeParts are parts with different numbers of iterations, all kinds of control flow, and
+// arguments that the device computes.
 func unlikeParts() [2][]stmt {
 	return [2][]stmt{
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},

@@ -46,7 +46,8 @@ func tile(t *rig.T) *core.Tile {
 // counted is where a processor counts, in L1.
 const counted = 0x20000
 
-// counting lets a processor of a tile count, in a0 and in L1, from where it starts. It is held in reset again with the case.
+// counting lets a processor of a tile count, in a0 and in L1, from where it starts. It is held in
+// reset again with the case.
 func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 	t.Helper()
 	at = t.Params.ResetPC[p]
@@ -77,8 +78,8 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 	return at
 }
 
-// startsAt has BRISC say where another processor starts when it leaves reset: what ran before on a card may have said something else,
-// and on Wormhole the host can't reach these registers.
+// startsAt has BRISC say where another processor starts when it leaves reset: what ran before on a
+// card may have said something else, and on Wormhole the host can't reach these registers.
 func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	t.Helper()
 	if p == chip.BRISC {
@@ -207,7 +208,8 @@ func hung(t *rig.T, p *reprise.Program) *dispatch.HangError {
 	return hang
 }
 
-// stuckStack is also about a file without debug information: the kernels that come with Reprise have symbols alone.
+// stuckStack is also about a file without debug information: the kernels that come with Reprise
+// have symbols alone.
 func stuckStack(t *rig.T, p chip.Processor) {
 	u := t.Short()
 	at := chip.Core{X: 2, Y: 3}

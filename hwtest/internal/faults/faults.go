@@ -298,7 +298,8 @@ func closeHung(t *rig.T) {
 	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.TRISC0, u.Grid().End))
 	t.OK(err)
 	t.OK(u.Queue.Run(u.Ctx, x))
-	// Whether this is an error depends on the program that waits for the worker next: none does here.
+	// Whether this is an error depends on the program that waits for the worker next: none does
+	// here.
 	if err := u.Dev.Close(t.Context()); err != nil {
 		t.Logf("close: %v", err)
 	}

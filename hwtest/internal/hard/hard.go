@@ -1,4 +1,5 @@
-// Package hard has the cases of other layers that synchronize much, on emulators that make life hard.
+// Package hard has the cases of other layers that synchronize much, on emulators that make life
+// hard.
 package hard
 
 import (
@@ -28,8 +29,8 @@ type hardMode struct {
 	strict bool
 }
 
-// modes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
-// the processors and the delays of the networks.
+// modes are the ways in which the emulator makes life hard. Each is tried with several seeds, which
+// choose the order of the processors and the delays of the networks.
 func modes() []hardMode {
 	return []hardMode{
 		{name: "as it comes", few: 1, many: 100},
@@ -43,8 +44,8 @@ func modes() []hardMode {
 	}
 }
 
-// few leaves a few columns or rows of workers, because checks of all cost much: for a case that needs a wide grid 8 by 5 workers and
-// more, else 3 columns or rows.
+// few leaves a few columns or rows of workers, because checks of all cost much: for a case that
+// needs a wide grid 8 by 5 workers and more, else 3 columns or rows.
 func few(a chip.Arch, wide bool) chip.Harvesting {
 	switch {
 	case a == chip.Blackhole && wide:

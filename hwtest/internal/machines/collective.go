@@ -230,8 +230,8 @@ func scatterGather(t *T) {
 	t.all("sum", b, t.sums(b.Size()))
 }
 
-// floats checks an all_reduce of words that value gives to each chip, in pages whose number no count of chips divides, so
-// that the order is that of the line.
+// floats checks an all_reduce of words that value gives to each chip, in pages whose number no
+// count of chips divides, so that the order is that of the line.
 func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) {
 	t.Helper()
 	t.Linked()

@@ -130,7 +130,8 @@ func badLinks(t *T) {
 	t.collectives(b)
 }
 
-// ownInterfaces skips a case that cuts links unless every chip has a PCI interface: others are lost with the links.
+// ownInterfaces skips a case that cuts links unless every chip has a PCI interface: others are lost
+// with the links.
 func (t *T) ownInterfaces() {
 	t.Helper()
 	if n := len(t.machine.Cards); n < t.Mesh.Size() {
@@ -138,8 +139,8 @@ func (t *T) ownInterfaces() {
 	}
 }
 
-// takeAway picks a card, and returns a function that takes it out of the machine, and the chips that are left then. It skips
-// a case for which no chip would be left.
+// takeAway picks a card, and returns a function that takes it out of the machine, and the chips
+// that are left then. It skips a case for which no chip would be left.
 func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
 	t.Helper()
 	var cards []*mesh.Chip
@@ -261,8 +262,8 @@ func downInTheMiddle(t *T) {
 	long, cancel := context.WithTimeout(t.Ctx, 5*time.Second)
 	defer cancel()
 	if err := t.Queue.Wait(long); err != nil {
-		// Packets that were on their way are gone for good. Then every chip is recovered, and no chip took a wrong sum for a
-		// right one.
+		// Packets that were on their way are gone for good. Then every chip is recovered, and no
+		// chip took a wrong sum for a right one.
 		for _, c := range t.Mesh.Chips() {
 			t.OK(c.Device.Recover(t.Ctx))
 		}

@@ -80,8 +80,8 @@ func onMachine(t *rig.T, m *meshed) *T {
 	return &T{T: t, machine: m.machine, Mesh: m.mesh, Queue: m.mesh.Queue(0)}
 }
 
-// openMesh opens a mesh: of the machine that the device is named by, as large as it can be, of four chips of another
-// emulator's kind, or of all cards of the vendor's library.
+// openMesh opens a mesh: of the machine that the device is named by, as large as it can be, of four
+// chips of another emulator's kind, or of all cards of the vendor's library.
 func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 	t.Helper()
 	if t.Shared.Alone != "" {
@@ -200,7 +200,8 @@ func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	}
 }
 
-// Are checks what buffers have on each chip: words that count up from a number that depends on the chip's.
+// Are checks what buffers have on each chip: words that count up from a number that depends on the
+// chip's.
 func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -245,7 +246,8 @@ func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 	return x
 }
 
-// setUp makes buffers, data in the first one and a program that adds 100 times the chip's number and one.
+// setUp makes buffers, data in the first one and a program that adds 100 times the chip's number
+// and one.
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	t.Helper()
 	in, out = t.Pages("in"), t.Pages("out")

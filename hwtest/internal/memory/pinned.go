@@ -13,7 +13,8 @@ import (
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
 
-// pinnedCases move data between buffers and pinned host memory, which the device reads and writes itself.
+// pinnedCases move data between buffers and pinned host memory, which the device reads and writes
+// itself.
 func pinnedCases() rig.Table {
 	var cs rig.Table
 	for _, page := range []int{16, 100, 2048, 5008} {

@@ -55,17 +55,19 @@ func Opened() rig.Table {
 	return cs
 }
 
-// Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's arguments can give.
+// Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's
+// arguments can give.
 func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferConfig {
 	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
 }
 
-// Numbers is a program in which each core writes its pages' numbers to the places that a sharded buffer in L1 states, and
-// what the buffer holds then.
+// Numbers is a program in which each core writes its pages' numbers to the places that a sharded
+// buffer in L1 states, and what the buffer holds then.
 func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	t.Helper()
 	page := uint32(b.PageSize())
-	// Kernels store runs of words, so the places from the first to the last are written, those without a page too.
+	// Kernels store runs of words, so the places from the first to the last are written, those
+	// without a page too.
 	type span struct{ low, high uint32 }
 	spans := map[chip.Core]span{}
 	for i := range b.Pages() {

@@ -29,8 +29,8 @@ func Differential() rig.Table {
 	return cs
 }
 
-// other returns the device to compare with: the one that was asked for; otherwise, for an emulator, the emulator with slow
-// networks and another order of processors.
+// other returns the device to compare with: the one that was asked for; otherwise, for an emulator,
+// the emulator with slow networks and another order of processors.
 func other(t *rig.T) *target.Device {
 	t.Helper()
 	if d := t.Config.Compare(t.Device); d != nil {
@@ -42,7 +42,8 @@ func other(t *rig.T) *target.Device {
 	return t.Device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
-// leaving is a result of random commands: a piece of memory that they write, what was reported to the host, or counters.
+// leaving is a result of random commands: a piece of memory that they write, what was reported to
+// the host, or counters.
 type leaving struct {
 	what string
 	data []byte
@@ -77,8 +78,9 @@ func randomCommands(t *rig.T, seed uint64) {
 	}
 }
 
-// randomRun runs a random stream and returns what it leaves: the memory, the records that the host got, one after the
-// other, and the counters of completions. All choices come from rng, and none depends on the device.
+// randomRun runs a random stream and returns what it leaves: the memory, the records that the host
+// got, one after the other, and the counters of completions. All choices come from rng, and none
+// depends on the device.
 func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 	g := t.Grid()
 	watched := []chip.Core{g.Start, g.End, {X: 1, Y: 1}, {X: g.End.X, Y: 0}, {X: 3, Y: g.End.Y}, {X: 4, Y: 3}}
@@ -113,7 +115,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 		stall, reset := false, false
 		var record []byte
 		cmds := t.Commands(func(b *cq.Builder) {
-			// Data of one command may be what an earlier one wrote, and places overlap: each waits for those before.
+			// Data of one command may be what an earlier one wrote, and places overlap: each waits
+			// for those before.
 			b.WaitStall(cq.Wait{})
 			switch rng.IntN(13) {
 			case 0, 1:

@@ -32,7 +32,8 @@ func must(r rig.Draw, err error) {
 	}
 }
 
-// fresh opens a device of its own for one try of a property, since a try that fails may leave it hanging.
+// fresh opens a device of its own for one try of a property, since a try that fails may leave it
+// hanging.
 func fresh(t *rig.T, r rig.Draw) (*rig.T, func()) {
 	opts := []reprise.Option{reprise.WithHangTimeout(t.Patience())}
 	if r.IntRange(0, 3, "stock wire format") == 0 {

@@ -192,7 +192,8 @@ func attention(t *opsRun, c opsAttention) {
 	t.near(got, want, func(i index) float64 { return math.Abs(want.at(i))/(1<<8) + 1./(1<<7) })
 }
 
-// decodeTrace decodes a sequence with one trace, whose position is a parameter: the result is that of the prefill, bit for bit.
+// decodeTrace decodes a sequence with one trace, whose position is a parameter: the result is that
+// of the prefill, bit for bit.
 func decodeTrace(t *opsRun) {
 	const dt, rows = ops.BFloat16, 35
 	x := t.numbers(index{1, 1, rows, 64}, dt)

@@ -32,8 +32,9 @@ func Cases() rig.Table {
 	return cs
 }
 
-// Cases of layer ops compare an operation on tensors with the same one in float64, on every device alike. Integers and copies
-// must be equal, and floats as near as the operation's documentation says.
+// Cases of layer ops compare an operation on tensors with the same one in float64, on every device
+// alike. Integers and copies must be equal, and floats as near as the operation's documentation
+// says.
 
 // opsCase is an operation on some tensors.
 type opsCase struct {
@@ -243,8 +244,8 @@ func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float
 	}
 }
 
-// rounding is the error of rounding to a type: half a unit of the last place of bfloat16, and of what the vector unit computes of
-// fp32 some of them.
+// rounding is the error of rounding to a type: half a unit of the last place of bfloat16, and of
+// what the vector unit computes of fp32 some of them.
 func rounding(dt ops.DataType) float64 {
 	if dt == ops.BFloat16 {
 		return 1. / (1 << 8)
@@ -266,7 +267,8 @@ func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
 	return out
 }
 
-// replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor has been overwritten.
+// replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor
+// has been overwritten.
 func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error)) {
 	t.Helper()
 	want := t.values(out)

@@ -82,7 +82,8 @@ func kernelGroups(t *rig.T) {
 	b := t.PerWorker(64)
 	prog := &reprise.Program{Name: "groups", Buffers: []*reprise.Buffer{b}}
 	g := t.Grid()
-	// Row y runs the store kernel on processor y mod 5 with a number of its own; odd columns another one on the next.
+	// Row y runs the store kernel on processor y mod 5 with a number of its own; odd columns
+	// another one on the next.
 	for y := range g.End.Y + 1 {
 		row := chip.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
@@ -116,7 +117,8 @@ func xy(t *rig.T, c chip.Core) (x, y uint32) {
 	return uint32(v.X), uint32(v.Y)
 }
 
-// learnCoordinates finds out the chip's harvesting by its grid: virtual coordinates depend on nothing else.
+// learnCoordinates finds out the chip's harvesting by its grid: virtual coordinates depend on
+// nothing else.
 func learnCoordinates(t *rig.T) {
 	t.Helper()
 	g := t.Grid()
@@ -230,7 +232,8 @@ func Chain(t *rig.T) {
 	}
 }
 
-// sixteenSemaphores makes a kernel read the semaphores as memory: they lie where the launch message says, 16 B apart.
+// sixteenSemaphores makes a kernel read the semaphores as memory: they lie where the launch message
+// says, 16 B apart.
 func sixteenSemaphores(t *rig.T) {
 	b := t.PerWorker(16)
 	g := t.Grid()

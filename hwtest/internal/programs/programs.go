@@ -164,8 +164,8 @@ func OtherNetwork(t *rig.T) {
 	checkWho(t, b, 1, 1)
 }
 
-// KernelChain passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
-// several cores at once.
+// KernelChain passes pages through a circular buffer, some compute processors that each add 1, and
+// others back to DRAM, on several cores at once.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
 	per := pages

@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and MeshEventsTestSuite
-// tests), with what those leave out.
+// Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and
+// MeshEventsTestSuite tests), with what those leave out.
 func Events() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{10, 50} {

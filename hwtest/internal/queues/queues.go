@@ -409,7 +409,8 @@ func refuses(t *rig.T) {
 func splitIdle(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
 	xs := [2]*reprise.Executable{f.Load("left", 1, on[0]), f.Load("right", 2, on[1])}
-	// If the other queue's workers took these for theirs, they would be out of step for what they run next.
+	// If the other queue's workers took these for theirs, they would be out of step for what they
+	// run next.
 	for i := range t.Size(30, 8) {
 		k := i / 5 % 2
 		t.OK(q[k].Run(t.Ctx, xs[k]))

@@ -59,8 +59,8 @@ func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *re
 	return tr
 }
 
-// captureOver captures a trace whose first part is on q, and the other one on o. record is given the Recorders in that
-// order.
+// captureOver captures a trace whose first part is on q, and the other one on o. record is given
+// the Recorders in that order.
 func captureOver(t *rig.T, name string, q, o *reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
 	return q.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
 		return record([]*reprise.Recorder{r, r.On(o)})

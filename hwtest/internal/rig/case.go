@@ -75,7 +75,8 @@ func RunCase(t TB, b *Shared, c *Case) {
 	if why := b.Config.Skip(b.Device, c); why != "" {
 		t.Skip(why)
 	}
-	// Those of faults wait for timeouts most of their time, and each of them and of hard has an emulator of its own.
+	// Those of faults wait for timeouts most of their time, and each of them and of hard has an
+	// emulator of its own.
 	parallel := (c.Layer == "faults" || c.Layer == "hard") && b.Device.Kind == target.Emulator
 	if parallel {
 		b.leave(t, c.Level)
@@ -119,8 +120,8 @@ func (cs *Table) AddHang(name, protects string, run func(*T)) {
 	c.Unsafe, c.Needs = "a hanging core holds the card until it is reset", NeedSimulator
 }
 
-// Draw is what a property draws its choices from. Under go test these are rapid's, which shrinks the choices of a failure
-// to few; elsewhere those of a generator with a seed.
+// Draw is what a property draws its choices from. Under go test these are rapid's, which shrinks
+// the choices of a failure to few; elsewhere those of a generator with a seed.
 type Draw interface {
 	IntRange(from, to int, label string) int // both included
 	Uint32(label string) uint32

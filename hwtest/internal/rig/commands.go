@@ -12,7 +12,8 @@ import (
 // Layout is the wire format of the chip's commands.
 func (t *T) Layout() cq.Layout { return cq.Layout(t.Params.Arch) }
 
-// Commands builds commands and checks them against the limits of the device's firmware, unless raw is wanted.
+// Commands builds commands and checks them against the limits of the device's firmware, unless raw
+// is wanted.
 func (t *T) Commands(add func(*cq.Builder)) []byte {
 	t.Helper()
 	b := cq.NewBuilder(t.Layout(), nil)
@@ -93,7 +94,8 @@ func (t *T) DispatchCore() chip.Core {
 	return c
 }
 
-// Waypoint waits until a processor of a core shows a waypoint, so that what follows finds it waiting.
+// Waypoint waits until a processor of a core shows a waypoint, so that what follows finds it
+// waiting.
 func (t *T) Waypoint(c chip.Core, p chip.Processor, name string) {
 	t.Helper()
 	for {
@@ -114,7 +116,8 @@ func (t *T) Waypoint(c chip.Core, p chip.Processor, name string) {
 // Free is an address in the dispatch core's L1 that its kernels don't use.
 const Free = 0xC0000
 
-// Answered tells the queue that the workers, whose launch pointers were reset, have answered n times.
+// Answered tells the queue that the workers, whose launch pointers were reset, have answered n
+// times.
 func (t *T) Answered(n int) {
 	t.Helper()
 	t.CQ.SetState(t.Dispatch.After(dispatch.Detached{Expected: t.CQ.State().Expected + cq.Count(n)}))

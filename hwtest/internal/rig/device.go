@@ -140,8 +140,8 @@ func (t *T) SameMemory(before Memory) {
 	}
 }
 
-// PerWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in
-// bank i, which is worker i, row by row.
+// PerWorker allocates n bytes at the same address of every worker that programs may use: page i of
+// an L1 buffer is in bank i, which is worker i, row by row.
 func (t *T) PerWorker(n int) *reprise.Buffer {
 	t.Helper()
 	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
@@ -152,7 +152,8 @@ func (t *T) PerWorker(n int) *reprise.Buffer {
 // WorkerIndex is the page of a core in a buffer of perWorker.
 func (t *T) WorkerIndex(c chip.Core) int { return c.Y*(t.Dev.Grid().End.X+1) + c.X }
 
-// Closing calls a function with the end of the case, unless what it closes or the device is closed already.
+// Closing calls a function with the end of the case, unless what it closes or the device is closed
+// already.
 func (t *T) Closing(fn func(context.Context) error) {
 	q := t.Queue
 	t.Cleanup(func() {
@@ -225,9 +226,10 @@ func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	return h
 }
 
-// Allocations returns how often a function allocates on the heap. The counter is the whole process's, and an emulated
-// device, which runs in it, may allocate while work is under way. So each of at most so many rounds calls the function once on a device
-// at rest, on one processor, and the fewest of all rounds counts: what a function does every time is in every round.
+// Allocations returns how often a function allocates on the heap. The counter is the whole
+// process's, and an emulated device, which runs in it, may allocate while work is under way. So
+// each of at most so many rounds calls the function once on a device at rest, on one processor, and
+// the fewest of all rounds counts: what a function does every time is in every round.
 func (t *T) Allocations(rounds int, fn func()) uint64 {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -54,7 +54,8 @@ func (t *T) Open(ctx context.Context, target kmd.Target, opts ...reprise.Option)
 	return reprise.Open(ctx, target, append(t.Config.Firmware.Options(), opts...)...)
 }
 
-// openQueues opens a device up to its command queues, with this runtime's own firmware; otherwise the case is skipped.
+// openQueues opens a device up to its command queues, with this runtime's own firmware; otherwise
+// the case is skipped.
 func (t *T) openQueues(o dispatch.Options) (*kmd.Device, *dispatch.Device, error) {
 	t.Helper()
 	if !t.Config.Firmware.Own() {

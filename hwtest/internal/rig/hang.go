@@ -12,9 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// hangTimeout is short, since the case waits for it, and long enough for a slow device to show progress. How slow the
-// vendor's simulator is depends on the machine and on what else runs there: what it takes to open the device tells. So it is
-// with a card, which may be a virtual one in a machine that is emulated.
+// hangTimeout is short, since the case waits for it, and long enough for a slow device to show
+// progress. How slow the vendor's simulator is depends on the machine and on what else runs there:
+// what it takes to open the device tells. So it is with a card, which may be a virtual one in a
+// machine that is emulated.
 func (t *T) hangTimeout() time.Duration {
 	t.Helper()
 	least, times := 2*time.Second, time.Duration(20)
@@ -38,7 +39,8 @@ func (t *T) Short() *T {
 	return t.Opened(t.hangTimeout())
 }
 
-// leave closes the device that cases of the layer share, where it is the card that the case is about to open.
+// leave closes the device that cases of the layer share, where it is the card that the case is
+// about to open.
 func (t *T) leave() {
 	t.Helper()
 	if t.Device.One() {
@@ -94,7 +96,8 @@ func (t *T) WorksAgain() {
 	f.Check("after the next open")
 }
 
-// Spin is a program that waits on one core until the first word of a buffer, which is cleared, has a value.
+// Spin is a program that waits on one core until the first word of a buffer, which is cleared, has
+// a value.
 func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))

@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// MixProgram mixes a number of its own into a word of some cores, and has kernels of a given length.
+// MixProgram mixes a number of its own into a word of some cores, and has kernels of a given
+// length.
 func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
 	t.Helper()
 	im := t.Own("mix")

@@ -119,7 +119,8 @@ func (t *T) AddProgram(name string, at chip.Core, in, out *reprise.Buffer, adden
 	return p
 }
 
-// Adding is AddProgram for any device, and for parts of buffers: a reader, a compute kernel and a writer.
+// Adding is AddProgram for any device, and for parts of buffers: a reader, a compute kernel and a
+// writer.
 func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) (*reprise.Program, error) {
 	const from, to = 0, 16
 	cores := []chip.Range{at.Range()}
@@ -146,7 +147,8 @@ func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, add
 	return p, nil
 }
 
-// CopyProgram copies all pages of an interleaved buffer to another by way of a page of L1, on one core.
+// CopyProgram copies all pages of an interleaved buffer to another by way of a page of L1, on one
+// core.
 func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, room *reprise.Buffer) *reprise.Program {
 	t.Helper()
 	return &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{

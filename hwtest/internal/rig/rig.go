@@ -1,5 +1,5 @@
-// Package rig is what the cases of the conformance suite work with: devices, programs, traces and queues of every
-// layer, and what compares their results. It knows no case.
+// Package rig is what the cases of the conformance suite work with: devices, programs, traces and
+// queues of every layer, and what compares their results. It knows no case.
 package rig
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
-// of testing.T do.
+// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner.
+// The methods do what those of testing.T do.
 type TB interface {
 	Context() context.Context // over just before the cleanups
 	Helper()
@@ -93,8 +93,8 @@ func (b *Shared) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// discard closes the device after a failure, which may make closing fail too. With unsafe cases a card that has stopped is
-// reset, since nothing could open it otherwise.
+// discard closes the device after a failure, which may make closing fail too. With unsafe cases a
+// card that has stopped is reset, since nothing could open it otherwise.
 func (b *Shared) discard(t TB) {
 	t.Helper()
 	if err := b.Close(t.Context()); err != nil {
@@ -116,7 +116,8 @@ func (b *Shared) discard(t TB) {
 	t.Logf("reset after a failure, as %v: %v", err, reset)
 }
 
-// use returns what a case works with, with a context that ends after limit, and opens the device at the level if it isn't open.
+// use returns what a case works with, with a context that ends after limit, and opens the device at
+// the level if it isn't open.
 func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
 	t.Helper()
 	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b}
@@ -204,8 +205,8 @@ func Patience(d *target.Device) time.Duration {
 // caseTime is how long a case may take before its context is over.
 func caseTime(d *target.Device) time.Duration { return 10 * Patience(d) }
 
-// Size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs about 300 ns for each clock,
-// for an emulator with every check, and in short runs.
+// Size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs
+// about 300 ns for each clock, for an emulator with every check, and in short runs.
 func (t *T) Size(fast, slow int) int {
 	if t.Device.Slow() || t.Config.Short {
 		return slow
@@ -287,7 +288,8 @@ func (t *T) Queues(o dispatch.Options) *T {
 	return &u
 }
 
-// Full opens the whole device for the length of a case, which must not share one: a card that is opened twice has one firmware.
+// Full opens the whole device for the length of a case, which must not share one: a card that is
+// opened twice has one firmware.
 func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	if t.Dev != nil {
@@ -308,10 +310,12 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 // VictimRunning is the line that the process writes that the suite kills, once it replays.
 const VictimRunning = "replaying"
 
-// FirstEvent is the number after which the events of devices with two queues begin: they wrap in the course of the cases.
+// FirstEvent is the number after which the events of devices with two queues begin: they wrap in
+// the course of the cases.
 const FirstEvent = 0xFFFFFFC0
 
-// QueueOptions are the options of a device with two queues, which share all workers or have some of their own.
+// QueueOptions are the options of a device with two queues, which share all workers or have some of
+// their own.
 func QueueOptions(split bool) []reprise.Option {
 	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(FirstEvent)}
 	for id, r := range SplitRanges() {

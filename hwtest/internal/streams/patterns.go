@@ -17,9 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Way is one of the ways to keep a device busy that tt-metal's notes on advanced performance describe: queue 1 writes the
-// inputs, or moves everything; the model is a trace or is run; and its L1 input has a place of its own, or is allocated
-// again at the same address.
+// Way is one of the ways to keep a device busy that tt-metal's notes on advanced performance
+// describe: queue 1 writes the inputs, or moves everything; the model is a trace or is run; and its
+// L1 input has a place of its own, or is allocated again at the same address.
 type Way struct {
 	Reads bool // queue 1 reads the outputs as well
 	Trace bool
@@ -156,7 +156,8 @@ func (s *site) input(i int) []byte {
 	return b
 }
 
-// Run lets n inputs pass. between is called after each thing that is put into a queue; nil for nothing.
+// Run lets n inputs pass. between is called after each thing that is put into a queue; nil for
+// nothing.
 func (w Way) Run(t *rig.T, s *site, n int, between func()) {
 	t.Helper()
 	q := t.Both()
@@ -236,8 +237,9 @@ func (w Way) Run(t *rig.T, s *site, n int, between func()) {
 	t.FinishBoth()
 }
 
-// check lets inputs pass until transfers were seen beside the model: one overlap is enough. With each try the model has
-// twice the pages to move, which takes the device longer than it takes the host to send one more transfer.
+// check lets inputs pass until transfers were seen beside the model: one overlap is enough. With
+// each try the model has twice the pages to move, which takes the device longer than it takes the
+// host to send one more transfer.
 func (w Way) check(t *rig.T) {
 	const tries = 5
 	var o overlap
@@ -269,8 +271,9 @@ type overlap struct {
 	closest string // what came closest
 }
 
-// missing fails a case of which no try had an overlap, unless the host was too slow for one: on a machine with much to do,
-// or where each access is a message to another process, the device is through before the host has sent the next transfer.
+// missing fails a case of which no try had an overlap, unless the host was too slow for one: on a
+// machine with much to do, or where each access is a message to another process, the device is
+// through before the host has sent the next transfer.
 func (o overlap) missing(t *rig.T) {
 	t.Helper()
 	if o.chances == 0 {
@@ -280,7 +283,8 @@ func (o overlap) missing(t *rig.T) {
 	t.Errorf("no transfer overlapped with the model, %d writes had the chance in the last run: %s", o.chances, o.closest)
 }
 
-// verify compares a timeline with what the events demand, and finds transfers that overlapped with the model.
+// verify compares a timeline with what the events demand, and finds transfers that overlapped with
+// the model.
 func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
@@ -346,9 +350,9 @@ func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	return o
 }
 
-// The soak is the hardest pattern over and over: everything moves on queue 1, the model is a trace, the L1 input shares its
-// place, and all four events are in use, with random delays of the host and of the chip's networks. A run is told by its
-// seed.
+// The soak is the hardest pattern over and over: everything moves on queue 1, the model is a trace,
+// the L1 input shares its place, and all four events are in use, with random delays of the host and
+// of the chip's networks. A run is told by its seed.
 const (
 	soakShort = 200
 	soakLong  = 100_000

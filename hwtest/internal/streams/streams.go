@@ -1,4 +1,5 @@
-// Package streams has the cases of messages to and from running kernels, and of transfers that overlap with programs.
+// Package streams has the cases of messages to and from running kernels, and of transfers that
+// overlap with programs.
 package streams
 
 import (
@@ -130,7 +131,8 @@ const (
 	streamTooLongResult
 )
 
-// script loads a program with steps, and returns a function that reads their results after it has run.
+// script loads a program with steps, and returns a function that reads their results after it has
+// run.
 func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
 	t.Helper()
 	x, results := scriptWith(t, in, out, at, steps...)
@@ -145,7 +147,8 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 	}
 }
 
-// scriptWith loads a program with steps, and returns the buffer with their results, a page for each worker.
+// scriptWith loads a program with steps, and returns the buffer with their results, a page for each
+// worker.
 func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
 	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
@@ -192,8 +195,8 @@ func readStream(t *rig.T, s *stream.Stream) []byte {
 	return p[:n]
 }
 
-// streamLengths are those of messages for a ring: inside the first line, around its end, around multiples of the unit, and
-// the longest one.
+// streamLengths are those of messages for a ring: inside the first line, around its end, around
+// multiples of the unit, and the longest one.
 func streamLengths(size int) []int {
 	var out []int
 	for _, n := range []int{0, 1, 4, 47, 48, 49, 64, 65, 127, 1216, 4000, size - 64} {

@@ -11,9 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Cases of the Tensix engines are scripts of instruction words, one for each T core, which kernels/engine.c runs: the cases are data
-// here, and nothing is compiled. Every run begins with the same state of configuration, counters and registers, and must
-// leave the banks of the sources free.
+// Cases of the Tensix engines are scripts of instruction words, one for each T core, which
+// kernels/engine.c runs: the cases are data here, and nothing is compiled. Every run begins with
+// the same state of configuration, counters and registers, and must leave the banks of the sources
+// free.
 
 // Sizes in bytes of what a run has in L1.
 const (
@@ -22,7 +23,8 @@ const (
 	engineBytes = 0x10000
 )
 
-// engineQueue is how many instructions scripts push before they wait for the engines: ttsim stops at 512.
+// engineQueue is how many instructions scripts push before they wait for the engines: ttsim stops
+// at 512.
 const engineQueue = 128
 
 // unwritten fills the output before a run.

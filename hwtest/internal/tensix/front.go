@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The front end of a thread: its queue, MOPs and REPLAYs. What is executed, and in which order, shows in a register: each of
-// a few instructions adds a number to it or multiplies it.
+// The front end of a thread: its queue, MOPs and REPLAYs. What is executed, and in which order,
+// shows in a register: each of a few instructions adds a number to it or multiplies it.
 
 // Registers of these cases: the result, and the operand of instruction i.
 const (
@@ -75,7 +75,8 @@ func (th *engineThread) endSteps() {
 	th.load(engineGPRs + 4*gprResult)
 }
 
-// eachThread lets a function make the script of every thread and say which instructions it executes.
+// eachThread lets a function make the script of every thread and say which instructions it
+// executes.
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	e.Helper()
 	r := e.newRun()

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Runs of the vector unit: groups of four vectors of 32 lanes come from a tile of 32-bit data in Dst to LReg 0 to 3, and what a
-// few instructions leave there goes back and to L1, bit for bit.
+// Runs of the vector unit: groups of four vectors of 32 lanes come from a tile of 32-bit data in
+// Dst to LReg 0 to 3, and what a few instructions leave there goes back and to L1, bit for bit.
 
 // lanes are a register of the vector unit.
 type lanes [32]uint32
@@ -75,7 +75,8 @@ func (th *engineThread) vector(list ...isa.Instruction) {
 	}
 }
 
-// anyBits returns groups of numbers of all kinds, with those at the edges of formats more often than by chance.
+// anyBits returns groups of numbers of all kinds, with those at the edges of formats more often
+// than by chance.
 func anyBits(rnd *rand.Rand) (g [groups]group) {
 	edges := []uint32{
 		0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7F7FFFFF,
@@ -137,7 +138,8 @@ func (th *engineThread) storeGroup(i int) {
 	}
 }
 
-// eachGroup runs a case's instructions on every group, packs the tile and compares it with what the case says of the groups.
+// eachGroup runs a case's instructions on every group, packs the tile and compares it with what the
+// case says of the groups.
 func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	e.Helper()
 	r := e.vectors(&g)

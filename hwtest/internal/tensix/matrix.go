@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// path is the way of a tile: format in L1, in the sources, which Dst, as packers read it, and in L1 again.
+// path is the way of a tile: format in L1, in the sources, which Dst, as packers read it, and in L1
+// again.
 type path struct {
 	in, src  arith.Format
 	wide     bool
@@ -45,7 +46,8 @@ func paths() []path {
 	}
 }
 
-// numbers returns n numbers as bf16 patterns in fp32: of both signs, over some thirty powers of two, with a few zeros.
+// numbers returns n numbers as bf16 patterns in fp32: of both signs, over some thirty powers of
+// two, with a few zeros.
 func numbers(rnd *rand.Rand, n int) []uint32 {
 	list := make([]uint32, n)
 	for i := range list {
@@ -146,7 +148,8 @@ func (o *operands) done(what string, dst *arith.DstTile) {
 	o.want(what, dst)
 }
 
-// wantTile compares part of the output with what a case that says something doesn't expect to be all the same.
+// wantTile compares part of the output with what a case that says something doesn't expect to be
+// all the same.
 func (r *engineRun) wantTile(what string, at int, want []byte) {
 	r.Helper()
 	if bytes.Count(want, want[:1]) == len(want) {
@@ -303,7 +306,8 @@ func averages(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB holds ones.
+// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB
+// holds ones.
 func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	e := newEngines(t)
 	ones := make([]byte, p.in.TileBytes())
@@ -353,7 +357,8 @@ func accumulated(t *rig.T, rnd *rand.Rand) {
 	}
 }
 
-// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if asked.
+// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if
+// asked.
 func denormals(t *rig.T, rnd *rand.Rand) {
 	e := newEngines(t)
 	for keep := range uint32(2) {

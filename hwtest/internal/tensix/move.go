@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Moves between SrcA, SrcB and Dst, what clears them, and the counters by which instructions find rows.
+// Moves between SrcA, SrcB and Dst, what clears them, and the counters by which instructions find
+// rows.
 
 // toDst returns a row of a source as a move leaves it in Dst: without denormals.
 func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
@@ -353,7 +354,8 @@ func moveCases() rig.Table {
 // reversed is the row from which row i comes if blocks of four rows are reversed.
 func reversed(i int) int { return 60 - i&^3 + i&3 }
 
-// moveB moves rows of SrcB to Dst with a modifier: 2 repeats a row in eight, 1 column 0 in all columns.
+// moveB moves rows of SrcB to Dst with a modifier: 2 repeats a row in eight, 1 column 0 in all
+// columns.
 func moveB(e *engines, rnd *rand.Rand, mod uint32) {
 	for _, p := range movePaths() {
 		o := e.operands(rnd, p)
@@ -454,7 +456,8 @@ func (e *engines) filled(rnd *rand.Rand, fill isa.UNPACRNOP) *operands {
 	return o
 }
 
-// countedMoves moves a tile to Dst with one and the same instruction for every eight rows, and another between any two.
+// countedMoves moves a tile to Dst with one and the same instruction for every eight rows, and
+// another between any two.
 func countedMoves(e *engines, rnd *rand.Rand, between, move isa.Instruction, modes func(*engineThread)) {
 	o := e.operands(rnd, paths()[0])
 	m := o.math()

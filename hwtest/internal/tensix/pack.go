@@ -34,8 +34,8 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 	}
 }
 
-// inDst begins a run with a tile in Dst whose data have any bits: from SrcA if Dst has 16 bits, by the format of the packers, or
-// from the unpacker.
+// inDst begins a run with a tile in Dst whose data have any bits: from SrcA if Dst has 16 bits, by
+// the format of the packers, or from the unpacker.
 func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	e.Helper()
 	if p.Wide {
@@ -207,7 +207,8 @@ func (e *engines) only(a chip.Arch) {
 	}
 }
 
-// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face and mask 1, of some columns, the others.
+// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face and mask 1, of some columns,
+// the others.
 func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int) bool) {
 	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
 		r, dst := e.inDst(rnd, &p)
@@ -243,8 +244,8 @@ const (
 	gprStep    = 8
 )
 
-// untilized packs a tile as a matrix, row by row. A packer, or a read interface, takes the row of one face: on Wormhole the
-// address moves on by instructions, on Blackhole by a counter.
+// untilized packs a tile as a matrix, row by row. A packer, or a read interface, takes the row of
+// one face: on Wormhole the address moves on by instructions, on Blackhole by a counter.
 func untilized(e *engines, rnd *rand.Rand) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	r, dst := e.inDst(rnd, &p)
@@ -295,7 +296,8 @@ func untilized(e *engines, rnd *rand.Rand) {
 	r.wantTile("matrix", at, tile)
 }
 
-// partly packs parts of a tile: one or two faces by Wormhole's packers, every second row by Blackhole's read interfaces.
+// partly packs parts of a tile: one or two faces by Wormhole's packers, every second row by
+// Blackhole's read interfaces.
 func partly(e *engines, rnd *rand.Rand) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})

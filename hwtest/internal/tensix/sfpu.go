@@ -479,7 +479,8 @@ func acrossLanes() []laneCase {
 	}
 }
 
-// randomLanes reads the generators of random numbers, of which each lane has one: shift registers that a seed fills.
+// randomLanes reads the generators of random numbers, of which each lane has one: shift registers
+// that a seed fills.
 func randomLanes() laneCase {
 	const seed = 0xC0FFEE11
 	next := func(v uint32) uint32 { return ^uint32(bits.OnesCount32(v&0x80200003))<<31 | v>>1 }

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Semaphores, mutexes, waits, registers and configuration: how threads of the engines and their cores keep in step.
+// Semaphores, mutexes, waits, registers and configuration: how threads of the engines and their
+// cores keep in step.
 
 // gprMark is a register that instructions set to show that they were executed.
 const gprMark = 5
@@ -20,8 +21,8 @@ func (th *engineThread) mark(v uint32) { th.do(isa.SETDMAREG{Half: 2 * gprMark, 
 // looks is how often a core looks at the register of a thread that has to wait.
 const looks = 50
 
-// held pushes an instruction that must wait and one that marks, looks whether the mark is made, lets a function end the wait,
-// and waits for the mark.
+// held pushes an instruction that must wait and one that marks, looks whether the mark is made,
+// lets a function end the wait, and waits for the mark.
 func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.r.Helper()
 	th.mark(1)
@@ -329,15 +330,16 @@ func syncCases() rig.Table {
 	return cs
 }
 
-// freeWords are words of the configuration that no instruction of these cases uses and all of whose bits exist: one for each
-// thread.
+// freeWords are words of the configuration that no instruction of these cases uses and all of whose
+// bits exist: one for each thread.
 func (e *engines) freeWords() []uint32 {
 	return by(e, []uint32{105, 65, 93}, []uint32{125, 77, 113})
 }
 
 func (e *engines) freeWord() uint32 { return e.freeWords()[0] }
 
-// settleGPRs lets instructions on registers and configuration wait until those before them are done.
+// settleGPRs lets instructions on registers and configuration wait until those before them are
+// done.
 func (th *engineThread) settleGPRs() {
 	th.do(isa.STALLWAIT{Block: stallTDMA | stallConfig, Wait: waitThcon}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{})
 }
@@ -362,7 +364,8 @@ func (r *engineRun) sources(rnd *rand.Rand) {
 	}
 }
 
-// pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile behind.
+// pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile
+// behind.
 func pipelined(e *engines, rnd *rand.Rand) {
 	const n = 8
 	r := e.newRun()

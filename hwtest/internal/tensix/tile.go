@@ -5,8 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Tiles on their way through the engines: what runs configure unpackers and packers to, the instructions that move a tile,
-// and what package arith says of the result.
+// Tiles on their way through the engines: what runs configure unpackers and packers to, the
+// instructions that move a tile, and what package arith says of the result.
 
 // Bits of configuration words that no field has a name for.
 const (
@@ -106,7 +106,8 @@ func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
 func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
 func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
 
-// packer configures the packers for tiles: mid is the format in which they read Dst, of 32 bits if wide.
+// packer configures the packers for tiles: mid is the format in which they read Dst, of 32 bits if
+// wide.
 type packer struct {
 	mid, out arith.Format
 	wide     bool
@@ -201,8 +202,8 @@ func (r *engineRun) handOver() {
 // freeSources frees the banks of the sources in a mask, SrcA 1 and SrcB 2.
 func (th *engineThread) freeSources(mask uint32) { th.do(isa.SETRWC{Clear: mask, Mask: 15}) }
 
-// phase is a fidelity phase's beginning, and last the address mode of its last instruction: Wormhole has a register for the
-// phase, Blackhole an address mode that adds to it.
+// phase is a fidelity phase's beginning, and last the address mode of its last instruction:
+// Wormhole has a register for the phase, Blackhole an address mode that adds to it.
 func (r *engineRun) phase(n uint32) (last uint32) {
 	m := r.math()
 	if !r.blackhole() {
@@ -218,7 +219,8 @@ func (r *engineRun) phase(n uint32) (last uint32) {
 // rowCounters sets the counters of SrcA, SrcB and Dst to 0, and leaves the fidelity phase.
 var rowCounters = isa.SETRWC{Mask: 7}
 
-// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time, by faces of SrcA.
+// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time, by
+// faces of SrcA.
 func (th *engineThread) matmulModes() {
 	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
@@ -274,7 +276,8 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 	m.freeSources(3)
 }
 
-// eight lets the math thread compute a tile with an elementwise instruction, in fidelity phase 0, and return to row 0.
+// eight lets the math thread compute a tile with an elementwise instruction, in fidelity phase 0,
+// and return to row 0.
 func (r *engineRun) eight(in isa.Instruction) {
 	m := r.math()
 	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
@@ -284,7 +287,8 @@ func (r *engineRun) eight(in isa.Instruction) {
 	m.do(rowCounters)
 }
 
-// elementwise lets the math thread compute eight rows of a tile after another, in fidelity phases, and free the sources.
+// elementwise lets the math thread compute eight rows of a tile after another, in fidelity phases,
+// and free the sources.
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()
 	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})

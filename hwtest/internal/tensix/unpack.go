@@ -64,7 +64,8 @@ func (f unpackFormat) conversion(e *engines) arith.Unpack {
 		SharedExponent: forcedExponent}
 }
 
-// moves is the path by which a source's data show: moves to Dst and packing, of which both keep the bits.
+// moves is the path by which a source's data show: moves to Dst and packing, of which both keep the
+// bits.
 func (f unpackFormat) moves() path {
 	switch f.out {
 	case arith.TF32:
@@ -154,8 +155,8 @@ func (r *unpacking) wantData(what string, from func(int) int) {
 	r.wantSource(what, r.format.tile(r.engines, r.data), from)
 }
 
-// show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked, unless the thread asks for
-// the configured one.
+// show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked,
+// unless the thread asks for the configured one.
 func (r *engineRun) show(unit isa.Config) {
 	m := r.math()
 	if r.blackhole() {
@@ -370,7 +371,8 @@ func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	return &tile
 }
 
-// rebase changes the address of an unpacker's data while instructions that use it may be on their way.
+// rebase changes the address of an unpacker's data while instructions that use it may be on their
+// way.
 func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.r.Helper()
 	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)

@@ -185,8 +185,8 @@ func checkTrace(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
-// there than the first.
+// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two
+// runs finds something else there than the first.
 func checkFinds(t *rig.T) {
 	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
 	t.Write(hidden, rig.Pattern(1, 64))

@@ -33,8 +33,8 @@ func fileCases() rig.Table {
 	return cs
 }
 
-// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and releases
-// everything. The model has the words as they are saved.
+// saved records programs of several sizes that mix numbers into words of L1, saves the trace with
+// the words, and releases everything. The model has the words as they are saved.
 func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	t.Helper()
 	f := t.Follow()
@@ -217,8 +217,8 @@ func fileDamaged(t *rig.T) {
 	f.Check("the file as it was")
 }
 
-// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at the buffer's old address,
-// and then beside something that lies there.
+// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at
+// the buffer's old address, and then beside something that lies there.
 func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	conf := memory.Sharded(allocator.L1, s, 16)
 	b := t.BufferOf(conf)

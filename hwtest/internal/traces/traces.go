@@ -171,8 +171,8 @@ func longCommands(t *rig.T) {
 	})
 }
 
-// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and checks what they stored
-// when play has played them.
+// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and
+// checks what they stored when play has played them.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
 	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))

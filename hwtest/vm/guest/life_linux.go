@@ -42,9 +42,9 @@ func nodes() []string {
 	return l
 }
 
-// life is what happens to a card beside its use: the driver leaves it and comes back, is unloaded and loaded, processes
-// are killed in the middle, and several of them have it or the machine's cards at the same time. Each case says how it
-// went and leaves the cards as it found them.
+// life is what happens to a card beside its use: the driver leaves it and comes back, is unloaded
+// and loaded, processes are killed in the middle, and several of them have it or the machine's
+// cards at the same time. Each case says how it went and leaves the cards as it found them.
 func life(ctx context.Context, _ []string) error {
 	all := nodes()
 	if len(all) == 0 {
@@ -124,8 +124,8 @@ func (l *lives) unbind() error {
 	return within(l.node+" goes", func() bool { return !exists(l.node) })
 }
 
-// rebind binds the driver again. The node has the first number that is free, which is the old one unless a file of the
-// old node is open.
+// rebind binds the driver again. The node has the first number that is free, which is the old one
+// unless a file of the old node is open.
 func (l *lives) rebind() error {
 	if err := os.WriteFile(driverDir+"/bind", []byte(l.bdf), 0); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (l *lives) bind(ctx context.Context) error {
 	return errors.Join(err, l.rebind(), l.use(ctx, l.node))
 }
 
-// unbindOpen takes the driver from under an open card: what was mapped faults, everything says that the card is lost,
-// and closing works.
+// unbindOpen takes the driver from under an open card: what was mapped faults, everything says that
+// the card is lost, and closing works.
 func (l *lives) unbindOpen(ctx context.Context) error {
 	d, err := kmd.Open(ctx, kmd.Path(l.node))
 	if err != nil {
@@ -202,7 +202,8 @@ func (l *lives) busy(ctx context.Context) (*reprise.Device, *reprise.Buffer, err
 	return dev, b, nil
 }
 
-// unbindBusy takes the driver from under a device that has command queues: its work fails with a reason, and it closes.
+// unbindBusy takes the driver from under a device that has command queues: its work fails with a
+// reason, and it closes.
 func (l *lives) unbindBusy(ctx context.Context) error {
 	dev, b, err := l.busy(ctx)
 	if err != nil {
@@ -300,7 +301,8 @@ func (l *lives) killed(ctx context.Context) error {
 	return nil
 }
 
-// killedExclusive kills a process that has the card for itself: no other process can open it before, and any can afterwards.
+// killedExclusive kills a process that has the card for itself: no other process can open it
+// before, and any can afterwards.
 func (l *lives) killedExclusive(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self, "keep", l.node)
 	out, err := cmd.StdoutPipe()
@@ -334,8 +336,8 @@ func keep(ctx context.Context, args []string) error {
 	return d.Close()
 }
 
-// two opens a card that another process computes on: both reach it, a process that wants it alone doesn't get it, and the
-// other goes on.
+// two opens a card that another process computes on: both reach it, a process that wants it alone
+// doesn't get it, and the other goes on.
 func (l *lives) two(ctx context.Context) error {
 	cmd, err := l.start(ctx, l.node)
 	if err != nil {
@@ -366,7 +368,8 @@ func (l *lives) two(ctx context.Context) error {
 	return errors.Join(err, kill(cmd), l.use(ctx, l.node))
 }
 
-// userReset tells the driver of a reset, does it by configuration space as a tool would, and tells that it is over.
+// userReset tells the driver of a reset, does it by configuration space as a tool would, and tells
+// that it is over.
 func (l *lives) userReset(ctx context.Context) error {
 	t := kmd.Path(l.node)
 	if _, err := kmd.Reset(ctx, t, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
@@ -398,7 +401,8 @@ func (l *lives) userReset(ctx context.Context) error {
 	return l.use(ctx, l.node)
 }
 
-// resetBusy resets a card that has command queues, by force: its work fails with a reason, and it closes.
+// resetBusy resets a card that has command queues, by force: its work fails with a reason, and it
+// closes.
 func (l *lives) resetBusy(ctx context.Context) error {
 	dev, b, err := l.busy(ctx)
 	if err != nil {

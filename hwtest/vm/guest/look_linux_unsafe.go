@@ -107,8 +107,8 @@ func (c *card) bars() error {
 
 func (c *card) word(off uint64) *uint32 { return (*uint32)(unsafe.Pointer(&c.bar[0][off])) }
 
-// store is one store of 4 bytes. One of package sync/atomic is an exchange on amd64, which is a load too, and a register
-// may not have that.
+// store is one store of 4 bytes. One of package sync/atomic is an exchange on amd64, which is a
+// load too, and a register may not have that.
 //
 //go:noinline
 func store(to *uint32, v uint32) { *to = v }
@@ -201,7 +201,8 @@ func (c *card) memory() error {
 	return unix.Munmap(page)
 }
 
-// physical is the address of a page that stays where it is (Documentation/admin-guide/mm/pagemap.rst).
+// physical is the address of a page that stays where it is
+// (Documentation/admin-guide/mm/pagemap.rst).
 func physical(page []byte) (uint64, error) {
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 )
 
-// builtin returns a command that is part of this program, so that a machine needs no other files; nil if the name is
-// unknown.
+// builtin returns a command that is part of this program, so that a machine needs no other files;
+// nil if the name is unknown.
 func builtin(name string) func(context.Context, []string) error {
 	switch name {
 	case "hwtest":

@@ -1,5 +1,6 @@
-// Package inside is what the first program of a virtual machine does before and after its real work: it mounts the file
-// systems, loads the driver and turns the machine off. Main runs a Job, for programs that package hwtest/vm starts in a machine.
+// Package inside is what the first program of a virtual machine does before and after its real
+// work: it mounts the file systems, loads the driver and turns the machine off. Main runs a Job,
+// for programs that package hwtest/vm starts in a machine.
 package inside
 
 // JobFile is the path of the machine's Job, as JSON.
@@ -17,10 +18,11 @@ type Job struct {
 	Dir string
 	// Share is a folder of which new and changed files are returned; empty for none.
 	Share string
-	// Busybox is the path of busybox, whose commands are installed in its folder; empty if the machine has none.
+	// Busybox is the path of busybox, whose commands are installed in its folder; empty if the
+	// machine has none.
 	Busybox string
-	// Terminal makes the console the program's terminal. Otherwise its standard output is the port Output, its standard error the
-	// console, and its input is empty.
+	// Terminal makes the console the program's terminal. Otherwise its standard output is the port
+	// Output, its standard error the console, and its input is empty.
 	Terminal bool
 	// Rows and Columns are the size of the terminal, zero if it isn't known.
 	Rows, Columns uint16

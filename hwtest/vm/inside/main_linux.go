@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the machine's first program: it runs the Job of JobFile, writes the results, and turns the machine off. It returns an
-// error only if it is not the first program.
+// Main is the machine's first program: it runs the Job of JobFile, writes the results, and turns
+// the machine off. It returns an error only if it is not the first program.
 func Main() error {
 	if os.Getpid() != 1 {
 		return errors.New("inside: this is the first program of a virtual machine; run it nowhere else")
@@ -81,7 +81,8 @@ func runJob() error {
 	return errors.Join(err, unix.IoctlSetInt(int(results.Fd()), unix.TCSBRK, 1), results.Close())
 }
 
-// run runs the program and returns its exit status, 128 and the signal's number for one that was killed.
+// run runs the program and returns its exit status, 128 and the signal's number for one that was
+// killed.
 func (j *Job) run() (status int, err error) {
 	cmd := exec.Command(j.Args[0], j.Args[1:]...)
 	cmd.Env, cmd.Dir = j.Env, j.Dir

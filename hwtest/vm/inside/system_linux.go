@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts the file systems that programs expect. A folder for temporary files that isn't empty stays as it is.
+// Mount mounts the file systems that programs expect. A folder for temporary files that isn't empty
+// stays as it is.
 func Mount() error {
 	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
 		if err := os.MkdirAll(m[1], 0o755); err != nil {

@@ -49,7 +49,8 @@ func MemcpyPages(page int) *Baseline {
 	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
 }
 
-// baselines returns all that don't depend on what is measured. One that this processor has no instruction for is left out.
+// baselines returns all that don't depend on what is measured. One that this processor has no
+// instruction for is left out.
 func allBaselines() []*Baseline {
 	hot := make([]byte, 4096)
 	out := []*Baseline{

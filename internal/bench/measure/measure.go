@@ -78,15 +78,16 @@ type Job struct {
 	Params []report.Param
 	// op does it n times.
 	Do func(ctx context.Context, n int) error
-	// Sample does it once and returns what it took, in nanoseconds, where that isn't the time that a call takes. It is
-	// instead of op.
+	// Sample does it once and returns what it took, in nanoseconds, where that isn't the time that
+	// a call takes. It is instead of op.
 	Sample func(ctx context.Context) (ns float64, err error)
 	// Submit and finish are the halves of op where it is waited for; nil for others.
 	Submit func(ctx context.Context, n int) error
 	Finish func(context.Context) error
 	// per is the number of operations in a sample, burst the number of samples in a round.
 	PerSample, Burst int // 0 means 1
-	// Settle brings the device to rest, between rounds and outside the time; nil if nothing is left over.
+	// Settle brings the device to rest, between rounds and outside the time; nil if nothing is left
+	// over.
 	Settle func(context.Context) error
 	// Against are measured in every round as well.
 	Against []*Baseline
@@ -97,7 +98,8 @@ type Job struct {
 	Unit            string // what the figure's rate counts; "" for no rate
 }
 
-// Repeat makes a [Job.Do] of an operation. Operations that take less than a microsecond have a loop of their own.
+// Repeat makes a [Job.Do] of an operation. Operations that take less than a microsecond have a loop
+// of their own.
 func Repeat(op func(context.Context) error) func(context.Context, int) error {
 	return func(ctx context.Context, n int) error {
 		for range n {
@@ -240,9 +242,10 @@ func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
 	return nil
 }
 
-// allocations returns how often the operation allocates on the heap. The counter is the whole process's, and an
-// emulated device, which runs in it, may allocate while work is under way. So each round is one operation on a device
-// at rest, on one processor, and the fewest of all rounds counts: what an operation does every time is in every round.
+// allocations returns how often the operation allocates on the heap. The counter is the whole
+// process's, and an emulated device, which runs in it, may allocate while work is under way. So
+// each round is one operation on a device at rest, on one processor, and the fewest of all rounds
+// counts: what an operation does every time is in every round.
 func allocations(ctx context.Context, j *Job) (float64, error) {
 	const rounds = 32
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -19,8 +19,8 @@ func ProcessTime() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// TreeTime returns how much processor time this process and its children have taken, also those that have ended: simulators may be
-// processes of their own.
+// TreeTime returns how much processor time this process and its children have taken, also those
+// that have ended: simulators may be processes of their own.
 func TreeTime() (time.Duration, bool) {
 	own, ok := ProcessTime()
 	var ended unix.Rusage

@@ -6,8 +6,8 @@ import "time"
 type Config struct {
 	// PID is the process, 0 for this one.
 	PID int
-	// Kinds are what to measure; nil means system calls, scheduler, page faults and functions of the kernel. Markers have to
-	// be asked for.
+	// Kinds are what to measure; nil means system calls, scheduler, page faults and functions of
+	// the kernel. Markers have to be asked for.
 	Kinds []Kind
 	// Functions are functions of the kernel; nil means those of the kernel driver that are there.
 	Functions []string
@@ -15,7 +15,8 @@ type Config struct {
 	Slow time.Duration
 	// Events is the largest number of those that a Snapshot keeps, the latest ones. 0 means 1024.
 	Events int
-	// RingBytes is the size of the ring through which they come, a power of 2 of at least a page. 0 means 1 MiB.
+	// RingBytes is the size of the ring through which they come, a power of 2 of at least a page. 0
+	// means 1 MiB.
 	RingBytes int
 	// Machine says which features may be used; nil means those that [Detect] finds.
 	Machine Machine

@@ -13,10 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calibrate measures what the probes of some kinds cost, on this process: the difference that each makes to the cheapest
-// thing that it sees, the best of several rounds. It takes some milliseconds for each. Kinds that can't be measured here,
-// and functions of the kernel, which have no cheapest thing, are left out. So is the scheduler for processes without
-// CAP_SYS_ADMIN, which the kernel doesn't let count what programs cost.
+// Calibrate measures what the probes of some kinds cost, on this process: the difference that each
+// makes to the cheapest thing that it sees, the best of several rounds. It takes some milliseconds
+// for each. Kinds that can't be measured here, and functions of the kernel, which have no cheapest
+// thing, are left out. So is the scheduler for processes without CAP_SYS_ADMIN, which the kernel
+// doesn't let count what programs cost.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -112,8 +113,8 @@ func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 // errUncounted says that the kernel doesn't count for this process how long programs run.
 var errUncounted = errors.New("the kernel counts the time of programs for CAP_SYS_ADMIN only")
 
-// runTime returns how long a run of a probe's programs takes by the kernel's own count, for events of which there is no
-// cheapest: getting to a program isn't in it.
+// runTime returns how long a run of a probe's programs takes by the kernel's own count, for events
+// of which there is no cheapest: getting to a program isn't in it.
 func runTime(m Machine, k Kind, op func()) (_ float64, err error) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if errors.Is(err, unix.EPERM) { // CAP_BPF and CAP_PERFMON load programs, and are not enough for this

@@ -30,7 +30,8 @@ const (
 
 // Machine says which features are available.
 type Machine interface {
-	// Missing returns nil if a feature is available, and otherwise an error that says what is missing and how to get it.
+	// Missing returns nil if a feature is available, and otherwise an error that says what is
+	// missing and how to get it.
 	Missing(Feature) error
 }
 
@@ -87,7 +88,8 @@ type Choice struct {
 	Kind Kind
 	// Ways are those whose features are available, the most detailed first.
 	Ways []Way
-	// Err joins the reasons why ways better than the first of Ways are not available; nil if the first is the best.
+	// Err joins the reasons why ways better than the first of Ways are not available; nil if the
+	// first is the best.
 	Err error
 }
 

@@ -22,7 +22,8 @@ type machine struct{ missing map[Feature]error }
 // Missing implements [Machine].
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
-// Detect returns the features that this kernel offers to this process. It mounts nothing and attaches nothing.
+// Detect returns the features that this kernel offers to this process. It mounts nothing and
+// attaches nothing.
 func Detect() Machine {
 	m := machine{missing: map[Feature]error{}}
 	for f, find := range map[Feature]func() error{
@@ -120,7 +121,8 @@ func mayLoad(status string) error {
 	return nil
 }
 
-// newEnough reports whether a release of Linux has what the programs need: ring buffers and CAP_BPF came with 5.8.
+// newEnough reports whether a release of Linux has what the programs need: ring buffers and CAP_BPF
+// came with 5.8.
 func newEnough(release string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {

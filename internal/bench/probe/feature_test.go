@@ -19,8 +19,8 @@ func (l lackingMachine) Missing(f Feature) error {
 	return nil
 }
 
-// Every kind is measured in the best way that the kernel offers, and one that can't be measured says for each way what is
-// missing.
+// Every kind is measured in the best way that the kernel offers, and one that can't be measured
+// says for each way what is missing.
 func TestChoose(t *testing.T) {
 	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
 	for _, tt := range []struct {

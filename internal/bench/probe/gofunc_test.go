@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Functions are found at the same place when other code lies in front of Go's in the same section, as in programs that a C
-// linker made, and not guessed at when nothing says where Go's begins.
+// Functions are found at the same place when other code lies in front of Go's in the same section,
+// as in programs that a C linker made, and not guessed at when nothing says where Go's begins.
 func TestGoFunctionBehindOtherCode(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)

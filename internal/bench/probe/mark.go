@@ -1,11 +1,12 @@
 package probe
 
-// Markers are functions for uprobes to find. Calling one costs a call and no more while no probe is attached; with one
-// attached it costs a trap into the kernel and back, more than a replay does. They are found by name in the table of
-// functions that every Go program has, and the number is read from the register of the first argument.
+// Markers are functions for uprobes to find. Calling one costs a call and no more while no probe is
+// attached; with one attached it costs a trap into the kernel and back, more than a replay does.
+// They are found by name in the table of functions that every Go program has, and the number is
+// read from the register of the first argument.
 
-// The functions don't check the stack's end (nosplit): a function that does starts anew when the stack has grown, and a
-// probe of its entry would count twice.
+// The functions don't check the stack's end (nosplit): a function that does starts anew when the
+// stack has grown, and a probe of its entry would count twice.
 
 // MarkSubmitted marks the time when the caller has submitted the work to which it gives a number.
 //

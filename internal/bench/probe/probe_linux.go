@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe watches a process until it is closed. Its methods may be called from any goroutine, but none of the others while
-// Close is under way.
+// Probe watches a process until it is closed. Its methods may be called from any goroutine, but
+// none of the others while Close is under way.
 type Probe struct {
 	config  Config
 	pid     int
@@ -47,8 +47,9 @@ type Probe struct {
 	ended  time.Time         // the process, zero as long as it runs
 }
 
-// Start begins to watch. What the machine can't do is left out and named in every [Snapshot]; what /proc tells is always
-// there. The error is about the process or the Config, or about a kernel that breaks its promises.
+// Start begins to watch. What the machine can't do is left out and named in every [Snapshot]; what
+// /proc tells is always there. The error is about the process or the Config, or about a kernel that
+// breaks its promises.
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
@@ -85,8 +86,8 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process still runs. What /proc says of a process is gone when it ends: call Running or
-// Snapshot now and then, which keep the latest.
+// Running reports whether the process still runs. What /proc says of a process is gone when it
+// ends: call Running or Snapshot now and then, which keep the latest.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running
@@ -141,8 +142,9 @@ func tracing(program string) attachment {
 	}}
 }
 
-// attachments returns what a way of measuring attaches. Functions and markers are seen to by themselves. Programs that see
-// the end of something come first, so that none sees the beginning only.
+// attachments returns what a way of measuring attaches. Functions and markers are seen to by
+// themselves. Programs that see the end of something come first, so that none sees the beginning
+// only.
 func attachments(k Kind, w Way) []attachment {
 	switch {
 	case k == Calls:
@@ -265,7 +267,8 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches to functions of the kernel, each with programs of its own that know its number.
+// attachFunctions attaches to functions of the kernel, each with programs of its own that know its
+// number.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {
@@ -332,8 +335,8 @@ func (p *Probe) attachMarkers() error {
 	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
 }
 
-// Stage sets the number under which everything from now on is added up. For the own process it is no system call, so that
-// it can stand right beside what is measured. Without eBPF it does nothing.
+// Stage sets the number under which everything from now on is added up. For the own process it is
+// no system call, so that it can stand right beside what is measured. Without eBPF it does nothing.
 func (p *Probe) Stage(n uint32) {
 	if p.control != nil {
 		b := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
@@ -351,7 +354,8 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
-// ThreadID returns the number of the calling thread in this process's namespace, as [Thread] has it.
+// ThreadID returns the number of the calling thread in this process's namespace, as [Thread] has
+// it.
 func ThreadID() int { return unix.Gettid() }
 
 // Close detaches the probes. It is idempotent.

@@ -73,7 +73,8 @@ func call(th Thread, name string) Call {
 	return Call{}
 }
 
-// The scheduler sees only what the process does after it was started, so the test does a known number of things.
+// The scheduler sees only what the process does after it was started, so the test does a known
+// number of things.
 func TestSystemCalls(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}})
 	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
@@ -103,8 +104,8 @@ func TestScheduler(t *testing.T) {
 	if err := Detect().Missing(BTF); err != nil {
 		t.Skip(err)
 	}
-	// Twice as many naps as are counted on: one may be no switch, when its thread is kept from leaving until the time is over,
-	// and one is cut short by a signal of Go's runtime.
+	// Twice as many naps as are counted on: one may be no switch, when its thread is kept from
+	// leaving until the time is over, and one is cut short by a signal of Go's runtime.
 	const naps, nap = 5, 2 * time.Millisecond
 	whole := 0 // naps that took all of their time
 	p := start(t, Config{Kinds: []Kind{Calls, Scheduler}, Slow: time.Millisecond})
@@ -144,8 +145,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// What is remembered of a thread goes with it, in whichever way its end is seen: its number may be given to another process,
-// and there is only so much room. TestInContainer has the way by tracefs.
+// What is remembered of a thread goes with it, in whichever way its end is seen: its number may be
+// given to another process, and there is only so much room. TestInContainer has the way by tracefs.
 func TestThreadsThatEnd(t *testing.T) {
 	for _, kinds := range [][]Kind{{Calls}, {Calls, Scheduler}, {Scheduler}} {
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
@@ -333,8 +334,8 @@ func (f fakeMachine) Missing(g Feature) error {
 	return f.Machine.Missing(g)
 }
 
-// In a namespace of processes, as in a container, processes are recognised and threads have the numbers that they know;
-// and without BTF the scheduler is watched by tracefs, where it is mounted.
+// In a namespace of processes, as in a container, processes are recognised and threads have the
+// numbers that they know; and without BTF the scheduler is watched by tracefs, where it is mounted.
 func TestInContainer(t *testing.T) {
 	if err := Detect().Missing(BPF); err != nil {
 		t.Skip(err)
@@ -414,8 +415,8 @@ func container() int {
 	return 0
 }
 
-// napTwice sleeps twice as often as it is asked to. One nap may be no switch: a thread that loses the processor between setting
-// its timer and leaving is awake again without having left.
+// napTwice sleeps twice as often as it is asked to. One nap may be no switch: a thread that loses
+// the processor between setting its timer and leaving is awake again without having left.
 func napTwice(n int) {
 	for range 2 * n {
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
@@ -468,8 +469,8 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// A process that has ended keeps the figures that /proc gave last, and it is said that it has, before and after somebody asks how
-// it ended.
+// A process that has ended keeps the figures that /proc gave last, and it is said that it has,
+// before and after somebody asks how it ended.
 func TestProcessThatEnds(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read x; i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; echo done; read x")
 	in, err := cmd.StdinPipe()
@@ -541,7 +542,8 @@ func TestCalibrate(t *testing.T) {
 	t.Log(costs)
 }
 
-// CAP_BPF and CAP_PERFMON are enough for probes, and so for what they cost, but for what only CAP_SYS_ADMIN may ask.
+// CAP_BPF and CAP_PERFMON are enough for probes, and so for what they cost, but for what only
+// CAP_SYS_ADMIN may ask.
 func TestCalibrateWithoutAdmin(t *testing.T) {
 	m := Detect()
 	if err := m.Missing(BTF); err != nil || m.Missing(RawTracepoints) != nil {

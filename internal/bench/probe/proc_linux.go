@@ -19,9 +19,9 @@ import (
 // errEnded is the error for a process that has ended, or that there never was.
 var errEnded = errors.New("there is no such process")
 
-// readProc adds up what /proc says of a process's threads, and says when it began, by which it is told from a later one of the
-// same number. What can't be read stays 0: schedstat isn't in every kernel. A process that only waits for somebody to ask how it
-// ended has ended.
+// readProc adds up what /proc says of a process's threads, and says when it began, by which it is
+// told from a later one of the same number. What can't be read stays 0: schedstat isn't in every
+// kernel. A process that only waits for somebody to ask how it ended has ended.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -54,7 +54,8 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
-			// The name, in parentheses, may have anything in it. Behind it, from the third field on, come single words.
+			// The name, in parentheses, may have anything in it. Behind it, from the third field
+			// on, come single words.
 			s := string(b)
 			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 19 {
 				if f[0] == "Z" || f[0] == "X" {
@@ -88,11 +89,13 @@ type numbers struct {
 	dev, ino uint64 // which is this
 }
 
-// firstNamespace is the inode of the first namespace of processes (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+// firstNamespace is the inode of the first namespace of processes (PROC_PID_INIT_INO of
+// include/linux/proc_ns.h).
 const firstNamespace = 0xEFFFFFFC
 
-// number finds out how the kernel's tracepoints call a process. They use numbers of the first namespace, which a process
-// in another, as in a container, can't see: there, programs recognise the process by its number in its own namespace.
+// number finds out how the kernel's tracepoints call a process. They use numbers of the first
+// namespace, which a process in another, as in a container, can't see: there, programs recognise
+// the process by its number in its own namespace.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -128,8 +131,8 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions returns those functions of the kernel driver that a list of symbols has. The compiler may have put any
-// of them into others.
+// loadedFunctions returns those functions of the kernel driver that a list of symbols has. The
+// compiler may have put any of them into others.
 func loadedFunctions(kallsyms string) ([]string, error) {
 	f, err := os.Open(kallsyms)
 	if err != nil {

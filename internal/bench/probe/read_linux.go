@@ -195,7 +195,8 @@ func (p *Probe) readSlow(s *Snapshot) {
 	}
 }
 
-// file names the file of a descriptor of the process, or the one that was there when it was last seen.
+// file names the file of a descriptor of the process, or the one that was there when it was last
+// seen.
 func (p *Probe) file(fd uint32) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd))
 	p.mu.Lock()

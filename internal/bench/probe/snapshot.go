@@ -21,8 +21,8 @@ type Snapshot struct {
 	Markers *Markers `json:"markers,omitempty"`
 	// Slow are the latest of what took longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
-	// Proc is what /proc says of the whole process, since the probes started. When that has ended, it is the most that /proc was
-	// seen to say of it: see [Probe.Running].
+	// Proc is what /proc says of the whole process, since the probes started. When that has ended,
+	// it is the most that /proc was seen to say of it: see [Probe.Running].
 	Proc Proc `json:"proc"`
 	// Used are the probes that work, in words, and LeftOut those that don't, with why.
 	Used    []string  `json:"used"`
@@ -39,15 +39,17 @@ type Thread struct {
 	Stage int    `json:"stage"`
 	Calls []Call `json:"calls,omitempty"`
 
-	// On is the time on a processor between two switches, Off the time off it, of which Ready was spent waiting for a
-	// processor. What goes on since the last switch isn't in them.
+	// On is the time on a processor between two switches, Off the time off it, of which Ready was
+	// spent waiting for a processor. What goes on since the last switch isn't in them.
 	On    time.Duration `json:"on_ns"`
 	Off   Durations     `json:"off"`
 	Ready Durations     `json:"ready"`
-	// Voluntary counts switches because the thread waited for something, Preempted those although it could have gone on.
+	// Voluntary counts switches because the thread waited for something, Preempted those although
+	// it could have gone on.
 	Voluntary uint64 `json:"voluntary_switches"`
 	Preempted uint64 `json:"preemptions"`
-	// Faults are page faults; their times are zero where only their number can be had. Major ones needed a disk.
+	// Faults are page faults; their times are zero where only their number can be had. Major ones
+	// needed a disk.
 	Faults Durations `json:"faults"`
 	Major  uint64    `json:"major_faults"`
 }
@@ -57,11 +59,13 @@ type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
 	Max   time.Duration `json:"max_ns"`
-	// Slots counts them by length: slot n those from 2^n ns up to 2^(n+1) ns, the last slot all longer ones.
+	// Slots counts them by length: slot n those from 2^n ns up to 2^(n+1) ns, the last slot all
+	// longer ones.
 	Slots [32]uint64 `json:"slots"`
 }
 
-// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 if there are no slots.
+// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 if
+// there are no slots.
 func (d *Durations) Quantile(q float64) time.Duration {
 	var n, all uint64
 	for _, c := range d.Slots {
@@ -106,8 +110,8 @@ type Function struct {
 	Durations
 }
 
-// Markers is what [MarkSubmitted] and [MarkCompleted] came to. The durations are from one to the other of the same
-// number.
+// Markers is what [MarkSubmitted] and [MarkCompleted] came to. The durations are from one to the
+// other of the same number.
 type Markers struct {
 	Submitted uint64    `json:"submitted"`
 	Completed Durations `json:"completed"`
@@ -120,15 +124,17 @@ type Slow struct {
 	For   time.Duration `json:"ns"`
 	TID   int           `json:"tid"`
 	Stage int           `json:"stage"`
-	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function"; Name which call or function,
-	// and for "blocked" the call in which.
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function"; Name
+	// which call or function, and for "blocked" the call in which.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
 }
 
-// Proc is what the kernel counts anyway, for the whole process. Figures of threads that have ended aren't in it.
+// Proc is what the kernel counts anyway, for the whole process. Figures of threads that have ended
+// aren't in it.
 type Proc struct {
-	// On is the time on processors, Ready the time of waiting for one (/proc/PID/task/TID/schedstat).
+	// On is the time on processors, Ready the time of waiting for one
+	// (/proc/PID/task/TID/schedstat).
 	On    time.Duration `json:"on_ns"`
 	Ready time.Duration `json:"ready_ns"`
 	// Voluntary and Preempted are switches (/proc/PID/task/TID/status).
@@ -139,7 +145,8 @@ type Proc struct {
 	Major uint64 `json:"major_faults"`
 }
 
-// since takes off what was there before. Threads that have ended in between can make a count smaller than it was.
+// since takes off what was there before. Threads that have ended in between can make a count
+// smaller than it was.
 func (p Proc) since(o Proc) Proc {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	return Proc{
@@ -149,7 +156,8 @@ func (p Proc) since(o Proc) Proc {
 	}
 }
 
-// most takes the larger figures. Threads of a process that is ending go one by one, and their figures with them.
+// most takes the larger figures. Threads of a process that is ending go one by one, and their
+// figures with them.
 func (p Proc) most(o Proc) Proc {
 	return Proc{
 		On: max(p.On,
@@ -168,7 +176,8 @@ type Lost struct {
 	Activities uint64 `json:"activities"`
 	Functions  uint64 `json:"functions"`
 	Marks      uint64 `json:"marks"`
-	// Missed counts runs that the kernel left out because the same program was already running on the processor.
+	// Missed counts runs that the kernel left out because the same program was already running on
+	// the processor.
 	Missed uint64 `json:"missed"`
 	// Old counts slow events that made room for later ones in the Snapshot.
 	Old uint64 `json:"old"`

@@ -10,7 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// WriteTable writes the snapshot for people: system calls, threads, functions, what was left out and lost.
+// WriteTable writes the snapshot for people: system calls, threads, functions, what was left out
+// and lost.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer // takes everything, unlike w
 	until := ""

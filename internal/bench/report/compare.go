@@ -29,12 +29,13 @@ type Change struct {
 	Old      float64 `json:"old_ns_p50"`
 	New      float64 `json:"new_ns_p50"`
 	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
-	// Scaled says that the reports are of different machines, and that Relative compares ratios to the baseline beside the
-	// figure instead of times.
+	// Scaled says that the reports are of different machines, and that Relative compares ratios to
+	// the baseline beside the figure instead of times.
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`
-	// Allocs and Bytes are how much more an operation allocates and sends; they don't vary within a report.
+	// Allocs and Bytes are how much more an operation allocates and sends; they don't vary within a
+	// report.
 	Allocs float64 `json:"allocs_change"`
 	Bytes  float64 `json:"bytes_change"`
 }
@@ -45,14 +46,15 @@ const (
 	smallest     = 0.03
 )
 
-// Compare returns what has changed from an old report to a new one. Figures have the new report's order; those that are
-// gone come last.
+// Compare returns what has changed from an old report to a new one. Figures have the new report's
+// order; those that are gone come last.
 //
-// A figure is faster or slower if three things hold: a test of its rounds gives p below 1 %, the medians differ by 3 % at
-// least, and the middle halves of its old and new rounds don't overlap, because other load on a machine changes more from run
-// to run than within one. On the same machine this must hold for the times and for their ratios to a baseline, which is the
-// one beside the figure or else [MemcpyHot], which follows the processor's clock. Between machines it must hold for the ratios
-// to the baseline beside the figure. Figures of too few rounds are [TooFew].
+// A figure is faster or slower if three things hold: a test of its rounds gives p below 1 %, the
+// medians differ by 3 % at least, and the middle halves of its old and new rounds don't overlap,
+// because other load on a machine changes more from run to run than within one. On the same machine
+// this must hold for the times and for their ratios to a baseline, which is the one beside the
+// figure or else [MemcpyHot], which follows the processor's clock. Between machines it must hold
+// for the ratios to the baseline beside the figure. Figures of too few rounds are [TooFew].
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -77,7 +79,8 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-// sameMachine reports whether two machines are the same by their descriptions; kernel and Go may differ.
+// sameMachine reports whether two machines are the same by their descriptions; kernel and Go may
+// differ.
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
@@ -107,9 +110,9 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
 }
 
-// EnoughRounds reports whether figures with so many rounds can be compared: there are at least four of each, and the test
-// gives p below 0.5 % for rounds that don't overlap at all. That is half of the limit, so that rounds that overlap a little can
-// stay below it too.
+// EnoughRounds reports whether figures with so many rounds can be compared: there are at least four
+// of each, and the test gives p below 0.5 % for rounds that don't overlap at all. That is half of
+// the limit, so that rounds that overlap a little can stay below it too.
 func EnoughRounds(old, cur int) bool {
 	if old < 4 || cur < 4 {
 		return false
@@ -133,7 +136,8 @@ func FewestRounds() int {
 	return n
 }
 
-// weigh compares the rounds of two figures, after those of the second are divided by how much slower the machine was.
+// weigh compares the rounds of two figures, after those of the second are divided by how much
+// slower the machine was.
 func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
 	a, b := slices.Clone(old), slices.Clone(cur)
 	for i := range b {
@@ -163,7 +167,8 @@ func difference(old, cur *float64) float64 {
 	return *cur - *old
 }
 
-// baseChange returns by how much the first baseline that both figures have has changed, if there is one.
+// baseChange returns by how much the first baseline that both figures have has changed, if there is
+// one.
 func baseChange(old, cur *Figure) (float64, bool) {
 	for _, r := range cur.Ratios {
 		for _, o := range old.Ratios {
@@ -175,8 +180,8 @@ func baseChange(old, cur *Figure) (float64, bool) {
 	return 1, false
 }
 
-// chance returns the probability that two samples as far apart come from one distribution. It is 1 for samples that are empty
-// or all alike.
+// chance returns the probability that two samples as far apart come from one distribution. It is 1
+// for samples that are empty or all alike.
 func chance(a, b []float64) float64 {
 	test := func(v []float64) *benchmath.Sample {
 		return benchmath.NewSample(slices.Clone(v), &benchmath.Thresholds{CompareAlpha: significance})

@@ -17,7 +17,8 @@ const (
 	EmptySyscall = "empty_syscall"
 	// TimerRead is time.Now.
 	TimerRead = "timer_read"
-	// MemcpySame copies as many bytes as the operation sends, into a ring of the size of an issue queue.
+	// MemcpySame copies as many bytes as the operation sends, into a ring of the size of an issue
+	// queue.
 	MemcpySame = "memcpy_same_bytes"
 	// MemcpyPages copies a byte in pages of the size that the operation moves, into a ring.
 	MemcpyPages = "memcpy_same_pages"
@@ -25,7 +26,8 @@ const (
 
 // Figure is the result of one measurement. Times are nanoseconds for one operation.
 type Figure struct {
-	// Family and Name say what was measured, Params with which parameters, in the order in which they are printed.
+	// Family and Name say what was measured, Params with which parameters, in the order in which
+	// they are printed.
 	Family string  `json:"family"`
 	Name   string  `json:"name"`
 	Params []Param `json:"params,omitempty"`
@@ -41,7 +43,8 @@ type Figure struct {
 	P999 float64 `json:"ns_p99_9"`
 	Max  float64 `json:"ns_max"`
 	Mean float64 `json:"ns_mean"`
-	// Rounds are the medians of the rounds, by which two reports are compared: their spread is the noise.
+	// Rounds are the medians of the rounds, by which two reports are compared: their spread is the
+	// noise.
 	Rounds []float64 `json:"ns_round_medians"`
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
 	Histogram string `json:"histogram,omitempty"`

@@ -18,9 +18,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each baseline, ours beside those of
-// others, then for each baseline and figure, in their order, how its samples are spread, as the fraction of samples that took at
-// most so long.
+// Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each
+// baseline, ours beside those of others, then for each baseline and figure, in their order, how its
+// samples are spread, as the fraction of samples that took at most so long.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -87,7 +87,8 @@ func (s *section) add(caption string, p *plot.Plot, width, height float64) error
 	if !ok {
 		return errors.New("the picture is no SVG")
 	}
-	// The font's widths are those that the picture was laid out with, also where it has another name.
+	// The font's widths are those that the picture was laid out with, also where it has another
+	// name.
 	svg = strings.ReplaceAll(svg, "font-family:Liberation Serif", "font-family:'Liberation Serif','Times New Roman',Tinos,Times,serif")
 	s.Pictures = append(s.Pictures, picture{caption, template.HTML("<svg " + svg)})
 	return nil
@@ -185,8 +186,9 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the ratios to a baseline of figures, each followed by those of others for the same job, each of these once: several
-// figures can have the same. Ratios to a baseline other than MemcpySame are left out where others have none.
+// bars returns the ratios to a baseline of figures, each followed by those of others for the same
+// job, each of these once: several figures can have the same. Ratios to a baseline other than
+// MemcpySame are left out where others have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -210,7 +212,8 @@ func (r *Report) bars(to string) []bar {
 	return out
 }
 
-// plotBars draws ratios from the top down, on a logarithmic axis that begins below the smallest, each with its name on it.
+// plotBars draws ratios from the top down, on a logarithmic axis that begins below the smallest,
+// each with its name on it.
 func plotBars(bars []bar) (*plot.Plot, error) {
 	p := plot.New()
 	low, high := math.Inf(1), 0.0

@@ -1,4 +1,5 @@
-// Package report has what was measured as data, and writes it as tables, comparisons, plots and JSON.
+// Package report has what was measured as data, and writes it as tables, comparisons, plots and
+// JSON.
 package report
 
 import (
@@ -34,10 +35,12 @@ type Report struct {
 	Operations []*Operation `json:"operations,omitempty"`
 	// Summary is the table of the summary; nil if that wasn't measured.
 	Summary []*SummaryRow `json:"summary,omitempty"`
-	// Refused are figures that are not reported, because the chip's clock moved each time that they were measured.
+	// Refused are figures that are not reported, because the chip's clock moved each time that they
+	// were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
-	// LeftOut are families that were asked for by name and have nothing to measure here, in whole or in part, with the reason.
+	// LeftOut are families that were asked for by name and have nothing to measure here, in whole
+	// or in part, with the reason.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
 	// Breakdown is what the kernel saw of replays; nil if it wasn't asked for.
@@ -53,7 +56,8 @@ type Report struct {
 	*ReplaySummary
 }
 
-// ReplaySummary is what one replay costs, for scripts. Pointers are nil where this machine can't tell.
+// ReplaySummary is what one replay costs, for scripts. Pointers are nil where this machine can't
+// tell.
 type ReplaySummary struct {
 	HostSubmitNsP50 float64  `json:"host_submit_ns_p50"`
 	MemcpyNsP50     float64  `json:"memcpy_same_bytes_ns_p50"`
@@ -64,12 +68,13 @@ type ReplaySummary struct {
 	SyscallsPerReplay *float64 `json:"syscalls_per_replay"`
 	// Programs is the length of the trace that these are of.
 	Programs int `json:"programs"`
-	// InstructionsPerProgram is what prefetcher and dispatchers retire for each program of a trace; nil where the device
-	// can't tell.
+	// InstructionsPerProgram is what prefetcher and dispatchers retire for each program of a trace;
+	// nil where the device can't tell.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family that has nothing to measure. If that is true of a part only, the part's name follows the family's.
+// LeftOut is a family that has nothing to measure. If that is true of a part only, the part's name
+// follows the family's.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`

@@ -27,7 +27,8 @@ func TestReadReportRefuses(t *testing.T) {
 	}
 }
 
-// The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to choose 5 of 10.
+// The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to
+// choose 5 of 10.
 func TestChance(t *testing.T) {
 	if p := chance([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-2.0/252) > 1e-12 {
 		t.Errorf("p = %v, want 2/252", p)
@@ -108,13 +109,15 @@ func TestCompare(t *testing.T) {
 			t.Errorf("from 100 to %v ns on a processor that takes 15 %% longer: %+v, want %s", ns, c, want)
 		}
 	}
-	// What is a little slower among much noise isn't chance by the test alone: the middle halves are for that.
+	// What is a little slower among much noise isn't chance by the test alone: the middle halves
+	// are for that.
 	if p := chance(spread(100).Rounds, spread(108).Rounds); p >= significance {
 		t.Errorf("p = %v", p)
 	}
 }
 
-// With so few rounds that the test can't tell even the clearest difference from chance, nothing is called the same.
+// With so few rounds that the test can't tell even the clearest difference from chance, nothing is
+// called the same.
 func TestCompareNeedsRounds(t *testing.T) {
 	reportOf := func(ns float64, rounds int) *Report {
 		f := &Figure{Family: "f", Name: "x", P50: ns}
@@ -143,7 +146,8 @@ func TestCompareNeedsRounds(t *testing.T) {
 	}
 }
 
-// A baseline that took no time, in a report that was edited, says nothing about the processor: nothing is divided by it.
+// A baseline that took no time, in a report that was edited, says nothing about the processor:
+// nothing is divided by it.
 func TestCompareWithoutTime(t *testing.T) {
 	reportOf := func(ns float64) *Report {
 		rounds := []float64{ns, ns, ns, ns, ns, ns}

@@ -7,21 +7,23 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// SummaryRow is a line of the summary: what something takes, beside what it takes others, or what limits it, and what it should take.
+// SummaryRow is a line of the summary: what something takes, beside what it takes others, or what
+// limits it, and what it should take.
 type SummaryRow struct {
 	What string `json:"what"`
-	// Figure is the ID of the figure whose median Now is; empty for what is counted and for what was made of several figures.
+	// Figure is the ID of the figure whose median Now is; empty for what is counted and for what
+	// was made of several figures.
 	Figure string `json:"figure,omitempty"`
 	// Now is nil if it isn't measured here, and Missing says why.
 	Now     *Quantity `json:"now"`
 	Missing string    `json:"missing,omitempty"`
 	// More says more of Now, such as percentiles and parts.
 	More []Quantity `json:"more,omitempty"`
-	// Ratio is to the baseline beside the figure, or else to [MemcpyHot], which was measured before all figures; nil for what is
-	// counted.
+	// Ratio is to the baseline beside the figure, or else to [MemcpyHot], which was measured before
+	// all figures; nil for what is counted.
 	Ratio *Ratio `json:"ratio,omitempty"`
-	// Others are what it takes other runtimes and simulators, and what nothing can be faster than. One compares with Now, or with
-	// what has its name among More.
+	// Others are what it takes other runtimes and simulators, and what nothing can be faster than.
+	// One compares with Now, or with what has its name among More.
 	Others []Other `json:"others,omitempty"`
 	// Goals are what Now, and of More what has the same name, should be.
 	Goals []Quantity `json:"goals,omitempty"`

@@ -99,7 +99,8 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 	}
 }
 
-// like returns what of the row another's quantity compares with: what has its name, or else the row's own; 0 for none.
+// like returns what of the row another's quantity compares with: what has its name, or else the
+// row's own; 0 for none.
 func (row *SummaryRow) like(q Quantity) float64 {
 	for _, m := range row.More {
 		if m.Name == q.Name && m.Unit == q.Unit {
@@ -265,8 +266,8 @@ func (h Host) line() string {
 	return s
 }
 
-// WriteHistogram writes how a figure's samples are spread, as bars, from the smallest to the 99.9th percentile and one
-// line for what lies beyond.
+// WriteHistogram writes how a figure's samples are spread, as bars, from the smallest to the 99.9th
+// percentile and one line for what lies beyond.
 func (f *Figure) WriteHistogram(w io.Writer) error {
 	const lines, width = 16, 48
 	h, err := hdrhistogram.Decode([]byte(f.Histogram))
@@ -301,7 +302,8 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 	return err
 }
 
-// WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line for each round.
+// WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line
+// for each round.
 func (r *Report) WriteBenchmark(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,

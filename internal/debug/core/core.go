@@ -55,7 +55,8 @@ type Core struct {
 	predicts bool // Wormhole: the branch predictor may be on
 }
 
-// Core returns a processor of the tile. The error wraps ErrUnsupported for a number that is none of a Tensix tile.
+// Core returns a processor of the tile. The error wraps ErrUnsupported for a number that is none of
+// a Tensix tile.
 func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	c := &Core{tile: t, proc: p, predicts: t.dev.Arch() == chip.Wormhole}
 	switch p {
@@ -128,15 +129,17 @@ func (c *Core) Status() (Status, error) {
 	return s, err
 }
 
-// patience is how long a processor may take to pause. The hardware needs some cycles, an emulator on a busy machine its turn.
+// patience is how long a processor may take to pause. The hardware needs some cycles, an emulator
+// on a busy machine its turn.
 const patience = 2 * time.Second
 
-// Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The error wraps ErrInReset, or
-// ErrStuck if the processor doesn't pause: it does as soon as the instruction ends that it waits in.
+// Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The
+// error wraps ErrInReset, or ErrStuck if the processor doesn't pause: it does as soon as the
+// instruction ends that it waits in.
 func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
 
-// PauseAll pauses processors as Pause does: it asks all of them, and then waits for those that haven't paused, for so long
-// altogether. It returns an error for each.
+// PauseAll pauses processors as Pause does: it asks all of them, and then waits for those that
+// haven't paused, for so long altogether. It returns an error for each.
 func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []error {
 	errs := make([]error, len(cores))
 	waiting := make([]int, 0, len(cores))
@@ -164,7 +167,8 @@ func (c *Core) askPause() (paused bool, err error) {
 	if err != nil || s.Paused {
 		return s.Paused, err
 	}
-	// Slow execution mode comes first, for what is under way to end: 200 cycles, in which the host reads a register.
+	// Slow execution mode comes first, for what is under way to end: 200 cycles, in which the host
+	// reads a register.
 	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
 		if err := c.command("pause", command); err != nil {
 			return false, err
@@ -185,7 +189,8 @@ func (c *Core) awaitPause(ctx context.Context, op string) error {
 	}
 }
 
-// hasPaused reports whether the processor is paused. The error wraps ErrStuck if it isn't and it is late.
+// hasPaused reports whether the processor is paused. The error wraps ErrStuck if it isn't and it is
+// late.
 func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error) {
 	s, err := c.Status()
 	switch {
@@ -229,7 +234,8 @@ func (c *Core) paused(op string, f func() error) error {
 	return nil
 }
 
-// write writes registers of the processor, in pairs of a number and a value. The tile's port is locked.
+// write writes registers of the processor, in pairs of a number and a value. The tile's port is
+// locked.
 func (c *Core) writeLocked(pairs ...uint32) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {
@@ -239,7 +245,8 @@ func (c *Core) writeLocked(pairs ...uint32) error {
 	return nil
 }
 
-// Register returns a register of the paused processor: 0 to 31 are x0 to x31, PC is pc. The error wraps ErrRunning.
+// Register returns a register of the paused processor: 0 to 31 are x0 to x31, PC is pc. The error
+// wraps ErrRunning.
 func (c *Core) Register(i int) (v uint32, err error) {
 	if i < 0 || i > PC {
 		return 0, c.fail("read a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
@@ -280,8 +287,8 @@ func (c *Core) Registers() (regs [PC + 1]uint32, err error) {
 	return regs, err
 }
 
-// SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops what the processor has begun,
-// and it goes on there.
+// SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops
+// what the processor has begun, and it goes on there.
 func (c *Core) SetRegister(i int, v uint32) error {
 	switch {
 	case i == 0:
@@ -298,12 +305,14 @@ func (c *Core) SetRegister(i int, v uint32) error {
 	})
 }
 
-// CFG0 is the number of Blackhole's CSR with switches of the processor (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
+// CFG0 is the number of Blackhole's CSR with switches of the processor (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
 const CFG0 = 0x7C0
 
-// CSR returns a CSR of the paused processor: of Blackhole CFG0, Wormhole has none. The debug interface reaches no CSRs, so the
-// processor executes an instruction that loads it, in the place of the one at pc, which has to be in L1. No other processor may run
-// the same code meanwhile. The error wraps ErrUnsupported for other numbers.
+// CSR returns a CSR of the paused processor: of Blackhole CFG0, Wormhole has none. The debug
+// interface reaches no CSRs, so the processor executes an instruction that loads it, in the place
+// of the one at pc, which has to be in L1. No other processor may run the same code meanwhile. The
+// error wraps ErrUnsupported for other numbers.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
 	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
@@ -339,8 +348,8 @@ func (c *Core) put(at uint32, instruction []byte) error {
 	return c.ForgetCode()
 }
 
-// Resume lets the paused processor run. The processor stays in slow execution mode, so that it can be paused and resumed again:
-// see Detach.
+// Resume lets the paused processor run. The processor stays in slow execution mode, so that it can
+// be paused and resumed again: see Detach.
 func (c *Core) Resume() error {
 	if err := c.ready("resume"); err != nil {
 		return err
@@ -348,8 +357,8 @@ func (c *Core) Resume() error {
 	return c.paused("resume", func() error { return c.writeLocked(drCommand, cmdSlow|cmdResume) })
 }
 
-// Step executes one instruction of the paused processor. The error wraps ErrStuck if the instruction waits for something; the
-// processor pauses when it has ended.
+// Step executes one instruction of the paused processor. The error wraps ErrStuck if the
+// instruction waits for something; the processor pauses when it has ended.
 func (c *Core) Step(ctx context.Context) error {
 	if err := c.ready("step"); err != nil {
 		return err
@@ -386,15 +395,17 @@ func (c *Core) ready(op string) error {
 	return c.stopPredicting(op)
 }
 
-// predictorBit is the first bit of word 2 of the Tensix configuration, DISABLE_RISC_BP, that turns a branch predictor off, in the
-// order B, T0, T1, T2, NC (tt-metal cfg_defines.h): slow execution mode of Wormhole doesn't work with it.
+// predictorBit is the first bit of word 2 of the Tensix configuration, DISABLE_RISC_BP, that turns
+// a branch predictor off, in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h): slow execution
+// mode of Wormhole doesn't work with it.
 const (
 	configBase    = 0xFFEF0000
 	predictorWord = configBase + 4*2
 	predictorBit  = 22
 )
 
-// stopPredicting turns the branch predictor off, once. It stays off until the next reset of the tile.
+// stopPredicting turns the branch predictor off, once. It stays off until the next reset of the
+// tile.
 func (c *Core) stopPredicting(op string) error {
 	if !c.predicts {
 		return nil
@@ -410,7 +421,8 @@ func (c *Core) stopPredicting(op string) error {
 	return err
 }
 
-// Detach removes the processor's watchpoints, resumes it if it is paused, and ends slow execution mode.
+// Detach removes the processor's watchpoints, resumes it if it is paused, and ends slow execution
+// mode.
 func (c *Core) Detach() error {
 	if err := c.present("detach from"); err != nil {
 		return err
@@ -431,8 +443,8 @@ func (c *Core) Detach() error {
 	return c.command("detach from", 0)
 }
 
-// Sample returns pc without pausing the processor, of NCRISC too: that of the instruction that is decoded or, on Wormhole, that
-// ends next. One in reset has some value.
+// Sample returns pc without pausing the processor, of NCRISC too: that of the instruction that is
+// decoded or, on Wormhole, that ends next. One in reset has some value.
 func (c *Core) Sample() (uint32, error) {
 	signal := 10 + 2*c.which // group A of DebugDaisychain.md "RISCV execution state"
 	if c.proc == chip.NCRISC {

@@ -58,7 +58,8 @@ var counting = []uint32{
 	0xFF9FF06F, // j .-8
 }
 
-// A processor is paused, read, changed, stepped, stopped at an instruction and at a store, and let go.
+// A processor is paused, read, changed, stepped, stopped at an instruction and at a store, and let
+// go.
 func TestCore(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		dev, tl := tile(t, arch, counting...)
@@ -222,8 +223,8 @@ func TestOpenUnsupported(t *testing.T) {
 	}
 }
 
-// A processor that waits inside of an instruction doesn't pause, delays no other one, pauses when the instruction has ended, and can
-// be let go then.
+// A processor that waits inside of an instruction doesn't pause, delays no other one, pauses when
+// the instruction has ended, and can be let go then.
 func TestStuck(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		waiting := append([]uint32{

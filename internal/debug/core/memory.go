@@ -8,11 +8,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// localBase is where every processor sees its local RAM (tt-isa-documentation */TensixTile/BabyRISCV/README.md).
+// localBase is where every processor sees its local RAM (tt-isa-documentation
+// */TensixTile/BabyRISCV/README.md).
 const localBase = 0xFFB00000
 
-// localOverNOC is where Blackhole shows the local RAM of the processors to the NoC, by processor (tt-exalens
-// ttexalens/hardware/blackhole/functional_worker_block.py). It answers only for processors that are not in reset.
+// localOverNOC is where Blackhole shows the local RAM of the processors to the NoC, by processor
+// (tt-exalens ttexalens/hardware/blackhole/functional_worker_block.py). It answers only for
+// processors that are not in reset.
 var localOverNOC = [chip.NumProcessors]uint64{
 	chip.BRISC: 0xFFB14000, chip.NCRISC: 0xFFB16000, chip.TRISC0: 0xFFB18000, chip.TRISC1: 0xFFB1A000, chip.TRISC2: 0xFFB1C000,
 }
@@ -46,8 +48,9 @@ func (c *Core) find(addr uint32, n int) (kind, error) {
 	return 0, fmt.Errorf("%w: %d bytes at %#x", ErrAddress, n, addr)
 }
 
-// Read reads memory as the processor sees it: L1, which may be read at any time, or its local RAM, for which the processor has to
-// be paused, but on Blackhole only out of reset. The error wraps ErrAddress, ErrRunning, or ErrInReset.
+// Read reads memory as the processor sees it: L1, which may be read at any time, or its local RAM,
+// for which the processor has to be paused, but on Blackhole only out of reset. The error wraps
+// ErrAddress, ErrRunning, or ErrInReset.
 func (c *Core) Read(addr uint32, p []byte) error {
 	where, err := c.find(addr, len(p))
 	switch {
@@ -76,7 +79,8 @@ func (c *Core) Read(addr uint32, p []byte) error {
 	return nil
 }
 
-// Write writes memory as the processor sees it: see Read. What the processor has fetched stays as it was: see ForgetCode.
+// Write writes memory as the processor sees it: see Read. What the processor has fetched stays as
+// it was: see ForgetCode.
 func (c *Core) Write(addr uint32, p []byte) error {
 	where, err := c.find(addr, len(p))
 	switch {
@@ -121,7 +125,8 @@ func (c *Core) released(op string) error {
 	return err
 }
 
-// words makes accesses of whole words for bytes at any address. Of words that are stored in part, the rest is loaded before.
+// words makes accesses of whole words for bytes at any address. Of words that are stored in part,
+// the rest is loaded before.
 func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v *uint32) error,
 	load ...func(a uint32, v *uint32) error) error {
 	for len(p) > 0 {
@@ -151,8 +156,9 @@ func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v 
 	return nil
 }
 
-// Load loads the word at any address as the paused processor would, with the effects that has: registers too. The address is a
-// multiple of 4 at which something answers: otherwise the processor waits forever.
+// Load loads the word at any address as the paused processor would, with the effects that has:
+// registers too. The address is a multiple of 4 at which something answers: otherwise the processor
+// waits forever.
 func (c *Core) Load(addr uint32) (v uint32, err error) {
 	err = c.paused("load for", func() (err error) {
 		v, err = c.loadLocked(addr)
@@ -193,8 +199,8 @@ func (c *Core) accessedLocked(addr uint32) error {
 	return fmt.Errorf("%w: access to %#x", ErrStuck, addr)
 }
 
-// invalidateWord is the word of the Tensix configuration, RISCV_IC_INVALIDATE, that empties instruction caches, a bit each in the
-// order B, T0, T1, T2, NC (tt-metal cfg_defines.h).
+// invalidateWord is the word of the Tensix configuration, RISCV_IC_INVALIDATE, that empties
+// instruction caches, a bit each in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h).
 func invalidateWord(arch chip.Arch) uint32 {
 	if arch == chip.Wormhole {
 		return configBase + 4*157
@@ -202,7 +208,8 @@ func invalidateWord(arch chip.Arch) uint32 {
 	return configBase + 4*185
 }
 
-// ForgetCode empties the instruction caches of the tile, by the paused processor, after code was written to L1.
+// ForgetCode empties the instruction caches of the tile, by the paused processor, after code was
+// written to L1.
 func (c *Core) ForgetCode() error {
 	return c.paused("empty the instruction caches by", func() error {
 		return c.storeLocked(invalidateWord(c.tile.dev.Arch()), 0x1F)

@@ -13,7 +13,8 @@ type Device interface {
 	Arch() chip.Arch
 	// CoreDebug reports whether the device has the debug interface.
 	CoreDebug() bool
-	// Read32 and Write32 access a word, Read and Write bytes, at an address of the tile at a virtual coordinate.
+	// Read32 and Write32 access a word, Read and Write bytes, at an address of the tile at a
+	// virtual coordinate.
 	Read32(xy chip.XY, addr uint64) (uint32, error)
 	Write32(xy chip.XY, addr uint64, v uint32) error
 	Read(xy chip.XY, addr uint64, p []byte) error
@@ -46,11 +47,12 @@ const (
 	drAddress = 10 // of the first watchpoint
 )
 
-// polls is how often a register is read until what was asked for is done: the hardware needs a few cycles, a read of the host
-// hundreds of them.
+// polls is how often a register is read until what was asked for is done: the hardware needs a few
+// cycles, a read of the host hundreds of them.
 const polls = 1000
 
-// A Tile is one Tensix tile whose processors are debugged. Its methods may be called from any goroutine.
+// A Tile is one Tensix tile whose processors are debugged. Its methods may be called from any
+// goroutine.
 type Tile struct {
 	dev Device
 	xy  chip.XY
@@ -58,8 +60,8 @@ type Tile struct {
 	mu sync.Mutex // of the port
 }
 
-// Open returns the tile at a virtual coordinate. The error wraps ErrUnsupported if the device has no debug interface. Nothing
-// of the tile is accessed.
+// Open returns the tile at a virtual coordinate. The error wraps ErrUnsupported if the device has
+// no debug interface. Nothing of the tile is accessed.
 func Open(dev Device, virtual chip.XY) (*Tile, error) {
 	if !dev.CoreDebug() {
 		return nil, fmt.Errorf("core: tile %v: %w: the vendor's simulator stops at its registers", virtual, ErrUnsupported)

@@ -5,8 +5,8 @@ import "fmt"
 // Watchpoints is how many breakpoints and watchpoints a processor has together.
 const Watchpoints = 8
 
-// Mode is what a watchpoint pauses at. The values are those of the hardware, DebugInterface.md "Breakpoints and memory
-// watchpoints".
+// Mode is what a watchpoint pauses at. The values are those of the hardware, DebugInterface.md
+// "Breakpoints and memory watchpoints".
 type Mode uint8
 
 const (
@@ -20,7 +20,8 @@ const (
 	Access Mode = 11
 )
 
-// Watch sets a free watchpoint and returns its number. The processor may run. The error wraps ErrNoWatchpoint.
+// Watch sets a free watchpoint and returns its number. The processor may run. The error wraps
+// ErrNoWatchpoint.
 func (c *Core) Watch(m Mode, addr uint32) (slot int, err error) {
 	if m < Execute || m > Access {
 		return 0, c.fail("watch", fmt.Errorf("%w: mode %d", ErrUnsupported, m))

@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Registers of the Tensix engines as the processors see them (tt-isa-documentation */TensixTile/BabyRISCV/README.md).
+// Registers of the Tensix engines as the processors see them (tt-isa-documentation
+// */TensixTile/BabyRISCV/README.md).
 const (
 	gprBase    = 0xFFE00000
 	configBase = 0xFFEF0000

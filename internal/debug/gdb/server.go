@@ -1,6 +1,7 @@
-// Package gdb serves the remote serial protocol of gdb for the processors of a device: each is a thread, all stop together, and
-// what gdb resumes runs. Breakpoints are ebreak instructions in L1, watchpoints are those of the hardware. While it records, the
-// server executes one instruction after the other and can undo them, so that gdb goes backwards.
+// Package gdb serves the remote serial protocol of gdb for the processors of a device: each is a
+// thread, all stop together, and what gdb resumes runs. Breakpoints are ebreak instructions in L1,
+// watchpoints are those of the hardware. While it records, the server executes one instruction
+// after the other and can undo them, so that gdb goes backwards.
 //
 // Source: gdb manual, "Remote Serial Protocol".
 package gdb
@@ -32,13 +33,14 @@ type Thread struct {
 
 // Options of a server.
 type Options struct {
-	// Record is whether the server records from the start, so that gdb can go backwards. Processors are slow then: the monitor
-	// command "record" changes it.
+	// Record is whether the server records from the start, so that gdb can go backwards. Processors
+	// are slow then: the monitor command "record" changes it.
 	Record bool
-	// Text is where the text of the program of the first thread is, less where it was linked: gdb moves its symbols there.
+	// Text is where the text of the program of the first thread is, less where it was linked: gdb
+	// moves its symbols there.
 	Text uint32
-	// Patience is how long processors may take to pause, all together, before they are stuck. 0 is two seconds: an emulator on a
-	// busy machine needs its turn.
+	// Patience is how long processors may take to pause, all together, before they are stuck. 0 is
+	// two seconds: an emulator on a busy machine needs its turn.
 	Patience time.Duration
 	// Tell gets lines for the user. Nil discards them.
 	Tell func(string)
@@ -60,7 +62,8 @@ type place struct {
 	addr uint32
 }
 
-// New returns a server for processors, which are not accessed before Serve. It takes those that have a debug interface.
+// New returns a server for processors, which are not accessed before Serve. It takes those that
+// have a debug interface.
 func New(threads []Thread, o Options) (*Server, error) {
 	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
 	for _, t := range threads {
@@ -78,8 +81,9 @@ func New(threads []Thread, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve pauses the processors and talks with gdb until it detaches, the connection ends, or ctx does. The processors go on then. An
-// error of the device ends the session: gdb is told that the program has ended.
+// Serve pauses the processors and talks with gdb until it detaches, the connection ends, or ctx
+// does. The processors go on then. An error of the device ends the session: gdb is told that the
+// program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
 	if err := s.pause(ctx, s.threads); err != nil {
@@ -496,7 +500,8 @@ func (s *Server) breakpoint(set bool, addr uint32) error {
 	return nil
 }
 
-// remove puts the instruction back in whose place a breakpoint is, unless another program is there by now.
+// remove puts the instruction back in whose place a breakpoint is, unless another program is there
+// by now.
 func (s *Server) remove(p place) error {
 	w := s.breaks[p]
 	delete(s.breaks, p)
@@ -639,7 +644,8 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 	}
 }
 
-// turn executes an instruction of a thread, or sees whether it has stopped. The reply is empty if it goes on.
+// turn executes an instruction of a thread, or sees whether it has stopped. The reply is empty if
+// it goes on.
 func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error) {
 	status, err := t.core.Status()
 	if err != nil {
@@ -708,7 +714,8 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 	return "", nil
 }
 
-// reason is the reply for a thread that has stopped by itself. After a breakpoint pc goes back to it.
+// reason is the reply for a thread that has stopped by itself. After a breakpoint pc goes back to
+// it.
 func (s *Server) reason(t *thread, status core.Status) (string, error) {
 	if status.Watch {
 		for w, slots := range t.watches {
@@ -735,7 +742,8 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 	return s.stopped(t, "05", ""), nil
 }
 
-// reverse undoes one instruction (bs), or instructions up to a breakpoint or a store to what is watched (bc).
+// reverse undoes one instruction (bs), or instructions up to a breakpoint or a store to what is
+// watched (bc).
 func (s *Server) reverse(verb string) (string, error) {
 	t := s.current
 	for {

@@ -147,7 +147,8 @@ func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (strin
 	return name, done
 }
 
-// gdb-multiarch sets a breakpoint in a kernel, prints a variable, watches it, goes back, and leaves the kernel running.
+// gdb-multiarch sets a breakpoint in a kernel, prints a variable, watches it, goes back, and leaves
+// the kernel running.
 func TestGDB(t *testing.T) {
 	program, err := exec.LookPath("gdb-multiarch")
 	if err != nil {
@@ -281,7 +282,8 @@ func (c client) monitor(command string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// Monitor commands load and store what they name, and say what they are when they aren't understood.
+// Monitor commands load and store what they name, and say what they are when they aren't
+// understood.
 func TestMonitor(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
@@ -324,7 +326,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// All words of what is watched are: a store to the second one stops the processor, and so does a load.
+// All words of what is watched are: a store to the second one stops the processor, and so does a
+// load.
 func TestWatchpointOfTwoWords(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
@@ -347,7 +350,8 @@ func TestWatchpointOfTwoWords(t *testing.T) {
 	}
 }
 
-// A processor that gdb doesn't resume stays where it is while another one runs, and all stop together.
+// A processor that gdb doesn't resume stays where it is while another one runs, and all stop
+// together.
 func TestOneOfTwoRuns(t *testing.T) {
 	s := start(t, chip.Blackhole)
 	socket, done := s.serve(t, false)
@@ -391,8 +395,9 @@ func TestOneOfTwoRuns(t *testing.T) {
 	s.end()
 }
 
-// However a session ends, breakpoints are gone and the processors go on: by the end of its context, which is what a signal to reprise
-// gdb ends, while they are paused and while they run, and by gdb's request to kill the program.
+// However a session ends, breakpoints are gone and the processors go on: by the end of its context,
+// which is what a signal to reprise gdb ends, while they are paused and while they run, and by
+// gdb's request to kill the program.
 func TestSessionEnds(t *testing.T) {
 	for _, how := range []string{"paused", "running", "kill"} {
 		s := start(t, chip.Blackhole)
@@ -428,7 +433,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// When the owner of the device recovers it during a session, gdb is told that the program has ended, and the device is the owner's.
+// When the owner of the device recovers it during a session, gdb is told that the program has
+// ended, and the device is the owner's.
 func TestRecoverDuringSession(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
 		s := start(t, arch)
@@ -457,7 +463,8 @@ func TestRecoverDuringSession(t *testing.T) {
 	}
 }
 
-// A device that is lost ends the session with an error, and gdb is told: while processors run, and while they are paused.
+// A device that is lost ends the session with an error, and gdb is told: while processors run, and
+// while they are paused.
 func TestDeviceLost(t *testing.T) {
 	for _, request := range []string{"c", "m100000,4", "g", "s", "Z0,0,4"} {
 		s := start(t, chip.Blackhole)

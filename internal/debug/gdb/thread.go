@@ -27,8 +27,9 @@ type watch struct {
 	n    uint32 // bytes
 }
 
-// word is the address that the watchpoint of the hardware number i is for: that of the first byte, and of the words after it. The
-// hardware compares addresses of accesses, so that a store to a byte inside of a word is one to another address.
+// word is the address that the watchpoint of the hardware number i is for: that of the first byte,
+// and of the words after it. The hardware compares addresses of accesses, so that a store to a byte
+// inside of a word is one to another address.
 func (w watch) word(i int) uint32 {
 	if i == 0 {
 		return w.addr
@@ -74,7 +75,8 @@ type change struct {
 	memWas, memIsNow uint32
 }
 
-// history is what was executed while recording: changes[:at] are in effect, the rest has been undone.
+// history is what was executed while recording: changes[:at] are in effect, the rest has been
+// undone.
 type history struct {
 	changes []change
 	at      int
@@ -110,8 +112,8 @@ func (t *thread) setWord(addr, v uint32) error {
 	return t.core.Write(addr, b[:])
 }
 
-// destination returns the register that an instruction writes, 0 if none (RISC-V manual, table of opcodes; words whose low bits
-// are not 3 are Tensix instructions).
+// destination returns the register that an instruction writes, 0 if none (RISC-V manual, table of
+// opcodes; words whose low bits are not 3 are Tensix instructions).
 func destination(w uint32) uint8 {
 	if w&3 != 3 {
 		return 0
@@ -123,8 +125,8 @@ func destination(w uint32) uint8 {
 	return 0
 }
 
-// forward executes one instruction: again, if it was undone, or for the first time, which record notes. The instruction is that at
-// pc, whatever breakpoint is there.
+// forward executes one instruction: again, if it was undone, or for the first time, which record
+// notes. The instruction is that at pc, whatever breakpoint is there.
 func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
 	h := &t.log
 	if h.past() {

@@ -19,7 +19,8 @@ type known struct {
 	file, lines, text []byte // neither file nor lines: only its name is known
 }
 
-// Add adds an ELF file, whose debug information stacks have if it was compiled with it. The error wraps stack.ErrFile.
+// Add adds an ELF file, whose debug information stacks have if it was compiled with it. The error
+// wraps stack.ErrFile.
 func (c *Catalogue) Add(name string, file []byte) error {
 	m, err := stack.Load(name, file, 0)
 	if err == nil {
@@ -28,18 +29,20 @@ func (c *Catalogue) Add(name string, file []byte) error {
 	return err
 }
 
-// AddText adds a kernel by the bytes that it has in L1, and the ELF file that they are from, if there is one. The file is read when
-// a stack needs it.
+// AddText adds a kernel by the bytes that it has in L1, and the ELF file that they are from, if
+// there is one. The file is read when a stack needs it.
 func (c *Catalogue) AddText(name string, text, file []byte) {
 	c.known = append(c.known, known{name: name, file: file, text: text})
 }
 
-// AddTable adds a kernel by the bytes that it has in L1, and the table of its functions and lines that stack.LoadTable reads.
+// AddTable adds a kernel by the bytes that it has in L1, and the table of its functions and lines
+// that stack.LoadTable reads.
 func (c *Catalogue) AddTable(name string, text, lines []byte) {
 	c.known = append(c.known, known{name: name, lines: lines, text: text})
 }
 
-// AddQueueKernels adds the command-queue kernels that this runtime comes with. The error wraps firmware.ErrNotFound.
+// AddQueueKernels adds the command-queue kernels that this runtime comes with. The error wraps
+// firmware.ErrNotFound.
 func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
 		text, err := firmware.CQ(arch, name)
@@ -55,7 +58,8 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	return nil
 }
 
-// breakpoints is how many words of a kernel's text may differ: a debugger has put breakpoints there.
+// breakpoints is how many words of a kernel's text may differ: a debugger has put breakpoints
+// there.
 const breakpoints = 16
 
 // match returns the newest file whose text is what memory has, which begins with the kernel's text.
@@ -87,7 +91,8 @@ func alike(text, memory []byte) bool {
 // Reader reads L1 of a tile.
 type Reader func(addr uint32, p []byte) error
 
-// Modules returns what a processor can execute: its base firmware, and the kernel that its launch message names.
+// Modules returns what a processor can execute: its base firmware, and the kernel that its launch
+// message names.
 func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack.Space, error) {
 	space, _, err := c.modules(l, read, p)
 	return space, err
@@ -134,7 +139,8 @@ func (k *known) module(at uint32) *stack.Module {
 	return m
 }
 
-// firmwareModule returns the base firmware of a processor: with functions and lines if memory has what this runtime comes with.
+// firmwareModule returns the base firmware of a processor: with functions and lines if memory has
+// what this runtime comes with.
 func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *stack.Module {
 	start, size := l.L1.Firmware[p], l.L1.FirmwareSize[p]
 	unknown := stack.Region(name, start, start+size)
@@ -166,11 +172,12 @@ func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	return size != 0, err
 }
 
-// maxKernel is how much of L1 is compared: the area of kernels' configuration (abi.L1Map.KernelConfigSize) holds no larger ones.
+// maxKernel is how much of L1 is compared: the area of kernels' configuration
+// (abi.L1Map.KernelConfigSize) holds no larger ones.
 const maxKernel = 0x11400
 
-// kernelText returns where the kernel is that a processor's launch message names, and how many bytes from there on it may have: 0
-// if the message names none.
+// kernelText returns where the kernel is that a processor's launch message names, and how many
+// bytes from there on it may have: 0 if the message names none.
 func kernelText(l *abi.Layout, read Reader, p chip.Processor) (text, size uint32, err error) {
 	l1 := &l.L1
 	le := binary.LittleEndian

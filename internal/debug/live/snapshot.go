@@ -16,8 +16,8 @@ import (
 type Stack struct {
 	Processor chip.Processor `json:"processor"`
 	Frames    []stack.Frame  `json:"frames,omitempty"`
-	// Note says why there is less than a stack, or one that is guessed: the processor has no debug interface or doesn't pause, so that
-	// only pc is known, on Blackhole the stack's memory too.
+	// Note says why there is less than a stack, or one that is guessed: the processor has no debug
+	// interface or doesn't pause, so that only pc is known, on Blackhole the stack's memory too.
 	Note string `json:"note,omitempty"`
 }
 
@@ -28,7 +28,8 @@ type Place struct {
 	Processor chip.Processor
 }
 
-// A Snapshot is what the call stack of a processor is made of, read while it was paused. Unwind makes the stack, then or later.
+// A Snapshot is what the call stack of a processor is made of, read while it was paused. Unwind
+// makes the stack, then or later.
 type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack
@@ -43,10 +44,11 @@ type Snapshot struct {
 // maxStack is how much of a stack is kept, in bytes: local RAM has at most twice as much.
 const maxStack = 4096
 
-// Take takes snapshots of processors, without their frames. All of them are paused at once, unless they are already, and go on
-// afterwards. It waits for those that don't pause for so long altogether. Such a processor pauses when its instruction ends: a request
-// to pause can't be taken back. Detach of core.Core then lets it go on. The error wraps core.ErrUnsupported if the device has no
-// debug interface; what is wrong with a single processor is its Note.
+// Take takes snapshots of processors, without their frames. All of them are paused at once, unless
+// they are already, and go on afterwards. It waits for those that don't pause for so long
+// altogether. Such a processor pauses when its instruction ends: a request to pause can't be taken
+// back. Detach of core.Core then lets it go on. The error wraps core.ErrUnsupported if the device
+// has no debug interface; what is wrong with a single processor is its Note.
 func Take(ctx context.Context, dev core.Device, places []Place, patience time.Duration) ([]Snapshot, error) {
 	tiles := map[chip.XY]*core.Tile{}
 	all := make([]Snapshot, len(places))
@@ -149,7 +151,8 @@ func (s *Snapshot) read(k *core.Core) error {
 	return nil
 }
 
-// outermost is the function of this runtime's base firmware that has no caller, and entry that of kernels which it calls.
+// outermost is the function of this runtime's base firmware that has no caller, and entry that of
+// kernels which it calls.
 const (
 	outermost = "firmware_main"
 	entry     = "kernel_main"
@@ -158,8 +161,8 @@ const (
 // errNotKept is the error of memory that a snapshot doesn't have.
 var errNotKept = errors.New("the snapshot doesn't have it")
 
-// Unwind makes the frames of a snapshot, with the kernels of the catalogue, and reports whether the processor's is among them. It
-// reads the tile's launch message and its kernel.
+// Unwind makes the frames of a snapshot, with the kernels of the catalogue, and reports whether the
+// processor's is among them. It reads the tile's launch message and its kernel.
 func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool, err error) {
 	if s.PC == 0 && s.Registers == nil {
 		return false, nil

@@ -120,7 +120,8 @@ func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	return out
 }
 
-// readCIE reads what several FDEs share, nil if it is of a kind that the cores' compilers don't write.
+// readCIE reads what several FDEs share, nil if it is of a kind that the cores' compilers don't
+// write.
 func readCIE(b *buffer) *cie {
 	c := &cie{}
 	version := b.u8()
@@ -309,7 +310,8 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 	return !b.bad
 }
 
-// guess makes the rules at an address from the function's code: how far it has lowered sp, and what it has stored there.
+// guess makes the rules at an address from the function's code: how far it has lowered sp, and what
+// it has stored there.
 func (m *Module) guess(start, addr uint32) (row, bool) {
 	r := row{base: 2, valid: true}
 	below := int64(0) // what sp is lower than at the start

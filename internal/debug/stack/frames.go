@@ -47,8 +47,8 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 // maxDepth bounds how deep entries of the debug information are nested.
 const maxDepth = 200
 
-// inlined walks down from a function to what is inlined at the address. The innermost is at the frame's line, the others where they
-// call the next.
+// inlined walks down from a function to what is inlined at the address. The innermost is at the
+// frame's line, the others where they call the next.
 func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	r := m.dwarf.Reader()
 	r.Seek(fn.entry)
@@ -124,7 +124,8 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	return out
 }
 
-// covers reports whether an entry's code has an address. A block without ranges has all of its function.
+// covers reports whether an entry's code has an address. A block without ranges has all of its
+// function.
 func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	ranges, err := m.dwarf.Ranges(e)
 	if err != nil {

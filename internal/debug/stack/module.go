@@ -1,6 +1,7 @@
-// Package stack makes call stacks of RV32 programs: from the registers and memory of a processor, and from the ELF files of what it
-// runs. It uses call frame information (.debug_frame, .eh_frame) where a file has it, and reads the code of functions otherwise; it
-// shows inlined functions and arguments where a file has DWARF. It knows no devices.
+// Package stack makes call stacks of RV32 programs: from the registers and memory of a processor,
+// and from the ELF files of what it runs. It uses call frame information (.debug_frame, .eh_frame)
+// where a file has it, and reads the code of functions otherwise; it shows inlined functions and
+// arguments where a file has DWARF. It knows no devices.
 package stack
 
 import (
@@ -14,7 +15,8 @@ import (
 	"slices"
 )
 
-// maxFile is the size in bytes of the largest file that Load reads, and maxSection that of a section of it when decompressed.
+// maxFile is the size in bytes of the largest file that Load reads, and maxSection that of a
+// section of it when decompressed.
 const (
 	maxFile    = 64 << 20
 	maxSection = 64 << 20
@@ -71,9 +73,9 @@ func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
 
-// Load reads an ELF file whose text is at an address: a kernel's is where the launch message says, wherever it was linked. Data
-// is where it was linked. Without debug information the file's symbols name functions. The error wraps ErrFile. The file's bytes
-// are used until the module isn't.
+// Load reads an ELF file whose text is at an address: a kernel's is where the launch message says,
+// wherever it was linked. Data is where it was linked. Without debug information the file's symbols
+// name functions. The error wraps ErrFile. The file's bytes are used until the module isn't.
 func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	defer func() { // a parser of the standard library must not end a program for a bad file
 		if e := recover(); e != nil {
@@ -145,7 +147,8 @@ func (m *Module) readSymbols(f *elf.File) {
 	}
 }
 
-// real reports whether a range of code is in the program: what the linker removed has ranges from 0 on in the debug information.
+// real reports whether a range of code is in the program: what the linker removed has ranges from 0
+// on in the debug information.
 func (m *Module) real(low, high uint32) bool {
 	if low != 0 {
 		return true

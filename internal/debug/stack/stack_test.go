@@ -21,7 +21,8 @@ func read(t testing.TB, name string) []byte {
 	return file
 }
 
-// A file without debug information has the functions of its symbols, and stacks by the code of their prologues.
+// A file without debug information has the functions of its symbols, and stacks by the code of
+// their prologues.
 func TestSymbolsOnly(t *testing.T) {
 	with := read(t, "../live/testdata/nested.blackhole.elf")
 	without := append([]byte(nil), with...)
@@ -106,7 +107,8 @@ func FuzzUnwind(f *testing.F) {
 	})
 }
 
-// A stack that is looked for in memory is found where a place fits, and nothing is said where none does.
+// A stack that is looked for in memory is found where a place fits, and nothing is said where none
+// does.
 func TestSearch(t *testing.T) {
 	m, err := stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000)
 	if err != nil {

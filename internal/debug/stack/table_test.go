@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// A table has the functions, files and lines of the debug information that it was made of, for each instruction, and stacks by the code of
-// prologues.
+// A table has the functions, files and lines of the debug information that it was made of, for each
+// instruction, and stacks by the code of prologues.
 func TestTable(t *testing.T) {
 	for _, name := range []string{"blackhole", "wormhole"} {
 		file := read(t, "../live/testdata/nested."+name+".elf")

@@ -96,8 +96,9 @@ func (s Space) Find(addr uint32) *Module {
 	return nil
 }
 
-// Unwind returns the frames of a processor, the innermost first. It ends where no module or no memory is, and says nothing that it
-// doesn't know. If only pc is known there is one frame, with what is inlined there. Memory that is nil is unknown.
+// Unwind returns the frames of a processor, the innermost first. It ends where no module or no
+// memory is, and says nothing that it doesn't know. If only pc is known there is one frame, with
+// what is inlined there. Memory that is nil is unknown.
 func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	if mem == nil {
 		mem = noMemory
@@ -169,7 +170,8 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	}
 }
 
-// rules returns how the caller's registers are found at an address of the file, and whether the compiler says so.
+// rules returns how the caller's registers are found at an address of the file, and whether the
+// compiler says so.
 func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	for i := range m.rows {
 		if f := &m.rows[i]; addr >= f.low && addr < f.high {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Timers is how many file descriptors of timers this process has. It skips the test where that can't be known.
+// Timers is how many file descriptors of timers this process has. It skips the test where that
+// can't be known.
 func Timers(t testing.TB) (n int) {
 	t.Helper()
 	const open = "/proc/self/fd"

@@ -32,9 +32,11 @@ type histogram struct {
 	count  *float64
 }
 
-// Parse returns the value of each series, such as `x_total{a="b"}` with the labels as they were written. The error is the first
-// thing that the format doesn't allow, or that its conventions advise against: each family has a HELP and a TYPE and is in one
-// piece, a counter's name ends in _total, a histogram has its bounds in ascending order, cumulative counts, +Inf, a sum and a count.
+// Parse returns the value of each series, such as `x_total{a="b"}` with the labels as they were
+// written. The error is the first thing that the format doesn't allow, or that its conventions
+// advise against: each family has a HELP and a TYPE and is in one piece, a counter's name ends in
+// _total, a histogram has its bounds in ascending order, cumulative counts, +Inf, a sum and a
+// count.
 func Parse(text string) (map[string]float64, error) {
 	series := map[string]float64{}
 	seen := map[string]bool{}

@@ -26,7 +26,8 @@ func Each[E hosts.Engine](engines []E, f func(E) error) []error {
 	return errs
 }
 
-// Test tests engines of hosts in one process. open returns those of n hosts, from rank 0, which end with the test.
+// Test tests engines of hosts in one process. open returns those of n hosts, from rank 0, which end
+// with the test.
 func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	t.Run("data of all hosts", func(t *testing.T) {
 		for _, n := range []int{1, 2, 5} {
@@ -104,8 +105,8 @@ func Test[E hosts.Engine](t *testing.T, open func(t *testing.T, n int) []E) {
 	})
 }
 
-// interrupted returns the error of an exchange whose context ends while it waits. On a busy machine the context may have ended before
-// the exchange begins, which others don't learn of.
+// interrupted returns the error of an exchange whose context ends while it waits. On a busy machine
+// the context may have ended before the exchange begins, which others don't learn of.
 func interrupted(ctx context.Context, e hosts.Engine) error {
 	for {
 		ending, cancel := context.WithCancel(ctx)
@@ -152,7 +153,8 @@ func Data(ctx context.Context, e hosts.Engine) error {
 	return nil
 }
 
-// Order does different operations on the hosts, and then the same. Every host must call it; there must be more than one.
+// Order does different operations on the hosts, and then the same. Every host must call it; there
+// must be more than one.
 func Order(ctx context.Context, e hosts.Engine) error {
 	op := "write"
 	if e.Rank() == e.Size()-1 {

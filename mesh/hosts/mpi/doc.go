@@ -1,15 +1,18 @@
-// Package mpi is an engine of package hosts on MPI: the processes that mpirun started exchange bytes through Open MPI.
+// Package mpi is an engine of package hosts on MPI: the processes that mpirun started exchange
+// bytes through Open MPI.
 //
 //	e, err := mpi.Open(ctx, mpi.Options{})      // in each process of: mpirun -n 4 program
 //	g, err := hosts.Join(ctx, e, m)
 //
-// Open MPI 4.1 and newer is loaded when Open is called, by the name of its library, so a program needs neither cgo nor MPI's
-// headers, and runs without MPI as long as it doesn't call Open. Only this package makes a program depend on the system's C
-// library. MPICH has another ABI and ends a job whatever its error handlers say: it is not supported.
+// Open MPI 4.1 and newer is loaded when Open is called, by the name of its library, so a program
+// needs neither cgo nor MPI's headers, and runs without MPI as long as it doesn't call Open. Only
+// this package makes a program depend on the system's C library. MPICH has another ABI and ends a
+// job whatever its error handlers say: it is not supported.
 //
 // # Failures
 //
-// With fault tolerance (ULFM: Open MPI 5, mpirun --with-ft ulfm) an exchange fails on all other hosts with a *hosts.LostError
-// soon after a process has ended, and when a context has ended on one of them. Without it mpirun ends the job when a process
-// is killed; a host whose context ends leaves, and the others wait until theirs do. [Engine.FaultTolerant] says which.
+// With fault tolerance (ULFM: Open MPI 5, mpirun --with-ft ulfm) an exchange fails on all other
+// hosts with a *hosts.LostError soon after a process has ended, and when a context has ended on one
+// of them. Without it mpirun ends the job when a process is killed; a host whose context ends
+// leaves, and the others wait until theirs do. [Engine.FaultTolerant] says which.
 package mpi

@@ -15,17 +15,20 @@ import (
 
 // Options configures Open. The zero value is ready to use.
 type Options struct {
-	// Library is the file name of Open MPI's library; "libmpi.so.40", which the system's loader finds, if it is empty.
+	// Library is the file name of Open MPI's library; "libmpi.so.40", which the system's loader
+	// finds, if it is empty.
 	Library string
-	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes on one machine.
+	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes
+	// on one machine.
 	Pace dispatch.Pace
 }
 
-// newsTime is how long an exchange that another host has ended waits to learn which one has failed: ULFM tells all of them in
-// milliseconds.
+// newsTime is how long an exchange that another host has ended waits to learn which one has failed:
+// ULFM tells all of them in milliseconds.
 const newsTime = 100 * time.Millisecond
 
-// watchEvery is how often Watch, and an exchange that waits, ask whether other processes have ended.
+// watchEvery is how often Watch, and an exchange that waits, ask whether other processes have
+// ended.
 const watchEvery = 20 * time.Millisecond
 
 const (
@@ -33,7 +36,8 @@ const (
 	defaultSpin    = 200 * time.Microsecond
 )
 
-// Engine is a [hosts.Engine] on MPI. Its methods may be called from any goroutine; exchanges run one at a time.
+// Engine is a [hosts.Engine] on MPI. Its methods may be called from any goroutine; exchanges run
+// one at a time.
 type Engine struct {
 	c      communicator
 	pace   dispatch.Pace
@@ -51,15 +55,18 @@ type Engine struct {
 type communicator interface {
 	rank() int
 	size() int
-	// alloc returns memory that the garbage collector doesn't know, for start; free returns it to the system.
+	// alloc returns memory that the garbage collector doesn't know, for start; free returns it to
+	// the system.
 	alloc(n int) ([]byte, error)
 	free(b []byte)
-	// start begins to collect what every host sends in recv, by rank. counts is how much each sends, nil if all send as much.
-	// The memory belongs to the library until test has returned true.
+	// start begins to collect what every host sends in recv, by rank. counts is how much each
+	// sends, nil if all send as much. The memory belongs to the library until test has returned
+	// true.
 	start(send, recv []byte, counts []int) error
 	// test reports whether the all-gather has ended.
 	test() (bool, error)
-	// faultTolerant reports whether failures of other processes are errors instead of the end of the job.
+	// faultTolerant reports whether failures of other processes are errors instead of the end of
+	// the job.
 	faultTolerant() bool
 	// failed returns the processes that are known to have ended.
 	failed() []int
@@ -71,9 +78,10 @@ type communicator interface {
 // started is whether MPI was started in this process. MPI itself is a state of the process.
 var started atomic.Bool
 
-// Open loads Open MPI, starts it (MPI_Init_thread), and returns this process's engine. It can be called once in a process. MPI_Init
-// waits for all processes of the job and can't be interrupted: when ctx ends first, or another process of this machine does, Open
-// returns an error and MPI goes on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
+// Open loads Open MPI, starts it (MPI_Init_thread), and returns this process's engine. It can be
+// called once in a process. MPI_Init waits for all processes of the job and can't be interrupted:
+// when ctx ends first, or another process of this machine does, Open returns an error and MPI goes
+// on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Library == "" {
 		o.Library = defaultLibrary
@@ -146,12 +154,13 @@ func (e *Engine) Rank() int { return e.c.rank() }
 // Size implements hosts.Engine.
 func (e *Engine) Size() int { return e.c.size() }
 
-// FaultTolerant reports whether the job runs with ULFM: the end of a process is an error on the others, not the end of the job.
+// FaultTolerant reports whether the job runs with ULFM: the end of a process is an error on the
+// others, not the end of the job.
 func (e *Engine) FaultTolerant() bool { return e.c.faultTolerant() }
 
-// Exchange implements hosts.Engine. The name of an operation counts up to 256 B. Errors are a *hosts.LostError, or wrap
-// hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame or an *Error. After ErrOrder and ErrTooLarge, which
-// all hosts get, the engine can be used.
+// Exchange implements hosts.Engine. The name of an operation counts up to 256 B. Errors are a
+// *hosts.LostError, or wrap hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame
+// or an *Error. After ErrOrder and ErrTooLarge, which all hosts get, the engine can be used.
 func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
 	if err := ctx.Err(); err != nil {
@@ -283,8 +292,8 @@ func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, count
 	return e.broken(lost)
 }
 
-// arrived returns a function that reports whether the all-gather has ended, and its error, which is hosts.ErrGone when a neighbour has
-// ended before.
+// arrived returns a function that reports whether the all-gather has ended, and its error, which is
+// hosts.ErrGone when a neighbour has ended before.
 func (e *Engine) arrived() func() (bool, error) {
 	next := time.Now().Add(watchEvery)
 	return func() (bool, error) {
@@ -302,8 +311,8 @@ func (e *Engine) arrived() func() (bool, error) {
 	}
 }
 
-// failed returns the hosts that have ended, if any have. Another host may have learnt of it first and revoked the communicator, so it
-// waits a little for the news.
+// failed returns the hosts that have ended, if any have. Another host may have learnt of it first
+// and revoked the communicator, so it waits a little for the news.
 func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	ctx, cancel := context.WithTimeout(ctx, newsTime)
 	defer cancel()
@@ -314,16 +323,18 @@ func (e *Engine) failed(ctx context.Context) (ranks []int) {
 	return ranks
 }
 
-// broken ends the engine: the hosts no longer agree which exchange is next. Others that wait for this one are told if they can be.
+// broken ends the engine: the hosts no longer agree which exchange is next. Others that wait for
+// this one are told if they can be.
 func (e *Engine) broken(err error) error {
 	e.err = err
 	e.c.revoke()
 	return err
 }
 
-// Watch returns a context that ends when another process has ended, with a *hosts.LostError as its cause, also while this one computes
-// and is in no exchange. Without fault tolerance it learns of processes of this machine only: for others mpirun ends the job. stop ends
-// the watch; call it before Close.
+// Watch returns a context that ends when another process has ended, with a *hosts.LostError as its
+// cause, also while this one computes and is in no exchange. Without fault tolerance it learns of
+// processes of this machine only: for others mpirun ends the job. stop ends the watch; call it
+// before Close.
 func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -349,7 +360,8 @@ func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func(
 	}
 }
 
-// news returns an error if another process has ended, and breaks the engine. An exchange that is running learns of it by itself.
+// news returns an error if another process has ended, and breaks the engine. An exchange that is
+// running learns of it by itself.
 func (e *Engine) news() error {
 	select {
 	case e.turn <- struct{}{}:
@@ -370,9 +382,9 @@ func (e *Engine) news() error {
 	return e.broken(&hosts.LostError{Op: "watch", Ranks: ranks, Err: hosts.ErrGone})
 }
 
-// Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance theirs fail soon. A program that
-// ends because of an error calls it first. Without fault tolerance mpirun ends the job when the program exits with a status other
-// than 0.
+// Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance
+// theirs fail soon. A program that ends because of an error calls it first. Without fault tolerance
+// mpirun ends the job when the program exits with a status other than 0.
 func (e *Engine) Leave() {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
@@ -381,8 +393,10 @@ func (e *Engine) Leave() {
 	}
 }
 
-// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first it returns and MPI goes on ending. After the
-// end of a process Open MPI 5.0.7 was seen to wait for ever, so give it a deadline then. After a failed exchange MPI is left as it is without fault tolerance, so that mpirun ends the job when this process ends.
+// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first it
+// returns and MPI goes on ending. After the end of a process Open MPI 5.0.7 was seen to wait for
+// ever, so give it a deadline then. After a failed exchange MPI is left as it is without fault
+// tolerance, so that mpirun ends the job when this process ends.
 func (e *Engine) Close(ctx context.Context) error {
 	select {
 	case e.turn <- struct{}{}:

@@ -94,10 +94,12 @@ func inMemory(t *testing.T, n int) []*Engine {
 	return out
 }
 
-// What the engine does with an all-gather is what every engine must do. The processes of mpirun test the rest.
+// What the engine does with an all-gather is what every engine must do. The processes of mpirun
+// test the rest.
 func TestEngine(t *testing.T) { hoststest.Test(t, inMemory) }
 
-// An exchange is one all-gather of frames; a second one of other sizes follows only for what the frames don't have.
+// An exchange is one all-gather of frames; a second one of other sizes follows only for what the
+// frames don't have.
 func TestGathers(t *testing.T) {
 	long := func(s string) []byte { return []byte(strings.Repeat(s, 1000)) }
 	for _, tc := range []struct {
@@ -169,7 +171,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// A host that leaves ends the exchanges of the others, which name the hosts that are known to have ended.
+// A host that leaves ends the exchanges of the others, which name the hosts that are known to have
+// ended.
 func TestLeave(t *testing.T) {
 	engines := inMemory(t, 3)
 	engines[0].c.(*member).m.gone = []int{1}
@@ -191,7 +194,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A host that computes, and so is in no exchange, learns that another one has ended, and its next exchange says so too.
+// A host that computes, and so is in no exchange, learns that another one has ended, and its next
+// exchange says so too.
 func TestWatch(t *testing.T) {
 	engines := inMemory(t, 2)
 	ctx, stop := engines[0].Watch(t.Context())
@@ -226,7 +230,8 @@ func TestWatch(t *testing.T) {
 	stop()
 }
 
-// Frames that another program or version sent are refused, and those of this one come back as they were.
+// Frames that another program or version sent are refused, and those of this one come back as they
+// were.
 func TestFrame(t *testing.T) {
 	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData),
 		strings.Repeat("x", MaxData+1)} {

@@ -6,15 +6,18 @@ import (
 )
 
 var (
-	// ErrNoLibrary is returned when Open MPI's library can't be loaded, or isn't supported on this platform.
+	// ErrNoLibrary is returned when Open MPI's library can't be loaded, or isn't supported on this
+	// platform.
 	ErrNoLibrary = errors.New("Open MPI isn't there")
-	// ErrStarted is returned by a second Open: MPI starts once in a process, and not again after it has ended.
+	// ErrStarted is returned by a second Open: MPI starts once in a process, and not again after it
+	// has ended.
 	ErrStarted = errors.New("MPI was started before in this process")
 	// ErrThreads is returned when the library was built without MPI_THREAD_MULTIPLE.
 	ErrThreads = errors.New("the library doesn't allow calls from several threads")
 	// ErrTooLarge is returned when a host has more than MaxData bytes for an exchange.
 	ErrTooLarge = errors.New("too many bytes for an exchange")
-	// ErrFrame is returned when what other hosts sent can't be right: another program, or another version of this one.
+	// ErrFrame is returned when what other hosts sent can't be right: another program, or another
+	// version of this one.
 	ErrFrame = errors.New("what another host sent is not of this version")
 )
 

@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// frameSize is the size of what every host sends in each exchange, in bytes. Most exchanges need nothing else: data of up to
-// inlineSize bytes are in the frame, and data that are equal on all hosts need not be sent at all.
+// frameSize is the size of what every host sends in each exchange, in bytes. Most exchanges need
+// nothing else: data of up to inlineSize bytes are in the frame, and data that are equal on all
+// hosts need not be sent at all.
 const (
 	frameSize  = 64
 	inlineSize = 16
@@ -93,7 +94,8 @@ func (f *frame) inlined() bool { return f.size <= inlineSize }
 // same reports whether two hosts have the same data.
 func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
 
-// plan is what an exchange needs after its frames. All hosts make the same one, since all have the same frames.
+// plan is what an exchange needs after its frames. All hosts make the same one, since all have the
+// same frames.
 type plan struct {
 	names   bool  // the operations differ: their names are sent
 	data    bool  // the data are sent

@@ -16,7 +16,8 @@ const (
 	maxErrorString = 256 // MPI_MAX_ERROR_STRING
 )
 
-// openMPI is the loaded library: addresses of its functions and of the objects that its header's constants are.
+// openMPI is the loaded library: addresses of its functions and of the objects that its header's
+// constants are.
 type openMPI struct {
 	initThread, commRank, commSize, commDup, setErrhandler, iallgather, iallgatherv, test, finalize, errorString, iprobe uintptr
 	world, self, byteType, errorsReturn                                                                                  uintptr
@@ -27,9 +28,10 @@ type openMPI struct {
 	tInit, tIndex, tHandle, tRead uintptr
 }
 
-// load loads the library. Its own plug-ins need its symbols, so they are global. It can't be unloaded. Open MPI, and what it loads
-// (UCX), handle signals for themselves, from when they are loaded or started; Go's handlers are put back, since the runtime needs
-// them for its own faults and preemption, and to deliver signals to the program.
+// load loads the library. Its own plug-ins need its symbols, so they are global. It can't be
+// unloaded. Open MPI, and what it loads (UCX), handle signals for themselves, from when they are
+// loaded or started; Go's handlers are put back, since the runtime needs them for its own faults
+// and preemption, and to deliver signals to the program.
 func load(name string) (*openMPI, error) {
 	defer saveSignals().restore()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
@@ -91,8 +93,8 @@ func (l *openMPI) failure(name string, code int32) error {
 	return &Error{Function: name, Code: int(code), Text: string(text[:min(max(int(n), 0), len(text))])}
 }
 
-// words is memory for what functions take and return, in words of 8 B. The garbage collector doesn't know it, so its addresses may
-// be passed on as numbers.
+// words is memory for what functions take and return, in words of 8 B. The garbage collector
+// doesn't know it, so its addresses may be passed on as numbers.
 type words []byte
 
 func newWords(n int) (words, error) { return mapped(8 * n) }
@@ -110,7 +112,8 @@ func mapped(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, max(n, 1), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
-// world is the communicator of all processes of the job: a copy of MPI_COMM_WORLD, which is this package's own.
+// world is the communicator of all processes of the job: a copy of MPI_COMM_WORLD, which is this
+// package's own.
 type world struct {
 	l       *openMPI
 	w       words // for the calls of one exchange: see slots
@@ -166,8 +169,8 @@ func (l *openMPI) start() (communicator, error) {
 	return c, err
 }
 
-// faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets: ULFM's functions are there
-// without it. Versions without ULFM don't have the variable.
+// faultTolerance asks the library's control variable mpi_ft_enable, which mpirun --with-ft sets:
+// ULFM's functions are there without it. Versions without ULFM don't have the variable.
 func (l *openMPI) faultTolerance() (bool, error) {
 	if l.revoke == 0 || l.failureAck == 0 || l.failureAcked == 0 {
 		return false, nil

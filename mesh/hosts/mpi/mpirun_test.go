@@ -68,7 +68,8 @@ var networks = map[string][]string{
 // patience is how long the processes wait for each other.
 const patience = time.Minute
 
-// run starts 4 processes with a role, and returns what they print. It skips the test where there is no mpirun.
+// run starts 4 processes with a role, and returns what they print. It skips the test where there is
+// no mpirun.
 func run(t testing.TB, role string, args ...string) (string, error) {
 	t.Helper()
 	return runN(t, 4, role, args...)
@@ -108,7 +109,8 @@ func faultTolerant(t testing.TB) bool {
 	return l.revoke != 0
 }
 
-// Processes exchange data of all sizes and learn of different operations, over shared memory and over TCP.
+// Processes exchange data of all sizes and learn of different operations, over shared memory and
+// over TCP.
 func TestExchange(t *testing.T) {
 	for name, args := range networks {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +159,8 @@ func roleTwice() error {
 	return e.Close(ctx)
 }
 
-// A library that isn't there, or that isn't Open MPI's (as MPICH's isn't), is refused before anything of it is called, and says what to do.
+// A library that isn't there, or that isn't Open MPI's (as MPICH's isn't), is refused before
+// anything of it is called, and says what to do.
 func TestOtherLibraries(t *testing.T) {
 	for name, want := range map[string]string{
 		"libnobody.so.7": "libnobody.so.7",
@@ -212,8 +215,8 @@ func roleSignals() error {
 	}
 }
 
-// The end of a process is an error on the others, and without fault tolerance the end of the job, which those of one machine may or may
-// not live to say.
+// The end of a process is an error on the others, and without fault tolerance the end of the job,
+// which those of one machine may or may not live to say.
 func TestKilled(t *testing.T) {
 	t.Run("job ends", func(t *testing.T) {
 		out, err := run(t, "killed") // whom mpirun ends first, others may find gone too
@@ -243,8 +246,8 @@ func TestWatchKilled(t *testing.T) {
 	}
 }
 
-// A process that ends before it has started MPI is not waited for: the job ends, and with fault tolerance, where mpirun lets it go on, by
-// an error of the others.
+// A process that ends before it has started MPI is not waited for: the job ends, and with fault
+// tolerance, where mpirun lets it go on, by an error of the others.
 func TestKilledBeforeStart(t *testing.T) {
 	var args []string
 	ft := faultTolerant(t)
@@ -344,7 +347,8 @@ func roleKilled() error {
 	return e.Close(ctx)
 }
 
-// A host whose context ends leaves the exchange; with fault tolerance the others do too, long before their own contexts end.
+// A host whose context ends leaves the exchange; with fault tolerance the others do too, long
+// before their own contexts end.
 func TestLate(t *testing.T) {
 	if !faultTolerant(t) {
 		t.Skip("this Open MPI has no fault tolerance: version 5 has")
@@ -442,7 +446,8 @@ func (s starts) reached(n int64) error {
 // stageVariable names the stage of roleSteps in which host 2 is killed.
 const stageVariable = "REPRISE_MPI_STAGE"
 
-// Four processes replay a trace 1,000 times in step, each after a random time: none begins a replay before all have asked for it.
+// Four processes replay a trace 1,000 times in step, each after a random time: none begins a replay
+// before all have asked for it.
 func TestSteps(t *testing.T) {
 	out, err := run(t, "steps")
 	if err != nil || strings.Count(out, "1000 steps") != 4 {
@@ -450,8 +455,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// In whatever stage a process is killed, the job fails: with an error that names it on every other process, or by mpirun, which ends
-// them.
+// In whatever stage a process is killed, the job fails: with an error that names it on every other
+// process, or by mpirun, which ends them.
 func TestKilledInEachStage(t *testing.T) {
 	ft := faultTolerant(t)
 	for _, stage := range effort.Of([]string{"join", "replay"}, []string{"join", "replay"}, []string{"open", "join", "capture", "replay",
@@ -481,7 +486,8 @@ func TestKilledInEachStage(t *testing.T) {
 // endFile is where a process writes how it ended: with which hosts gone, or closed.
 func endFile(dir string, rank int) string { return filepath.Join(dir, fmt.Sprint("end", rank)) }
 
-// noteLost writes which hosts were gone, and waits until the others that are left have: when the first process ends with an error mpirun ends all.
+// noteLost writes which hosts were gone, and waits until the others that are left have: when the
+// first process ends with an error mpirun ends all.
 func noteLost(ctx context.Context, own, size int, lost *hosts.LostError) error {
 	dir := os.Getenv(dirVariable)
 	if err := os.WriteFile(endFile(dir, own), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
@@ -519,7 +525,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// After a process was killed, the job is started again and goes on from the last step that all have saved.
+// After a process was killed, the job is started again and goes on from the last step that all have
+// saved.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(saveVariable, dir)
@@ -532,7 +539,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// saveVariable names a folder in which the processes of roleSteps save what every 100th step has left.
+// saveVariable names a folder in which the processes of roleSteps save what every 100th step has
+// left.
 const saveVariable = "REPRISE_MPI_SAVE"
 
 // saved is what a process has saved: its last two steps, by number.
@@ -695,8 +703,8 @@ func roleSteps() (err error) {
 	return errors.Join(err, os.WriteFile(endFile(os.Getenv(dirVariable), e.Rank()), []byte("closed"), 0o600))
 }
 
-// A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet links between processes, eagerly and
-// in a trace that all replay together.
+// A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet
+// links between processes, eagerly and in a trace that all replay together.
 func TestGalaxyOverProcesses(t *testing.T) {
 	for _, n := range effort.Of([]int{4}, []int{4}, []int{2, 4, 8}) {
 		out, err := runN(t, n, "mesh")
@@ -773,7 +781,8 @@ func roleMesh() (err error) {
 			return err
 		}
 	}
-	// Once eagerly, then by two replays: each makes every chip's numbers the sum over all chips, 32 times what they were.
+	// Once eagerly, then by two replays: each makes every chip's numbers the sum over all chips, 32
+	// times what they were.
 	if err := q.Run(ctx, sum); err != nil {
 		return err
 	}
@@ -803,8 +812,9 @@ func roleMesh() (err error) {
 	return errors.Join(m.Close(ctx), e.Close(ctx))
 }
 
-// BenchmarkExchange is an exchange of 4 hosts, with each engine: of processes beside the all-gathers of 64 B of MPI, in the same run. One
-// is what an exchange is made of, non-blocking and polled, and the other MPI's own blocking one.
+// BenchmarkExchange is an exchange of 4 hosts, with each engine: of processes beside the
+// all-gathers of 64 B of MPI, in the same run. One is what an exchange is made of, non-blocking and
+// polled, and the other MPI's own blocking one.
 func BenchmarkExchange(b *testing.B) {
 	all := maps.Clone(networks)
 	if faultTolerant(b) {

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// neighbours are the other processes of the job that the same launcher has started on this machine. The kernel tells of their end at
-// once, also while MPI_Init waits for them, and without fault tolerance too, where mpirun takes a second to end the job. They are
-// the launcher's children, and PMIx's variables say which one of which job each is; behind a script in between, nobody is found.
+// neighbours are the other processes of the job that the same launcher has started on this machine.
+// The kernel tells of their end at once, also while MPI_Init waits for them, and without fault
+// tolerance too, where mpirun takes a second to end the job. They are the launcher's children, and
+// PMIx's variables say which one of which job each is; behind a script in between, nobody is found.
 type neighbours struct {
 	launcher int    // its process
 	job      string // PMIX_NAMESPACE
@@ -52,7 +53,8 @@ func (n *neighbours) find() {
 			if err != nil {
 				continue
 			}
-			// What is read after the process was opened is its own, not that of another one with its number.
+			// What is read after the process was opened is its own, not that of another one with
+			// its number.
 			rank, ok := n.rankOf(pid)
 			if !ok || rank == n.own {
 				_ = unix.Close(fd)
@@ -64,7 +66,8 @@ func (n *neighbours) find() {
 	}
 }
 
-// rankOf returns which process of the job one is. Before it executes its program it has the launcher's environment, and is none.
+// rankOf returns which process of the job one is. Before it executes its program it has the
+// launcher's environment, and is none.
 func (n *neighbours) rankOf(pid int) (rank int, ok bool) {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {

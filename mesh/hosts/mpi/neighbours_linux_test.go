@@ -28,8 +28,8 @@ func child(t *testing.T, job, rank string) *exec.Cmd {
 	return c
 }
 
-// The launcher's other processes of the same job are neighbours, its processes of other jobs and this one itself aren't, and the end of
-// one is known before anybody has waited for it.
+// The launcher's other processes of the same job are neighbours, its processes of other jobs and
+// this one itself aren't, and the end of one is known before anybody has waited for it.
 func TestNeighbours(t *testing.T) {
 	n := neighbours{launcher: os.Getpid(), job: "a job", own: 0}
 	defer func() {

@@ -10,7 +10,8 @@ import (
 
 const signals = 64
 
-// actions is what the process does for each signal: the kernel's struct sigaction, of at most four words, as it is.
+// actions is what the process does for each signal: the kernel's struct sigaction, of at most four
+// words, as it is.
 type actions [signals + 1]struct {
 	words [4]uint64
 	saved bool

@@ -16,8 +16,9 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// transformer returns the report of a model of so many transformer layers on 8 by 8 cores: each with two norms, an attention of
-// four products, a feed-forward network and two residual sums. The sum of a layer is freed two operations late.
+// transformer returns the report of a model of so many transformer layers on 8 by 8 cores: each
+// with two norms, an attention of four products, a feed-forward network and two residual sums. The
+// sum of a layer is freed two operations late.
 func transformer(t testing.TB, layers int) *graph.Report {
 	t.Helper()
 	now := time.Unix(1_800_000_000, 0)
@@ -113,7 +114,8 @@ func document(t testing.TB, page string) model {
 	return m
 }
 
-// A report is one HTML file without references to others, whose document has the report's facts: here those of TT-NN's captures.
+// A report is one HTML file without references to others, whose document has the report's facts:
+// here those of TT-NN's captures.
 func TestHTMLOfCaptures(t *testing.T) {
 	type facts struct {
 		Ops, Tensors, Buffers int
@@ -147,7 +149,8 @@ func TestHTMLOfCaptures(t *testing.T) {
 	}
 }
 
-// The document of a transformer has late deallocations, the memory of operations and what each core has.
+// The document of a transformer has late deallocations, the memory of operations and what each core
+// has.
 func TestModelOfTransformer(t *testing.T) {
 	p := transformer(t, 2)
 	m := newModel("report.json", p)

@@ -62,8 +62,8 @@ func (e *emulated) free(xs ...*ops.Tensor) {
 	}
 }
 
-// captured returns the capture of so many blocks of a transformer, that of the example of package ops, without dispatch. Weights
-// and caches are in DRAM, everything else is in L1.
+// captured returns the capture of so many blocks of a transformer, that of the example of package
+// ops, without dispatch. Weights and caches are in DRAM, everything else is in L1.
 func captured(t *testing.T, layers int) *graph.Report {
 	e := openEmulated(t)
 	const width, heads, headWidth, hidden, positions = 128, 2, 64, 192, 64
@@ -101,8 +101,8 @@ func captured(t *testing.T, layers int) *graph.Report {
 	return r
 }
 
-// A capture of 24 blocks without dispatch: each operation with where it was called, all results of those that have several, a data
-// flow that is a column, and buffers at their addresses.
+// A capture of 24 blocks without dispatch: each operation with where it was called, all results of
+// those that have several, a data flow that is a column, and buffers at their addresses.
 func TestClickThroughACapture(t *testing.T) {
 	b := openReport(t, captured(t, 24))
 	rows := "document.querySelectorAll('#main tbody tr').length"
@@ -170,7 +170,8 @@ func TestClickThroughLoopsAndTraces(t *testing.T) {
 	b.is(groups, "− ⟳ if state[4] == 1, − ⟳ loop of 5, − ⟳ otherwise, − ⟳ then, − ⟳ while state[4] == 1, at most 9")
 	boxes := "[...document.querySelectorAll('#flow .op')].map(e => e.querySelector('text').textContent).sort().join(', ')"
 	b.is(boxes, "add, add, add, ⟳ call inner")
-	// A group is inside of another one or beside it, with all its operations, and no operation is in one of which it is no part.
+	// A group is inside of another one or beside it, with all its operations, and no operation is
+	// in one of which it is no part.
 	b.is(`(() => {
 		const r = JSON.parse(document.getElementById('report').textContent), part = (op, of) => op === of || op >= 0 && part(r.ops[op].parent, of);
 		const groups = [...document.querySelectorAll('#flow .group')], all = groups.concat([...document.querySelectorAll('#flow .op')]), box = e => e.querySelector('rect').getBoundingClientRect();

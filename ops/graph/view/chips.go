@@ -20,8 +20,8 @@ type chip struct {
 	DRAM    []int64 `json:"dram"`            // in all banks
 }
 
-// chips lists the chips. Usually buffers and programs have the numbers of chips. TT-NN gives a mesh a number of its own, and its
-// buffers that number: those are on all chips with programs.
+// chips lists the chips. Usually buffers and programs have the numbers of chips. TT-NN gives a mesh
+// a number of its own, and its buffers that number: those are on all chips with programs.
 func (m *modeler) chips() []chip {
 	buffers, programs := map[int64]bool{}, map[int64]bool{}
 	for i := range m.Buffers {
@@ -72,8 +72,8 @@ func (m *modeler) chips() []chip {
 	return out
 }
 
-// placesOf reads the chips' places in the mesh from the YAML of a report, such as "(1, 0)": lines of a number and a list, of which
-// the first two values are used.
+// placesOf reads the chips' places in the mesh from the YAML of a report, such as "(1, 0)": lines
+// of a number and a list, of which the first two values are used.
 func placesOf(mapping string) map[int64]string {
 	out := map[int64]string{}
 	for line := range strings.Lines(mapping) {

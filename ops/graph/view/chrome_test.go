@@ -34,7 +34,8 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// tab is a page in a headless browser, which is driven by Chrome's DevTools protocol over a pair of pipes.
+// tab is a page in a headless browser, which is driven by Chrome's DevTools protocol over a pair of
+// pipes.
 type tab struct {
 	testing.TB
 	to      *os.File
@@ -148,8 +149,8 @@ func (t *tab) is(expression, want string) {
 	}
 }
 
-// mouse moves the mouse to a place in an element, given as fractions of its size, and presses or releases it: mouseMoved,
-// mousePressed or mouseReleased.
+// mouse moves the mouse to a place in an element, given as fractions of its size, and presses or
+// releases it: mouseMoved, mousePressed or mouseReleased.
 func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.Helper()
 	var r [4]float64
@@ -202,7 +203,8 @@ func openTab(t *testing.T, url string) *tab {
 	devtest.Must(t, err)
 	from, out, err := os.Pipe()
 	devtest.Must(t, err)
-	// The browser ends when it is asked to: processes of its own that outlive it write to its profile. Some may nevertheless.
+	// The browser ends when it is asked to: processes of its own that outlive it write to its
+	// profile. Some may nevertheless.
 	profile, err := os.MkdirTemp("", "profile")
 	devtest.Must(t, err)
 	t.Cleanup(func() {

@@ -19,13 +19,14 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// A report of 24 layers as a file on disk: a browser searches and sorts its operations, goes to an operation, its tensor, its
-// memory, a core, and through the data flow.
+// A report of 24 layers as a file on disk: a browser searches and sorts its operations, goes to an
+// operation, its tensor, its memory, a core, and through the data flow.
 func TestClickThroughAReport(t *testing.T) {
 	b := openReport(t, transformer(t, 24))
 	rows := "document.querySelectorAll('#main tbody tr').length"
 
-	// Operations: 24 layers of nine, 23 that nothing takes, an embedding, the last product and the loop.
+	// Operations: 24 layers of nine, 23 that nothing takes, an embedding, the last product and the
+	// loop.
 	b.wait("document.querySelector('#ops')")
 	b.is(rows, fmt.Sprint(24*9+23+3))
 	b.shot("app-ops")
@@ -45,7 +46,8 @@ func TestClickThroughAReport(t *testing.T) {
 	b.is("document.getElementById('stack').textContent.includes('app_test.go')", "true")
 	b.is("document.getElementById('args').textContent.startsWith('0: Tensor(')", "true")
 	b.is("document.querySelector('#source .this').textContent.includes('r.Begin(')", "true")
-	// It keeps its result, 16 KiB of each core; the circular buffers are those of the program before.
+	// It keeps its result, 16 KiB of each core; the circular buffers are those of the program
+	// before.
 	b.is("[...document.querySelectorAll('.tile')].map(e => e.innerText.replace('\\n', ' ')).slice(1).join(', ')",
 		"L1 before 608 KiB, L1 at its peak 624 KiB, L1 after 624 KiB")
 	b.shot("app-op")
@@ -62,8 +64,8 @@ func TestClickThroughAReport(t *testing.T) {
 	b.visit("#/tensor/99999")
 	b.is("document.getElementById('main').innerText", "There is no tensor 99999 in this report.")
 
-	// Over time: functions, memory in use and addresses, late deallocations in a list. The axis has units, and what is zoomed by
-	// dragging in one plot is so in all.
+	// Over time: functions, memory in use and addresses, late deallocations in a list. The axis has
+	// units, and what is zoomed by dragging in one plot is so in all.
 	b.visit("#/memory")
 	b.wait("document.querySelectorAll('.uplot canvas').length === 5")
 	b.is("document.getElementById('l1').getAttribute('aria-description')", "capacity 1.33 MiB")
@@ -175,7 +177,8 @@ func TestClickThroughAReport(t *testing.T) {
 	b.shot("app-flow-level-2")
 }
 
-// The first figure says how much of it lies in buffers: all of it in TT-NN's capture of an add in place.
+// The first figure says how much of it lies in buffers: all of it in TT-NN's capture of an add in
+// place.
 func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	f, err := os.Open("../testdata/tt-metal/sharded_add_in_place.json")
 	devtest.Must(t, err)
@@ -188,7 +191,8 @@ func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	b.shot("in-place-ops")
 }
 
-// The demo's report has the time of programs on the device, and what occupied which addresses of L1 and of DRAM when.
+// The demo's report has the time of programs on the device, and what occupied which addresses of L1
+// and of DRAM when.
 func TestClickThroughTheDemo(t *testing.T) {
 	browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -34,7 +34,8 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	}
 }
 
-// Each chip of a mesh has the memory of its own buffers and programs; those of TT-NN's number of the mesh are on all its chips.
+// Each chip of a mesh has the memory of its own buffers and programs; those of TT-NN's number of
+// the mesh are on all its chips.
 func TestChipsOfAMesh(t *testing.T) {
 	for name, c := range map[string]struct {
 		buffers, programs map[int]int64 // sizes by device

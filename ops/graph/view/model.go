@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// model is the document that the page shows: a report in the terms of operations, tensors and buffers. Sizes and addresses are
-// in bytes, times in nanoseconds, and from and to are counters of nodes, which are the page's axis of events.
+// model is the document that the page shows: a report in the terms of operations, tensors and
+// buffers. Sizes and addresses are in bytes, times in nanoseconds, and from and to are counters of
+// nodes, which are the page's axis of events.
 type model struct {
 	Name     string      `json:"name"`
 	Format   string      `json:"format"`
@@ -364,7 +365,8 @@ func (m *modeler) allocated(i int) {
 	m.Buffers = append(m.Buffers, b)
 }
 
-// place returns the cores of a buffer in L1: from its pages, or all of the grid for an interleaved one.
+// place returns the cores of a buffer in L1: from its pages, or all of the grid for an interleaved
+// one.
 func (m *modeler) place(i int, b *buffer) int {
 	var pages []graph.Page
 	for _, v := range m.r.PagesByAddress[uint64(max(b.Address, 0))] {
@@ -440,8 +442,8 @@ func (m *modeler) ofProgram(i int) {
 	m.Buffers = append(m.Buffers, b)
 }
 
-// late finds the buffers that stay allocated while operations run that come after the last use of their tensors. Operations are
-// calls that only loops, branches and traces have around them.
+// late finds the buffers that stay allocated while operations run that come after the last use of
+// their tensors. Operations are calls that only loops, branches and traces have around them.
 func (m *modeler) late() {
 	var starts []int
 	operation := make([]int, len(m.Ops)) // that a call is part of

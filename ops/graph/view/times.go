@@ -12,8 +12,8 @@ type times struct {
 	total       time.Duration
 }
 
-// newTimes lays calls out by duration: those inside of another one follow each other from its start on. A call that didn't end
-// took as long as those that it called.
+// newTimes lays calls out by duration: those inside of another one follow each other from its start
+// on. A call that didn't end took as long as those that it called.
 func newTimes(g *graph.Graph, calls []graph.Call) times {
 	t := times{start: make([]time.Duration, len(calls)), took: make([]time.Duration, len(calls))}
 	within := make([]time.Duration, len(calls)) // sum of the calls inside

@@ -1,6 +1,6 @@
-// Package view shows the report of a capture in a browser, on one page: operations and tensors, functions, memory and addresses of
-// buffers over time, cores, and the data flow between operations. It needs scripts, all of which are in it, and works from a file
-// too ([HTML]).
+// Package view shows the report of a capture in a browser, on one page: operations and tensors,
+// functions, memory and addresses of buffers over time, cores, and the data flow between
+// operations. It needs scripts, all of which are in it, and works from a file too ([HTML]).
 package view
 
 import (
@@ -17,8 +17,8 @@ type view struct {
 	page []byte
 }
 
-// New returns a handler that shows a report under a name: the page at /, the report as /report.json, and a picture of all its
-// nodes as /graph.svg.
+// New returns a handler that shows a report under a name: the page at /, the report as
+// /report.json, and a picture of all its nodes as /graph.svg.
 func New(name string, r *graph.Report) (http.Handler, error) {
 	page, err := appPage(name, r)
 	if err != nil {

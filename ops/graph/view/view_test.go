@@ -38,7 +38,8 @@ func sample(t testing.TB) *graph.Report {
 	return r
 }
 
-// A handler has the page, with the report's functions, the report and a picture of its nodes, and nothing else.
+// A handler has the page, with the report's functions, the report and a picture of its nodes, and
+// nothing else.
 func TestHandler(t *testing.T) {
 	h := handler(t, sample(t))
 	for path, want := range map[string]string{"/": "ttnn::prim::binary", "/report.json": "ttnn::prim::binary", "/graph.svg": "<svg "} {
@@ -76,7 +77,8 @@ func TestCoresOfBuffers(t *testing.T) {
 	}
 }
 
-// Functions inside of another one follow each other from its start on, and one that didn't end says so.
+// Functions inside of another one follow each other from its start on, and one that didn't end says
+// so.
 func TestTimes(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := graph.NewRecorder(graph.Config{Now: func() time.Time { now = now.Add(time.Microsecond); return now }})

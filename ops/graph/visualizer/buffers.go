@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// allocation returns the allocation that a deallocation frees, or nil. The deallocation is connected to it or to the buffer.
+// allocation returns the allocation that a deallocation frees, or nil. The deallocation is
+// connected to it or to the buffer.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
 		m := p.at(c)
@@ -96,8 +97,9 @@ type allocated struct {
 	at  map[place]int // latest allocation at a place
 }
 
-// allocate adds a buffer. A buffer at its place is gone, though its deallocation isn't in the report. That doesn't hold at
-// address 0, where TT-NN has every buffer in a capture without dispatch.
+// allocate adds a buffer. A buffer at its place is gone, though its deallocation isn't in the
+// report. That doesn't hold at address 0, where TT-NN has every buffer in a capture without
+// dispatch.
 func (a *allocated) allocate(n *graph.Node) {
 	b := a.p.buffer(n)
 	if b.address != 0 {
@@ -114,7 +116,8 @@ func (a *allocated) free(at place) {
 	}
 }
 
-// deallocate removes the buffer that a deallocation is connected to, or else what is at its address.
+// deallocate removes the buffer that a deallocation is connected to, or else what is at its
+// address.
 func (a *allocated) deallocate(n *graph.Node) {
 	if from := a.p.allocation(n); from != nil {
 		delete(a.now, from.Counter)
@@ -181,8 +184,9 @@ func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.P
 	}
 }
 
-// pages returns the pages after each allocation at a place, in the order of the allocations: the chips of a mesh allocate at one
-// address, each its own. Pages of a flat list are there from the beginning, at addresses without allocations.
+// pages returns the pages after each allocation at a place, in the order of the allocations: the
+// chips of a mesh allocate at one address, each its own. Pages of a flat list are there from the
+// beginning, at addresses without allocations.
 func (p *plan) pages() map[place][]graph.PageVersion {
 	out := map[place][]graph.PageVersion{}
 	add := func(address uint64, allocation int, pages []graph.Page) {

@@ -58,8 +58,9 @@ func (p *plan) shown(q graph.Params) graph.Params {
 	return q
 }
 
-// subgraph returns nodes as the JSON of a graph between a start and an end of a capture, numbered from 0, and the connections
-// of each. Connections to other nodes are left out, because their numbers would refer to wrong nodes.
+// subgraph returns nodes as the JSON of a graph between a start and an end of a capture, numbered
+// from 0, and the connections of each. Connections to other nodes are left out, because their
+// numbers would refer to wrong nodes.
 func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
 	number := map[int]int{}
 	for i, c := range nodes {

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// tensorIDs makes the tensor ids of several reports unique. Reports of one process share ids: an equal id of an equal tensor is
-// one row of the database. Reports of several processes all start at 1: a tensor whose id another report's tensor has gets a
-// new id.
+// tensorIDs makes the tensor ids of several reports unique. Reports of one process share ids: an
+// equal id of an equal tensor is one row of the database. Reports of several processes all start at
+// 1: a tensor whose id another report's tensor has gets a new id.
 type tensorIDs struct {
 	seen map[int64]string // descriptions of tensors by id
 	last int64            // the largest id; the search for a new one starts after it

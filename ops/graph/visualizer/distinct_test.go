@@ -34,8 +34,8 @@ func relu(t *testing.T, dir, name string, shape ...int) {
 	}
 }
 
-// Tensors of different processes with the same id are different rows, to which their operations refer; equal tensors of one
-// process are one row.
+// Tensors of different processes with the same id are different rows, to which their operations
+// refer; equal tensors of one process are one row.
 func TestTensorsOfSeveralReports(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "a.json", 1, 16)

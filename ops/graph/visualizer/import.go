@@ -17,14 +17,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// OperationStride is the difference between the first operation numbers of consecutive reports in one import.
+// OperationStride is the difference between the first operation numbers of consecutive reports in
+// one import.
 const OperationStride = 10000
 
 // Options configure an import.
 type Options struct {
 	Limits graph.Limits
-	// Arch is the architecture of reports that describe no devices, wormhole or blackhole: lists of nodes, of which the
-	// visualizer shows no memory without a device. Empty leaves them without.
+	// Arch is the architecture of reports that describe no devices, wormhole or blackhole: lists of
+	// nodes, of which the visualizer shows no memory without a device. Empty leaves them without.
 	Arch string
 	SVG  bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
 }
@@ -49,10 +50,11 @@ type Summary struct {
 // ErrNoReports is in the error of an import without any report.
 var ErrNoReports = errors.New("no reports")
 
-// Import writes reports into a database, which it creates if it doesn't exist. A path is a file, or a folder whose *.json files
-// are imported in the order of their names. An operation that is imported again is replaced with all its rows; tensors that
-// exist are kept. A file in a folder that can't be read is a warning, unless no file can. An import is all or nothing: after
-// an error the database and the files beside it are unchanged.
+// Import writes reports into a database, which it creates if it doesn't exist. A path is a file, or
+// a folder whose *.json files are imported in the order of their names. An operation that is
+// imported again is replaced with all its rows; tensors that exist are kept. A file in a folder
+// that can't be read is a warning, unless no file can. An import is all or nothing: after an error
+// the database and the files beside it are unchanged.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
 	if err := graph.CheckArch(o.Arch); err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
@@ -132,7 +134,8 @@ func (w *writer) files(files []file, o Options) error {
 	return nil
 }
 
-// file is a report to read. found says that it was found in a folder rather than named by the caller.
+// file is a report to read. found says that it was found in a folder rather than named by the
+// caller.
 type file struct {
 	path  string
 	found bool

@@ -15,7 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// imported imports reports and returns a func that queries the database: rows are values joined by |.
+// imported imports reports and returns a func that queries the database: rows are values joined by
+// |.
 func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) []string) {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "db.sqlite")
@@ -69,8 +70,8 @@ func save(t *testing.T, text string) string {
 	return p
 }
 
-// TT-NN's sample is an add and a deallocation. Its buffers are freed although their deallocations have no address, and its
-// connections stay inside an operation's part of the graph.
+// TT-NN's sample is an add and a deallocation. Its buffers are freed although their deallocations
+// have no address, and its connections stay inside an operation's part of the graph.
 func TestImportSample(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::add", "2|ttnn::deallocate")
@@ -104,8 +105,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Operations that failed or hung have an error. Inputs are ids of tensors, without those of missing nodes. A second import changes
-// nothing.
+// Operations that failed or hung have an error. Inputs are ids of tensors, without those of missing
+// nodes. A second import changes nothing.
 func TestImportErrorsAndInputs(t *testing.T) {
 	p := save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":64,"num_dram_channels":12}],"graph":[
 	{"counter":0,"node_type":"capture_start","stacking_level":0},
@@ -127,7 +128,8 @@ func TestImportErrorsAndInputs(t *testing.T) {
 	want(t, ask("SELECT device_id FROM devices"), "0")
 }
 
-// A broken file in a folder is a warning, a named one an error, and a folder of only broken files is an error.
+// A broken file in a folder is a warning, a named one an error, and a folder of only broken files
+// is an error.
 func TestImportRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	bad := filepath.Join(dir, "a.json")
@@ -142,7 +144,8 @@ func TestImportRefuses(t *testing.T) {
 	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{t.TempDir()}, Options{}); !errors.Is(err, ErrNoReports) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	// Python records beside a report are part of it: if they can't be read the report isn't imported without them.
+	// Python records beside a report are part of it: if they can't be read the report isn't
+	// imported without them.
 	report := save(t, `{"version":1,"graph":[]}`)
 	devtest.Must(t, os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777))
 	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil ||

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// output is the database that an import writes, and the files beside it. close undoes everything unless commit was called.
+// output is the database that an import writes, and the files beside it. close undoes everything
+// unless commit was called.
 type output struct {
 	db, folder string
 	staging    string   // the folder where files are written before they are installed; empty if there are none
@@ -49,7 +50,8 @@ func newOutput(db string) (_ *output, err error) {
 	return o, f.Close()
 }
 
-// uri returns the database's name for the driver, which would cut a bare path at a question mark and take :memory: for memory.
+// uri returns the database's name for the driver, which would cut a bare path at a question mark
+// and take :memory: for memory.
 func (o *output) uri() string {
 	path := filepath.Clean(o.db)
 	if !filepath.IsAbs(path) {

@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// hidden reports whether a function is not an operation in the visualizer; the functions that it calls are (graph_report.py).
+// hidden reports whether a function is not an operation in the visualizer; the functions that it
+// calls are (graph_report.py).
 func hidden(name string) bool {
 	for _, p := range []string{"ttnn::convert_python_tensor_to_tt_tensor", "tt::tt_metal::detail::convert_tt_tensor_to_framework_tensor",
 		"Tensor::deallocate", "Tensor::to_device", "Tensor::reshape", "tt::tt_metal::to_dtype", graph.ControlPrefix} {
@@ -63,7 +64,8 @@ func (p *plan) at(c int) *graph.Node {
 	return &p.g.Nodes[c]
 }
 
-// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as indexes.
+// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as
+// indexes.
 func (p *plan) renumber() {
 	ids := map[int64]bool{}
 	for _, d := range p.r.Devices {
@@ -83,7 +85,8 @@ func (p *plan) renumber() {
 	}
 }
 
-// device returns a device's number in the database. A device that the report doesn't list keeps its number.
+// device returns a device's number in the database. A device that the report doesn't list keeps its
+// number.
 func (p *plan) device(id int64) int64 {
 	if n, ok := p.dev[id]; ok {
 		return n
@@ -91,7 +94,8 @@ func (p *plan) device(id int64) int64 {
 	return id
 }
 
-// operations finds the operations: functions that have only hidden callers, and deallocations outside of any function.
+// operations finds the operations: functions that have only hidden callers, and deallocations
+// outside of any function.
 func (p *plan) operations() {
 	calls := p.g.Calls()
 	at := map[int]int{}              // calls by node of their start

@@ -47,8 +47,8 @@ func (p *plan) sizes() sizes {
 	return out
 }
 
-// before returns the size of the latest buffer of a kind at a place before a node, or else that of the first one that an
-// operation found there after it.
+// before returns the size of the latest buffer of a kind at a place before a node, or else that of
+// the first one that an operation found there after it.
 func (s sizes) before(at place, kind int64, node int) (size int64, ok bool) {
 	for _, b := range s[at] {
 		switch {

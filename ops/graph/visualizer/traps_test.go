@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// A source file is stored once for all its callers and imports. Files that aren't source code aren't read, because reports come
-// from anywhere and databases are given to others.
+// A source file is stored once for all its callers and imports. Files that aren't source code
+// aren't read, because reports come from anywhere and databases are given to others.
 func TestSourceFiles(t *testing.T) {
 	dir := t.TempDir()
 	model, secret, alias := filepath.Join(dir, "model.py"), filepath.Join(dir, "secret"), filepath.Join(dir, "alias.py")
@@ -58,7 +58,8 @@ func TestSourceFiles(t *testing.T) {
 	}
 }
 
-// A file of Python records has the extension of reports; in a folder it belongs to the report beside it.
+// A file of Python records has the extension of reports; in a folder it belongs to the report
+// beside it.
 func TestSidecarsAreNoReports(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -87,7 +88,8 @@ func TestParametersAsTheVisualizerWants(t *testing.T) {
 		"{[0-0 - 3-0], [1-2 - 1-2]}|0", "{[(x=0,y=0) - (x=0,y=7)]}|1", "{}|1")
 }
 
-// Layouts have the numbers of the C++ enum, as in the visualizer. Devices are numbered from 0 in all tables, pages included.
+// Layouts have the numbers of the C++ enum, as in the visualizer. Devices are numbered from 0 in
+// all tables, pages included.
 func TestNumbersOfLayoutsAndDevices(t *testing.T) {
 	report := save(t, `{"version":1,"devices":[{"device_id":9},{"device_id":4}],
 	"buffer_pages":[{"device_id":9,"address":1000,"page_address":1,"page_size":64,"buffer_type":1}],

@@ -17,7 +17,8 @@ import (
 
 // These are upstream's tests of its importer (test_graph_report.py), with their values.
 
-// recorded writes the report of a recorder that f uses, with two devices of 64 L1 banks and 12 DRAM channels.
+// recorded writes the report of a recorder that f uses, with two devices of 64 L1 banks and 12 DRAM
+// channels.
 func recorded(t testing.TB, cfg graph.Config, f func(*graph.Recorder), edit ...func(*graph.Report)) string {
 	t.Helper()
 	tick := time.Unix(1700000000, 0)
@@ -62,8 +63,8 @@ func arg(ts ...*graph.Tensor) []graph.Arg {
 
 var writtenFormats = []graph.Format{graph.Format2026v1, graph.Format2026v2}
 
-// Outputs are the tensors of a function's end, in order; inputs are ids and not counters; arguments are rows; a tensor has all its
-// fields.
+// Outputs are the tensors of a function's end, in order; inputs are ids and not counters; arguments
+// are rows; a tensor has all its fields.
 func TestUpstreamOperation(t *testing.T) {
 	for _, format := range writtenFormats {
 		_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: format}, func(r *graph.Recorder) {
@@ -99,7 +100,8 @@ func TestUpstreamBufferTypes(t *testing.T) {
 	want(t, ask("SELECT address, buffer_type FROM buffers ORDER BY 1"), "1000|0", "2000|1", "3000|2", "4000|3", "5000|4")
 }
 
-// Each operation has all buffers that are allocated at its end: 6 rows for three operations that allocate one each.
+// Each operation has all buffers that are allocated at its end: 6 rows for three operations that
+// allocate one each.
 func TestUpstreamCumulativeBuffers(t *testing.T) {
 	for _, c := range []graph.Config{{Format: graph.Format2026v1}, {Format: graph.Format2026v2}, {OperationBuffers: true}} {
 		_, ask := imported(t, Options{}, recorded(t, c, func(r *graph.Recorder) {
@@ -234,8 +236,8 @@ func TestUpstreamFilesBeside(t *testing.T) {
 	}
 }
 
-// Every report that decodes is imported or refused with an error. In the database every row of inputs, outputs, buffers and graphs
-// belongs to an operation.
+// Every report that decodes is imported or refused with an error. In the database every row of
+// inputs, outputs, buffers and graphs belongs to an operation.
 func FuzzImport(f *testing.F) {
 	sample, err := os.ReadFile("../testdata/sample.json")
 	if err != nil {

@@ -163,7 +163,8 @@ func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	}
 }
 
-// trace writes the call stack of an operation, and the source file of its caller if it is on this machine.
+// trace writes the call stack of an operation, and the source file of its caller if it is on this
+// machine.
 func (w *writer) trace(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	lines := n.StackTrace
 	if r != nil && len(r.StackTrace) > 0 {

@@ -10,9 +10,10 @@ import (
 	"syscall"
 )
 
-// Files compares what the files of drivers say of a card that isn't open: those of the model, b, with those of the
-// machine's file system, a. Files that differ from machine to machine are compared as far as they don't: numbers of hwmon
-// directories and of device nodes, links that the system makes, and all but the identity in configuration space.
+// Files compares what the files of drivers say of a card that isn't open: those of the model, b,
+// with those of the machine's file system, a. Files that differ from machine to machine are
+// compared as far as they don't: numbers of hwmon directories and of device nodes, links that the
+// system makes, and all but the identity in configuration space.
 func Files(a, b fs.FS) (l []Difference, err error) {
 	differ := func(name, x, y string) {
 		if x != y {

@@ -308,7 +308,8 @@ func (r *run) unknown(f int) {
 	r.ioctl(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16), nil, nil)
 }
 
-// reset resets the card in one of the driver's modes, waits until it is back, and ends the reset as the mode wants it.
+// reset resets the card in one of the driver's modes, waits until it is back, and ends the reset as
+// the mode wants it.
 func (r *run) reset(f int) {
 	n := uint32(kabi.Size[kabi.ResetDeviceOut]())
 	mode := oneOf[uint32](r, kabi.ResetRestoreState, kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC,

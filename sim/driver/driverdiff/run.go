@@ -14,18 +14,20 @@ import (
 // Config is a comparison.
 type Config struct {
 	A, B seam.Node
-	// Accesses makes accesses of mapped memory, where a driver maps device memory as such: kmd.Accesses.
+	// Accesses makes accesses of mapped memory, where a driver maps device memory as such:
+	// kmd.Accesses.
 	Accesses func(mem []byte) seam.MMIO
 	// Arch is that of both cards.
 	Arch chip.Arch
 	Seed uint64
 	// Steps is the number of requests, 1000 if zero.
 	Steps int
-	// Resets makes some of the requests resets of the cards. Settle is how long a card takes to come back from one.
+	// Resets makes some of the requests resets of the cards. Settle is how long a card takes to
+	// come back from one.
 	Resets bool
 	Settle time.Duration
-	// Discontiguous says that the drivers have no IOMMU, so that a pin of several pages depends on where they happen to
-	// be: it isn't tried.
+	// Discontiguous says that the drivers have no IOMMU, so that a pin of several pages depends on
+	// where they happen to be: it isn't tried.
 	Discontiguous bool
 }
 
@@ -80,8 +82,8 @@ type run struct {
 	differ []Difference
 }
 
-// Run compares the driver and its model. No other program may use the cards meanwhile. An error is of the comparison itself,
-// not of a driver.
+// Run compares the driver and its model. No other program may use the cards meanwhile. An error is
+// of the comparison itself, not of a driver.
 func Run(cfg Config) (_ []Difference, err error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -230,8 +232,8 @@ func (r *run) close(f int) {
 	r.known.open[f] = false
 }
 
-// ioctl makes a request with the same argument on both sides. Each side may change its copy before, and hide what it may
-// choose freely after it. The answer is of the first side.
+// ioctl makes a request with the same argument on both sides. Each side may change its copy before,
+// and hide what it may choose freely after it. The answer is of the first side.
 func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
 	const room, canary = 1024, 0xA5
 	var first []byte

@@ -1,7 +1,8 @@
-// Package drivertest is the least chip that a driver can be tested on: windows onto tiles that are plain memory,
-// outbound regions, and a management processor that answers what opening a device asks. It records every access with
-// its width. It decodes registers by itself, from tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md and tt-kmd
-// blackhole.c, so that an encoding error elsewhere doesn't cancel out.
+// Package drivertest is the least chip that a driver can be tested on: windows onto tiles that are
+// plain memory, outbound regions, and a management processor that answers what opening a device
+// asks. It records every access with its width. It decodes registers by itself, from
+// tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that an
+// encoding error elsewhere doesn't cancel out.
 package drivertest
 
 import (
@@ -102,7 +103,8 @@ func (f *Function) Closed() bool {
 	return f.closed
 }
 
-// Quiet turns the record of accesses off, so that counting allocations counts only those of the caller that makes the accesses.
+// Quiet turns the record of accesses off, so that counting allocations counts only those of the
+// caller that makes the accesses.
 func (f *Function) Quiet(on bool) {
 	f.mu.Lock()
 	f.quiet = on
@@ -233,7 +235,8 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, true)
 }
 
-// accessLocked performs an access. What a real chip leaves undefined panics: it is a bug of the caller's.
+// accessLocked performs an access. What a real chip leaves undefined panics: it is a bug of the
+// caller's.
 func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {

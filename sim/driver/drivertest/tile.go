@@ -90,7 +90,8 @@ func (f *Function) table(x, y uint8) {
 	}
 }
 
-// HostAddress translates an offset of the aperture that the NoC reaches through the outbound regions.
+// HostAddress translates an offset of the aperture that the NoC reaches through the outbound
+// regions.
 func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,9 @@ func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	return true
 }
 
-// clearValid frees the matrix unit's banks of the sources in a mask, SrcA 1 and SrcB 2. The thread's configuration can keep
-// them valid, and the matrix unit turns to the other bank all the same.
+// clearValid frees the matrix unit's banks of the sources in a mask, SrcA 1 and SrcB 2. The
+// thread's configuration can keep them valid, and the matrix unit turns to the other bank all the
+// same.
 func (e *Engine) clearValid(t *thread, mask uint32) bool {
 	for unit := range uint32(2) {
 		if mask>>unit&1 == 0 {

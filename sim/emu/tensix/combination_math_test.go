@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// product is formats and modes of an instruction that computes rows of Dst from rows of the sources.
+// product is formats and modes of an instruction that computes rows of Dst from rows of the
+// sources.
 type product struct {
 	op             uint32
 	a, b           arith.Format

@@ -13,11 +13,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// combination is formats and modes with which an instruction may be executed, and a program that does it.
+// combination is formats and modes with which an instruction may be executed, and a program that
+// does it.
 type combination struct {
 	name string
-	// run configures the units, executes the instruction and makes its result visible. It reports whether the engine took the
-	// instruction.
+	// run configures the units, executes the instruction and makes its result visible. It reports
+	// whether the engine took the instruction.
 	run func(d *director) bool
 	// more are combinations that only exist if this one does.
 	more []combination
@@ -58,7 +59,8 @@ func (d *director) slotSize() uint32 {
 	return 0x40
 }
 
-// rowOfResult returns the first of up to n rows of Dst, of data of 32 bits if wide, that have no result that hasn't been compared.
+// rowOfResult returns the first of up to n rows of Dst, of data of 32 bits if wide, that have no
+// result that hasn't been compared.
 func (d *director) rowOfResult(n uint32, wide bool) uint32 {
 	row := d.next
 	d.next += (n + 7) &^ 7
@@ -82,7 +84,8 @@ func (d *director) execute(c combination, check func(*director)) (taken bool) {
 	return taken
 }
 
-// direct returns a rig's director, with a Dst of random data, and the thread, the core and the bank of the configuration that it uses.
+// direct returns a rig's director, with a Dst of random data, and the thread, the core and the bank
+// of the configuration that it uses.
 func direct(r *rig) *director {
 	d := &director{generator: generator{rig: r}}
 	d.thread = d.rng.IntN(numThreads)
@@ -212,7 +215,8 @@ func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
 	d.must(d.unpack(u))
 }
 
-// formats sets the formats of the sources: on Blackhole, unless explicit, those of what the unpackers have left are used.
+// formats sets the formats of the sources: on Blackhole, unless explicit, those of what the
+// unpackers have left are used.
 func (d *director) formats(a, b arith.Format, explicit bool) {
 	d.want(isa.SrcAForced, 0)
 	d.want(isa.SrcAFormat, uint32(a))
@@ -228,7 +232,8 @@ func (d *director) firstRows() {
 	d.must(opSETRWC<<24 | 15)
 }
 
-// phase sets the fidelity phase. Blackhole has no field for it: the address mode of a ZEROACC of rows without a result counts it up.
+// phase sets the fidelity phase. Blackhole has no field for it: the address mode of a ZEROACC of
+// rows without a result counts it up.
 func (d *director) phase(n uint32) {
 	if d.e.wormhole || n == 0 {
 		d.wantThread(isa.ThreadFidelityBase, n)
@@ -289,8 +294,8 @@ type program struct {
 // perDirector is how many combinations a director makes programs of.
 const perDirector = 500
 
-// programs tries all combinations, with directors that start returns, and returns them with whether engines take them. It calls check
-// before results are overwritten.
+// programs tries all combinations, with directors that start returns, and returns them with whether
+// engines take them. It calls check before results are overwritten.
 func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*director)) (list []program) {
 	names := map[string]bool{}
 	var d *director
@@ -342,7 +347,8 @@ func decided(t testing.TB, arch chip.Arch) []program {
 	return programs(t, arch, func() *director { return directed(arch, rng, nil) }, func(*director) {})
 }
 
-// combinationsFile has a digest of what the vendor's simulator has computed, each time before results are overwritten.
+// combinationsFile has a digest of what the vendor's simulator has computed, each time before
+// results are overwritten.
 func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".combinations" }
 
 // Each combination gives what it gave when the vendor's simulator executed it with the same result.
@@ -394,8 +400,9 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// directEpisode executes combinations that have not been used yet on a new rig and the vendor's simulator, and compares the results. It
-// returns how many it has used, and how many instructions and stores that took.
+// directEpisode executes combinations that have not been used yet on a new rig and the vendor's
+// simulator, and compares the results. It returns how many it has used, and how many instructions
+// and stores that took.
 func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[string]int, cover coverage, todo []program) (used, n int) {
 	o := newOracle(t, arch)
 	defer o.close()

@@ -86,7 +86,8 @@ func vector(w, fixed uint32, how string) combination {
 	}
 }
 
-// vector loads all registers, executes an instruction whose other bits are random, and stores the registers.
+// vector loads all registers, executes an instruction whose other bits are random, and stores the
+// registers.
 func (d *director) vector(w, fixed uint32) bool {
 	const storeMode, enable = sfpuInt32 << 16, opSFPENCC<<24 | 3<<12 | 10
 	d.firstRows()
@@ -130,8 +131,8 @@ func (d *director) vector(w, fixed uint32) bool {
 	return taken
 }
 
-// vectorOperands returns operands of an instruction at random. It writes none of the registers 12 to 15: that would record it for
-// a macro.
+// vectorOperands returns operands of an instruction at random. It writes none of the registers 12
+// to 15: that would record it for a macro.
 func (d *director) vectorOperands(op uint32) uint32 {
 	v := d.sparse() & 0xFFFFFF
 	if d.chance(3) { // 0 for c, as products want
@@ -150,7 +151,8 @@ func (d *director) vectorOperands(op uint32) uint32 {
 	}
 }
 
-// showRegisters stores registers of the vector unit to Dst: also its constants, after an instruction that changes them.
+// showRegisters stores registers of the vector unit to Dst: also its constants, after an
+// instruction that changes them.
 func (d *director) showRegisters(op uint32) {
 	store := func() {
 		to := d.rowOfResult(32, true)

@@ -25,12 +25,14 @@ func (e *Engine) words() *[numConfigWords]configWord {
 	return &configWords[1]
 }
 
-// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors, so that its Tile keeps it.
+// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors, so
+// that its Tile keeps it.
 func (e *Engine) ActsOnProcessors(word uint32) bool {
 	return word < numConfigWords && e.words()[word].kind == wordTile
 }
 
-// LoadConfig returns a word of the first bank, which is the one that processors see. It returns false if the engine refuses.
+// LoadConfig returns a word of the first bank, which is the one that processors see. It returns
+// false if the engine refuses.
 func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0, word) }
 
 // StoreConfig sets a word of the first bank. It returns false if the engine refuses.
@@ -66,8 +68,8 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	return true
 }
 
-// mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's simulator leaves out stochastic
-// rounding, whose random numbers are not specified.
+// mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's
+// simulator leaves out stochastic rounding, whose random numbers are not specified.
 var mustBeZero = []isa.Config{
 	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }

@@ -26,7 +26,8 @@ func (t *thread) mode(i uint32) *addressMode {
 	return m
 }
 
-// advance applies address mode i to the counters of the thread, and to its fidelity phase if the instruction has one.
+// advance applies address mode i to the counters of the thread, and to its fidelity phase if the
+// instruction has one.
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	if e.wormhole {
 		if t.bias != 0 || t.field(isa.ThreadModeBias) != 0 {
@@ -137,8 +138,8 @@ const (
 	dimensionZ = 2
 )
 
-// pairs calls f for counters of two dimensions of both channels, the first and the one after it, that an instruction
-// names by a mask, and for its values.
+// pairs calls f for counters of two dimensions of both channels, the first and the one after it,
+// that an instruction names by a mask, and for its values.
 func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counter, v, size uint32)) bool {
 	return e.adcs(t, a.units, func(s *adc) {
 		for i, v := range [...]uint32{a.x0, a.y0, a.x1, a.y1} {

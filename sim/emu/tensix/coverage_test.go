@@ -12,7 +12,8 @@ import (
 // coverage counts which combinations of formats and modes compared programs have used.
 type coverage map[string]int
 
-// use names the combination that an instruction of a thread is about to use, if it is one of those that are counted.
+// use names the combination that an instruction of a thread is about to use, if it is one of those
+// that are counted.
 func (r *rig) use(n int, w uint32) string {
 	t, e := &r.e.threads[n], r.e
 	switch op := w >> 24; op {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// What a tile's debug registers show of its engines
-// (tt-isa-documentation WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
+// What a tile's debug registers show of its engines (tt-isa-documentation
+// WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
 
 // Places on the daisy chain.
 const (
@@ -31,8 +31,8 @@ func (s *signals) set(line int, v uint32) {
 	}
 }
 
-// DebugBus returns one of the four words that a signal at a place of the daisy chain has. It returns false if that is not
-// emulated.
+// DebugBus returns one of the four words that a signal at a place of the daisy chain has. It
+// returns false if that is not emulated.
 func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	var s signals
 	switch {
@@ -57,7 +57,8 @@ func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	return s[word], true
 }
 
-// showADC shows a channel of a set of address counters: of thread 0 for the unpackers, of thread 2 for the packers.
+// showADC shows a channel of a set of address counters: of thread 0 for the unpackers, of thread 2
+// for the packers.
 func (e *Engine) showADC(s *signals, set, channel uint32) {
 	thread := 0
 	if set == adcPack {
@@ -126,8 +127,8 @@ func (e *Engine) showRWC(s *signals) {
 	}
 }
 
-// DebugDst returns two data of a row of Dst as the register holds them, of eight pairs. Wormhole shows a row that is not valid
-// as zero, Blackhole as it is.
+// DebugDst returns two data of a row of Dst as the register holds them, of eight pairs. Wormhole
+// shows a row that is not valid as zero, Blackhole as it is.
 func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	if row >= dstRows || e.registers == nil || e.wormhole && !e.dst.valid[row] {
 		return 0
@@ -136,7 +137,8 @@ func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	return uint32(r[2*pair%rowSize]) | uint32(r[(2*pair+1)%rowSize])<<16
 }
 
-// Waiting says in words what the first instruction of thread n's queue waits for, or nothing if the queue is empty.
+// Waiting says in words what the first instruction of thread n's queue waits for, or nothing if the
+// queue is empty.
 func (e *Engine) Waiting(n int) string {
 	t := &e.threads[n]
 	if t.queue.n == 0 {
@@ -177,7 +179,8 @@ func (e *Engine) waitsFor(t *thread, w uint32) string {
 	return "to be executed"
 }
 
-// usesSource reports whether an instruction of the matrix unit that waits needs SrcA, 0, or SrcB, 1.
+// usesSource reports whether an instruction of the matrix unit that waits needs SrcA, 0, or SrcB,
+// 1.
 func usesSource(w, unit uint32) bool {
 	switch w >> 24 {
 	case opMOVA2D:

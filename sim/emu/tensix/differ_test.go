@@ -73,7 +73,8 @@ func (t *testTile) stray() bool {
 	})
 }
 
-// straysIn reports whether an UNPACR would read outside of the data: there lies what only the simulator has.
+// straysIn reports whether an UNPACR would read outside of the data: there lies what only the
+// simulator has.
 func (r *rig) straysIn(n int, w uint32) bool {
 	t, a := &r.e.threads[n], r.e.decodeUNPACR(w)
 	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], xy: &t.adc[a.unit], context: t.unpackContext(&a)}
@@ -97,7 +98,8 @@ func (t *testTile) bytes(addr uint32, n int) []byte {
 	return p
 }
 
-// rig is an engine that random programs are tried on before the vendor's simulator executes what it took.
+// rig is an engine that random programs are tried on before the vendor's simulator executes what it
+// took.
 type rig struct {
 	arch      chip.Arch
 	rng       *rand.Rand
@@ -123,7 +125,8 @@ func newRig(arch chip.Arch, rng *rand.Rand) *rig {
 	return r
 }
 
-// apply lets the engine do an access of the feeder's list. It returns false if it doesn't come to an end.
+// apply lets the engine do an access of the feeder's list. It returns false if it doesn't come to
+// an end.
 func (r *rig) apply(a access) bool {
 	n := a.core - 1 // thread, unless it is BRISC's
 	switch {
@@ -262,7 +265,8 @@ func (r *rig) push(w uint32) access {
 	return access{pushAperture + uint32(r.thread)<<16, w, 0}
 }
 
-// configure sets a field of the bank that the thread of the scene uses: the first by a store, the second by way of a GPR.
+// configure sets a field of the bank that the thread of the scene uses: the first by a store, the
+// second by way of a GPR.
 func (r *rig) configure(f isa.Config, v uint32) bool {
 	const gpr = 60
 	p := r.e.places[f]
@@ -376,7 +380,8 @@ func kind(f *Refusal) string {
 	return f.Category.String() + " " + f.Mnemonic() + ": " + digits.ReplaceAllString(f.Detail, "N")
 }
 
-// compare executes what is pending on the vendor's simulator and compares everything that can be seen.
+// compare executes what is pending on the vendor's simulator and compares everything that can be
+// seen.
 func (r *rig) compare(o *oracle) error {
 	buses := busReads()
 	reads := append(buses, gprReads()...)
@@ -458,10 +463,12 @@ func gprReads() []access {
 	return list
 }
 
-// refusedByUs are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its own arrays.
+// refusedByUs are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its
+// own arrays.
 var refusedByUs = []string{"UndefinedBehavior PACR: row N of Dst"}
 
-// refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the same kind of reason.
+// refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the
+// same kind of reason.
 func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 	_, err := o.do(append(slices.Clone(r.pending), a))
 	var e *ttsim.Error

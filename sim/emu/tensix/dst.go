@@ -1,6 +1,7 @@
 package tensix
 
-// Dst has 1,024 rows of 16 data of 16 bits (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Dst.md).
+// Dst has 1,024 rows of 16 data of 16 bits (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/Dst.md).
 const (
 	rowSize = 16
 	dstRows = 1024
@@ -16,8 +17,8 @@ type dstRow = [rowSize]uint16
 type dst struct {
 	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
-	// unwritten is, of each valid row, the columns that have no value since SFPSTORE or an unpacker wrote others while the row was
-	// undefined. It is nil unless their use is refused.
+	// unwritten is, of each valid row, the columns that have no value since SFPSTORE or an unpacker
+	// wrote others while the row was undefined. It is nil unless their use is refused.
 	unwritten *[dstRows]uint16
 }
 
@@ -39,7 +40,8 @@ func (d *dst) reset() {
 	}
 }
 
-// wideRow is the row that holds the high halves of row r of 32-bit data; the low halves are in row wideRow(r)+wideLow.
+// wideRow is the row that holds the high halves of row r of 32-bit data; the low halves are in row
+// wideRow(r)+wideLow.
 func wideRow(r uint32) uint32 { return r&0x1F8<<1 | r&0x207 }
 
 // read16 returns a datum of 16 bits.
@@ -134,7 +136,8 @@ func lowest(r *dstRow) {
 	}
 }
 
-// lowest16 is row16, and lowest32 row32, for maxima: a row that was not valid is less than all numbers.
+// lowest16 is row16, and lowest32 row32, for maxima: a row that was not valid is less than all
+// numbers.
 func (d *dst) lowest16(r uint32) *dstRow {
 	if !d.valid[r] {
 		lowest(&d.rows[r])

@@ -1,6 +1,7 @@
 package tensix
 
-// What instructions do, by the word that encodes them: who executes them, what they read and what they write.
+// What instructions do, by the word that encodes them: who executes them, what they read and what
+// they write.
 
 // unitOf returns who executes an instruction.
 func unitOf(w uint32) unit {
@@ -23,7 +24,8 @@ func unitOf(w uint32) unit {
 	return unitScalar
 }
 
-// rounds reports whether an instruction needs the round unit of the vector unit, or another one that shares its result.
+// rounds reports whether an instruction needs the round unit of the vector unit, or another one
+// that shares its result.
 func rounds(w uint32) bool {
 	switch w >> 24 {
 	case opSFPABS, opSFPAND, opSFPCAST, opSFPDIVP2, opSFPEXEXP, opSFPEXMAN, opSFPIADD, opSFPLZ, opSFPMOV, opSFPNOT, opSFPOR,
@@ -35,7 +37,8 @@ func rounds(w uint32) bool {
 	return false
 }
 
-// shuffles reports whether an instruction is an SFPSHFT2 that moves data between lanes, in two cycles.
+// shuffles reports whether an instruction is an SFPSHFT2 that moves data between lanes, in two
+// cycles.
 func shuffles(w uint32) bool { return w>>24 == opSFPSHFT2 && w&15 >= 2 && w&15 <= 4 }
 
 // writesDst reports whether an instruction of the matrix unit writes data to Dst.
@@ -107,9 +110,9 @@ func (s decoder) lateResults(w uint32) uint16 {
 	return 0
 }
 
-// lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the one before it. On Blackhole
-// hardware waits, but does not know all that instructions read (tt-isa-documentation
-// BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+// lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the
+// one before it. On Blackhole hardware waits, but does not know all that instructions read
+// (tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
 func (s decoder) lateReads(w uint32) uint16 {
 	if s.wormhole {
 		return vectorReads(w)
@@ -169,7 +172,8 @@ func vectorReads(w uint32) uint16 {
 	return 0
 }
 
-// unseenReads are the LRegs that an instruction of Blackhole's vector unit reads although hardware doesn't know it.
+// unseenReads are the LRegs that an instruction of Blackhole's vector unit reads although hardware
+// doesn't know it.
 func unseenReads(w uint32) uint16 {
 	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
 	const dst, c, b = 4, 8, 12

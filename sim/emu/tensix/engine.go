@@ -13,16 +13,19 @@ const numThreads = 3
 
 // Tile is what an engine uses of the tile that it sits in.
 type Tile interface {
-	// L1 returns L1 as little-endian words, from address 0 to at least the byte address end, or all of it if end is larger.
+	// L1 returns L1 as little-endian words, from address 0 to at least the byte address end, or all
+	// of it if end is larger.
 	L1(end uint32) []uint32
 	// L1Size is the size of L1 in bytes.
 	L1Size() uint32
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
-	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns false if it refuses, or if
-	// it has suspended the engine because that can't be done now: then it is called again after Resume.
+	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns
+	// false if it refuses, or if it has suspended the engine because that can't be done now: then
+	// it is called again after Resume.
 	StoreConfig(word, value uint32) bool
-	// StoreRegister stores a register of the tile at an address as its processors see it. It returns what StoreConfig does.
+	// StoreRegister stores a register of the tile at an address as its processors see it. It
+	// returns what StoreConfig does.
 	StoreRegister(addr, value uint32) bool
 }
 
@@ -56,7 +59,8 @@ type Engine struct {
 	first     uint8 // the thread with which the next step begins
 }
 
-// registers hold data. Engines that only firmware initialises have none: a chip has more than a hundred engines.
+// registers hold data. Engines that only firmware initialises have none: a chip has more than a
+// hundred engines.
 type registers struct {
 	dst        [dstRows]dstRow
 	srcA, srcB [2][srcRows]srcRow
@@ -116,7 +120,8 @@ func New(arch chip.Arch, tile Tile) *Engine {
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }
 
-// refuse stops the engine. It returns false, as an instruction that has not been done. The first refusal wins.
+// refuse stops the engine. It returns false, as an instruction that has not been done. The first
+// refusal wins.
 func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	if e.fault == nil {
 		e.fault = &Refusal{Category: cat, Detail: fmt.Sprintf(format, args...)}
@@ -124,8 +129,8 @@ func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	return false
 }
 
-// Suspend makes the engine stop in front of the instruction that it is executing, and of all others, until Resume. It is for methods
-// of the Tile, which return false then.
+// Suspend makes the engine stop in front of the instruction that it is executing, and of all
+// others, until Resume. It is for methods of the Tile, which return false then.
 func (e *Engine) Suspend() { e.suspended = true }
 
 // Suspended reports whether the engine is suspended.

@@ -1,8 +1,8 @@
 package tensix
 
-// The front end of a thread turns what its core pushes into what the engine executes: the MOP expander into loops, the
-// REPLAY expander into sequences that it has recorded (tt-isa-documentation
-// WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
+// The front end of a thread turns what its core pushes into what the engine executes: the MOP
+// expander into loops, the REPLAY expander into sequences that it has recorded
+// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
 
 // Expands reports whether an instruction that a core pushes may become many.
 func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
@@ -13,8 +13,8 @@ func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh 
 // Queued returns how many instructions thread n still has to execute.
 func (e *Engine) Queued(n int) int { return int(e.threads[n].queue.n) }
 
-// Push gives an instruction to thread n, by way of the MOP expander unless it comes from BRISC. It returns false if the engine
-// refuses it.
+// Push gives an instruction to thread n, by way of the MOP expander unless it comes from BRISC. It
+// returns false if the engine refuses it.
 func (e *Engine) Push(n int, w uint32, expand bool) bool {
 	if e.fault != nil {
 		return false
@@ -46,7 +46,8 @@ func (t *thread) maskHigh(w uint32) {
 	t.front.maskHigh = t.e.decodeMOP_CFG(w).mask
 }
 
-// enqueue appends to the queue. It drops NOPs, of which MOPs make many, unless it matters that they take a cycle.
+// enqueue appends to the queue. It drops NOPs, of which MOPs make many, unless it matters that they
+// take a cycle.
 func (t *thread) enqueue(w uint32) {
 	if w == nop && t.e.hazards == nil {
 		return

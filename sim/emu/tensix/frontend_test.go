@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// queued pushes words to thread 0, whose first instruction waits for ever, and returns what follows that in the queue.
+// queued pushes words to thread 0, whose first instruction waits for ever, and returns what follows
+// that in the queue.
 func queued(t *testing.T, mop [mopWords]uint32, list ...uint32) []uint32 {
 	t.Helper()
 	e := New(chip.Blackhole, newTestTile(chip.Blackhole))

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// generator makes random programs that are mostly legal: scenes that configure a unit as kernels do, with some of it changed at
-// random, and instructions whose fields are random.
+// generator makes random programs that are mostly legal: scenes that configure a unit as kernels
+// do, with some of it changed at random, and instructions whose fields are random.
 type generator struct {
 	*rig
 	left  int // instructions of the scene
@@ -23,7 +23,8 @@ type weight struct {
 	n  int
 }
 
-// step makes the next part of the program. If the engine refuses it, the access that it refuses and why.
+// step makes the next part of the program. If the engine refuses it, the access that it refuses and
+// why.
 func (g *generator) step() (access, *Refusal) {
 	if g.left == 0 {
 		g.scene()
@@ -77,7 +78,8 @@ func (g *generator) randomConfig() access {
 	return access{configWindow + 4*uint32(p.Word), w&^(p.Mask<<p.Shift) | v<<p.Shift, g.core}
 }
 
-// randomRegister sets a GPR or a word of the MOP's configuration, or changes a semaphore, if the scene's core is the thread's own.
+// randomRegister sets a GPR or a word of the MOP's configuration, or changes a semaphore, if the
+// scene's core is the thread's own.
 func (g *generator) randomRegister() access {
 	if g.core == 0 {
 		return g.randomConfig()
@@ -256,7 +258,8 @@ func (g *generator) matrix() {
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
-// sources chooses the formats of the sources: often others than the unpackers', of which Blackhole must be told.
+// sources chooses the formats of the sources: often others than the unpackers', of which Blackhole
+// must be told.
 func (g *generator) sources() {
 	explicit := g.chance(2)
 	g.setThread(isa.ThreadExplicitSrcA, uint32(b2i(explicit)))
@@ -285,7 +288,8 @@ func (g *generator) modes() {
 	}
 }
 
-// everyPhase makes products and pools of each phase of the formats of the sources, which are rare otherwise.
+// everyPhase makes products and pools of each phase of the formats of the sources, which are rare
+// otherwise.
 func (g *generator) everyPhase() {
 	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
 	for i := range isa.Thread(numModes) {

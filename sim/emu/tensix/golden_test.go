@@ -20,8 +20,8 @@ import (
 var updateGolden = flag.Bool("golden.update", false,
 	"write testdata/*.golden, of programs that the vendor's simulator has executed with equal results")
 
-// A golden file holds a program in each line: its accesses, encoded, and a digest of what the vendor's simulator left in L1, Dst,
-// counters and registers.
+// A golden file holds a program in each line: its accesses, encoded, and a digest of what the
+// vendor's simulator left in L1, Dst, counters and registers.
 func goldenFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".golden" }
 
 // Programs of a golden file.
@@ -126,7 +126,8 @@ func writeGolden(t *testing.T, arch chip.Arch) {
 	}
 }
 
-// encodeProgram writes accesses as numbers of variable size, each address as its difference to the last.
+// encodeProgram writes accesses as numbers of variable size, each address as its difference to the
+// last.
 func encodeProgram(list []access) string {
 	var p []byte
 	last := uint32(0)

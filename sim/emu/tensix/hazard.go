@@ -4,22 +4,27 @@ package tensix
 type Assumptions uint8
 
 const (
-	// ContextIsRead: an unpacker has read the configuration that an UNPACR uses before a later SEMGET of the same thread is
-	// executed, without a STALLWAIT for the unpacker. Documents promise that units start instructions in the order in which they
-	// leave the wait gate (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend), ask software to wait
-	// until an instruction has started, or better finished, before it changes the configuration that it uses
-	// (BackendConfiguration.md, Danger two), and don't say when an unpacker reads it; a packer reads some fields at an
-	// unspecified point (PACR.md). tt-llk releases one of two contexts of the unpackers with SEMGET straight after the UNPACR
-	// that use it (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address to that context.
+	// ContextIsRead: an unpacker has read the configuration that an UNPACR uses before a later
+	// SEMGET of the same thread is executed, without a STALLWAIT for the unpacker. Documents
+	// promise that units start instructions in the order in which they leave the wait gate
+	// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend), ask
+	// software to wait until an instruction has started, or better finished, before it changes the
+	// configuration that it uses (BackendConfiguration.md, Danger two), and don't say when an
+	// unpacker reads it; a packer reads some fields at an unspecified point (PACR.md). tt-llk
+	// releases one of two contexts of the unpackers with SEMGET straight after the UNPACR that use
+	// it (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address to
+	// that context.
 	ContextIsRead Assumptions = 1 << iota
-	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread is executed, without a STALLWAIT
-	// for the matrix unit. Wormhole's documents give them a latency of one cycle (MatrixUnit.md), and none says so of Blackhole.
-	// tt-llk's pack code clears Dst and gives it back to the math thread at once (_llk_pack_dest_section_done_), and its unpack
+	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread is
+	// executed, without a STALLWAIT for the matrix unit. Wormhole's documents give them a latency
+	// of one cycle (MatrixUnit.md), and none says so of Blackhole. tt-llk's pack code clears Dst
+	// and gives it back to the math thread at once (_llk_pack_dest_section_done_), and its unpack
 	// code clears SrcA and SrcB when a kernel starts.
 	ZeroedAtOnce
-	// BootIsOver: the instructions are done when any program runs: firmware pushes them when it starts, and starts the T cores
-	// and programs much later, without waiting for anything that says that they are done. tt-metal's BRISC firmware clears Dst
-	// and sets up the vector unit by way of thread 0 (device_setup).
+	// BootIsOver: the instructions are done when any program runs: firmware pushes them when it
+	// starts, and starts the T cores and programs much later, without waiting for anything that
+	// says that they are done. tt-metal's BRISC firmware clears Dst and sets up the vector unit by
+	// way of thread 0 (device_setup).
 	BootIsOver
 )
 
@@ -137,7 +142,8 @@ func (h *hazard) pushes(at uint32) {
 	h.stored = 0
 }
 
-// begins takes into account what the core stored before it pushed the instruction that is executed next.
+// begins takes into account what the core stored before it pushed the instruction that is executed
+// next.
 func (h *hazard) begins(q *queue) {
 	from := &h.stored
 	if q.n > 0 {

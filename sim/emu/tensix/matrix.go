@@ -5,8 +5,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into rows of Dst
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
+// The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into
+// rows of Dst (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
 
 // Formats that the matrix unit takes.
 const (
@@ -20,8 +21,8 @@ const (
 	int8B                = int8A | 1<<arith.BFP2 // as ttsim has it
 )
 
-// implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the former, that of what the
-// unpacker left.
+// implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the
+// former, that of what the unpacker left.
 func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *source) uint32 {
 	if e.wormhole || t.field(explicit) != 0 {
 		return configured
@@ -266,7 +267,8 @@ func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 	return same
 }
 
-// gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows. SrcB holds ones.
+// gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows.
+// SrcB holds ones.
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	const one = 0x3F800000
 	switch {

@@ -2,7 +2,8 @@
 
 package tensix
 
-// view returns a copy, in buf, of len(buf) bytes of L1 at a byte address: the host may be big-endian.
+// view returns a copy, in buf, of len(buf) bytes of L1 at a byte address: the host may be
+// big-endian.
 func view(words []uint32, addr uint32, buf []byte) []byte {
 	wordBytes(buf, words, addr)
 	return buf

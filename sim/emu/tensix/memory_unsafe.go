@@ -4,7 +4,8 @@ package tensix
 
 import "unsafe"
 
-// view returns len(buf) bytes of L1 at a byte address, in place: the host is little-endian, as L1 is.
+// view returns len(buf) bytes of L1 at a byte address, in place: the host is little-endian, as L1
+// is.
 func view(words []uint32, addr uint32, buf []byte) []byte {
 	if len(buf) == 0 {
 		return buf

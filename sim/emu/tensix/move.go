@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Moves between SrcA, SrcB and Dst, and the clearing of Dst
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOVA2D,MOVB2D,MOVD2A,MOVD2B,MOVB2A,ZEROACC}.md).
+// Moves between SrcA, SrcB and Dst, and the clearing of Dst (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/{MOVA2D,MOVB2D,MOVD2A,MOVD2B,MOVB2A,ZEROACC}.md).
 
 // Formats that moves take.
 const (
@@ -378,7 +378,8 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	return true
 }
 
-// clearRows clears the 16 rows number i, which on Blackhole are counted from the half of Dst that the thread works on.
+// clearRows clears the 16 rows number i, which on Blackhole are counted from the half of Dst that
+// the thread works on.
 func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	if !e.wormhole && !e.on(t, isa.ZeroAbsolute) && offset&512 != 0 {
 		i += 32
@@ -390,7 +391,8 @@ func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	return true
 }
 
-// clearRowsWide clears the 16 rows number i of 32-bit data, or makes them valid again: a workaround of a hardware bug.
+// clearRowsWide clears the 16 rows number i of 32-bit data, or makes them valid again: a workaround
+// of a hardware bug.
 func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
 	if !e.on(t, isa.ZeroAbsolute) && offset&768 != 0 {
 		i += 16

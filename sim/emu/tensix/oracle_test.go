@@ -37,8 +37,9 @@ const (
 	busData      = debugBase + 0x5C
 )
 
-// feeder is the program of a core: it waits for a go, works through a list of pairs of words, an address and what to store
-// there, or an odd address to load from, whose value goes to the output, and clears the go.
+// feeder is the program of a core: it waits for a go, works through a list of pairs of words, an
+// address and what to store there, or an odd address to load from, whose value goes to the output,
+// and clears the go.
 func feeder(core int) []uint32 {
 	return []uint32{
 		0x00002437,                    // lui s0,0x2
@@ -64,7 +65,8 @@ func feeder(core int) []uint32 {
 	}
 }
 
-// cores are where the feeders start: BRISC by way of a jump at 0, the T cores where they come out of reset.
+// cores are where the feeders start: BRISC by way of a jump at 0, the T cores where they come out
+// of reset.
 var cores = [4]uint64{feederCode, 0x6000, 0xA000, 0xE000}
 
 // access is one step of a feeder, of BRISC or of T core number core less one.
@@ -150,7 +152,8 @@ func encode(list []access) []byte {
 	return append(p, make([]byte, 8)...)
 }
 
-// run lets a core work through a list that is in L1 and waits for its end. It returns why the simulator stopped, or nil.
+// run lets a core work through a list that is in L1 and waits for its end. It returns why the
+// simulator stopped, or nil.
 func (o *oracle) run(core int, list uint32) error {
 	params := feederParams + 0x100*uint64(core)
 	o.write(params, words(1, list, feederOut))
@@ -167,7 +170,8 @@ func (o *oracle) run(core int, list uint32) error {
 	return nil
 }
 
-// do executes accesses, one after another whatever core they are of, and returns what those with odd addresses loaded.
+// do executes accesses, one after another whatever core they are of, and returns what those with
+// odd addresses loaded.
 func (o *oracle) do(list []access) ([]uint32, error) {
 	var out []uint32
 	for len(list) > 0 {

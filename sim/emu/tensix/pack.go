@@ -7,8 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a quarter of one, Blackhole
-// one with four read interfaces (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
+// Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a
+// quarter of one, Blackhole one with four read interfaces (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
 
 // packing is a PACR on its way from configuration to data.
 type packing struct {
@@ -310,7 +311,8 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 	case e.wormhole && out.y.value != 0:
 		return e.refuse(UnimplementedFunctionality, "Y counter %d of channel 1", out.y.value)
 	}
-	// Addresses are in units of 16 bytes, less one. The later packers' may be relative to the first one's.
+	// Addresses are in units of 16 bytes, less one. The later packers' may be relative to the first
+	// one's.
 	const relative = 1 << 31
 	addr := e.cfg(t, isa.PackOut+isa.Config(i)) + 1
 	if base := e.cfg(t, isa.PackOut) + 1; e.wormhole && i > 0 && base&relative != 0 {
@@ -325,8 +327,8 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 	return true
 }
 
-// edge returns which of n data from column c of the face on are no padding, bit by bit, and moves on in the face. Data are
-// counted from the start of a row of Dst.
+// edge returns which of n data from column c of the face on are no padding, bit by bit, and moves
+// on in the face. Data are counted from the start of a row of Dst.
 func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint32, bool) {
 	keep := uint32(0)
 	for i := uint32(0); i < n; {
@@ -452,7 +454,8 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 	return true
 }
 
-// packWhole reports whether data are whole rows of which edges hide nothing, all of them inside of Dst and L1.
+// packWhole reports whether data are whole rows of which edges hide nothing, all of them inside of
+// Dst and L1.
 func (e *Engine) packWhole(p *packing, at *packPlace, set, first uint32) bool {
 	n := p.count / rowSize
 	return p.whole[set] && p.count%rowSize == 0 && at.column == 0 && at.row < p.rows && p.row(first, n-1) < dstRows &&

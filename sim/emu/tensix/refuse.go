@@ -2,7 +2,8 @@ package tensix
 
 import "fmt"
 
-// Category says why something was refused, in the terms of the vendor's simulator (ttsim docs/sim_error_handling.md).
+// Category says why something was refused, in the terms of the vendor's simulator (ttsim
+// docs/sim_error_handling.md).
 type Category uint8
 
 // The categories of refusals.

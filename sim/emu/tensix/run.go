@@ -5,8 +5,8 @@ func (e *Engine) Idle() bool {
 	return e.threads[0].queue.n|e.threads[1].queue.n|e.threads[2].queue.n == 0
 }
 
-// Step lets each thread that has one execute its next instruction. It returns how many did: 0 if all wait for something, are
-// idle or the engine has stopped.
+// Step lets each thread that has one execute its next instruction. It returns how many did: 0 if
+// all wait for something, are idle or the engine has stopped.
 func (e *Engine) Step() int {
 	done := 0
 	if e.suspended {
@@ -30,8 +30,8 @@ func (e *Engine) Step() int {
 	return done
 }
 
-// Run steps until no thread can execute anything: all wait for something or are idle, or the engine has stopped or is suspended.
-// It returns whether any has.
+// Run steps until no thread can execute anything: all wait for something or are idle, or the engine
+// has stopped or is suspended. It returns whether any has.
 func (e *Engine) Run() (ran bool) {
 	for !e.Idle() && e.Step() > 0 {
 		ran = true
@@ -39,7 +39,8 @@ func (e *Engine) Run() (ran bool) {
 	return ran
 }
 
-// PushRun is Push and then Run, of an engine that can't execute anything before. It returns whether anything was executed.
+// PushRun is Push and then Run, of an engine that can't execute anything before. It returns whether
+// anything was executed.
 func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	t := &e.threads[n]
 	if w>>24 == opREPLAY && e.canReplay(t, w) {
@@ -73,15 +74,16 @@ func (e *Engine) stopped(t *thread, w uint32) {
 	}
 }
 
-// canReplay reports whether a REPLAY plays a sequence of which each instruction can be executed before the next one is queued.
+// canReplay reports whether a REPLAY plays a sequence of which each instruction can be executed
+// before the next one is queued.
 func (e *Engine) canReplay(t *thread, w uint32) bool {
 	a := e.decodeREPLAY(w)
 	return t.queue.n == 0 && t.front.recording == 0 && e.hazards == nil && e.fault == nil && !e.suspended &&
 		w&0xC == 0 && a.record == 0 && a.run == 0 && a.length-1 < replaySize && a.start < replaySize
 }
 
-// replayRun plays a sequence in an engine that can't execute anything else. As soon as others can, or an instruction has to wait,
-// the rest goes through the queue.
+// replayRun plays a sequence in an engine that can't execute anything else. As soon as others can,
+// or an instruction has to wait, the rest goes through the queue.
 func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	a, before := e.decodeREPLAY(w), e.changes()
 	for i := range a.length {
@@ -118,7 +120,8 @@ func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	return ran
 }
 
-// Executed returns how many instructions of thread n the engine has executed, after expansion and without NOPs.
+// Executed returns how many instructions of thread n the engine has executed, after expansion and
+// without NOPs.
 func (e *Engine) Executed(n int) uint64 { return e.threads[n].ended }
 
 // issue executes an instruction, and looks for hazards if that is asked for.

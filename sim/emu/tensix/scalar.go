@@ -63,7 +63,8 @@ func (e *Engine) reg2flop(t *thread, a reg2flopArgs) bool {
 	return e.storeConfig(t.field(isa.ThreadStateID), a.flop+firstFlop, t.gpr[a.gpr])
 }
 
-// storereg stores to a register of the tile. Streams are all it may reach: anything else might push instructions.
+// storereg stores to a register of the tile. Streams are all it may reach: anything else might push
+// instructions.
 func (e *Engine) storereg(t *thread, a storeregArgs) bool {
 	const registers, streams, streamsEnd = 0xFFB00000, 0xFFB40000, 0xFFB80000
 	addr := registers | a.addr<<2

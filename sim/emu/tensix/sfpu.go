@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md): 32 lanes, as four rows of
-// eight, each with 16 registers of 32 bits.
+// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md): 32
+// lanes, as four rows of eight, each with 16 registers of 32 bits.
 
 const (
 	numLanes  = lanes.Count
@@ -135,7 +135,8 @@ func merge(l, values *lreg, mask uint32) {
 	}
 }
 
-// What the vector unit keeps beside its registers: instructions that are scheduled, and decoded ones.
+// What the vector unit keeps beside its registers: instructions that are scheduled, and decoded
+// ones.
 
 // subUnit is a part of the vector unit.
 type subUnit uint8
@@ -165,7 +166,8 @@ type scheduled struct {
 	byInstructions bool   // the delay counts instructions of the vector unit, not cycles
 }
 
-// place says where the data of the lanes stand: a row of lanes in every second column of a row of Dst.
+// place says where the data of the lanes stand: a row of lanes in every second column of a row of
+// Dst.
 type place struct{ row, column uint32 }
 
 // write is what an instruction writes to lanes of a register.
@@ -200,8 +202,8 @@ func (m *macros) countsInstructions() bool {
 	return false
 }
 
-// due returns what is executed in a cycle in which the vector unit gets an instruction or not, and lets other delays go on. It
-// reports whether anything is left.
+// due returns what is executed in a cycle in which the vector unit gets an instruction or not, and
+// lets other delays go on. It reports whether anything is left.
 func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
 	counts := instruction || !m.countsInstructions()
 	for u := range m.slots {
@@ -239,8 +241,8 @@ func (m *macros) apply(s *sfpu, list []write) {
 	}
 }
 
-// plan is an instruction, decoded. Its function reports whether it has done all that the instruction does; if not, it has changed
-// nothing.
+// plan is an instruction, decoded. Its function reports whether it has done all that the
+// instruction does; if not, it has changed nothing.
 type plan struct {
 	word             uint32 // 0 if there is none
 	do               func(e *Engine, t *thread, p *plan) bool

@@ -25,7 +25,8 @@ func vectorEngine(arch chip.Arch) *Engine {
 	return e
 }
 
-// exponential is an exponential of 32 data of Dst, as kernels record it; results go to another tile.
+// exponential is an exponential of 32 data of Dst, as kernels record it; results go to another
+// tile.
 func exponential(arch chip.Arch) (words []uint32) {
 	op := func(op, mod, dst, c, rest uint32) {
 		words = append(words, op<<24|mod|dst<<4|c<<8|rest)

@@ -112,7 +112,8 @@ func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
 }
 
-// compare sets the condition, or in mode 8 all bits of the destination, to how two registers compare.
+// compare sets the condition, or in mode 8 all bits of the destination, to how two registers
+// compare.
 func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
 		return false
@@ -174,8 +175,9 @@ func modes(list ...uint32) (s modeSet) {
 // upTo returns the set of the modes from 0 to last.
 func upTo(last uint32) modeSet { return 2<<last - 1 }
 
-// sfpuTemplate takes instructions whose destination says that they are recorded as templates instead of executed, and
-// refuses what no instruction of the vector unit may do in its present configuration.
+// sfpuTemplate takes instructions whose destination says that they are recorded as templates
+// instead of executed, and refuses what no instruction of the vector unit may do in its present
+// configuration.
 func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
 	s := &e.sfpu
 	op, dst := w>>24, w>>4&0xF

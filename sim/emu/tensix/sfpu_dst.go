@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md, SFPSTORE.md).
+// Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md,
+// SFPSTORE.md).
 const (
 	sfpuConfigured = 0  // as the configuration of the ALU says
 	sfpuFP16       = 1  // 16 bits
@@ -28,7 +29,8 @@ const (
 	storeModes = loadModes | 1<<sfpuRaw32 | 1<<sfpuSwapped
 )
 
-// sfpuMode returns the mode that the configuration of the ALU means; of formats is the set that means bf16.
+// sfpuMode returns the mode that the configuration of the ALU means; of formats is the set that
+// means bf16.
 func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	if e.on(t, isa.Fp32SFPU) {
 		return sfpuFP32, true
@@ -43,13 +45,15 @@ func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	}
 }
 
-// loadFormats are formats of SrcB by which Dst holds bf16, for SFPLOAD, and storeFormats for SFPSTORE.
+// loadFormats are formats of SrcB by which Dst holds bf16, for SFPLOAD, and storeFormats for
+// SFPSTORE.
 const (
 	loadFormats  modeSet = 1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.INT16
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
-// access checks what SFPLOAD and SFPSTORE have in common, resolves the mode and returns where the data are.
+// access checks what SFPLOAD and SFPSTORE have in common, resolves the mode and returns where the
+// data are.
 func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p place, ok bool) {
 	if a.dst&1 != 0 {
 		return p, e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
@@ -73,13 +77,15 @@ func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	return p, true
 }
 
-// lanesPlace returns where an instruction that names a row of Dst reads or writes, which is nowhere if the row is odd.
+// lanesPlace returns where an instruction that names a row of Dst reads or writes, which is nowhere
+// if the row is odd.
 func (t *thread) lanesPlace(dst uint32) (p place, ok bool) {
 	row := t.dstRow(dst)
 	return place{row &^ 3, row >> 1 & 1}, row&1 == 0
 }
 
-// gather returns the data of Dst that the lanes see, of 32 bits if wide, as the register holds them.
+// gather returns the data of Dst that the lanes see, of 32 bits if wide, as the register holds
+// them.
 func (e *Engine) gather(p place, wide bool) (values lreg) {
 	for r := range uint32(numLanes / rowLanes) {
 		to := (*[rowLanes]uint32)(values[r*rowLanes:])
@@ -118,7 +124,8 @@ func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
 	}
 }
 
-// scatter sets the data of Dst that the lanes of a mask reach, of 32 bits if wide, to values as the register holds them.
+// scatter sets the data of Dst that the lanes of a mask reach, of 32 bits if wide, to values as the
+// register holds them.
 func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 	for r := range uint32(numLanes / rowLanes) {
 		enabled := mask >> (r * rowLanes) & (1<<rowLanes - 1)
@@ -149,7 +156,8 @@ func laneColumns(lanes, column uint32) (columns uint16) {
 	return columns
 }
 
-// scatterRow sets every second datum of a row, of enabled lanes, to the 16 bits of values from bit shift on.
+// scatterRow sets every second datum of a row, of enabled lanes, to the 16 bits of values from bit
+// shift on.
 func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int, enabled uint32) {
 	to := row[column&1:]
 	if enabled == 1<<rowLanes-1 {
@@ -174,8 +182,8 @@ func wideMode(mode uint32) bool {
 	return false
 }
 
-// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid and hazards are not looked for. It
-// reports whether it has.
+// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid and
+// hazards are not looked for. It reports whether it has.
 func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {
@@ -199,7 +207,8 @@ func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits, if hazards are not looked for. It reports whether it has.
+// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits, if hazards are not looked for.
+// It reports whether it has.
 func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {

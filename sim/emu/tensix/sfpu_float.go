@@ -13,7 +13,8 @@ const (
 	mantissaBits = 0x007FFFFF
 )
 
-// signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of operands.
+// signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of
+// operands.
 func (e *Engine) signs(mode, last uint32) bool {
 	if !e.wormhole {
 		return e.accept(UnsupportedFunctionality, mode, upTo(last))
@@ -29,13 +30,15 @@ func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
 	return true
 }
 
-// multiplyAdd computes a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the mode.
+// multiplyAdd computes a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the
+// mode.
 func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
 	s := &e.sfpu
 	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
 }
 
-// fmaLanes computes x times y plus z, with the signs of x and z flipped by bits 0 and 1 of the mode.
+// fmaLanes computes x times y plus z, with the signs of x and z flipped by bits 0 and 1 of the
+// mode.
 func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	s := &e.sfpu
 	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
@@ -103,7 +106,8 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 	return true
 }
 
-// lutThird returns which third of a table of lines a magnitude falls in: below 1, below 2, or above.
+// lutThird returns which third of a table of lines a magnitude falls in: below 1, below 2, or
+// above.
 func lutThird(magnitude uint32) int {
 	switch {
 	case magnitude < fp32One:
@@ -129,8 +133,8 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	return true
 }
 
-// lutSixth returns which sixth of a table of lines a magnitude falls in, of ranges that end at 0.5, 1, 1.5, 2 and 3: the
-// register, and how far up in it the coefficient stands.
+// lutSixth returns which sixth of a table of lines a magnitude falls in, of ranges that end at 0.5,
+// 1, 1.5, 2 and 3: the register, and how far up in it the coefficient stands.
 func lutSixth(magnitude uint32) (third int, shift uint32) {
 	third = lutThird(magnitude)
 	middle := [3]uint32{0x3F000000, 0x3FC00000, 0x40400000}
@@ -164,7 +168,8 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	}
 }
 
-// bits sets a register to the bits keep of another one and the bits own of itself, and flips the bits flip of that.
+// bits sets a register to the bits keep of another one and the bits own of itself, and flips the
+// bits flip of that.
 func (e *Engine) bits(dst, c, keep, own, flip uint32) {
 	s := &e.sfpu
 	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
@@ -343,7 +348,8 @@ func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	return true
 }
 
-// negateMagnitude turns an integer of sign and magnitude to two's complement and back, with the sign bit kept.
+// negateMagnitude turns an integer of sign and magnitude to two's complement and back, with the
+// sign bit kept.
 func negateMagnitude(v uint32) uint32 {
 	if v&signBit == 0 {
 		return v

@@ -80,7 +80,8 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	return true
 }
 
-// shiftLanes moves each row of lanes one lane up. The lowest gets the highest if rotate is set, or zero.
+// shiftLanes moves each row of lanes one lane up. The lowest gets the highest if rotate is set, or
+// zero.
 func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	s := &e.sfpu
 	from := s.l[c] // a copy: dst may be c
@@ -97,8 +98,8 @@ func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	return true
 }
 
-// second returns the register that SFPAND and SFPOR combine with LReg c: the destination itself, or on Blackhole the one
-// that the immediate names.
+// second returns the register that SFPAND and SFPOR combine with LReg c: the destination itself, or
+// on Blackhole the one that the immediate names.
 func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
 	if mode == 1 && !e.wormhole {
 		return immediate, true

@@ -2,11 +2,13 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// SFPLOADMACRO loads a register and schedules up to four instructions, one for each sub-unit of the vector unit, for later
-// cycles (tt-isa-documentation {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). As long as instructions
-// are scheduled, the vector unit goes cycle by cycle: all that it executes in a cycle reads registers as they were before, and
-// what takes two cycles writes its results after the next. A thread issues an instruction in each cycle: hardware may need more
-// cycles, and software that depends on that is wrong.
+// SFPLOADMACRO loads a register and schedules up to four instructions, one for each sub-unit of the
+// vector unit, for later cycles (tt-isa-documentation
+// {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). As long as instructions
+// are scheduled, the vector unit goes cycle by cycle: all that it executes in a cycle reads
+// registers as they were before, and what takes two cycles writes its results after the next. A
+// thread issues an instruction in each cycle: hardware may need more cycles, and software that
+// depends on that is wrong.
 
 // sfploadmacro loads a register and schedules instructions.
 func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
@@ -31,8 +33,8 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 			return false
 		}
 		if i.word == 0 {
-			// The documents drop even so what is scheduled for the next cycle. But tt-llk's product of 16-bit integers
-			// (ckernel_sfpu_mul_int.h) would lose its stores then.
+			// The documents drop even so what is scheduled for the next cycle. But tt-llk's product
+			// of 16-bit integers (ckernel_sfpu_mul_int.h) would lose its stores then.
 			continue
 		}
 		if u == storeUnit {
@@ -49,8 +51,8 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 	return e.sfpload(t, sfploadArgs{dst: a.dst, mode: a.mode, mod: a.mod, lreg: lreg})
 }
 
-// schedule returns the instruction that bits of a sequence choose for a sub-unit, with the registers that it gets from an
-// SFPLOADMACRO that loads a register.
+// schedule returns the instruction that bits of a sequence choose for a sub-unit, with the
+// registers that it gets from an SFPLOADMACRO that loads a register.
 func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	switch choice := bits & 7; choice {
 	case 0:
@@ -120,8 +122,8 @@ func subUnitOf(w uint32) subUnit {
 	return simpleUnit
 }
 
-// macroVector executes an instruction of the vector unit while others are scheduled. Hardware holds back what comes after an
-// SFPSWAP, and on Blackhole what reads a result that comes late.
+// macroVector executes an instruction of the vector unit while others are scheduled. Hardware holds
+// back what comes after an SFPSWAP, and on Blackhole what reads a result that comes late.
 func (e *Engine) macroVector(t *thread, w uint32) bool {
 	m := e.sfpu.macros
 	waits := m.swaps && w>>24 != opSFPNOP || !e.wormhole && seenReads(w)&m.lateSet != 0
@@ -145,8 +147,8 @@ func seenReads(w uint32) uint16 {
 	return vectorReads(w) &^ unseenReads(w)
 }
 
-// macroOther lets cycles pass for an instruction that isn't of the vector unit: one, or as many as scheduled instructions count
-// if it may wait for the vector unit.
+// macroOther lets cycles pass for an instruction that isn't of the vector unit: one, or as many as
+// scheduled instructions count if it may wait for the vector unit.
 func (e *Engine) macroOther(t *thread, w uint32) bool {
 	s := &e.sfpu
 	if !e.cycle(t, 0) {
@@ -160,7 +162,8 @@ func (e *Engine) macroOther(t *thread, w uint32) bool {
 	return true
 }
 
-// cycle lets the vector unit execute what is scheduled for a cycle, and an instruction unless that is 0.
+// cycle lets the vector unit execute what is scheduled for a cycle, and an instruction unless that
+// is 0.
 func (e *Engine) cycle(t *thread, w uint32) bool {
 	s := &e.sfpu
 	m := s.macros
@@ -204,7 +207,8 @@ func (e *Engine) cycle(t *thread, w uint32) bool {
 	return true
 }
 
-// alone refuses results of the simple and the round sub-unit in one cycle that need the same port of the registers.
+// alone refuses results of the simple and the round sub-unit in one cycle that need the same port
+// of the registers.
 func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	x, y := &list[simpleUnit], &list[roundUnit]
 	if x.word == 0 || y.word == 0 || !writes(x.word) || !writes(y.word) || (x.d == lregStaging) != (y.d == lregStaging) {
@@ -242,7 +246,8 @@ func (m *macros) collect(e *Engine, w uint32) {
 	}
 }
 
-// perform executes a scheduled instruction on registers that may be changed: they are those of the start of the cycle.
+// perform executes a scheduled instruction on registers that may be changed: they are those of the
+// start of the cycle.
 func (e *Engine) perform(t *thread, i *scheduled) bool {
 	s := &e.sfpu
 	m, op := s.macros, i.word>>24
@@ -262,7 +267,8 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	default:
 		return e.refuse(UnimplementedFunctionality, "%s as a scheduled instruction", mnemonics[op])
 	}
-	// The result goes to a register that it doesn't read, where the operand stands that most instructions overwrite.
+	// The result goes to a register that it doesn't read, where the operand stands that most
+	// instructions overwrite.
 	enabled, x := s.enabled(), i.spare()
 	w := i.word&^(0xFF<<4) | x<<4 | uint32(i.c)<<8
 	switch op {
@@ -346,8 +352,9 @@ func (e *Engine) performStore(t *thread, i *scheduled) bool {
 	return true
 }
 
-// performSwap orders two numbers, VB and VC. One goes to VD and the other to VC: if both are the same register, to VC. tt-llk's
-// exp relies on the latter (ckernel_sfpu_exp.h), of which documents say nothing.
+// performSwap orders two numbers, VB and VC. One goes to VD and the other to VC: if both are the
+// same register, to VC. tt-llk's exp relies on the latter (ckernel_sfpu_exp.h), of which documents
+// say nothing.
 func (e *Engine) performSwap(i *scheduled) bool {
 	s := &e.sfpu
 	m, mode, reverse := s.macros, i.word&15, s.laneConfig&laneReverseSwap != 0

@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Parts of a sequence: which instruction a sub-unit gets, after how many cycles, and what of it changes.
+// Parts of a sequence: which instruction a sub-unit gets, after how many cycles, and what of it
+// changes.
 const (
 	template0 = 4
 	template1 = 5
@@ -31,7 +32,8 @@ const (
 	store32           = sfpuInt32
 )
 
-// macroState is what a program has left: registers that don't hold what they held before, and stored data, by SFPSTORE's address.
+// macroState is what a program has left: registers that don't hold what they held before, and
+// stored data, by SFPSTORE's address.
 type macroState struct {
 	L   lregs
 	Dst stored
@@ -46,8 +48,8 @@ type (
 // simpleOnly is a sequence of one instruction, of the simple sub-unit, in the next cycle.
 var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
-// macroPrograms are programs of macros. LReg n holds n, and so does the data in Dst at address 16n. Macros and stores have data of
-// 32 bits.
+// macroPrograms are programs of macros. LReg n holds n, and so does the data in Dst at address 16n.
+// Macros and stores have data of 32 bits.
 var macroPrograms = []struct {
 	name      string
 	templates prog
@@ -272,7 +274,8 @@ func TestMacrosThatAreRefused(t *testing.T) {
 	}
 }
 
-// Blackhole waits for a product before it executes what reads it, and both wait after SFPSWAP: that takes a cycle.
+// Blackhole waits for a product before it executes what reads it, and both wait after SFPSWAP: that
+// takes a cycle.
 func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 	const product = opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 1 + 0
 	for _, tt := range []struct {

@@ -29,8 +29,8 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	return true
 }
 
-// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices whose rows are the registers and whose columns the rows of
-// lanes. A lane that isn't enabled keeps what it has.
+// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices whose rows are the registers and whose
+// columns the rows of lanes. A lane that isn't enabled keeps what it has.
 func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
@@ -92,7 +92,8 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	return true
 }
 
-// sort puts the greater of two numbers into c, and the other into d, in some lanes. Constants keep what they are.
+// sort puts the greater of two numbers into c, and the other into d, in some lanes. Constants keep
+// what they are.
 func (s *sfpu) sort(c, d, enabled uint32) {
 	if enabled == 0 {
 		return
@@ -178,7 +179,8 @@ func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
 	return true
 }
 
-// configConstant sets a register that holds a constant; mode 1 sets the default, which only LReg 11 has.
+// configConstant sets a register that holds a constant; mode 1 sets the default, which only LReg 11
+// has.
 func (e *Engine) configConstant(r, mode, immediate, v uint32) bool {
 	if !e.zero("the immediate", immediate) {
 		return false

@@ -2,9 +2,10 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// Instructions of the vector unit are decoded and checked once: what an instruction does to lanes is planned when it has been
-// executed, by the word that encodes it, for the next time. Only instructions are planned that are legal in any state of the
-// vector unit, or whose plan looks at what they depend on; the lane configuration, by which more of them are refused, takes all plans
+// Instructions of the vector unit are decoded and checked once: what an instruction does to lanes
+// is planned when it has been executed, by the word that encodes it, for the next time. Only
+// instructions are planned that are legal in any state of the vector unit, or whose plan looks at
+// what they depend on; the lane configuration, by which more of them are refused, takes all plans
 // out of use.
 
 // planOf returns where an instruction's plan is, or would be.
@@ -167,7 +168,8 @@ func planSFPMAD(e *Engine, p *plan, w uint32) bool {
 	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
-// multiplyAdd plans a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the mode.
+// multiplyAdd plans a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the
+// mode.
 func (p *plan) multiplyAdd(dst, a, b, c, mode uint32) bool {
 	p.dst, p.a, p.b, p.c, p.do = uint8(dst), uint8(a), uint8(b), uint8(c), planMultiplyAdd
 	p.negateA, p.negateC = mode&1 != 0, mode&2 != 0

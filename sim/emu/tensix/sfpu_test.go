@@ -13,9 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an instruction and the number
-// of the case, which decides the state (see sfpuState); after the colon the FNV-1a hash of the state afterwards, or the
-// category of the refusal.
+// The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an
+// instruction and the number of the case, which decides the state (see sfpuState); after the colon
+// the FNV-1a hash of the state afterwards, or the category of the refusal.
 var updateSFPU = flag.Bool("update-sfpu", false, "rewrite testdata/sfpu.txt with what the package computes")
 
 // bitSource decides a golden case by its number.
@@ -30,8 +30,8 @@ var laneSpecials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
 }
 
-// value returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, small integers in two's
-// complement, or of sign and magnitude.
+// value returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, small
+// integers in two's complement, or of sign and magnitude.
 func (s *bitSource) value(class uint32) uint32 {
 	v := uint32(s.Next())
 	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
@@ -64,7 +64,8 @@ type sfpuCase struct {
 	number uint64
 }
 
-// sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly accepted.
+// sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly
+// accepted.
 func sfpuCases() (cases []sfpuCase) {
 	for _, c := range archs {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
@@ -225,7 +226,8 @@ func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/sfpu.txt", *updateSFPU, lines)
 }
 
-// An instruction that was executed before does the same when it comes again, decoded, in any state of the vector unit.
+// An instruction that was executed before does the same when it comes again, decoded, in any state
+// of the vector unit.
 func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 	effort.Long(t)
 	planned := map[uint32]int{}
@@ -286,8 +288,8 @@ func BenchmarkSFPMAD(b *testing.B) {
 	}
 }
 
-// SFPSHFT2 by an immediate shifts the register that the immediate's low bits name (tt-isa-documentation SFPSHFT2.md, SHFT_IMM), which
-// ttsim doesn't have.
+// SFPSHFT2 by an immediate shifts the register that the immediate's low bits name
+// (tt-isa-documentation SFPSHFT2.md, SHFT_IMM), which ttsim doesn't have.
 func TestSFPSHFT2ByImmediate(t *testing.T) {
 	for _, arch := range archs {
 		for _, tt := range []struct{ immediate, from, value, want uint32 }{

@@ -6,10 +6,12 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SrcASrcB.md).
 const srcRows = 64
 
-// srcRow is a row. A datum has 19 bits, at the top of a word: sign, exponent of 8 bits, mantissa of 10.
+// srcRow is a row. A datum has 19 bits, at the top of a word: sign, exponent of 8 bits, mantissa of
+// 10.
 type srcRow = arith.Row
 
-// source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit uses it and frees it.
+// source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit
+// uses it and frees it.
 type source struct {
 	rows    *[2][srcRows]srcRow // of registers
 	valid   [2]bool
@@ -21,7 +23,8 @@ type source struct {
 	decoded *[2]decoded // nil until a product needs it
 }
 
-// decoded holds rows of a bank as products take them. A tile's rows are used many times, in each fidelity phase again.
+// decoded holds rows of a bank as products take them. A tile's rows are used many times, in each
+// fidelity phase again.
 type decoded struct {
 	a   [srcRows / 16]arith.MatrixA
 	b   [srcRows]arith.RowB
@@ -92,7 +95,8 @@ func (s *source) fill() bool {
 	return true
 }
 
-// free makes the matrix unit's bank free for the unpacker and turns to the other. It returns false if it was not valid.
+// free makes the matrix unit's bank free for the unpacker and turns to the other. It returns false
+// if it was not valid.
 func (s *source) free() bool {
 	if !s.valid[s.matrix] {
 		return false

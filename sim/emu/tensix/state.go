@@ -87,7 +87,8 @@ type addressMode struct {
 // numModes is how many address modes a thread has.
 const numModes = 8
 
-// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is read, channel 1 what is written.
+// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is
+// read, channel 1 what is written.
 type adc struct{ channel [2]channel }
 
 type channel struct{ x, y, z, w counter }

@@ -6,41 +6,47 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Hazards: what is right here, where every instruction completes at once, and wrong on silicon, where units are busy for a
-// while and don't wait for each other (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
+// Hazards: what is right here, where every instruction completes at once, and wrong on silicon,
+// where units are busy for a while and don't wait for each other (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
 
 // blocks are the units whose instructions each bit of STALLWAIT's block mask holds back.
 var blocks = [9]unit{
 	unitMisc | unitScalar | unitPack | unitUnpack, unitSync, unitPack, unitUnpack, 0, unitScalar, unitMatrix, unitConfig, unitVector,
 }
 
-// conditions are what each bit of its condition mask waits for: Wormhole, Blackhole. Others wait for banks.
+// conditions are what each bit of its condition mask waits for: Wormhole, Blackhole. Others wait
+// for banks.
 var conditions = [2][15]unit{
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitPack, 5: unitPack, 6: unitPack, 7: unitMatrix, 13: stores, 14: unitVector},
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitMatrix, 10: stores, 11: unitVector},
 }
 
-// RefuseHazards makes the engine refuse, from now on, instructions that only give the right result if a unit is quick enough:
-// semaphores that tell others of work that may not be done, configuration that a T core has stored but may not have arrived,
-// configuration written by WRCFG that the very next instruction uses, and a result of the vector unit that is used one cycle too
-// soon: by any instruction on Wormhole, and on Blackhole, where hardware waits, by those of which it doesn't know what they read
-// (SFPIADD and SFPSHFT of their destination, SFPSWAP that compares, SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second
-// register). On Wormhole also:
+// RefuseHazards makes the engine refuse, from now on, instructions that only give the right result
+// if a unit is quick enough: semaphores that tell others of work that may not be done,
+// configuration that a T core has stored but may not have arrived, configuration written by WRCFG
+// that the very next instruction uses, and a result of the vector unit that is used one cycle too
+// soon: by any instruction on Wormhole, and on Blackhole, where hardware waits, by those of which
+// it doesn't know what they read (SFPIADD and SFPSHFT of their destination, SFPSWAP that compares,
+// SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second register). On Wormhole also:
 //
 //   - a shuffle of lanes after which the round unit is used one cycle too soon;
-//   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four instructions before;
+//   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four
+//     instructions before;
 //   - SFPLOAD from rows of Dst that ZEROACC has made undefined;
-//   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns of such a row that were not
-//     written when SFPSTORE or an unpacker wrote others.
+//   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns
+//     of such a row that were not written when SFPSTORE or an unpacker wrote others.
 //
-// An instruction that a T core pushed before it stored to a word of the configuration or a GPR that the instruction uses is
-// refused if it is executed after the store: it may find the old value or the new one.
+// An instruction that a T core pushed before it stored to a word of the configuration or a GPR that
+// the instruction uses is refused if it is executed after the store: it may find the old value or
+// the new one.
 //
 // [Engine.Assume] makes exceptions for single instructions.
 //
-// Not refused, since documents define them, or leave them to what the program means: formats of SrcA and SrcB that differ from
-// those of the data but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit without blocking that unit, and
-// configuration that a T core stores while earlier instructions that use it have left the queue but may not have begun.
+// Not refused, since documents define them, or leave them to what the program means: formats of
+// SrcA and SrcB that differ from those of the data but mean the same to the matrix unit (0 and
+// bf16), STALLWAIT for a unit without blocking that unit, and configuration that a T core stores
+// while earlier instructions that use it have left the queue but may not have begun.
 func (e *Engine) RefuseHazards() {
 	e.hazards = new(hazards)
 	if e.wormhole {
@@ -48,8 +54,8 @@ func (e *Engine) RefuseHazards() {
 	}
 }
 
-// unwritten refuses the use of rows of Dst of which SFPSTORE or an unpacker has written some columns while they were undefined. It
-// reports whether it has.
+// unwritten refuses the use of rows of Dst of which SFPSTORE or an unpacker has written some
+// columns while they were undefined. It reports whether it has.
 func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	if e.dst.unwritten == nil {
 		return false
@@ -71,7 +77,8 @@ func (e *Engine) refuseUnwritten(row uint32) bool {
 		e.dst.unwritten[row], row)
 }
 
-// StoredTo tells that T core n has stored to a place: to a word of the configuration, or to a GPR, by its number.
+// StoredTo tells that T core n has stored to a place: to a word of the configuration, or to a GPR,
+// by its number.
 func (e *Engine) StoredTo(n int, p Place, at uint32) {
 	if e.hazards == nil {
 		return
@@ -84,15 +91,16 @@ func (e *Engine) StoredTo(n int, p Place, at uint32) {
 	}
 }
 
-// Arrived tells that T core n can know that its stores to a place have arrived, because it has loaded from there.
+// Arrived tells that T core n can know that its stores to a place have arrived, because it has
+// loaded from there.
 func (e *Engine) Arrived(n int, p Place) {
 	if e.hazards != nil {
 		e.hazards.threads[n].arrived(&e.threads[n].queue, p.stores())
 	}
 }
 
-// overwritten returns the store of the core after which the first instruction of the queue may find the old or the new value of
-// what it uses.
+// overwritten returns the store of the core after which the first instruction of the queue may find
+// the old or the new value of what it uses.
 func (e *Engine) overwritten(t *thread, w uint32) (storeOver, bool) {
 	h := &e.hazards.threads[t.index]
 	if t.queue.n == 0 {
@@ -113,8 +121,8 @@ func (e *Engine) Synced(n int) {
 	}
 }
 
-// hazard refuses an instruction that comes too soon, and notes what it keeps busy. It is called before the instruction is done
-// and again whenever it has had to wait.
+// hazard refuses an instruction that comes too soon, and notes what it keeps busy. It is called
+// before the instruction is done and again whenever it has had to wait.
 func (e *Engine) hazard(t *thread, w uint32) bool {
 	h, u := &e.hazards.threads[t.index], unitOf(w)
 	if u&h.blocked != 0 || w>>24 == opSTALLWAIT {
@@ -155,13 +163,15 @@ func (h *hazard) tells(t *thread, op uint32) unit {
 	return busy
 }
 
-// takenAsDone reports whether an instruction may rely on being done at once, as far as others are told of it.
+// takenAsDone reports whether an instruction may rely on being done at once, as far as others are
+// told of it.
 func (h *hazard) takenAsDone(t *thread, w uint32) bool {
 	op := w >> 24
 	return h.assumes(&t.queue, BootIsOver) || (op == opZEROACC || op == opZEROSRC) && h.assumes(&t.queue, ZeroedAtOnce)
 }
 
-// lateHazard refuses what comes too soon on Wormhole alone, as its documents say under "Instruction scheduling".
+// lateHazard refuses what comes too soon on Wormhole alone, as its documents say under "Instruction
+// scheduling".
 func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	op := w >> 24
 	switch {
@@ -180,8 +190,8 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	return true
 }
 
-// Fields of the configuration by who uses them: of each unpacker, of each context of each unpacker, of unpacker 0 alone, and
-// the first and last of ranges of the packers and of the matrix unit.
+// Fields of the configuration by who uses them: of each unpacker, of each context of each unpacker,
+// of unpacker 0 alone, and the first and last of ranges of the packers and of the matrix unit.
 var (
 	unpackerFields = []isa.Config{
 		isa.UnpackDescriptor, isa.UnpackDescriptor1, isa.UnpackOutFormat, isa.UnpackThrottle, isa.UnpackHaloize, isa.UnpackTilize,
@@ -229,7 +239,8 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	return false
 }
 
-// unpackerUses reports whether an UNPACR uses a field for which in holds. One that is refused for its context may use any.
+// unpackerUses reports whether an UNPACR uses a field for which in holds. One that is refused for
+// its context may use any.
 func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(isa.Config) bool) bool {
 	unit, context := isa.Config(a.unit), min(t.unpackContext(&a), zerosContext)
 	index := contextIndex(a.unit, context)
@@ -275,7 +286,8 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	}
 }
 
-// latch notes what a STALLWAIT waits for. Vector instructions that it holds back need no gap after the matrix unit.
+// latch notes what a STALLWAIT waits for. Vector instructions that it holds back need no gap after
+// the matrix unit.
 func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	h.blocked, h.waits = 0, 0
 	for i, u := range blocks {
@@ -293,8 +305,8 @@ func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	}
 }
 
-// Assume says what the instructions may rely on that a core pushes to thread n from now on, and those that they expand to.
-// Without [Engine.RefuseHazards] it does nothing.
+// Assume says what the instructions may rely on that a core pushes to thread n from now on, and
+// those that they expand to. Without [Engine.RefuseHazards] it does nothing.
 func (e *Engine) Assume(n int, a Assumptions) {
 	if e.hazards != nil {
 		e.hazards.threads[n].pushed = a

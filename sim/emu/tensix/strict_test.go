@@ -86,8 +86,9 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// A core stores to configuration or GPRs while instructions that it has pushed before are still in the queue. Those may not use
-// what it stores to; those that it pushes later must wait for the store.
+// A core stores to configuration or GPRs while instructions that it has pushed before are still in
+// the queue. Those may not use what it stores to; those that it pushes later must wait for the
+// store.
 func TestStoresAfterPushes(t *testing.T) {
 	const (
 		waitForPost = opSEMWAIT<<24 | 2<<15 | 1<<3<<2 | 1 // sync unit; semaphore 3; while it is 0
@@ -138,7 +139,8 @@ func TestStoresAfterPushes(t *testing.T) {
 	}
 }
 
-// What the documents call undefined on Wormhole, because a unit takes a second cycle, and what they allow.
+// What the documents call undefined on Wormhole, because a unit takes a second cycle, and what they
+// allow.
 func TestLateHazardsOfWormhole(t *testing.T) {
 	const (
 		add     = opSFPADD<<24 | 10<<12

@@ -2,8 +2,8 @@ package tensix
 
 import "math/bits"
 
-// Signals reports whether an instruction that a core pushes may tell others something, by a semaphore or a mutex; those of its MOPs
-// and replays may.
+// Signals reports whether an instruction that a core pushes may tell others something, by a
+// semaphore or a mutex; those of its MOPs and replays may.
 func Signals(w uint32) bool {
 	switch w >> 24 {
 	case opSEMINIT, opSEMPOST, opSEMGET, opATRELM, opMOP, opREPLAY:
@@ -15,7 +15,8 @@ func Signals(w uint32) bool {
 // Semaphore returns the value of semaphore i.
 func (e *Engine) Semaphore(i int) uint32 { return uint32(e.sync.value[i]) }
 
-// PostSemaphore and GetSemaphore are what a core's stores do to semaphore i. They return false if the engine refuses.
+// PostSemaphore and GetSemaphore are what a core's stores do to semaphore i. They return false if
+// the engine refuses.
 func (e *Engine) PostSemaphore(i int) bool {
 	if e.sync.value[i] == maxSemaphore {
 		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d", i, maxSemaphore)
@@ -77,7 +78,8 @@ func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
 	return true
 }
 
-// one returns the semaphore that an instruction names by a mask, of which more than one bit is not supported.
+// one returns the semaphore that an instruction names by a mask, of which more than one bit is not
+// supported.
 func (e *Engine) one(mask uint32) (int, bool) {
 	if bits.OnesCount32(mask) != 1 {
 		return 0, e.refuse(UnsupportedFunctionality, "semaphores %#x: want one", mask)
@@ -122,7 +124,8 @@ const (
 	whileMax  = 2
 )
 
-// semwait waits for a semaphore. All later instructions of the thread wait with it, whatever blocks it names.
+// semwait waits for a semaphore. All later instructions of the thread wait with it, whatever blocks
+// it names.
 func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	i, ok := e.one(a.semaphores)
 	switch {
@@ -139,7 +142,8 @@ func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 		whileZero, whileMax)
 }
 
-// Conditions of STALLWAIT that can hold in an engine whose instructions complete at once: those on the source banks.
+// Conditions of STALLWAIT that can hold in an engine whose instructions complete at once: those on
+// the source banks.
 const (
 	// On Wormhole: bits 0 to 7, 13 and 14 wait for units that are never busy.
 	waitWormholeIdle   = 0x60FF
@@ -153,7 +157,8 @@ const (
 	waitBlackholeBValid = 0x100
 )
 
-// stallwait waits for conditions. All later instructions of the thread wait with it, whatever blocks it names.
+// stallwait waits for conditions. All later instructions of the thread wait with it, whatever
+// blocks it names.
 func (e *Engine) stallwait(t *thread, a stallwaitArgs) bool {
 	if a.wait == 0 || a.block == 0 {
 		return e.refuse(UnsupportedFunctionality, "conditions %#x for blocks %#x: want some of both", a.wait, a.block)

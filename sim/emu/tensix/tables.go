@@ -75,8 +75,8 @@ type formats uint16
 // has reports whether the set has a format, as a field of the configuration says it.
 func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
 
-// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such format. It goes by the low
-// bits of the format, so that formats without a name have a size too.
+// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such
+// format. It goes by the low bits of the format, so that formats without a name have a size too.
 func elementBits(format uint32) uint32 {
 	switch format & 3 {
 	case 0:

@@ -5,8 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
+// Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
 
 // unpacking is an UNPACR on its way from configuration to data.
 type unpacking struct {
@@ -36,12 +36,14 @@ const (
 	unpack0Contexts = 8
 )
 
-// zerosContext is a context of Wormhole's unpacker 0 whose addresses nothing sets, so that it only gives zeros. It exists for
-// what tt-llk does after a tile that has gone to Dst (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug
-// TEN-3868): it unpacks zeros to SrcA, with the context that it has used as the instruction's own, which counts from the
-// thread's. After context 1 that is context 2. Its zeros go to the first rows of SrcA, which are none. Where a tile has been
-// tilized, the counters have gone on to row 64 of SrcA, which the documents leave undefined: it is row 0, as on Blackhole. Nothing
-// can depend on that, because the tile has clobbered the bank.
+// zerosContext is a context of Wormhole's unpacker 0 whose addresses nothing sets, so that it only
+// gives zeros. It exists for what tt-llk does after a tile that has gone to Dst
+// (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug TEN-3868): it unpacks
+// zeros to SrcA, with the context that it has used as the instruction's own, which counts from the
+// thread's. After context 1 that is context 2. Its zeros go to the first rows of SrcA, which are
+// none. Where a tile has been tilized, the counters have gone on to row 64 of SrcA, which the
+// documents leave undefined: it is row 0, as on Blackhole. Nothing can depend on that, because the
+// tile has clobbered the bank.
 const zerosContext = 2
 
 // unpackContext returns the context that an UNPACR uses: its own operand counts from the thread's.
@@ -53,7 +55,8 @@ func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 	return c
 }
 
-// contextIndex returns where in an array of fields that of a context of an unpacker is: two of each come first.
+// contextIndex returns where in an array of fields that of a context of an unpacker is: two of each
+// come first.
 func contextIndex(unit, context uint32) isa.Config {
 	if context == zerosContext {
 		return 2 * numContexts
@@ -116,7 +119,8 @@ func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 	return true
 }
 
-// knownContext refuses contexts that nothing uses; own is set if the instruction has one of its own.
+// knownContext refuses contexts that nothing uses; own is set if the instruction has one of its
+// own.
 func (e *Engine) knownContext(u *unpacking, own bool) bool {
 	switch {
 	case u.context < numContexts, u.context == zerosContext && e.wormhole && u.unit == 0 && u.zero:
@@ -178,7 +182,8 @@ func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 	return e.unpackAddress(t, u)
 }
 
-// unpackAddress computes the address of the first datum and of its exponent, which come before the data in L1.
+// unpackAddress computes the address of the first datum and of its exponent, which come before the
+// data in L1.
 func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	low, high := e.cfg(t, isa.UnpackDescriptor+unit), e.cfg(t, isa.UnpackDescriptor1+unit)
@@ -282,7 +287,8 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 	return true
 }
 
-// unpackBursts refuses data for SrcA that start within a burst: where it crosses a set of 16 rows, hardware drops writes.
+// unpackBursts refuses data for SrcA that start within a burst: where it crosses a set of 16 rows,
+// hardware drops writes.
 func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
 	const x4, x8 = 2, 3
 	if u.toDst || u.unit == 1 || u.count <= rowSize {
@@ -319,8 +325,9 @@ const (
 	toDstFP32     formats = 1<<arith.FP32 | 1<<arith.TF32
 )
 
-// convertible refuses conversions that don't exist, or not to that register. Zeros are not converted: the documents convert
-// data before they replace them, but tt-llk replaces data whose format SrcA can't have (see zerosContext).
+// convertible refuses conversions that don't exist, or not to that register. Zeros are not
+// converted: the documents convert data before they replace them, but tt-llk replaces data whose
+// format SrcA can't have (see zerosContext).
 func (e *Engine) convertible(u *unpacking) bool {
 	if u.zero && e.wormhole {
 		return true
@@ -347,7 +354,8 @@ func (e *Engine) convertible(u *unpacking) bool {
 	return e.refuse(cat, "%v as %v to %s", arith.Format(u.in), arith.Format(u.out), where)
 }
 
-// fits reports whether all data and exponents are inside of L1 and of the register, for data that follow one another.
+// fits reports whether all data and exponents are inside of L1 and of the register, for data that
+// follow one another.
 func (u *unpacking) fits(size uint32) bool {
 	rows := uint32(srcRows)
 	if u.toDst {
@@ -464,7 +472,8 @@ func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and come as they are.
+// unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and
+// come as they are.
 func (e *Engine) unpackRows(u *unpacking, to, n uint32) ([]uint32, bool) {
 	if u.toDst || u.haloize || n%rowSize != 0 || to/rowSize+n/rowSize > srcRows {
 		return nil, false
@@ -499,7 +508,8 @@ func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackSource writes data to the unpacker's bank of a source, each block of 16 rows transposed if asked.
+// unpackSource writes data to the unpacker's bank of a source, each block of 16 rows transposed if
+// asked.
 func (e *Engine) unpackSource(u *unpacking, to uint32, values []uint32) {
 	s, _ := e.source(u.unit)
 	rows := s.change(s.unpack)
@@ -523,7 +533,8 @@ const (
 	nopValid  = 7
 )
 
-// unpacrnop clears the unpacker's bank, or fills it with what is less than all numbers, and may make it valid.
+// unpacrnop clears the unpacker's bank, or fills it with what is less than all numbers, and may
+// make it valid.
 func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	var clearBank, lowest, valid bool
 	if e.wormhole {

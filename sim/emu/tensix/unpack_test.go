@@ -22,7 +22,8 @@ type unpackState struct {
 	Valid      [2]bool           // banks 0
 }
 
-// Data of the test: what rows hold before, and what L1 holds at the places of two contexts. All are numbers of fp32 that TF32 has too.
+// Data of the test: what rows hold before, and what L1 holds at the places of two contexts. All are
+// numbers of fp32 that TF32 has too.
 const (
 	oldDatum    = 0x40400000
 	firstDatum  = 0x3F800000
@@ -32,8 +33,9 @@ const (
 // Rows of data that each UNPACR of the test moves.
 const unpackRows = 2
 
-// unpackEngine returns an engine whose registers hold old data and whose thread 0 unpacks rows of fp32, with a context of its own,
-// to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA with context 1.
+// unpackEngine returns an engine whose registers hold old data and whose thread 0 unpacks rows of
+// fp32, with a context of its own, to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA
+// with context 1.
 func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldValue) *Engine {
 	t.Helper()
 	e := New(arch, newTestTile(arch))

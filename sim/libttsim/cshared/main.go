@@ -1,10 +1,12 @@
-// Command cshared builds libttsim.so, the C interface of ttsim docs/libttsim_api.md, over the emulated machine of package libttsim:
+// Command cshared builds libttsim.so, the C interface of ttsim docs/libttsim_api.md, over the
+// emulated machine of package libttsim:
 //
 //	go build -buildmode=c-shared -o libttsim.so
 //
-// The environment variable REPRISE_LIBTTSIM says which machine it has (libttsim.Settings). Without it there is one chip, of the
-// architecture in the soc_descriptor.yaml beside the library that TT_METAL_SIMULATOR names. On what the vendor's library treats as
-// fatal this one prints a report on standard error and ends the process with _exit(1), too.
+// The environment variable REPRISE_LIBTTSIM says which machine it has (libttsim.Settings). Without
+// it there is one chip, of the architecture in the soc_descriptor.yaml beside the library that
+// TT_METAL_SIMULATOR names. On what the vendor's library treats as fatal this one prints a report
+// on standard error and ends the process with _exit(1), too.
 package main
 
 /*
@@ -147,7 +149,8 @@ func finish(m *libttsim.Machine) error {
 	return m.Close()
 }
 
-// reprise_at_exit ends the machine of a process that ends without libttsim_exit: its chips must not access host memory that is freed.
+// reprise_at_exit ends the machine of a process that ends without libttsim_exit: its chips must not
+// access host memory that is freed.
 //
 //export reprise_at_exit
 func reprise_at_exit() {

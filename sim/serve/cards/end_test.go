@@ -39,7 +39,8 @@ func (f *thinking) Close() error {
 	return f.Function.Close()
 }
 
-// A process that is killed in the middle of a request ends when that has: the card isn't taken away under it.
+// A process that is killed in the middle of a request ends when that has: the card isn't taken away
+// under it.
 func TestEndInARequest(t *testing.T) {
 	f := &thinking{drivertest.New(chip.Blackhole), make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	d, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }})

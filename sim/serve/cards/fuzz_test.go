@@ -22,10 +22,11 @@ func message(h serve.Head, payload ...byte) []byte {
 	return append(b, payload...)
 }
 
-// Whatever a client sends, the server goes on: others can open the card afterwards, and nothing of the client is left.
+// Whatever a client sends, the server goes on: others can open the card afterwards, and nothing of
+// the client is left.
 //
-// The fuzzer shows 0 executions per second while both of its workers minimize inputs, which it counts when they have
-// ended, after up to a minute each: -fuzzminimizetime 10x ends that.
+// The fuzzer shows 0 executions per second while both of its workers minimize inputs, which it
+// counts when they have ended, after up to a minute each: -fuzzminimizetime 10x ends that.
 func FuzzServer(f *testing.F) {
 	open := message(serve.Head{Op: cards.OpOpen, Val: 2})
 	mmap := message(serve.Head{Op: cards.OpMmap, Object: 1, Val: 4096})
@@ -44,9 +45,10 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = card.Close() }) // its last file is closed
 	f.Fuzz(func(t *testing.T, first, then []byte) {
-		// Each input has a server of its own, which has ended when the input has: nothing of one input happens during the
-		// next, whose coverage would be taken for new and looked into for as long as the fuzzer is allowed to. The socket
-		// has no file that a killed fuzzer could leave.
+		// Each input has a server of its own, which has ended when the input has: nothing of one
+		// input happens during the next, whose coverage would be taken for new and looked into for
+		// as long as the fuzzer is allowed to. The socket has no file that a killed fuzzer could
+		// leave.
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
 		if err != nil {
 			t.Fatal(err)

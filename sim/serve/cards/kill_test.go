@@ -25,7 +25,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// asUser makes the test binary a process that uses a card: the arguments are what to do and the socket.
+// asUser makes the test binary a process that uses a card: the arguments are what to do and the
+// socket.
 const asUser = "reprise-card-user"
 
 // user is the life of a process that uses a card, or the chip behind it.
@@ -47,7 +48,8 @@ func user(what, path string) int {
 	return 0
 }
 
-// files is how many files a user has open: one with a store for each core of the queues, and one with a lock.
+// files is how many files a user has open: one with a store for each core of the queues, and one
+// with a lock.
 const files = 2*hwtest.VictimQueues + 1
 
 // start starts a process that uses the card.
@@ -66,9 +68,10 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no file, no pin, no
-// window, no lock; and nothing that goes on: the cores of its queues are in reset before its memory is unpinned. The next
-// process opens the card, brings it up, and gets right results.
+// A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no
+// file, no pin, no window, no lock; and nothing that goes on: the cores of its queues are in reset
+// before its memory is unpinned. The next process opens the card, brings it up, and gets right
+// results.
 func TestKilledProcess(t *testing.T) {
 	onCards(t, func(t *testing.T, s *served) {
 		d, err := s.Driver()
@@ -112,8 +115,9 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// A process that is killed while it uses a remote chip leaves the link to its near end quiet: the program there, which
-// is what uses the process's memory, ends at the driver's store. The next process has the link, and the chip.
+// A process that is killed while it uses a remote chip leaves the link to its near end quiet: the
+// program there, which is what uses the process's memory, ends at the driver's store. The next
+// process has the link, and the chip.
 func TestKilledProcessOfFarChip(t *testing.T) {
 	effort.Long(t)
 	m := sim.N300(sim.Resident())
@@ -180,8 +184,8 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 	}
 }
 
-// quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores gets on, and that none
-// has touched memory that was no longer the process's, which stops the chip.
+// quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores
+// gets on, and that none has touched memory that was no longer the process's, which stops the chip.
 func (s *served) quiet(t *testing.T) {
 	t.Helper()
 	d, err := s.Driver()
@@ -241,7 +245,8 @@ type resources struct {
 	locked           bool
 }
 
-// resources counts what a process of its own could get: outbound regions only if nothing runs (see hwtest.Victim).
+// resources counts what a process of its own could get: outbound regions only if nothing runs (see
+// hwtest.Victim).
 func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), s.Card)

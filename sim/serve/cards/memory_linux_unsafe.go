@@ -53,8 +53,8 @@ type area struct {
 	perm                   string
 }
 
-// pin performs PIN_PAGES by do, which gets the file that the memory lies in and the offset there; -1 is memory that
-// isn't mapped, which the driver refuses.
+// pin performs PIN_PAGES by do, which gets the file that the memory lies in and the offset there;
+// -1 is memory that isn't mapped, which the driver refuses.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -109,7 +109,8 @@ func (h *hostMemory) sweepLocked(areas []area) {
 	})
 }
 
-// sharedLocked returns the file that a range of memory lies in, and where; it moves the range into one if it isn't.
+// sharedLocked returns the file that a range of memory lies in, and where; it moves the range into
+// one if it isn't.
 func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
 	areas, err := processAreas()
 	if err != nil {

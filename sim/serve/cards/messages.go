@@ -2,8 +2,8 @@ package cards
 
 import "github.com/reprise-tt/reprise/sim/serve"
 
-// Requests beside the accesses of every service, whose Object is a mapping. The first request of a connection is one of
-// the first three.
+// Requests beside the accesses of every service, whose Object is a mapping. The first request of a
+// connection is one of the first three.
 const (
 	opProcess = serve.OpService + iota // begins a process, whose number is the reply's Val; the connection stays idle, and its end is the process's
 	opJoin                             // makes a connection one of a process, named by Val, for its requests

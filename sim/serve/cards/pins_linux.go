@@ -56,8 +56,8 @@ func (s *pins) forget(v *view) {
 	s.views = slices.DeleteFunc(s.views, func(o *view) bool { return o == v })
 }
 
-// pin performs PIN_PAGES on memory that lies in a file at an offset. Without a file the address is one that the client
-// hasn't mapped.
+// pin performs PIN_PAGES on memory that lies in a file at an offset. Without a file the address is
+// one that the client hasn't mapped.
 func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	var in kabi.PinPagesIn
 	whole := copy(kabi.PartBytes(&in), arg) == len(kabi.PartBytes(&in))
@@ -121,7 +121,8 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	return err
 }
 
-// drop forgets what a file has pinned. The driver holds the pages on its own as long as the file lives.
+// drop forgets what a file has pinned. The driver holds the pages on its own as long as the file
+// lives.
 func (s *pins) drop(f seam.File) {
 	s.list = slices.DeleteFunc(s.list, func(p pinned) bool {
 		if p.file != f {

@@ -46,8 +46,9 @@ func (p *client) add(c *serve.Conn) bool {
 	return true
 }
 
-// kill is the end of the process. Its files are released when its last request has ended, as the kernel does it: a process
-// doesn't end in the middle of a system call, but what waits there is interrupted.
+// kill is the end of the process. Its files are released when its last request has ended, as the
+// kernel does it: a process doesn't end in the middle of a system call, but what waits there is
+// interrupted.
 func (p *client) kill() error {
 	p.mu.Lock()
 	p.dead = true
@@ -126,7 +127,8 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle does what a request asks for and returns the reply, what follows it, and a descriptor to go with it or -1.
+// handle does what a request asks for and returns the reply, what follows it, and a descriptor to
+// go with it or -1.
 func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
 	give = -1
 	defer func() {
@@ -265,7 +267,8 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 	return r, out, -1
 }
 
-// ioctl performs a request of the driver. Addresses of memory become those of the server's view of it, and back.
+// ioctl performs a request of the driver. Addresses of memory become those of the server's view of
+// it, and back.
 func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
 	req := uint32(q.Val)
 	var err error

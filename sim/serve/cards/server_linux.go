@@ -17,9 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Serve offers device i of a machine to the processes that connect to a listener, until ctx ends. Then it closes the
-// listener, and to the driver's model all those processes are dead. The error is that of the listener, or of what a
-// dying process left behind; nil when ctx ended it.
+// Serve offers device i of a machine to the processes that connect to a listener, until ctx ends.
+// Then it closes the listener, and to the driver's model all those processes are dead. The error is
+// that of the listener, or of what a dying process left behind; nil when ctx ended it.
 func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) error {
 	s := &server{drv: d, index: i, conns: map[*net.UnixConn]struct{}{}, clients: map[uint64]*client{}}
 	stop := context.AfterFunc(ctx, func() {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Client is the process that uses the library. Its methods may be called from any goroutine; after the server's end they
-// do nothing and report false.
+// Client is the process that uses the library. Its methods may be called from any goroutine; after
+// the server's end they do nothing and report false.
 type Client struct {
 	conn *serve.Conn
 	shm  *serve.Memory
@@ -23,17 +23,19 @@ type Client struct {
 	closed bool         // unmapped; guarded by use
 	last   uint64       // clocks at the end; guarded by use
 
-	// The order between the host's accesses and the devices' DMA comes from another process, where neither Go's memory
-	// model nor its race detector can see it. These two say the same in this process: what was done before a request
-	// was sent is seen by DMA, and DMA by the goroutine that has a reply.
+	// The order between the host's accesses and the devices' DMA comes from another process, where
+	// neither Go's memory model nor its race detector can see it. These two say the same in this
+	// process: what was done before a request was sent is seen by DMA, and DMA by the goroutine
+	// that has a reply.
 	sent, moved atomic.Uint32
 
 	calls sync.WaitGroup // ServeCalls
 	ended chan struct{}  // the watcher of the socket has ended
 }
 
-// NewClient greets a server at the other end of a socket, which is the Client's from then on. When the socket has ended,
-// it calls end, and only after that do requests report that the server is gone. Close ends the socket too.
+// NewClient greets a server at the other end of a socket, which is the Client's from then on. When
+// the socket has ended, it calls end, and only after that do requests report that the server is
+// gone. Close ends the socket too.
 func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	c := &Client{conn: serve.NewConn(conn), ended: make(chan struct{})}
 	shm, f, err := serve.NewMemory()
@@ -83,8 +85,8 @@ func (c *Client) Clocks() uint64 {
 	return atomic.LoadUint64(c.shm.Progress)
 }
 
-// Open makes the server load a library. With a manual clock, time only advances in Clock. The error wraps ErrGone,
-// ErrUnsupported, ErrSymbol or ErrLoad.
+// Open makes the server load a library. With a manual clock, time only advances in Clock. The error
+// wraps ErrGone, ErrUnsupported, ErrSymbol or ErrLoad.
 func (c *Client) Open(path string, manual bool) error {
 	h := serve.Head{Op: opOpen}
 	if manual {
@@ -192,7 +194,8 @@ func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
 	}
 }
 
-// push queues a request with a payload, which is copied, and returns false when the server is gone. The caller holds use.
+// push queues a request with a payload, which is copied, and returns false when the server is gone.
+// The caller holds use.
 func (c *Client) push(h *serve.Head, payload []byte) bool {
 	c.queue.Lock()
 	defer c.queue.Unlock()
@@ -207,8 +210,8 @@ func (c *Client) push(h *serve.Head, payload []byte) bool {
 	return true
 }
 
-// ask queues a request, waits for its reply and shows its payload to take, if that isn't nil. It returns false when the
-// server is gone.
+// ask queues a request, waits for its reply and shows its payload to take, if that isn't nil. It
+// returns false when the server is gone.
 func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (reply serve.Head, ok bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -237,8 +240,9 @@ type Transfer struct {
 	Data   []byte // what is written, or where to put what is read; for the time of the call only
 }
 
-// ServeCalls does what the simulated devices ask of host memory, in their order, until the server is gone. It takes no
-// lock, because others hold locks while they wait for the server, which waits for this. It is to be called once.
+// ServeCalls does what the simulated devices ask of host memory, in their order, until the server
+// is gone. It takes no lock, because others hold locks while they wait for the server, which waits
+// for this. It is to be called once.
 func (c *Client) ServeCalls(do func(*Transfer)) {
 	c.calls.Add(1)
 	go func() {

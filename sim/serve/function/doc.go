@@ -1,15 +1,18 @@
-// Package function is the service that runs a simulator's library in a process of its own and lets the process that
-// started it use the simulated PCI functions: config space, BARs and DMA. The protocol is package serve's.
+// Package function is the service that runs a simulator's library in a process of its own and lets
+// the process that started it use the simulated PCI functions: config space, BARs and DMA. The
+// protocol is package serve's.
 //
-// The two processes are connected by a pair of sockets, of which the server has one as its descriptor FD. Everything
-// after the greeting goes through a serve.Memory: requests to the server, and calls for host memory to the client.
-// Stores are posted: they are queued, keep their order, and are followed by every later load. A reply comes after all
-// calls that the library has made before, as on a PCIe link, where a completion pushes posted writes.
+// The two processes are connected by a pair of sockets, of which the server has one as its
+// descriptor FD. Everything after the greeting goes through a serve.Memory: requests to the server,
+// and calls for host memory to the client. Stores are posted: they are queued, keep their order,
+// and are followed by every later load. A reply comes after all calls that the library has made
+// before, as on a PCIe link, where a completion pushes posted writes.
 //
-// The library's time only advances while its clock function runs, so the server clocks between requests.
+// The library's time only advances while its clock function runs, so the server clocks between
+// requests.
 //
-// How the library is loaded is the program's: [Serve] takes a Loader, which package sim/ttsim/libttsim has for the
-// vendor's simulator.
+// How the library is loaded is the program's: [Serve] takes a Loader, which package
+// sim/ttsim/libttsim has for the vendor's simulator.
 package function
 
 import (
@@ -21,11 +24,12 @@ import (
 // FD is the descriptor of the socket in the server: the first after the standard three.
 const FD = 3
 
-// AnyDevice is the device of a Transfer that was asked for while all devices were clocked: the library doesn't say which
-// of them it comes from.
+// AnyDevice is the device of a Transfer that was asked for while all devices were clocked: the
+// library doesn't say which of them it comes from.
 const AnyDevice = 0xFF
 
-// DeviceShift separates the devices' address ranges (ttsim src/libttsim.cpp PER_DEVICE_PADDR_STRIDE).
+// DeviceShift separates the devices' address ranges (ttsim src/libttsim.cpp
+// PER_DEVICE_PADDR_STRIDE).
 const DeviceShift = 36
 
 // deviceOf returns the device that an address of the library belongs to.
@@ -41,7 +45,8 @@ const (
 	opExit                                 // ends the simulation; not replied
 )
 
-// Calls are serve.OpRead, which is replied, and serve.OpWrite, which is not: Object is the device, Off the bus address.
+// Calls are serve.OpRead, which is replied, and serve.OpWrite, which is not: Object is the device,
+// Off the bus address.
 
 // Kinds of a reply to opOpen that isn't StatusOK.
 const (

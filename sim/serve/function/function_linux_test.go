@@ -66,8 +66,8 @@ func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func
 	})
 }
 
-// Every request does at the library what it says, with all widths and sizes, and what the library asks of host memory is
-// done in its order and before the reply to the request that it came from.
+// Every request does at the library what it says, with all widths and sizes, and what the library
+// asks of host memory is done in its order and before the reply to the request that it came from.
 func TestRequests(t *testing.T) {
 	lib := &memory{mem: make([]byte, hostBase)}
 	c, _, end := start(t, func(path string, cb Callbacks) (Library, error) {
@@ -144,7 +144,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A client whose server goes is told so once its own end function has returned, and everything that waits ends.
+// A client whose server goes is told so once its own end function has returned, and everything that
+// waits ends.
 func TestServerGone(t *testing.T) {
 	lib := &memory{mem: make([]byte, 64)}
 	c, server, end := start(t, func(string, Callbacks) (Library, error) { return lib, nil })

@@ -2,10 +2,11 @@ package function
 
 import "time"
 
-// Limits of a chunk: what the server clocks before it looks for requests again. A clock costs between 0.1 and 10
-// microseconds, depending on how many cores run, so a chunk is measured by time. A host that polls the device gets
-// short chunks, at the slowest umd's cadence of one clock after each read (umd device/tt_device/tt_sim_tt_device.cpp);
-// a device left alone gets long ones, which keep the cost of looking below a percent.
+// Limits of a chunk: what the server clocks before it looks for requests again. A clock costs
+// between 0.1 and 10 microseconds, depending on how many cores run, so a chunk is measured by time.
+// A host that polls the device gets short chunks, at the slowest umd's cadence of one clock after
+// each read (umd device/tt_device/tt_sim_tt_device.cpp); a device left alone gets long ones, which
+// keep the cost of looking below a percent.
 const (
 	minClocks  = 1
 	maxClocks  = 16384
@@ -13,8 +14,9 @@ const (
 	longChunk  = 200 * time.Microsecond
 )
 
-// Quiet times after which the server spares the processor. A device left alone may still be computing, and a host
-// that waits for its memory to change makes no accesses, so time goes on at a half and later at a quarter.
+// Quiet times after which the server spares the processor. A device left alone may still be
+// computing, and a host that waits for its memory to change makes no accesses, so time goes on at a
+// half and later at a quarter.
 const (
 	quietHalf    = 20 * time.Second
 	quietQuarter = 60 * time.Second
@@ -29,8 +31,9 @@ type pace struct {
 	dmas   uint64
 }
 
-// next returns the clocks of the next chunk, and how long to sleep after it unless a request comes. requests is the
-// number served since the last chunk, dmas the number of DMA transfers since the start.
+// next returns the clocks of the next chunk, and how long to sleep after it unless a request comes.
+// requests is the number served since the last chunk, dmas the number of DMA transfers since the
+// start.
 func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duration) {
 	busy := requests > 0
 	if busy || dmas != p.dmas {
@@ -58,8 +61,8 @@ func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duratio
 // fit returns how many clocks of a cost fit into a time.
 func fit(d, cost time.Duration) uint32 { return uint32(min(max(d/cost, minClocks), maxClocks)) }
 
-// took reports what the last chunk took. The cost follows slowly when it rises: another process that had the processor
-// meanwhile isn't the simulation's cost.
+// took reports what the last chunk took. The cost follows slowly when it rises: another process
+// that had the processor meanwhile isn't the simulation's cost.
 func (p *pace) took(d time.Duration) {
 	p.last = d
 	cost := max(d/time.Duration(p.clocks), 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Library is a simulator, loaded and ready. The server's calls don't overlap. Any of them may end the process. Slices
-// that they get lie in memory that the garbage collector doesn't move.
+// Library is a simulator, loaded and ready. The server's calls don't overlap. Any of them may end
+// the process. Slices that they get lie in memory that the garbage collector doesn't move.
 type Library interface {
 	ConfigRead(bdf, off uint32) uint32
 	ConfigWrite(bdf, off, v uint32)
@@ -35,9 +35,10 @@ type Callbacks struct {
 // Loader loads the library at a path. Its error wraps ErrSymbol, ErrUnsupported or ErrLoad.
 type Loader func(path string, cb Callbacks) (Library, error)
 
-// Serve is what the server process runs: it loads the library that the client names and answers the client until that
-// closes the simulator or ends. It returns nil then. The library may end the process before. The error wraps ErrNotServer
-// in a process whose descriptor FD is no client's socket, and serve.ErrProtocol if the client is of another version.
+// Serve is what the server process runs: it loads the library that the client names and answers the
+// client until that closes the simulator or ends. It returns nil then. The library may end the
+// process before. The error wraps ErrNotServer in a process whose descriptor FD is no client's
+// socket, and serve.ErrProtocol if the client is of another version.
 func Serve(load Loader) error {
 	f := os.NewFile(FD, "client")
 	conn, err := serve.ConnOf(f)
@@ -108,8 +109,8 @@ func newServer(shm *serve.Memory, load Loader) *server {
 	return s
 }
 
-// batch limits how many requests are served before time advances again, so that a host that stores without a pause
-// doesn't stop the device.
+// batch limits how many requests are served before time advances again, so that a host that stores
+// without a pause doesn't stop the device.
 const batch = 512
 
 func (s *server) run() error {
@@ -160,7 +161,8 @@ func (s *server) clock(n uint64) {
 	}
 }
 
-// serve does a request. One that the protocol doesn't have, or that comes before opOpen, is ignored.
+// serve does a request. One that the protocol doesn't have, or that comes before opOpen, is
+// ignored.
 func (s *server) serve(rec *serve.Record) {
 	if s.lib == nil && rec.Op != opOpen && rec.Op != opExit {
 		return

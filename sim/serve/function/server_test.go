@@ -17,7 +17,8 @@ type calls struct {
 func (c *calls) Clock(uint32) { c.clocks++ }
 func (c *calls) Exit()        { c.exits++ }
 
-// A server that was asked for the end ends: it neither waits for another request nor lets time advance before.
+// A server that was asked for the end ends: it neither waits for another request nor lets time
+// advance before.
 func TestEndWithoutWaiting(t *testing.T) {
 	for name, manual := range map[string]bool{"manual clock": true, "clock": false} {
 		shm, f, err := serve.NewMemory()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// controller is a board's management controller as far as it resets the chip when the firmware asks for that. The chip
-// goes on a little: the firmware still answers the message, which Blackhole's driver waits for (tt-kmd msgqueue.c
-// arc_msg_pop).
+// controller is a board's management controller as far as it resets the chip when the firmware asks
+// for that. The chip goes on a little: the firmware still answers the message, which Blackhole's
+// driver waits for (tt-kmd msgqueue.c arc_msg_pop).
 type controller struct {
 	reset func()
 

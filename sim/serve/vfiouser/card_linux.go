@@ -27,7 +27,8 @@ type Card struct {
 	serving sync.Mutex  // held while there is a client
 }
 
-// New presents a function as a card. It becomes the function's way to host memory. The error wraps ErrConfig.
+// New presents a function as a card. It becomes the function's way to host memory. The error wraps
+// ErrConfig.
 func New(fn driver.Function, cfg Config) (*Card, error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -60,8 +61,9 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	return c, nil
 }
 
-// Serve answers the clients that connect to l, one at a time: the next one waits until the one before has gone. It
-// returns nil when ctx ends, and closes l. A client that breaks the protocol is disconnected; Config.Report says why.
+// Serve answers the clients that connect to l, one at a time: the next one waits until the one
+// before has gone. It returns nil when ctx ends, and closes l. A client that breaks the protocol is
+// disconnected; Config.Report says why.
 func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	defer func() { _ = l.Close() }()
@@ -82,9 +84,10 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and closes the connection. The
-// client's memory and descriptors are released then; the chip's state stays. While another client is served it waits
-// for that one to go. The error says how the client broke the protocol; it is nil when ctx ended it.
+// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
+// closes the connection. The client's memory and descriptors are released then; the chip's state
+// stays. While another client is served it waits for that one to go. The error says how the client
+// broke the protocol; it is nil when ctx ended it.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -100,8 +103,8 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends the guest an interrupt: a message if the driver has turned those on, otherwise INTA, once it isn't
-// masked. It does nothing for a guest that wants neither, or without a guest.
+// Interrupt sends the guest an interrupt: a message if the driver has turned those on, otherwise
+// INTA, once it isn't masked. It does nothing for a guest that wants neither, or without a guest.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)
@@ -110,8 +113,8 @@ func (c *Card) Interrupt() {
 	}
 }
 
-// reset gives the chip and its configuration space the state after power-on. Memory and interrupts stay as the client
-// has set them.
+// reset gives the chip and its configuration space the state after power-on. Memory and interrupts
+// stay as the client has set them.
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {

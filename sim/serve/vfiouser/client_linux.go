@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Client is the host's side of a connection: the function behind a server. Its methods may be called from any
-// goroutine. Once the connection is lost, loads answer all-ones and Fault says why.
+// Client is the host's side of a connection: the function behind a server. Its methods may be
+// called from any goroutine. Once the connection is lost, loads answer all-ones and Fault says why.
 type Client struct {
 	conn *net.UnixConn
 	most int // bytes of a message's data
@@ -39,8 +39,9 @@ var (
 	_ driver.Resetter = (*Client)(nil)
 )
 
-// Dial connects to a server at a path, and agrees on a version with it, for which it waits until the client before it has
-// gone or ctx ends. The error wraps ErrProtocol if the peer is no such server.
+// Dial connects to a server at a path, and agrees on a version with it, for which it waits until
+// the client before it has gone or ctx ends. The error wraps ErrProtocol if the peer is no such
+// server.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -105,8 +106,8 @@ func (c *Client) agree() error {
 	return nil
 }
 
-// exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the caller's. The
-// error is the errno of an error reply; any other one ends the connection.
+// exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the
+// caller's. The error is the errno of an error reply; any other one ends the connection.
 func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message, error) {
 	if err := c.sendLocked(cmd, 0, body, nil, fds...); err != nil {
 		return nil, err
@@ -193,8 +194,8 @@ func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err 
 	return words, err
 }
 
-// RegionSize returns the size of a region in bytes: 0 to 5 are BARs, 7 is configuration space. One that the device
-// doesn't have has none.
+// RegionSize returns the size of a region in bytes: 0 to 5 are BARs, 7 is configuration space. One
+// that the device doesn't have has none.
 func (c *Client) RegionSize(index int) (uint64, error) {
 	w, err := c.info(cmdRegionInfo, regionInfoSize, uint32(index))
 	if err != nil {
@@ -203,7 +204,8 @@ func (c *Client) RegionSize(index int) (uint64, error) {
 	return uint64(w[3]) | uint64(w[4])<<32, nil
 }
 
-// Map lets the device reach a part of a file as memory at a bus address. All of them are multiples of the page size.
+// Map lets the device reach a part of a file as memory at a bus address. All of them are multiples
+// of the page size.
 func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
 	return c.mapping(bus, size, offset, writable, fd)
 }
@@ -225,7 +227,8 @@ func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) er
 	return nil
 }
 
-// Unmap ends what a Map of exactly these began. When it returns, the device doesn't access the memory any more.
+// Unmap ends what a Map of exactly these began. When it returns, the device doesn't access the
+// memory any more.
 func (c *Client) Unmap(bus, size uint64) error {
 	var b [dmaUnmapSize]byte
 	order.PutUint32(b[0:], dmaUnmapSize)
@@ -237,7 +240,8 @@ func (c *Client) Unmap(bus, size uint64) error {
 	return nil
 }
 
-// Events makes a type of interrupts (0: INTA, 1: message) write to an event descriptor, which stays the caller's.
+// Events makes a type of interrupts (0: INTA, 1: message) write to an event descriptor, which stays
+// the caller's.
 func (c *Client) Events(index, eventfd int) error {
 	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
 }
@@ -348,8 +352,8 @@ func (c *Client) masters() {
 	c.ConfigWrite(regCommand, c.ConfigRead(regCommand)&0xFFFF|commandMaster|1<<1)
 }
 
-// AttachDMA lets the device reach all bus addresses through d, message by message. It needs a server that asks on a
-// socket of its own, such as a Card; with another one Fault says that.
+// AttachDMA lets the device reach all bus addresses through d, message by message. It needs a
+// server that asks on a socket of its own, such as a Card; with another one Fault says that.
 func (c *Client) AttachDMA(d driver.DMA) {
 	c.dmaMu.Lock()
 	c.dma = d
@@ -364,8 +368,8 @@ func (c *Client) AttachDMA(d driver.DMA) {
 	c.masters()
 }
 
-// Fault says why the connection was lost, or nil. What happens to the chip is known to its server. It doesn't wait for an
-// access that is under way.
+// Fault says why the connection was lost, or nil. What happens to the chip is known to its server.
+// It doesn't wait for an access that is under way.
 func (c *Client) Fault() error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()

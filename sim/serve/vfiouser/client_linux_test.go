@@ -19,7 +19,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance, capabilities in a list.
+// A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance,
+// capabilities in a list.
 func TestEnumerate(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -65,8 +66,8 @@ func TestEnumerate(t *testing.T) {
 	}
 }
 
-// A reset clears the mark that the driver sets before it to see it happen, and so does the store that makes the
-// firmware reset the chip.
+// A reset clears the mark that the driver sets before it to see it happen, and so does the store
+// that makes the firmware reset the chip.
 func TestResetMarker(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -94,8 +95,9 @@ func TestResetMarker(t *testing.T) {
 	}
 }
 
-// What the chip's firmware asks the board for happens a little later, and the guest sees it in configuration space. With
-// the last client going it happens at once, and without a client it waits for the next one.
+// What the chip's firmware asks the board for happens a little later, and the guest sees it in
+// configuration space. With the last client going it happens at once, and without a client it waits
+// for the next one.
 func TestResetAsked(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	card := present(t, f, Config{Arch: chip.Wormhole})
@@ -134,8 +136,8 @@ func TestResetAsked(t *testing.T) {
 	}
 }
 
-// The chip reaches memory that a client shares by descriptor, where it was mapped and as it was mapped, across two
-// mappings that meet, and not after the mapping or the client has gone.
+// The chip reaches memory that a client shares by descriptor, where it was mapped and as it was
+// mapped, across two mappings that meet, and not after the mapping or the client has gone.
 func TestMemory(t *testing.T) {
 	const page = 4096
 	f := newFake(chip.Blackhole)
@@ -225,8 +227,8 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// An interrupt reaches the guest by the event that it gave: as a message once those are on, otherwise as INTA, which
-// masks itself and is not lost meanwhile.
+// An interrupt reaches the guest by the event that it gave: as a message once those are on,
+// otherwise as INTA, which masks itself and is not lost meanwhile.
 func TestInterrupts(t *testing.T) {
 	card := present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})
 	c := dial(t, listen(t, card))
@@ -286,8 +288,8 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// Posted stores don't wait for the chip: a client can send any number of them while the chip takes its time with the
-// first one, and what it asks then comes after all of them.
+// Posted stores don't wait for the chip: a client can send any number of them while the chip takes
+// its time with the first one, and what it asks then comes after all of them.
 func TestPosted(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -419,7 +421,8 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	}
 }
 
-// A client that speaks something else is disconnected, the reason is told, and the next client is served.
+// A client that speaks something else is disconnected, the reason is told, and the next client is
+// served.
 func TestStranger(t *testing.T) {
 	why := make(chan error, 10)
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})

@@ -167,8 +167,8 @@ func descriptors(t testing.TB) int {
 	return len(l)
 }
 
-// opened counts this process's descriptors of the file behind fd. Unlike the count of all descriptors it doesn't change
-// when a connection of another test is closed late.
+// opened counts this process's descriptors of the file behind fd. Unlike the count of all
+// descriptors it doesn't change when a connection of another test is closed late.
 func opened(t testing.TB, fd int) int {
 	t.Helper()
 	var want unix.Stat_t

@@ -15,7 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// guest is the memory of the client, by the addresses that its DMA_MAPs gave it. It implements driver.DMA.
+// guest is the memory of the client, by the addresses that its DMA_MAPs gave it. It implements
+// driver.DMA.
 type guest struct {
 	master func() bool // whether the function may reach memory
 
@@ -39,8 +40,9 @@ type fileID struct {
 	writable bool
 }
 
-// guestFile is a file that ranges show parts of. It is mapped as a whole and once: after the translation of a guest's
-// IOMMU ranges can be as small as pages, and a process can't have so many mappings.
+// guestFile is a file that ranges show parts of. It is mapped as a whole and once: after the
+// translation of a guest's IOMMU ranges can be as small as pages, and a process can't have so many
+// mappings.
 type guestFile struct {
 	id   fileID
 	mem  []byte
@@ -83,7 +85,8 @@ func (r guestRange) compare(addr uint64) int {
 	return 0
 }
 
-// openLocked maps a file that has a part. Devices are refused, and files that end before the part does: they would fault.
+// openLocked maps a file that has a part. Devices are refused, and files that end before the part
+// does: they would fault.
 func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -116,8 +119,9 @@ func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile,
 	return f, nil
 }
 
-// remove unmaps the ranges inside [addr, addr+size), of which there has to be one: clients unmap what they have mapped,
-// but behind an IOMMU all of a larger range. When it returns, no access is under way.
+// remove unmaps the ranges inside [addr, addr+size), of which there has to be one: clients unmap
+// what they have mapped, but behind an IOMMU all of a larger range. When it returns, no access is
+// under way.
 func (g *guest) remove(addr, size uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -213,8 +217,9 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 	return nil
 }
 
-// move copies between client memory and p, which are equally long. Aligned accesses of 4 and 8 bytes are single loads
-// and stores, so that a guest sees pointers and flags whole. It reports false for memory that isn't there any more.
+// move copies between client memory and p, which are equally long. Aligned accesses of 4 and 8
+// bytes are single loads and stores, so that a guest sees pointers and flags whole. It reports
+// false for memory that isn't there any more.
 func move(mem, p []byte, write bool) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

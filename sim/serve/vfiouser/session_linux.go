@@ -58,7 +58,8 @@ func (s *session) end() {
 	s.card.irqs.clear()
 }
 
-// answer does what a message asks for and returns the reply, nil for none. The error ends the session.
+// answer does what a message asks for and returns the reply, nil for none. The error ends the
+// session.
 func (s *session) answer(m *message) ([]byte, error) {
 	if m.Flags&flagType != typeCommand {
 		return nil, fmt.Errorf("vfiouser: message %d of command %d has type %d: %w: want a command",
@@ -251,8 +252,8 @@ func (s *session) words(l ...uint32) {
 	}
 }
 
-// writeMulti does writes in their order up to the first one that is wrong, and answers how many that were. An error in
-// the middle is not the message's: those before have happened.
+// writeMulti does writes in their order up to the first one that is wrong, and answers how many
+// that were. An error in the middle is not the message's: those before have happened.
 func (s *session) writeMulti(body []byte) error {
 	if !s.multi {
 		return syscall.EOPNOTSUPP

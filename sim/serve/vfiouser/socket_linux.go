@@ -37,8 +37,8 @@ type stream struct {
 	msg  message
 }
 
-// next returns the next message, which is valid until the one after. Its descriptors are the caller's to close. The
-// error is io.EOF when the peer has gone between two messages.
+// next returns the next message, which is valid until the one after. Its descriptors are the
+// caller's to close. The error is io.EOF when the peer has gone between two messages.
 func (s *stream) next() (m *message, err error) {
 	s.msg = message{fds: s.msg.fds[:0]}
 	if err := s.fill(s.head[:]); err != nil {

@@ -11,9 +11,9 @@ import (
 // spaceSize is the size of a PCI Express function's configuration space in bytes.
 const spaceSize = 4096
 
-// Registers and capabilities of configuration space (PCI Express Base Specification 5.0, 7.5; PCI Local Bus
-// Specification 3.0, 6.8 for MSI). The PCI Express capability is where the cards have it: tt-kmd blackhole.c reaches
-// its device control register at 0x78.
+// Registers and capabilities of configuration space (PCI Express Base Specification 5.0, 7.5; PCI
+// Local Bus Specification 3.0, 6.8 for MSI). The PCI Express capability is where the cards have it:
+// tt-kmd blackhole.c reaches its device control register at 0x78.
 const (
 	regCommand   = 0x04
 	regStatus    = 0x06
@@ -39,7 +39,8 @@ const (
 	msiEnable      = 1 << 0
 	expressNoReset = 0x7FFF // device control without the function level reset, which the cards don't have
 
-	// Errors that advanced error reporting knows, and what the specification masks or makes fatal after power-on.
+	// Errors that advanced error reporting knows, and what the specification masks or makes fatal
+	// after power-on.
 	uncorrectable      = 0x005F_F030
 	uncorrectableMask  = 0x0040_0000
 	uncorrectableFatal = 0x0046_2030
@@ -48,13 +49,15 @@ const (
 	errorsChecksums    = 1<<5 | 1<<7 // checksums of packets can be made and checked,
 	errorsChecksumsOn  = 1<<6 | 1<<8 // if these are set
 
-	// A store to the interface timer with this bit makes the firmware reset the chip (tt-kmd pcie.c).
+	// A store to the interface timer with this bit makes the firmware reset the chip (tt-kmd
+	// pcie.c).
 	timerControl = 0x930
 	timerTarget  = 0x934
 	timerPending = 1 << 4
 )
 
-// space is a function's configuration space. Nothing in it decodes addresses: the client keeps the BARs.
+// space is a function's configuration space. Nothing in it decodes addresses: the client keeps the
+// BARs.
 type space struct {
 	mu      sync.Mutex
 	start   [spaceSize]byte // after power-on

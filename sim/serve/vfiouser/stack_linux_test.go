@@ -79,9 +79,9 @@ type target struct{ n *driver.Node }
 func (t target) Node() seam.Node { return t.n }
 func (t target) String() string  { return t.n.String() }
 
-// The whole stack runs over the socket: the driver's model on the host's side of the protocol, the chip behind it, and
-// the runtime's command queue in memory that the chip reaches through the host. A program gives what it gives elsewhere,
-// run and replayed.
+// The whole stack runs over the socket: the driver's model on the host's side of the protocol, the
+// chip behind it, and the runtime's command queue in memory that the chip reaches through the host.
+// A program gives what it gives elsewhere, run and replayed.
 func TestStack(t *testing.T) {
 	for _, f := range functions {
 		t.Run(f.name, func(t *testing.T) {

@@ -6,13 +6,15 @@ import (
 	"fmt"
 )
 
-// The version of the protocol that both sides of this package speak. Minor versions below are spoken too.
+// The version of the protocol that both sides of this package speak. Minor versions below are
+// spoken too.
 const (
 	versionMajor = 0
 	versionMinor = 1
 )
 
-// maxMaps is how many ranges of client memory can be mapped at a time: what a client that isn't told reckons with.
+// maxMaps is how many ranges of client memory can be mapped at a time: what a client that isn't
+// told reckons with.
 const maxMaps = 65535
 
 // capabilities is what a side can do. A field that isn't there has the protocol's default.
@@ -82,8 +84,8 @@ func (v version) body() ([]byte, error) {
 	return append(append(b, text...), 0), nil
 }
 
-// answer is the server's version to what a client proposed: a subset of its capabilities. The error wraps ErrProtocol
-// if there is no version that both speak.
+// answer is the server's version to what a client proposed: a subset of its capabilities. The error
+// wraps ErrProtocol if there is no version that both speak.
 func (v version) answer() (version, error) {
 	if v.Major != versionMajor {
 		return version{}, fmt.Errorf("vfiouser: version: %w: the client speaks %d.%d, this server %d.%d",

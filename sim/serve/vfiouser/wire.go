@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// Messages are in the byte order of the machine that both sides run on. All of Reprise's have the little one.
+// Messages are in the byte order of the machine that both sides run on. All of Reprise's have the
+// little one.
 var order = binary.LittleEndian
 
 // command is what a message asks for.
@@ -43,9 +44,11 @@ const (
 
 const (
 	headerSize = 16
-	// maxData is the most bytes that one message moves, which is also what a peer that says nothing allows.
+	// maxData is the most bytes that one message moves, which is also what a peer that says nothing
+	// allows.
 	maxData = 1 << 20
-	// maxMessage bounds what a peer can make this side hold: a header, the longest fixed part and the data.
+	// maxMessage bounds what a peer can make this side hold: a header, the longest fixed part and
+	// the data.
 	maxMessage = headerSize + 32 + maxData
 	// maxDescriptors is how many descriptors a message may carry.
 	maxDescriptors = 8
@@ -68,8 +71,8 @@ func (h header) put(b []byte) {
 	order.PutUint32(b[12:], h.Errno)
 }
 
-// parseHeader decodes the first headerSize bytes of a message. The error wraps ErrProtocol: nothing of what follows on
-// the stream can be trusted then.
+// parseHeader decodes the first headerSize bytes of a message. The error wraps ErrProtocol: nothing
+// of what follows on the stream can be trusted then.
 func parseHeader(b []byte) (header, error) {
 	h := header{
 		ID: order.Uint16(b[0:]), Command: command(order.Uint16(b[2:])),
@@ -131,15 +134,16 @@ func parseDMAUnmap(b []byte) (m dmaUnmap, err error) {
 		return m, syscall.EINVAL
 	}
 	m = dmaUnmap{order.Uint32(b), order.Uint32(b[4:]), order.Uint64(b[8:]), order.Uint64(b[16:])}
-	// The flags are unused; in the ioctl that the message is taken from they ask for more than the reply has room for.
+	// The flags are unused; in the ioctl that the message is taken from they ask for more than the
+	// reply has room for.
 	if m.argsz < dmaUnmapSize || m.flags != 0 || len(b) != dmaUnmapSize {
 		return m, syscall.EINVAL
 	}
 	return m, nil
 }
 
-// parseInfo decodes a request for information: its size bytes begin with argsz and flags, and have an index at 8 but
-// for that about the device.
+// parseInfo decodes a request for information: its size bytes begin with argsz and flags, and have
+// an index at 8 but for that about the device.
 func parseInfo(b []byte, size int) (index uint32, err error) {
 	if len(b) != size || order.Uint32(b) < uint32(size) {
 		return 0, syscall.EINVAL

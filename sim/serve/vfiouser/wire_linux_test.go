@@ -154,7 +154,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A mapping over another one is EEXIST, and an unmapping has to be of whole ones; its reply repeats it.
+// A mapping over another one is EEXIST, and an unmapping has to be of whole ones; its reply repeats
+// it.
 func TestMapMessages(t *testing.T) {
 	s, _ := talk(t, chip.Wormhole)
 	for _, c := range []struct{ ask, want string }{

@@ -16,7 +16,8 @@ type libttsim struct {
 	configRead, configWrite, read, write, clock, exit uintptr
 }
 
-// load loads and initializes the library. There is one instance per process, and it can't be unloaded.
+// load loads and initializes the library. There is one instance per process, and it can't be
+// unloaded.
 func load(path string, cb function.Callbacks) (function.Library, error) {
 	h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package ttsimtest lets tests run on the vendor's simulator where it is at hand. The variables REPRISE_TTSIM_WH and
-// REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and REPRISE_TTSIM_BH_X2 one with two chips; a test
-// whose variable isn't set is skipped and says so.
+// Package ttsimtest lets tests run on the vendor's simulator where it is at hand. The variables
+// REPRISE_TTSIM_WH and REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and
+// REPRISE_TTSIM_BH_X2 one with two chips; a test whose variable isn't set is skipped and says so.
 //
 // The simulator's server process is the test binary itself, so a package that uses this one needs
 //
@@ -27,7 +27,8 @@ const (
 // serve is the argument that makes a test binary a server.
 const serve = "reprise-ttsim-serve"
 
-// Main runs the tests, or the simulator's server if the process was started as one. TestMain calls it and nothing else.
+// Main runs the tests, or the simulator's server if the process was started as one. TestMain calls
+// it and nothing else.
 func Main(m *testing.M) {
 	if Serving() {
 		return
@@ -35,8 +36,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Serving runs the server if the process was started as one, and then returns true. It is for a TestMain that has
-// other things to do than Main.
+// Serving runs the server if the process was started as one, and then returns true. It is for a
+// TestMain that has other things to do than Main.
 func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
@@ -61,8 +62,9 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Start starts the simulator that an environment variable names, and closes it when the test ends. Whether the device has
-// stopped by then is for the test to ask: Sim.Fault. It skips the test if the variable isn't set.
+// Start starts the simulator that an environment variable names, and closes it when the test ends.
+// Whether the device has stopped by then is for the test to ask: Sim.Fault. It skips the test if
+// the variable isn't set.
 func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Helper()
 	s, err := ttsim.Start(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
@@ -73,8 +75,8 @@ func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	return s
 }
 
-// Card returns the first card of the library that an environment variable names, as a target for kmd.Open. It skips
-// the test if the variable isn't set.
+// Card returns the first card of the library that an environment variable names, as a target for
+// kmd.Open. It skips the test if the variable isn't set.
 func Card(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Card {
 	t.Helper()
 	return ttsim.Library(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)

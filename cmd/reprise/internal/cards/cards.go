@@ -21,7 +21,8 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// findCard turns the user's name of a card into a target: its place or serial number, which stay when numbers change.
+// findCard turns the user's name of a card into a target: its place or serial number, which stay
+// when numbers change.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	wrong := func(why, hint string, err error) error {
 		return cli.Wrong("--device", name, why, hint).By(err)

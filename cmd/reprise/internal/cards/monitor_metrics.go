@@ -23,7 +23,8 @@ func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
 	return mux
 }
 
-// metrics returns the report in Prometheus's text format. A log's file name tells apart what one process has open twice.
+// metrics returns the report in Prometheus's text format. A log's file name tells apart what one
+// process has open twice.
 func (r *MonitorReport) metrics() *promtext.Writer {
 	w := new(promtext.Writer)
 	for _, x := range []struct {

@@ -125,7 +125,8 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// add adds a process. Its numbers are its own word, so a sum that is too large stays at the largest number.
+// add adds a process. Its numbers are its own word, so a sum that is too large stays at the largest
+// number.
 func (d *monitorDevice) add(e *usage.Entry, user string) {
 	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path,
 		Memory: []monitorMemory{}}

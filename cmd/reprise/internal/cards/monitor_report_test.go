@@ -17,7 +17,8 @@ import (
 
 const gib = 1 << 30
 
-// snapshot is a card that two processes share, an emulated device of each, and a file that can't be read.
+// snapshot is a card that two processes share, an emulated device of each, and a file that can't be
+// read.
 func snapshot() *usage.Snapshot {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	card := usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "wormhole", NUMANode: 1}

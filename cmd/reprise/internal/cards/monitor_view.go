@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
-// monitorView is the live view: bars for what is used of each device, and of what each of its processes has.
+// monitorView is the live view: bars for what is used of each device, and of what each of its
+// processes has.
 type monitorView struct {
 	poll     func() (*MonitorReport, error)
 	interval time.Duration

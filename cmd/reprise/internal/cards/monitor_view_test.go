@@ -167,7 +167,8 @@ func TestMonitorViewOfNothing(t *testing.T) {
 	}
 }
 
-// The whole program on a terminal that isn't one: it shows, polls again, ends by a key and leaves nothing running.
+// The whole program on a terminal that isn't one: it shows, polls again, ends by a key and leaves
+// nothing running.
 func TestMonitorViewRuns(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	in, keys := io.Pipe()

@@ -140,7 +140,8 @@ func graphJSON(g *topology.Graph) topologyJSON {
 			Location: c.Location,
 			Up:       upLinks(g, i),
 		}
-		// Wormhole's firmware reports a chip's place along with its identity, and one of them is at (0,0).
+		// Wormhole's firmware reports a chip's place along with its identity, and one of them is at
+		// (0,0).
 		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}

@@ -19,7 +19,8 @@ func TestChecksWritten(t *testing.T) {
 	writertest.EveryWrite(t, func(w io.Writer) error { return printTable(w, checks) })
 }
 
-// Every reason why a device can't be opened says in one line which device, what was found and what to do.
+// Every reason why a device can't be opened says in one line which device, what was found and what
+// to do.
 func TestOpenErrors(t *testing.T) {
 	open := func(err error) error {
 		return fmt.Errorf("reprise: open: %w", &kmd.OpError{Op: "open", Path: "/dev/tenstorrent/7", Err: err})

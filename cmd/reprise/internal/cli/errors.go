@@ -36,8 +36,8 @@ func (e *FlagError) By(err error) *FlagError {
 
 func (e *FlagError) Unwrap() error { return e.Err }
 
-// OpenError says in the user's words why a device can't be opened. Errors that another choice of device doesn't help stay as
-// they are.
+// OpenError says in the user's words why a device can't be opened. Errors that another choice of
+// device doesn't help stay as they are.
 func OpenError(device string, err error) error {
 	e := &FlagError{Flag: "--device", Value: device, Err: err}
 	var lib *ttsim.LibraryError

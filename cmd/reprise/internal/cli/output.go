@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Save writes a file that a flag names, whole or not at all. If the name is that of a device, a pipe or anything else that is no
-// regular file, save writes to it.
+// Save writes a file that a flag names, whole or not at all. If the name is that of a device, a
+// pipe or anything else that is no regular file, save writes to it.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	at, through, err := Place(path)
 	if err != nil {
@@ -35,8 +35,8 @@ type FileText struct {
 	Write func(io.Writer) error
 }
 
-// SaveTogether writes files that belong together, all of them or none: none gets its name before all are whole, and the last one
-// gets it last. flag is what named their folder.
+// SaveTogether writes files that belong together, all of them or none: none gets its name before
+// all are whole, and the last one gets it last. flag is what named their folder.
 func SaveTogether(flag string, files []FileText) (err error) {
 	var open []*Unfinished
 	defer func() {
@@ -114,8 +114,9 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// Place returns where the file of a path is written. A link is followed. A new file replaces a regular one or none; anything else
-// has to be written to, since replacing a device node would lose it.
+// Place returns where the file of a path is written. A link is followed. A new file replaces a
+// regular one or none; anything else has to be written to, since replacing a device node would lose
+// it.
 func Place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -142,8 +143,8 @@ func Place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks before all the work that a file can be written at the end. It leaves nothing behind, and doesn't open anything
-// but regular files: the reader of a pipe would see its end.
+// Creatable checks before all the work that a file can be written at the end. It leaves nothing
+// behind, and doesn't open anything but regular files: the reader of a pipe would see its end.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil

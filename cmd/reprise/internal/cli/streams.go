@@ -1,4 +1,5 @@
-// Package cli is what all commands share: where they print, how they name devices, what their errors look like.
+// Package cli is what all commands share: where they print, how they name devices, what their
+// errors look like.
 package cli
 
 import (
@@ -19,8 +20,8 @@ func IsFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Until calls a function that only reads or prints, and returns without it when ctx ends: the function may wait for a pipe,
-// which takes no context, and the process ends soon.
+// Until calls a function that only reads or prints, and returns without it when ctx ends: the
+// function may wait for a pipe, which takes no context, and the process ends soon.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -40,14 +41,16 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Process says in messages which one of several processes this is, once that is known. Its nil pointer is the only one.
+// Process says in messages which one of several processes this is, once that is known. Its nil
+// pointer is the only one.
 type Process struct {
 	name atomic.Pointer[string]
 	Quit func(error) // ends the process with an error at once; nil in tests
 	said sync.Once
 }
 
-// Last writes what a process says of its end, once: an end in order and quit can come at the same time.
+// Last writes what a process says of its end, once: an end in order and quit can come at the same
+// time.
 func (p *Process) Last(write func()) {
 	if p == nil {
 		write()
@@ -65,7 +68,8 @@ func (p *Process) Set(rank, size int) {
 	p.name.Store(&name)
 }
 
-// Label puts the process in each line of a text, behind the command's name where a line begins with it.
+// Label puts the process in each line of a text, behind the command's name where a line begins with
+// it.
 func (p *Process) Label(text string) string {
 	if p == nil || p.name.Load() == nil {
 		return text
@@ -91,7 +95,8 @@ type Streams struct {
 	Who      *Process
 }
 
-// Endings are the signals that end a command in order. One that whoever started the process ignores, as nohup does, stays so.
+// Endings are the signals that end a command in order. One that whoever started the process
+// ignores, as nohup does, stays so.
 func Endings() []os.Signal {
 	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// ServeCommand is the hidden command that makes this program the server process of the vendor's simulator.
+// ServeCommand is the hidden command that makes this program the server process of the vendor's
+// simulator.
 const ServeCommand = "ttsim-serve"
 
 // DeviceHelp is how flags describe what parseTarget accepts.
@@ -35,7 +36,8 @@ func ParseDevice(flag, s string) (*target.Device, error) {
 	return d, err
 }
 
-// ParseDevices turns the value of a flag into a device, which may be the first of several device nodes.
+// ParseDevices turns the value of a flag into a device, which may be the first of several device
+// nodes.
 func ParseDevices(flag, s string) (*target.Device, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -90,7 +90,8 @@ type metalVariableJSON struct {
 	Size    uint32 `json:"size"`
 }
 
-// metalEthernetJSON is a kernel, or base firmware without a name, for one processor of an Ethernet core.
+// metalEthernetJSON is a kernel, or base firmware without a name, for one processor of an Ethernet
+// core.
 type metalEthernetJSON struct {
 	File      string `json:"file"`
 	Name      string `json:"name,omitempty"`
@@ -149,7 +150,8 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
-// describe reads a kernel and finds its firmware. The error says why it can't run; the image is nil if it can't be read.
+// describe reads a kernel and finds its firmware. The error says why it can't run; the image is nil
+// if it can't be read.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
 	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
@@ -240,7 +242,8 @@ func (j *metalJSON) printEthernet(w io.Writer) {
 	}
 }
 
-// kernelsWith names the kernels that can't run for the same reason: the first one, and how many more there are.
+// kernelsWith names the kernels that can't run for the same reason: the first one, and how many
+// more there are.
 func (j *metalJSON) kernelsWith(problem string) string {
 	var first string
 	n := 0

@@ -119,7 +119,8 @@ func (c *GdbCmd) threads(ctx context.Context, dev *kmd.Device) (all []gdb.Thread
 	return all, nil
 }
 
-// text returns where the first processor's kernel is, less where it was linked, and tells the others' places.
+// text returns where the first processor's kernel is, less where it was linked, and tells the
+// others' places.
 func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, error) {
 	known, err := catalogue(dev.Arch(), c.ELF)
 	if err != nil {

@@ -59,8 +59,8 @@ type Result struct {
 	Replays  int    `json:"replays"`
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
-	// Accuracy is the share of right answers among the images that are measured: those of the embedded data that the
-	// network was not trained on, or all of a file.
+	// Accuracy is the share of right answers among the images that are measured: those of the
+	// embedded data that the network was not trained on, or all of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -160,7 +160,8 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images to classify, those that measure the accuracy first, and the number of those.
+// images returns the images to classify, those that measure the accuracy first, and the number of
+// those.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -174,8 +175,8 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify does the work: eager runs, a capture, replays, each compared with the network on the host.
-// When results differ it returns both the measurements and a *mismatchError.
+// classify does the work: eager runs, a capture, replays, each compared with the network on the
+// host. When results differ it returns both the measurements and a *mismatchError.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -280,7 +281,8 @@ const (
 	sampledWorkers = 4
 )
 
-// inspect records the properties of the trace and its programs, and saves the trace to a file if asked to.
+// inspect records the properties of the trace and its programs, and saves the trace to a file if
+// asked to.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
 	for _, step := range trace.Parts()[0].Steps {
@@ -306,17 +308,19 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	return nil
 }
 
-// saveTrace saves the trace to a file, with the buffers that a replay fills as results and all others as data.
+// saveTrace saves the trace to a file, with the buffers that a replay fills as results and all
+// others as data.
 func saveTrace(ctx context.Context, path string, t *reprise.Trace, on deployed) error {
 	return cli.Save(ctx, "--save-trace", path, func(w io.Writer) error {
 		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
 	})
 }
 
-// replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated
-// device, which runs in it, may allocate as soon as the replay is under way. So each round is one replay on a device
-// that is at rest, with one processor, which the replay has to itself unless the scheduler takes it away; and the fewest
-// of all rounds counts: what a replay does every time is in every round.
+// replayAllocs returns how often a replay allocates on the heap. The counter is the whole
+// process's, and an emulated device, which runs in it, may allocate as soon as the replay is under
+// way. So each round is one replay on a device that is at rest, with one processor, which the
+// replay has to itself unless the scheduler takes it away; and the fewest of all rounds counts:
+// what a replay does every time is in every round.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)

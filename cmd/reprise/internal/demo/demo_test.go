@@ -16,8 +16,9 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 )
 
-// A device that computes one score of one image wrongly can't go unnoticed: the checker compares with the network on
-// the host, names the first difference, and makes the demo fail. A zero of the other sign is a difference.
+// A device that computes one score of one image wrongly can't go unnoticed: the checker compares
+// with the network on the host, names the first difference, and makes the demo fail. A zero of the
+// other sign is a difference.
 func TestCheckerFindsOneCorruptedScore(t *testing.T) {
 	images, err := digits.Images()
 	if err != nil {

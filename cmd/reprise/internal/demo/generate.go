@@ -57,7 +57,8 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
-// Generated is the result; its JSON form is for scripts. The figures at the top are those of the first run.
+// Generated is the result; its JSON form is for scripts. The figures at the top are those of the
+// first run.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`
@@ -69,7 +70,8 @@ type Generated struct {
 	Runs []generation `json:"runs"`
 
 	Words []string `json:"words"` // that have ended
-	// How many of the words are in the list: in the part that the network was trained on, and in the part held back.
+	// How many of the words are in the list: in the part that the network was trained on, and in
+	// the part held back.
 	Trained       int     `json:"words_trained"`
 	HeldBack      int     `json:"words_held_back"`
 	HeldBackShare float64 `json:"held_back_share"`
@@ -150,7 +152,8 @@ func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bo
 	return printTogether(w, processes)
 }
 
-// generate makes the tokens in each way. With tokens that differ from the host's it returns the result and a *tokenError.
+// generate makes the tokens in each way. With tokens that differ from the host's it returns the
+// result and a *tokenError.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -163,7 +166,8 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	d := ops.New(dev)
-	// After an interrupt nothing waits for the rest of the tokens: closing the device ends the work and frees everything.
+	// After an interrupt nothing waits for the rest of the tokens: closing the device ends the work
+	// and frees everything.
 	defer func() { err = errors.Join(err, d.Release(ctx)) }()
 	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
 	if err != nil {
@@ -349,7 +353,8 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends a loop that is under way at the end of an iteration. Until then its kernels find a stream that nobody reads.
+// abort ends a loop that is under way at the end of an iteration. Until then its kernels find a
+// stream that nobody reads.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

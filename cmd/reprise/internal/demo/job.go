@@ -32,8 +32,9 @@ type job struct {
 	left atomic.Bool
 }
 
-// leaveTime is how long a process may take to close what it has opened when another one has ended, or mpirun ends the job: then
-// it waits for nothing more, so that the whole job has ended within a second.
+// leaveTime is how long a process may take to close what it has opened when another one has ended,
+// or mpirun ends the job: then it waits for nothing more, so that the whole job has ended within a
+// second.
 const leaveTime = 250 * time.Millisecond
 
 // quit ends the process, unless it has left the job in order.
@@ -43,8 +44,8 @@ func (j *job) quit(ctx context.Context, who *cli.Process) {
 	}
 }
 
-// startJob joins the processes that --hosts names, and tells which one this is. The context that it returns ends when another process
-// has ended, if that can be known.
+// startJob joins the processes that --hosts names, and tells which one this is. The context that it
+// returns ends when another process has ended, if that can be known.
 func startJob(ctx context.Context, engine string, who *cli.Process) (context.Context, *job, error) {
 	if engine == "mpi" {
 		j, err := startMPI(ctx)
@@ -65,8 +66,8 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. After an error, which it returns, the other processes are told, so that they don't wait. The end of one of them is
-// the error, whatever that has ended here.
+// end leaves the job. After an error, which it returns, the other processes are told, so that they
+// don't wait. The end of one of them is the error, whatever that has ended here.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
@@ -78,7 +79,8 @@ func (j *job) end(ctx context.Context, err error) error {
 		return j.close(ctx)
 	}
 	j.leave()
-	// MPI_Finalize waits for processes that may not come any more; ending with an error tells mpirun all that it needs.
+	// MPI_Finalize waits for processes that may not come any more; ending with an error tells
+	// mpirun all that it needs.
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_ = j.close(ctx)
@@ -93,7 +95,8 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part of an emulated one, whose links go over a network.
+// open starts the machine, or this process's part of an emulated one, whose links go over a
+// network.
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
@@ -149,7 +152,8 @@ type endpoint struct {
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the key without which nobody else connects.
+// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the key
+// without which nobody else connects.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {
@@ -183,8 +187,9 @@ func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	return sim.Meet(ctx, l, j.Rank(), addresses, key)
 }
 
-// ownAddress returns this machine's address by which other processes reach it: the first one of a network, such as 10.1.0.0/16. If none
-// is named it is the one that packets to elsewhere come from, then any that isn't the loopback interface's, then that one's.
+// ownAddress returns this machine's address by which other processes reach it: the first one of a
+// network, such as 10.1.0.0/16. If none is named it is the one that packets to elsewhere come from,
+// then any that isn't the loopback interface's, then that one's.
 func ownAddress(network string) (netip.Addr, error) {
 	var own []netip.Addr
 	addrs, err := net.InterfaceAddrs()

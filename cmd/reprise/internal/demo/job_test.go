@@ -18,7 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
 
-// Words that the device made are counted by the part of the list that they are in. The share is that of all words that were made.
+// Words that the device made are counted by the part of the list that they are in. The share is
+// that of all words that were made.
 func TestKnownWords(t *testing.T) {
 	all, err := words.All()
 	if err != nil {
@@ -54,7 +55,8 @@ func (l *largest) Exchange(ctx context.Context, op string, mine []byte) ([][]byt
 	return l.Engine.Exchange(ctx, op, mine)
 }
 
-// What is larger than an exchange arrives in pieces that fit, also if processes have different sizes.
+// What is larger than an exchange arrives in pieces that fit, also if processes have different
+// sizes.
 func TestCollect(t *testing.T) {
 	for _, sizes := range [][]int{{0, 0, 0}, {0, 5, 1}, {pieceSize, 0, pieceSize}, {3*pieceSize + 1, pieceSize + 1, 0}} {
 		engines, err := hosts.InProcess(len(sizes))
@@ -132,7 +134,8 @@ func TestPrintTogether(t *testing.T) {
 	}
 }
 
-// Emulated links go over the network that is named, and only an address of this machine is listened at.
+// Emulated links go over the network that is named, and only an address of this machine is listened
+// at.
 func TestOwnAddress(t *testing.T) {
 	for _, tc := range []struct{ network, want, fails string }{
 		{network: "127.0.0.0/8", want: "127.0.0.1"},

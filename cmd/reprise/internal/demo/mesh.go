@@ -52,8 +52,8 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all chips of a machine, as its links make it, or of as many as have a PCI interface where the
-// machine has no such shape.
+// machineShape is the mesh of all chips of a machine, as its links make it, or of as many as have a
+// PCI interface where the machine has no such shape.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	if m.Spec == nil {
 		return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
@@ -64,7 +64,8 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
 
-// onMachine classifies the images on all chips of a machine, each a part of them, with one trace over all chips.
+// onMachine classifies the images on all chips of a machine, each a part of them, with one trace
+// over all chips.
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -117,7 +118,8 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	return res, nil
 }
 
-// run deploys the network on every chip, records all of them as one trace and replays it until all images are through.
+// run deploys the network on every chip, records all of them as one trace and replays it until all
+// images are through.
 func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
 	// each calls f for this process's chips among the first n.
@@ -244,8 +246,8 @@ func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net 
 	return q.Write(ctx, to, 0, b)
 }
 
-// compare compares a chip's scores with those that the host computed; before is the number of images before these. Images to measure
-// the accuracy on come first.
+// compare compares a chip's scores with those that the host computed; before is the number of
+// images before these. Images to measure the accuracy on come first.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {

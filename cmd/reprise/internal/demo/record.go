@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes. Each access of the host
-// compares all of it with its earlier contents.
+// recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes.
+// Each access of the host compares all of it with its earlier contents.
 const recordedQueue = 1 << 20
 
 // repeatable reports whether the demo is recorded or played, and so has to do the same each time.
@@ -27,8 +27,8 @@ func (c *Cmd) repeatable() bool {
 // errPlayed says that a recording goes on where the demo ends.
 var errPlayed = errors.New("the recording has more than the demo did")
 
-// recorded returns the target that the demo runs on: its own, or one that records it. end says what became of it, given
-// the demo's error.
+// recorded returns the target that the demo runs on: its own, or one that records it. end says what
+// became of it, given the demo's error.
 func (c *Cmd) recorded() (on kmd.Target, end func(error) error, err error) {
 	if p, ok := c.target.(*session.Player); ok && c.Record == "" {
 		return p, func(err error) error {
@@ -63,8 +63,8 @@ func (c *Cmd) recorded() (on kmd.Target, end func(error) error, err error) {
 	w := bufio.NewWriterSize(f, 1<<16)
 	r := session.Record(c.target, w)
 	return r, func(err error) error {
-		// A recording of a demo that failed is as good as any. Of one that couldn't be written nothing is left, and what that
-		// made the demo say isn't repeated.
+		// A recording of a demo that failed is as good as any. Of one that couldn't be written
+		// nothing is left, and what that made the demo say isn't repeated.
 		closed := r.Close()
 		if bad := finish(w.Flush()); bad != nil {
 			return fmt.Errorf("--record %q: %w", c.Record, bad)

@@ -70,15 +70,16 @@ type demoRun struct {
 	span    func(string) func() // of the timeline; nil without one
 }
 
-// passed is what a pass found out: what submitting the programs or the replay of each batch took the host and, without a trace,
-// what was submitted for a batch.
+// passed is what a pass found out: what submitting the programs or the replay of each batch took
+// the host and, without a trace, what was submitted for a batch.
 type passed struct {
 	times                  []time.Duration
 	programs, cores, bytes int
 }
 
-// pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or without a trace, and
-// reads the scores. got is called for each batch in order, then, if it isn't nil, done.
+// pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or
+// without a trace, and reads the scores. got is called for each batch in order, then, if it isn't
+// nil, done.
 func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
 	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}

@@ -15,7 +15,8 @@ import (
 // maxSamples is how many digits are drawn side by side.
 const maxSamples = 4
 
-// sample keeps a few images to draw: the first ones, and one that the network gets wrong if there is any.
+// sample keeps a few images to draw: the first ones, and one that the network gets wrong if there
+// is any.
 func (r *Result) sample(m digits.Image, said uint8) {
 	s := sample{m, said}
 	switch {

@@ -257,7 +257,8 @@ type graphPerfCmd struct {
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 }
 
-// Run writes the files of a performance report, or none of them: the visualizer takes a folder for one by what is in it.
+// Run writes the files of a performance report, or none of them: the visualizer takes a folder for
+// one by what is in it.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {

@@ -297,8 +297,8 @@ func readReport(name string) (*report.Report, error) {
 	return r, nil
 }
 
-// queueInstructions returns how many instructions the cores of command queues have retired: those of Blackhole's last column or
-// Wormhole's last row, which workers don't use.
+// queueInstructions returns how many instructions the cores of command queues have retired: those
+// of Blackhole's last column or Wormhole's last row, which workers don't use.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {
@@ -320,8 +320,8 @@ func queueInstructions(card *sim.Card) uint64 {
 	return n
 }
 
-// queueExecuted returns what the prefetcher, the dispatcher and its subordinate of queue 0 have executed since the first call,
-// without rounds of waiting.
+// queueExecuted returns what the prefetcher, the dispatcher and its subordinate of queue 0 have
+// executed since the first call, without rounds of waiting.
 func queueExecuted(card *sim.Card) (n [3]uint64) {
 	ch := card.Chip()
 	if ch == nil {

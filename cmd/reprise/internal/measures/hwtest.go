@@ -80,7 +80,8 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	return cfg, nil
 }
 
-// devices names what is tested: the machine's cards, as cards names their nodes, or both emulators if no device is named.
+// devices names what is tested: the machine's cards, as cards names their nodes, or both emulators
+// if no device is named.
 func (c *HwtestCmd) devices(cards func() []string) []string {
 	if c.Device != "" {
 		return []string{c.Device}
@@ -117,7 +118,8 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.List {
 		return c.list(s.Out, cfg.Select)
 	}
-	// Whether there is anything to run, and the report can be written, should be known before a night's run.
+	// Whether there is anything to run, and the report can be written, should be known before a
+	// night's run.
 	if !slices.ContainsFunc(hwtest.Cases(), cfg.Select.Match) {
 		return suiteError(c.Pattern, hwtest.ErrNoCases)
 	}
@@ -213,7 +215,8 @@ func printResult(out io.Writer, r hwtest.Result) {
 	}
 }
 
-// printSuite prints a table of the layers of each device, and the failures again, which are far above by now.
+// printSuite prints a table of the layers of each device, and the failures again, which are far
+// above by now.
 func printSuite(out io.Writer, rep *hwtest.Report) error {
 	type key struct{ device, layer string }
 	var order []key
@@ -253,7 +256,8 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 	return nil
 }
 
-// victimCommand is the hidden command that makes this program a process that uses a device until it is killed.
+// victimCommand is the hidden command that makes this program a process that uses a device until it
+// is killed.
 const victimCommand = "hwtest-victim"
 
 // VictimCmd is the process that the suite kills.

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What is counted for the summary are the three processors of the first queue, on both architectures: each executes something for
-// a program that runs, and none after it.
+// What is counted for the summary are the three processors of the first queue, on both
+// architectures: each executes something for a program that runs, and none after it.
 func TestQueueExecuted(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {

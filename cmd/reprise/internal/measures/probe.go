@@ -38,8 +38,8 @@ func (c *ProbeCmd) Validate() error {
 	return nil
 }
 
-// pollInterval is the time between two polls of whether the process still runs and of what /proc says of it, which is gone when
-// the process ends.
+// pollInterval is the time between two polls of whether the process still runs and of what /proc
+// says of it, which is gone when the process ends.
 const pollInterval = 100 * time.Millisecond
 
 // Run watches until the time is over, the process ends or the command is interrupted.

@@ -152,7 +152,8 @@ func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	})
 }
 
-// timeChip times the programs of one chip, by timers that take turns: of the emulator, and of the vendor's simulator if there is one.
+// timeChip times the programs of one chip, by timers that take turns: of the emulator, and of the
+// vendor's simulator if there is one.
 func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Arch, timers []*timer) (*bench.TimedChip, error) {
 	names, err := timers[0].list(ctx, c.Patterns)
 	if err != nil {
@@ -235,8 +236,8 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }
 
-// round times each program once. A program that ends its process counts as refused: a new process times the remaining programs, and
-// later rounds skip the refused program.
+// round times each program once. A program that ends its process counts as refused: a new process
+// times the remaining programs, and later rounds skip the refused program.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}

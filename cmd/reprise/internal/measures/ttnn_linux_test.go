@@ -19,7 +19,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// timing is a program in place of Python that prints what main.py does. The vendor's simulator refuses b/second, the emulator b/third.
+// timing is a program in place of Python that prints what main.py does. The vendor's simulator
+// refuses b/second, the emulator b/third.
 const timing = `#!/bin/sh
 shift
 case "$*" in
@@ -61,7 +62,8 @@ func newTimers(t *testing.T) []*timer {
 	return timers
 }
 
-// A program that ends the simulator does not keep the remaining programs from being timed, nor any program in later rounds.
+// A program that ends the simulator does not keep the remaining programs from being timed, nor any
+// program in later rounds.
 func TestBenchTTNNTimes(t *testing.T) {
 	c := &benchTTNNCmd{Rounds: 2}
 	got, err := c.timeChip(t.Context(), cli.Streams{Err: new(bytes.Buffer)}, chip.Wormhole, newTimers(t))

@@ -110,8 +110,8 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return servecards.Serve(ctx, l, d, 0)
 }
 
-// virtual returns the machine whose cards are served to virtual machines. With the vendor's simulator and no name it has
-// no chips: the library says what it is when it runs.
+// virtual returns the machine whose cards are served to virtual machines. With the vendor's
+// simulator and no name it has no chips: the library says what it is when it runs.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {

@@ -34,7 +34,8 @@ type TtnnTools struct {
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
-// Find finds TT-NN and the simulator library, and builds that if there is none. The settings of the run are left to the caller.
+// Find finds TT-NN and the simulator library, and builds that if there is none. The settings of the
+// run are left to the caller.
 func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
 	if err != nil {
@@ -201,7 +202,8 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 // endPatience is how long a program may take to end after it was told to.
 const endPatience = 5 * time.Second
 
-// start runs the program and waits for it. What this process is told by signals, the program is told.
+// start runs the program and waits for it. What this process is told by signals, the program is
+// told.
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
@@ -279,7 +281,8 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p 
 	return programStatus(err)
 }
 
-// printCores prints what the program's chips do, as the library in it says. Before TT-NN has opened a device there is none.
+// printCores prints what the program's chips do, as the library in it says. Before TT-NN has opened
+// a device there is none.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
@@ -308,7 +311,8 @@ func programStatus(err error) error {
 	return cli.ExitStatus(exit.ExitCode())
 }
 
-// builtFrom returns the folder of the checkout that the command was built from; empty if that isn't known.
+// builtFrom returns the folder of the checkout that the command was built from; empty if that isn't
+// known.
 func builtFrom() string {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok || !filepath.IsAbs(file) {

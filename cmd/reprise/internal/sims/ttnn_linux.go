@@ -12,7 +12,8 @@ import (
 // ChildAttributes make the kernel end a program with this process, however that ends.
 func ChildAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// inForeground reports whether a terminal sends its signals to this process and those that it started.
+// inForeground reports whether a terminal sends its signals to this process and those that it
+// started.
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -23,7 +24,8 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// AdoptOrphans makes this process the parent of processes whose own parent, started by this one, has ended.
+// AdoptOrphans makes this process the parent of processes whose own parent, started by this one,
+// has ended.
 func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // KillOrphans ends the processes that this one has started or adopted.

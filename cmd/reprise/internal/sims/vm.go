@@ -275,7 +275,8 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 
 const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
 
-// installedModule returns the path of the driver among the modules of a kernel, "" if it isn't there.
+// installedModule returns the path of the driver among the modules of a kernel, "" if it isn't
+// there.
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {
 		if l, err := filepath.Glob(filepath.Join(dir, pattern, "tenstorrent.ko*")); err == nil && len(l) > 0 {

@@ -86,7 +86,8 @@ func (c *traceDiffCmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(w.Flush(), err)
 }
 
-// haveSameParts reports whether two traces are for chips of one architecture, and have parts on the same devices.
+// haveSameParts reports whether two traces are for chips of one architecture, and have parts on the
+// same devices.
 func haveSameParts(a, b *source) error {
 	const nothing = "they have nothing in common"
 	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {

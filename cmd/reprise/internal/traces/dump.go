@@ -43,7 +43,8 @@ type programJSON struct {
 	Bytes    int    `json:"bytes"`
 	First    int    `json:"first_command"`
 	Commands int    `json:"commands"`
-	// Of a step of control flow: what it does, and the loops and branches around it. Of what is called, the trace's name.
+	// Of a step of control flow: what it does, and the loops and branches around it. Of what is
+	// called, the trace's name.
 	Control string `json:"control,omitempty"`
 	Loop    *int   `json:"loop,omitempty"`  // number of the loop that begins
 	Count   uint32 `json:"count,omitempty"` // most iterations of the loop that begins

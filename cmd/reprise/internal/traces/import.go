@@ -214,7 +214,8 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSour
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the kernels of the trace and returns their base firmware; nil for this runtime's own.
+// identify names the kernels of the trace and returns their base firmware; nil for this runtime's
+// own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -295,8 +296,8 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *impor
 	return metaltrace.Write(file)
 }
 
-// importTarget is the queue that replays an imported trace: queue 0 of a device with the chip's harvesting, whose workers run f,
-// or this runtime's own base firmware if it is nil.
+// importTarget is the queue that replays an imported trace: queue 0 of a device with the chip's
+// harvesting, whose workers run f, or this runtime's own base firmware if it is nil.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -400,7 +401,8 @@ func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
 	return s, nil
 }
 
-// readCommands reads the commands of a device's trace, which is looked for if the flags don't say where it is.
+// readCommands reads the commands of a device's trace, which is looked for if the flags don't say
+// where it is.
 func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) error {
 	banks := s.ch.DRAMBanks()
 	addr, pages, pageSize := c.Addr, c.Pages, c.PageSize
@@ -523,7 +525,8 @@ func (s *importSource) close() error {
 	return err
 }
 
-// importParam is a value of --param: arguments that are named, in all programs that start the kernel or in one.
+// importParam is a value of --param: arguments that are named, in all programs that start the
+// kernel or in one.
 type importParam struct {
 	value     string // of the flag
 	name      string
@@ -592,7 +595,8 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments returns the arguments that the parameter names in a trace whose launches have been found.
+// arguments returns the arguments that the parameter names in a trace whose launches have been
+// found.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {

@@ -23,8 +23,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Raw commands and copies of DRAM become a trace file that runs on another device of the kind. Its target is what a recorder
-// writes.
+// Raw commands and copies of DRAM become a trace file that runs on another device of the kind. Its
+// target is what a recorder writes.
 func TestTraceImport(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

@@ -29,8 +29,9 @@ func withFirmware(dir string, opts ...reprise.Option) []reprise.Option {
 	return opts
 }
 
-// loadTrace loads a trace file into a device, which isn't opened for a bad file. An empty name stands for the
-// emulator of the file's chip, and is filled in. The device gets the queues that the trace needs.
+// loadTrace loads a trace file into a device, which isn't opened for a bad file. An empty name
+// stands for the emulator of the file's chip, and is filled in. The device gets the queues that the
+// trace needs.
 func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	file, err := readTraceFile(ctx, path)
 	if err != nil {

@@ -54,8 +54,9 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect records what the programs leave in the buffers one by one, and searches for the shortest beginning of the trace
-// that leaves something else when it is replayed, or hangs. At the end the buffers hold what they held before.
+// bisect records what the programs leave in the buffers one by one, and searches for the shortest
+// beginning of the trace that leaves something else when it is replayed, or hangs. At the end the
+// buffers hold what they held before.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
@@ -103,8 +104,8 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	), nil
 }
 
-// writePrints writes what the kernels of a device print to a file, or to errs if its name is -, until stop is called, before the
-// device is closed.
+// writePrints writes what the kernels of a device print to a file, or to errs if its name is -,
+// until stop is called, before the device is closed.
 func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() error, err error) {
 	out, done := errs, func() error { return nil }
 	if name != "-" {
@@ -184,7 +185,8 @@ type runJSON struct {
 	// Replays and ReplayNs are of mode replay.
 	Replays  int   `json:"replays"`
 	ReplayNs int64 `json:"replay_host_ns_p50"`
-	// Results is "same" or "different" from those in the file, "none" if it has none, or "not compared" by bisect and check.
+	// Results is "same" or "different" from those in the file, "none" if it has none, or "not
+	// compared" by bisect and check.
 	Results string  `json:"results"`
 	Seconds float64 `json:"seconds"` // that it took
 	// Pieces are what step and split have run.

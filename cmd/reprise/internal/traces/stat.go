@@ -26,11 +26,12 @@ type traceStatCmd struct {
 type statJSON struct {
 	Source string `json:"source"`
 	tracebuf.Stats
-	// Pages and Banks are there where the size of pages and the number of banks are known, of a trace of one queue. Of one
-	// over several queues each part has its own.
+	// Pages and Banks are there where the size of pages and the number of banks are known, of a
+	// trace of one queue. Of one over several queues each part has its own.
 	placeJSON
 	Queues []queueJSON `json:"queues,omitempty"`
-	// The rest is what a file has beside the commands: File for a trace of one device, Devices for a trace over several.
+	// The rest is what a file has beside the commands: File for a trace of one device, Devices for
+	// a trace over several.
 	File    *fileJSON  `json:"file,omitempty"`
 	Devices []fileJSON `json:"devices,omitempty"`
 }
@@ -76,7 +77,8 @@ type paramJSON struct {
 	Kind  string `json:"kind"`
 	Value uint32 `json:"value"`
 	Words int    `json:"words"`
-	// Buffer is the one whose address it is, with FirstPage and Pages if it stands for a part of it.
+	// Buffer is the one whose address it is, with FirstPage and Pages if it stands for a part of
+	// it.
 	Buffer    string `json:"buffer,omitempty"`
 	FirstPage int    `json:"first_page,omitempty"`
 	Pages     int    `json:"pages,omitempty"`
@@ -157,7 +159,8 @@ func toFile(f *tracebuf.File) *fileJSON {
 	return out
 }
 
-// partsAndCallees returns the parts of a file, each followed by what it calls as if that were parts.
+// partsAndCallees returns the parts of a file, each followed by what it calls as if that were
+// parts.
 func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
 	var out []tracebuf.Part
 	for _, p := range f.Parts() {

@@ -66,7 +66,8 @@ type source struct {
 	placed bool
 }
 
-// partName says which part of a trace over several queues or devices a line is about, "" in a trace of one part.
+// partName says which part of a trace over several queues or devices a line is about, "" in a trace
+// of one part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -106,7 +107,8 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read reads a trace from a file, or from a device's DRAM. A name of something that is a plain file is a file.
+// read reads a trace from a file, or from a device's DRAM. A name of something that is a plain file
+// is a file.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
@@ -175,7 +177,8 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device, so it doesn't disturb other users.
+// readDevice reads DRAM through the driver. It starts nothing on the device, so it doesn't disturb
+// other users.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf(

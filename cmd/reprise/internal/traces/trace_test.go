@@ -40,8 +40,8 @@ func TestManyReplays(t *testing.T) {
 	}
 }
 
-// A trace is read from the DRAM of a device that another process has open, and names the programs that were recorded. With
-// another size of pages, its pages are in another order: that is refused.
+// A trace is read from the DRAM of a device that another process has open, and names the programs
+// that were recorded. With another size of pages, its pages are in another order: that is refused.
 func TestReadTraceFromLiveDevice(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Blackhole(), sim.Wormhole()} {
 		t.Run(card.String(), func(t *testing.T) {

@@ -1,6 +1,7 @@
-// Package reference computes on the host what the engines of a chip answer for the network of package convnet, bit for bit: how
-// tiles are unpacked, what the matrix unit adds up in which order and how it rounds, what the vector unit does to a sum, and how
-// the packer rounds it to bfloat16. It runs nothing on a device.
+// Package reference computes on the host what the engines of a chip answer for the network of
+// package convnet, bit for bit: how tiles are unpacked, what the matrix unit adds up in which order
+// and how it rounds, what the vector unit does to a sum, and how the packer rounds it to bfloat16.
+// It runs nothing on a device.
 package reference
 
 import (
@@ -79,7 +80,8 @@ func (e engine) layer(l *convnet.Layer, x matrix) matrix {
 	return e.linear(x, matrix{l.In, l.Out, l.Weights}, bias, l.ReLU)
 }
 
-// under returns a matrix with a row for each position of a layer's window: the elements under it, channel by channel of each.
+// under returns a matrix with a row for each position of a layer's window: the elements under it,
+// channel by channel of each.
 func under(l *convnet.Layer, x matrix) matrix {
 	high, wide := l.OutHeight(), l.OutWidth()
 	images := x.rows / (l.Height * l.Width)
@@ -99,7 +101,8 @@ func under(l *convnet.Layer, x matrix) matrix {
 	return out
 }
 
-// weights returns the matrix that a convolution multiplies by: a row for each channel of each element of the window.
+// weights returns the matrix that a convolution multiplies by: a row for each channel of each
+// element of the window.
 func weights(l *convnet.Layer) matrix {
 	out := newMatrix(l.Kernel*l.Kernel*l.In, l.Out)
 	for row := range out.rows {
@@ -110,8 +113,8 @@ func weights(l *convnet.Layer) matrix {
 	return out
 }
 
-// largest returns the largest element of each channel under the window of a layer without padding. Subnormal numbers, which no sum
-// of a layer before is, would be zero.
+// largest returns the largest element of each channel under the window of a layer without padding.
+// Subnormal numbers, which no sum of a layer before is, would be zero.
 func largest(l *convnet.Layer, x matrix) matrix {
 	all := under(l, x)
 	out := newMatrix(all.rows, l.In)
@@ -130,8 +133,8 @@ func largest(l *convnet.Layer, x matrix) matrix {
 	return out
 }
 
-// linear returns x times w plus a bias for each row. The bias is one more step of the inner dimension: a tile with ones in its
-// first column times the bias in the first row of a tile.
+// linear returns x times w plus a bias for each row. The bias is one more step of the inner
+// dimension: a tile with ones in its first column times the bias in the first row of a tile.
 func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	ones := newMatrix(arith.TileSide, arith.TileSide)
 	for i := range ones.rows {

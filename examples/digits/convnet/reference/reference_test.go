@@ -63,7 +63,8 @@ func TestBatchesAreTheSame(t *testing.T) {
 	}
 }
 
-// Every backend answers what the reference says, run by operations and replayed from a trace with other images.
+// Every backend answers what the reference says, run by operations and replayed from a trace with
+// other images.
 func TestDevicesAgreeBitForBit(t *testing.T) {
 	effort.Long(t)
 	for name, target := range map[string]func(t *testing.T) kmd.Target{

@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// What the vector unit computes of numbers of 32 bits, by the instructions of kernels/include/reprise/compute/sfpu.h.
+// What the vector unit computes of numbers of 32 bits, by the instructions of
+// kernels/include/reprise/compute/sfpu.h.
 
 const (
 	one      = 0x3F800000

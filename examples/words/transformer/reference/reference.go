@@ -1,6 +1,7 @@
-// Package reference computes on the host the tokens that the model of package transformer makes on a device, and the logits that it
-// chooses them by, bit for bit: how tiles are unpacked, what the matrix unit adds up in which order and how it rounds, what the
-// vector unit does with sums, how the packer rounds them to bfloat16, and the integers of the kernel that chooses a token. It runs
+// Package reference computes on the host the tokens that the model of package transformer makes on
+// a device, and the logits that it chooses them by, bit for bit: how tiles are unpacked, what the
+// matrix unit adds up in which order and how it rounds, what the vector unit does with sums, how
+// the packer rounds them to bfloat16, and the integers of the kernel that chooses a token. It runs
 // nothing on a device.
 package reference
 
@@ -140,8 +141,8 @@ func (m *Model) input() row {
 	return x
 }
 
-// linear returns x times w plus what is added, which may be nil: one more step of the inner dimension, a one in the first column of
-// a tile times what is added in the first row of one.
+// linear returns x times w plus what is added, which may be nil: one more step of the inner
+// dimension, a one in the first column of a tile times what is added in the first row of one.
 func (m *Model) linear(x row, w *weights, plus row, relu bool) row {
 	lefts := make([]left, len(x))
 	for i := range x {
@@ -183,7 +184,8 @@ func (m *Model) normalise(x row) row {
 			sum[i] = m.mad(w, w, sum[i])
 		}
 	}
-	// Lane i of eight has two columns of each face, one after another, and then what the lanes before it have.
+	// Lane i of eight has two columns of each face, one after another, and then what the lanes
+	// before it have.
 	var lanes [8]uint32
 	for i := range lanes {
 		lanes[i] = m.add(m.add(m.add(sum[2*i], sum[2*i+1]), sum[face+2*i]), sum[face+2*i+1])
@@ -209,7 +211,8 @@ func (m *Model) normalise(x row) row {
 	return out
 }
 
-// attend returns what a query finds in the caches up to the position: ops/kernels/compute/attention.cpp.
+// attend returns what a query finds in the caches up to the position:
+// ops/kernels/compute/attention.cpp.
 func (m *Model) attend(query [side]transformer.BFloat16, keys, values *cache) [side]transformer.BFloat16 {
 	q := m.left(query)
 	turned := m.right(func(row, column int) transformer.BFloat16 {

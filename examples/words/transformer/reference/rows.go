@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Only row 0 of tiles has numbers that matter, and no row of a result depends on another row: so it is all that is computed here.
+// Only row 0 of tiles has numbers that matter, and no row of a result depends on another row: so it
+// is all that is computed here.
 
 const (
 	side = arith.TileSide

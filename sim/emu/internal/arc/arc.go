@@ -1,6 +1,6 @@
-// Package arc emulates the ARC processor of a chip and its tile, as much of both as start-up code asks for: the reset unit with
-// scratch registers, messages, a telemetry table in memory, and reading an erased flash (tt-isa-documentation WormholeB0/ARCTile;
-// tt-umd device/arc).
+// Package arc emulates the ARC processor of a chip and its tile, as much of both as start-up code
+// asks for: the reset unit with scratch registers, messages, a telemetry table in memory, and
+// reading an erased flash (tt-isa-documentation WormholeB0/ARCTile; tt-umd device/arc).
 package arc
 
 import (
@@ -76,12 +76,14 @@ const (
 	flashBuffer    = 0x60000 // where messages leave what they read from flash
 	flashBytes     = 4096
 
-	// Where Wormhole's firmware has the telemetry of earlier releases (tt-umd smbus_arc_telemetry_reader.hpp).
+	// Where Wormhole's firmware has the telemetry of earlier releases (tt-umd
+	// smbus_arc_telemetry_reader.hpp).
 	flatTelemetryAt = 0x78D60
 )
 
-// clocks are the frequencies of AICLK in MHz when a host has said that the chip is idle or busy (tt-umd
-// *_implementation.hpp AICLK_IDLE_VAL, AICLK_BUSY_VAL), and the one before a host has said anything.
+// clocks are the frequencies of AICLK in MHz when a host has said that the chip is idle or busy
+// (tt-umd *_implementation.hpp AICLK_IDLE_VAL, AICLK_BUSY_VAL), and the one before a host has said
+// anything.
 func (a *ARC) clocks() (idle, busy, first uint32) {
 	if a.arch == chip.Wormhole {
 		return 500, 1000, 1000
@@ -89,7 +91,8 @@ func (a *ARC) clocks() (idle, busy, first uint32) {
 	return 800, 1350, 1000
 }
 
-// setClock sets AICLK as telemetry and messages report it. The emulator's time doesn't depend on it.
+// setClock sets AICLK as telemetry and messages report it. The emulator's time doesn't depend on
+// it.
 func (a *ARC) setClock(mhz uint32) {
 	a.aiclk = mhz
 	for _, at := range a.clockAt {
@@ -113,8 +116,8 @@ func (a *ARC) enabledColumns() uint32 {
 	return v
 }
 
-// harvestedRows is the result of Wormhole's message 0x57: bit i is the i-th row in the order of fuses (tt-umd
-// wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
+// harvestedRows is the result of Wormhole's message 0x57: bit i is the i-th row in the order of
+// fuses (tt-umd wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
 func (a *ARC) harvestedRows() uint32 {
 	v := uint32(0)
 	for i, y := range [10]uint32{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
@@ -136,7 +139,8 @@ func New(cfg Config) *ARC {
 	values := a.initTelemetry()
 	if a.arch == chip.Wormhole {
 		a.scratch[0] = 0xC0DE0001 // firmware has booted
-		// The queues' address counts from the start of the memory there (tt-kmd wormhole.c send_arc_message).
+		// The queues' address counts from the start of the memory there (tt-kmd wormhole.c
+		// send_arc_message).
 		a.csm[queueControl/4] = queues
 		a.csm[queueControl/4+1] = queueEntries | queueCount<<8
 		return a
@@ -164,7 +168,8 @@ func (a *ARC) offset(addr uint64, n int) (uint64, *Refused) {
 		return 0, refused(tensix.UnimplementedFunctionality, "%d bytes of the ARC tile outside its bus at %#x", n, uint64(xbar))
 	}
 	off := addr - xbar
-	// ARC memory repeats in the reserved range after it: tt-umd reads telemetry there (smbus_arc_telemetry_reader.hpp).
+	// ARC memory repeats in the reserved range after it: tt-umd reads telemetry there
+	// (smbus_arc_telemetry_reader.hpp).
 	if again := uint64(CSM + 1<<28); off >= again && off < again+csmBytes {
 		off -= 1 << 28
 	}
@@ -231,8 +236,9 @@ func (a *ARC) Write(addr uint64, n int, buf []uint32) *Refused {
 	return a.store(uint32(off), buf[0])
 }
 
-// has reports whether there are registers at an offset of the ARC tile's bus of peripherals, and loading them does no harm
-// (tt-isa-documentation WormholeB0/ARCTile/README.md, ResetUnit.md; tt-kmd blackhole.c).
+// has reports whether there are registers at an offset of the ARC tile's bus of peripherals, and
+// loading them does no harm (tt-isa-documentation WormholeB0/ARCTile/README.md, ResetUnit.md;
+// tt-kmd blackhole.c).
 func (a *ARC) has(off uint32) bool {
 	const unsafe = resetUnit + 0x328
 	return off < 0x80000 && off != unsafe || a.arch == chip.Blackhole && off&^0xFFFF == 0xB0000

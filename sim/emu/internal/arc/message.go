@@ -5,8 +5,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// Codes of messages to the ARC firmware that only the emulator names (tt-umd device/types/blackhole_arc.hpp and
-// *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
+// Codes of messages to the ARC firmware that only the emulator names (tt-umd
+// device/types/blackhole_arc.hpp and *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
 const (
 	msgReportScratch chip.ARCMessage = 0x16
 	msgReadEEPROM    chip.ARCMessage = 0x19 // Blackhole
@@ -26,16 +26,16 @@ const (
 	msgOther         chip.ARCMessage = 0xC7 // Blackhole
 )
 
-// What the firmware answers to a message that it doesn't know (luwen arc_msg.rs MSG_ERROR_REPLY; tt-zephyr-platforms
-// msgqueue.c MSG_ERROR_REPLY).
+// What the firmware answers to a message that it doesn't know (luwen arc_msg.rs MSG_ERROR_REPLY;
+// tt-zephyr-platforms msgqueue.c MSG_ERROR_REPLY).
 const (
 	msgUnknownScratch = 0xFFFFFFFF
 	msgUnknownQueue   = 0xFF
 	msgScratchOnly    = 0xFE // to msgReportScratch
 )
 
-// idleTemperature is a chip's temperature in 65,536ths of a degree, as telemetry has it, and rawTemperature about what a sensor reads
-// then (tt-zephyr-platforms pvt_tt_bh_decoder.c).
+// idleTemperature is a chip's temperature in 65,536ths of a degree, as telemetry has it, and
+// rawTemperature about what a sensor reads then (tt-zephyr-platforms pvt_tt_bh_decoder.c).
 const (
 	idleTemperature = 40 << 16
 	rawTemperature  = 1376
@@ -47,8 +47,8 @@ type reply struct {
 	words [7]uint32
 }
 
-// message answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type; tt-kmd). known is false
-// for a message that the firmware doesn't know.
+// message answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type;
+// tt-kmd). known is false for a message that the firmware doesn't know.
 func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool) {
 	idle, busy, first := a.clocks()
 	if a.arch == chip.Blackhole {
@@ -105,8 +105,8 @@ func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool)
 	return r, true
 }
 
-// blackholeMessage answers a message that only Blackhole's firmware knows, or answers differently (tt-zephyr-platforms
-// lib/tenstorrent/bh_arc).
+// blackholeMessage answers a message that only Blackhole's firmware knows, or answers differently
+// (tt-zephyr-platforms lib/tenstorrent/bh_arc).
 func (a *ARC) blackholeMessage(code chip.ARCMessage, args []uint32) (r reply, known bool) {
 	const fewest, most = 200, 1400 // MHz
 	switch code {
@@ -172,7 +172,8 @@ func (a *ARC) scratchMessage() {
 	s[5] = code | r.exit<<16
 }
 
-// queue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp; tt-kmd msgqueue.c).
+// queue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp;
+// tt-kmd msgqueue.c).
 func (a *ARC) queue() *Refused {
 	const header, entry = 32 / 4, 32 / 4
 	m := a.csm[:]

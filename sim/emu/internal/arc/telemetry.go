@@ -8,7 +8,8 @@ type telemetryEntry struct {
 	value uint32
 }
 
-// Tags that only the emulator's table names (tt-umd device/types/telemetry.hpp, luwen telemetry_tags.rs).
+// Tags that only the emulator's table names (tt-umd device/types/telemetry.hpp, luwen
+// telemetry_tags.rs).
 const (
 	tagUpdatePeriod    chip.TelemetryTag = 5 // milliseconds
 	tagShutdown        chip.TelemetryTag = 10
@@ -28,8 +29,8 @@ const (
 	tagEnabledArbiters chip.TelemetryTag = 67 // and the next one
 )
 
-// telemetry lists what the firmware of an idle card reports. Measured values, versions and limits are plausible ones;
-// those that describe the chip are its own.
+// telemetry lists what the firmware of an idle card reports. Measured values, versions and limits
+// are plausible ones; those that describe the chip are its own.
 func (a *ARC) telemetry() []telemetryEntry {
 	wh := a.arch == chip.Wormhole
 	_, fastest, _ := a.clocks()
@@ -88,8 +89,8 @@ func (a *ARC) telemetry() []telemetryEntry {
 	return append(t, telemetryEntry{tagCount, uint32(len(t) + 1)})
 }
 
-// initTelemetry writes the table of tags and, right after it, that of values, whose address it returns: tt-kmd and tt-umd
-// find the values by their own pointer, luwen by the end of the tags.
+// initTelemetry writes the table of tags and, right after it, that of values, whose address it
+// returns: tt-kmd and tt-umd find the values by their own pointer, luwen by the end of the tags.
 func (a *ARC) initTelemetry() uint32 {
 	t := a.telemetry()
 	tags := a.csm[telemetryTable/4:]
@@ -112,8 +113,8 @@ func (a *ARC) initTelemetry() uint32 {
 	return a.values
 }
 
-// initFlatTelemetry writes what Wormhole's firmware reported before it had tags, and still does (tt-umd
-// device/types/wormhole_telemetry.hpp, luwen wormhole.rs get_telemetry).
+// initFlatTelemetry writes what Wormhole's firmware reported before it had tags, and still does
+// (tt-umd device/types/wormhole_telemetry.hpp, luwen wormhole.rs get_telemetry).
 func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	of := map[chip.TelemetryTag]uint32{}
 	for _, e := range t {
@@ -121,9 +122,11 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	}
 	const heartbeat, clock = 19, 24
 	pci := &a.arch.Params().PCI
-	// Dates as luwen reads them (mod.rs firmware_date). The chip knows no calendar: it always starts on the same day.
+	// Dates as luwen reads them (mod.rs firmware_date). The chip knows no calendar: it always
+	// starts on the same day.
 	const firmwareDate, bootDate = 5<<28 | 7<<24 | 1<<16, 5<<28 | 7<<24 | 2<<16
-	// The temperatures at which memory was trained, a byte for each channel as in Blackhole's table: no document says how.
+	// The temperatures at which memory was trained, a byte for each channel as in Blackhole's
+	// table: no document says how.
 	const trained = 44 | 44<<8 | 44<<16 | 44<<24
 	for i, v := range map[int]uint32{
 		0:  0xBA5E0001,
@@ -168,8 +171,9 @@ func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	a.clockAt = append(a.clockAt, flatTelemetryAt+4*clock)
 }
 
-// beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see. The firmware's own runs by
-// itself; here each load finds a new one, so that software that waits for a change goes on.
+// beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see.
+// The firmware's own runs by itself; here each load finds a new one, so that software that waits
+// for a change goes on.
 func (a *ARC) beat(off uint64, n int) {
 	for _, at := range a.beats {
 		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {

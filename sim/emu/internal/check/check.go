@@ -1,6 +1,7 @@
-// Package check finds what a program of a chip may only do because the NoC was quick, or because what shares memory took turns by chance:
-// races of requests with accesses, and accesses that no edge orders (Races and Shared memory in the documentation of package emu).
-// It observes accesses and requests and has an opinion of each; it changes nothing.
+// Package check finds what a program of a chip may only do because the NoC was quick, or because
+// what shares memory took turns by chance: races of requests with accesses, and accesses that no
+// edge orders (Races and Shared memory in the documentation of package emu). It observes accesses
+// and requests and has an opinion of each; it changes nothing.
 package check
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Assumptions is a set of things that no document promises and that a program may rely on: those of package emu.
+// Assumptions is a set of things that no document promises and that a program may rely on: those of
+// package emu.
 type Assumptions uint16
 
 // The assumptions that matter here.
@@ -42,8 +44,8 @@ type Core struct {
 	share *sharing // once it has left reset
 }
 
-// Step checks an instruction before it is executed, or refuses it. addr and inL1 are those of a load, store or atomic of n bytes, and v is
-// what a store stores.
+// Step checks an instruction before it is executed, or refuses it. addr and inL1 are those of a
+// load, store or atomic of n bytes, and v is what a store stores.
 func (k *Core) Step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	return k == nil || k.share == nil || k.share.step(o, addr, n, inL1, v)
 }
@@ -108,7 +110,8 @@ type Transfer struct {
 	Path      any // comparable: what it has in common with those that it doesn't overtake
 }
 
-// Counters of an NIU by index that tell of the ends of requests (tt-isa-documentation WormholeB0/NoC/Counters.md).
+// Counters of an NIU by index that tell of the ends of requests (tt-isa-documentation
+// WormholeB0/NoC/Counters.md).
 const (
 	CounterAtomics     = 0x0
 	CounterAcks        = 0x1

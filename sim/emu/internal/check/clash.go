@@ -49,8 +49,8 @@ func (o *Chip) refuse(from Origin, what, where string, by *stamp, c clash) bool 
 	return false
 }
 
-// codeWritten refuses a change of instructions that a processor of the tile, other than the one that changes them, is
-// executing. What the host changes is its own affair.
+// codeWritten refuses a change of instructions that a processor of the tile, other than the one
+// that changes them, is executing. What the host changes is its own affair.
 func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) bool {
 	if !t.IsCode(addr>>lineShift) && !t.IsCode((addr+uint32(n)-1)>>lineShift) && n <= 1<<lineShift ||
 		by.agent.core == nil {
@@ -101,7 +101,8 @@ func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
 	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
 }
 
-// WroteHost and ReadHost do the same for host memory. The host may see at once what is written there.
+// WroteHost and ReadHost do the same for host memory. The host may see at once what is written
+// there.
 func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
 	by := o.by(from)
 	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
@@ -122,8 +123,8 @@ func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
 	return ok || o.refuse(from, "mover's read of", "L1", by, c)
 }
 
-// Start follows a request that has just been started, or refuses it. It knows what its processor knows. The source of a write must
-// be in L1.
+// Start follows a request that has just been started, or refuses it. It knows what its processor
+// knows. The source of a write must be in L1.
 func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 	f, ok := q.Tile.started(q)
 	if !ok {
@@ -138,7 +139,8 @@ func (o *Chip) Start(q *Transfer) (*Flight, bool) {
 	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), f.by, c)
 }
 
-// Arrive begins what a request does at its target: until Leave, accesses are those of whoever started it.
+// Arrive begins what a request does at its target: until Leave, accesses are those of whoever
+// started it.
 func (o *Chip) Arrive(f *Flight) {
 	f.arrived = true
 	o.carry, o.open = f.by, f.storing
@@ -147,7 +149,8 @@ func (o *Chip) Arrive(f *Flight) {
 // Leave ends what Arrive began.
 func (o *Chip) Leave() { o.carry, o.open = nil, false }
 
-// Atomic records the atomic that is a request, on a word of L1 of a tile; learns is set for one that uses the word's old value.
+// Atomic records the atomic that is a request, on a word of L1 of a tile; learns is set for one
+// that uses the word's old value.
 func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
 	c, ok := t.shadow.atomic(o, f.by, uint64(addr), programs, learns)
 	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", f.by, c)
@@ -161,8 +164,8 @@ func (o *Chip) Land(f *Flight, data []uint32) bool {
 	return o.WroteL1(q.By, q.Tile, uint32(q.ToAddr), q.N, data)
 }
 
-// finished records that processor seer has seen that the NoC has read the source of f. If seer is not the processor that
-// started f, that one may not know.
+// finished records that processor seer has seen that the NoC has read the source of f. If seer is
+// not the processor that started f, that one may not know.
 func (o *Chip) finished(f *Flight, seer *Core) {
 	q := &f.q
 	if f.by == nil || f.by.agent.core == nil {
@@ -186,8 +189,9 @@ func (o *Chip) stored(f *Flight, seer *Core) {
 	}
 }
 
-// known returns the time at which the program that started f knows of its end, if seer has just seen it: now, or if seer is
-// another processor, which has to tell it, not later than when it started f.
+// known returns the time at which the program that started f knows of its end, if seer has just
+// seen it: now, or if seer is another processor, which has to tell it, not later than when it
+// started f.
 func (f *Flight) known(seer *Core) uint64 {
 	a := f.by.agent
 	if seer != a.core {

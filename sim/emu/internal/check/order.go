@@ -2,12 +2,12 @@ package check
 
 import "slices"
 
-// Chip records what happens before what: each agent's vector clock, and for each word of L1, DRAM and host memory which agents wrote
-// and read it last.
+// Chip records what happens before what: each agent's vector clock, and for each word of L1, DRAM
+// and host memory which agents wrote and read it last.
 //
-// An agent is the host or a processor. It has two components in every vector clock: its program order (loads, and the
-// requests that it starts), and its stores to L1, which reach L1 in their order, but may do so later than anything that it
-// does elsewhere.
+// An agent is the host or a processor. It has two components in every vector clock: its program
+// order (loads, and the requests that it starts), and its stores to L1, which reach L1 in their
+// order, but may do so later than anything that it does elsewhere.
 type Chip struct {
 	agents  []*agent
 	host    *agent
@@ -92,7 +92,8 @@ type moment struct {
 	landed uint64
 }
 
-// maxPast bounds how far back an agent's knowledge is remembered. Beyond it what it knew later is taken, which finds less.
+// maxPast bounds how far back an agent's knowledge is remembered. Beyond it what it knew later is
+// taken, which finds less.
 const maxPast = 512
 
 // changed notes that the agent knows more than before, from its next access on.
@@ -260,8 +261,9 @@ func (o *Chip) released(e epoch) clock {
 	return full(a.index, m.known, t, landed)
 }
 
-// Release and Acquire are a store to and a load of something in the tile that is there to synchronise: a register of a
-// stream, a mailbox, the semaphores, the configuration words. name tells them apart.
+// Release and Acquire are a store to and a load of something in the tile that is there to
+// synchronise: a register of a stream, a mailbox, the semaphores, the configuration words. name
+// tells them apart.
 func (t *Tile) Release(from Origin, name uint32) {
 	if t != nil {
 		t.shadow.told[name] = t.shadow.told[name].join(t.chip.by(from).clock())
@@ -276,7 +278,8 @@ func (t *Tile) Acquire(from Origin, name uint32) {
 	}
 }
 
-// Held records that another agent puts a processor into reset: that agent then knows all that the processor did.
+// Held records that another agent puts a processor into reset: that agent then knows all that the
+// processor did.
 func (o *Chip) Held(from Origin, k *Core) {
 	if o == nil {
 		return

@@ -98,7 +98,8 @@ type clash struct {
 	atomic bool // it was an atomic, the last of some of which not all are known
 }
 
-// wrote records a write to bytes of the word at addr, by s through component; same says that it changes nothing.
+// wrote records a write to bytes of the word at addr, by s through component; same says that it
+// changes nothing.
 func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uint8, same bool) (clash, bool) {
 	c := s.at(addr)
 	trusted := by.agent.core == nil
@@ -149,7 +150,8 @@ func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uin
 	return clash{}, true
 }
 
-// writes returns what an agent learns that sees a write: through L1 it comes after all stores to L1 before it.
+// writes returns what an agent learns that sees a write: through L1 it comes after all stores to L1
+// before it.
 func (s *shadow) writes(by *stamp, component int) clock {
 	if component == l1Stores {
 		return full(by.agent.index, by.known, by.time, by.time)
@@ -173,7 +175,8 @@ func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stored records that the program of a processor knows that its write of n bytes at addr has arrived.
+// stored records that the program of a processor knows that its write of n bytes at addr has
+// arrived.
 func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -203,8 +206,9 @@ func (c *cell) stampRead(by *stamp, bytes uint8) {
 	c.r[i], c.rpc[i], c.rbytes[i] = by.epoch(programs), by.pc, bytes
 }
 
-// wroteRange records a write of n bytes through a NoC or by the host. open is set for a write that is not finished before
-// shadow.stored says so; unchanged reports of a word whether it keeps its value.
+// wroteRange records a write of n bytes through a NoC or by the host. open is set for a write that
+// is not finished before shadow.stored says so; unchanged reports of a word whether it keeps its
+// value.
 func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
@@ -218,8 +222,9 @@ func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, u
 	return clash{}, true
 }
 
-// readRange records a read of n bytes through a NoC. A read of up to a flit of 16 bytes may be a poll, which learns from
-// what it reads. open is set for a read that is not finished before shadow.finished says so.
+// readRange records a read of n bytes through a NoC. A read of up to a flit of 16 bytes may be a
+// poll, which learns from what it reads. open is set for a read that is not finished before
+// shadow.finished says so.
 func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (clash, bool) {
 	reader := *by
 	if open && by.agent.core != nil {
@@ -242,7 +247,8 @@ func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (c
 	return clash{}, true
 }
 
-// atomic records an atomic: the word belongs to several agents from now on. An agent that uses the old value learns from it.
+// atomic records an atomic: the word belongs to several agents from now on. An agent that uses the
+// old value learns from it.
 func (s *shadow) atomic(o *Chip, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {

@@ -6,11 +6,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// sharing follows what one processor does with what it loads from L1, and which of its stores to L1 are there.
+// sharing follows what one processor does with what it loads from L1, and which of its stores to L1
+// are there.
 //
-// Each register and each word of local RAM has a tag: the load that its value comes from, or a combination of loads. A
-// branch that depends on a load makes it a poll, from which the processor learns. Anything else that its value is used for
-// makes it data.
+// Each register and each word of local RAM has a tag: the load that its value comes from, or a
+// combination of loads. A branch that depends on a load makes it a poll, from which the processor
+// learns. Anything else that its value is used for makes it data.
 type sharing struct {
 	core     *Core
 	agent    *agent
@@ -237,8 +238,8 @@ func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	return true
 }
 
-// waits refuses a load of bytes that a store still in the queue changes, if that begins elsewhere: the load unit compares
-// where accesses begin, and lets such a load pass (tt-isa-documentation
+// waits refuses a load of bytes that a store still in the queue changes, if that begins elsewhere:
+// the load unit compares where accesses begin, and lets such a load pass (tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, Sub-word load not observing previous store).
 func (s *sharing) waits(addr, n uint32) bool {
 	for _, p := range s.queue {
@@ -312,8 +313,9 @@ func (s *sharing) queued(p pending) {
 	s.queue[2], s.queue[1], s.queue[0] = s.queue[1], s.queue[0], p
 }
 
-// readsBack is a load from L1: stores to L1 that have left the queue are in L1 before it, and one that begins at the same
-// address has left it, with all before it (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
+// readsBack is a load from L1: stores to L1 that have left the queue are in L1 before it, and one
+// that begins at the same address has left it, with all before it (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
 func (s *sharing) readsBack(reg uint8, addr uint32) {
 	t := s.left
 	for _, p := range s.queue {
@@ -333,8 +335,8 @@ func (s *sharing) readsBack(reg uint8, addr uint32) {
 	s.waiting++
 }
 
-// retire notes which loads have their results when o is executed: those that it uses, and all before them; and those
-// that seven instructions have followed.
+// retire notes which loads have their results when o is executed: those that it uses, and all
+// before them; and those that seven instructions have followed.
 func (s *sharing) retire(o rv32.Inst) {
 	if s.waiting == 0 {
 		return

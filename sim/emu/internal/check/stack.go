@@ -7,11 +7,12 @@ import (
 )
 
 // Stack follows the stack of one processor in its local RAM, Where data end is not in the chip. It
-// shows in what programs do: memory below the stack pointer belongs to no stack (RISC-V calling convention: procedures must not
-// rely on what is stored below it), so what is stored there is data, and the stack pointer must not come down to it later.
+// shows in what programs do: memory below the stack pointer belongs to no stack (RISC-V calling
+// convention: procedures must not rely on what is stored below it), so what is stored there is
+// data, and the stack pointer must not come down to it later.
 //
-// A kernel's data are forgotten when it returns, because the next kernel's may end lower. It is what the base firmware calls
-// through a pointer: the outermost such call.
+// A kernel's data are forgotten when it returns, because the next kernel's may end lower. It is
+// what the base firmware calls through a pointer: the outermost such call.
 type Stack struct {
 	data   uint32 // end of the data outside of the call: the base firmware's
 	kernel uint32 // end of the data inside of it
@@ -24,8 +25,9 @@ const (
 	regSP = 2
 )
 
-// Step checks the instruction at pc, which the processor with registers x is about to execute: it returns where the stack pointer must not go,
-// and why, or "". store says that the instruction stores n bytes at addr.
+// Step checks the instruction at pc, which the processor with registers x is about to execute: it
+// returns where the stack pointer must not go, and why, or "". store says that the instruction
+// stores n bytes at addr.
 func (s *Stack) Step(pc uint32, x *[256]uint32, localBytes uint32, o rv32.Inst, addr, n uint32, store bool) (to uint32, refused string) {
 	sp := x[regSP]
 	if s.link != 0 && pc == s.link && sp == s.sp {

@@ -27,16 +27,18 @@ func (w Writer) String() string {
 	return s
 }
 
-// codeShift gives the bytes of L1 whose changes are told apart for code: 16, which is what one instruction fetch reads
-// (tt-isa-documentation WormholeB0/TensixTile/L1.md, which is Blackhole's too). An instruction in 16 bytes that didn't change
-// is the right one, however many of them a cache keeps together: tt-metal's data begin in the line of 64 in which its code ends.
+// codeShift gives the bytes of L1 whose changes are told apart for code: 16, which is what one
+// instruction fetch reads (tt-isa-documentation WormholeB0/TensixTile/L1.md, which is Blackhole's
+// too). An instruction in 16 bytes that didn't change is the right one, however many of them a
+// cache keeps together: tt-metal's data begin in the line of 64 in which its code ends.
 const codeShift = 4
 
-// groupFetches is how many fetches may come into a cache together. Documents name no line of the cache: 64 bytes are taken to
-// be the most, as no line of L1 or of the NoC is larger.
+// groupFetches is how many fetches may come into a cache together. Documents name no line of the
+// cache: 64 bytes are taken to be the most, as no line of L1 or of the NoC is larger.
 const groupFetches = 64 >> codeShift
 
-// Writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent changed them last.
+// Writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent
+// changed them last.
 type Writers struct {
 	version []uint32
 	last    []*writerPage // of those that were changed
@@ -70,11 +72,12 @@ func (w *Writers) lastOf(line uint32) Writer {
 	return w.last[line/writerLines][line%writerLines]
 }
 
-// InstructionCache holds what a processor may have in its instruction cache: every line of 16 bytes that it has executed, or
-// that may have been taken along, since its cache was last emptied: the others of the same 64 bytes, and by the prefetcher
-// as many after it as the cache holds (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which doesn't say how
-// far it goes). It never forgets a line for lack of room: which lines silicon drops depends on what else runs, so no
-// program may rely on it.
+// InstructionCache holds what a processor may have in its instruction cache: every line of 16 bytes
+// that it has executed, or that may have been taken along, since its cache was last emptied: the
+// others of the same 64 bytes, and by the prefetcher as many after it as the cache holds
+// (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which doesn't say how far it
+// goes). It never forgets a line for lack of room: which lines silicon drops depends on what else
+// runs, so no program may rely on it.
 type InstructionCache struct {
 	lines    map[uint32]cachedLine
 	prefetch uint32 // lines
@@ -89,8 +92,8 @@ type cachedLine struct {
 	executed bool
 }
 
-// NewInstructionCache returns the cache of a processor. Wormhole's sizes are taken for both architectures
-// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
+// NewInstructionCache returns the cache of a processor. Wormhole's sizes are taken for both
+// architectures (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
 func NewInstructionCache(p chip.Processor) *InstructionCache {
 	size := 2048
 	if p == chip.TRISC1 || p == chip.NCRISC {
@@ -105,7 +108,8 @@ func (i *InstructionCache) Invalidate() {
 	i.valid = false
 }
 
-// Fetch notes that the processor fetches the instruction at pc, and returns why that may be an old one, or "".
+// Fetch notes that the processor fetches the instruction at pc, and returns why that may be an old
+// one, or "".
 func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	line := pc >> codeShift
 	v := w.version[line]

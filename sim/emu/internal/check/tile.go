@@ -13,9 +13,10 @@ type Memory interface {
 	IsCode(line uint32) bool
 }
 
-// Tile finds what is refused of one tile. It follows the requests that the tile's processors start (flights) until software has made
-// sure of them: not until they are done, which here may be at once, but until a processor of the tile has loaded a counter
-// whose value could not be without their being done.
+// Tile finds what is refused of one tile. It follows the requests that the tile's processors start
+// (flights) until software has made sure of them: not until they are done, which here may be at
+// once, but until a processor of the tile has loaded a counter whose value could not be without
+// their being done.
 type Tile struct {
 	Memory
 	XY     chip.XY
@@ -66,17 +67,20 @@ type Flight struct {
 	passed  uint64 // when its processor started the next request of the NoC, if its program relies on that; 0 is not yet
 }
 
-// signal is an atomic, an inline write or a write of one word, sent while the same processor had writes to the same tile
-// under way: whoever loads the word, or the stream, knows what the sender knew, unless it takes more for granted.
+// signal is an atomic, an inline write or a write of one word, sent while the same processor had
+// writes to the same tile under way: whoever loads the word, or the stream, knows what the sender
+// knew, unless it takes more for granted.
 type signal struct {
 	f    *Flight
 	word uint32
 }
 
-// maxArriving bounds the writes to a tile that are remembered: beyond it the oldest is taken to have arrived.
+// maxArriving bounds the writes to a tile that are remembered: beyond it the oldest is taken to
+// have arrived.
 const maxArriving = 512
 
-// NewTile returns the checks of a tile with so many bytes of L1, which AddTile has to add to those of its chip.
+// NewTile returns the checks of a tile with so many bytes of L1, which AddTile has to add to those
+// of its chip.
 func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 	lines := size >> lineShift
 	all := make([]uint16, 4*lines)
@@ -300,8 +304,8 @@ func (r *Tile) Look(addr uint32) {
 	}
 }
 
-// Access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC. One that is neither a
-// load nor a store stores what is there already.
+// Access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
+// One that is neither a load nor a store stores what is there already.
 func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	what := "store to"
 	if load && !store {
@@ -343,8 +347,8 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	return true
 }
 
-// arrived refuses to load what a processor elsewhere has sent without making sure of it, if one of this tile has seen a
-// signal that the same processor sent later and on another path.
+// arrived refuses to load what a processor elsewhere has sent without making sure of it, if one of
+// this tile has seen a signal that the same processor sent later and on another path.
 func (r *Tile) arrived(o Origin, addr, n uint32) bool {
 	for _, f := range r.arriving {
 		if !f.arriving || !overlap(f.q.ToAddr, f.q.N, addr, n) {

@@ -1,10 +1,11 @@
-// Package rv32 decodes the instructions of the RISC-V processors: RV32IM, and on Blackhole also Zba, Zbb, atomics and a CSR.
+// Package rv32 decodes the instructions of the RISC-V processors: RV32IM, and on Blackhole also
+// Zba, Zbb, atomics and a CSR.
 package rv32
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Inst is one decoded instruction. Registers are 0 to 31; an instruction whose destination is x0 writes Sink instead, so
-// that nobody who executes it has to ask.
+// Inst is one decoded instruction. Registers are 0 to 31; an instruction whose destination is x0
+// writes Sink instead, so that nobody who executes it has to ask.
 type Inst struct {
 	Code         Opcode
 	Rd, Rs1, Rs2 uint8
@@ -12,8 +13,8 @@ type Inst struct {
 	Imm int32
 }
 
-// Op is an Inst in one word, which the interpreter loads at once: Code, Rd, Rs1, Rs2 in eight bits each from bit 0, Imm in
-// the upper half.
+// Op is an Inst in one word, which the interpreter loads at once: Code, Rd, Rs1, Rs2 in eight bits
+// each from bit 0, Imm in the upper half.
 type Op uint64
 
 // Op packs an instruction.
@@ -125,8 +126,8 @@ const (
 	Illegal // refused when it is executed, with a text from explain
 )
 
-// illegal describes an instruction that is refused. Decoding only notes the fact: an instruction that is never executed
-// is never refused.
+// illegal describes an instruction that is refused. Decoding only notes the fact: an instruction
+// that is never executed is never refused.
 func illegal() Inst { return Inst{Code: Illegal} }
 
 // Decode decodes the instruction word w at address pc.
@@ -253,9 +254,9 @@ func decodeALUImm(arch chip.Arch, f3 uint32, o Inst) Inst {
 	return o
 }
 
-// decodeALU returns the operation of a register-register instruction, Illegal if the architecture has none.
-// Blackhole adds Zba, Zbb and pack (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim
-// src/riscv_impl.h).
+// decodeALU returns the operation of a register-register instruction, Illegal if the architecture
+// has none. Blackhole adds Zba, Zbb and pack (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim src/riscv_impl.h).
 func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	switch f7 {
 	case 0:
@@ -304,8 +305,8 @@ func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	return Illegal
 }
 
-// decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR instructions, as far as
-// ttsim accepts them (src/riscv_impl.h).
+// decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR
+// instructions, as far as ttsim accepts them (src/riscv_impl.h).
 func decodeBlackhole(w, f3 uint32, o Inst) Inst {
 	switch w & 0x7F {
 	case 0x0F:
@@ -345,7 +346,8 @@ func decodeBlackhole(w, f3 uint32, o Inst) Inst {
 		}
 		return o
 	case 0x73:
-		// Encodings that ttsim calls untested (a destination with csrrw, csrrc, csrrwi; any csrrsi, csrrci) stay illegal.
+		// Encodings that ttsim calls untested (a destination with csrrw, csrrc, csrrwi; any csrrsi,
+		// csrrci) stay illegal.
 		switch {
 		case w>>20 != Cfg0:
 		case f3 == 1 && o.Rd == Sink:

@@ -25,13 +25,13 @@ const (
 	v0 = 0 // a vector register, which nobody keeps
 )
 
-// armHomes are the registers that hold those of the emulated processor that a range uses most. The others aren't code's: r18 is
-// the platform's, r27 the assembler's, r28 holds g, which a signal's handler looks for there, r29 is the frame's and r30 has the
-// address to return to.
+// armHomes are the registers that hold those of the emulated processor that a range uses most. The
+// others aren't code's: r18 is the platform's, r27 the assembler's, r28 holds g, which a signal's
+// handler looks for there, r29 is the frame's and r30 has the address to return to.
 var armHomes = [...]uint8{11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 25, 26}
 
-// Instructions with registers d, n and m. Those on 64 bits have an X. The second operand of the first eight can be shifted to
-// the left, by armLSL.
+// Instructions with registers d, n and m. Those on 64 bits have an X. The second operand of the
+// first eight can be shifted to the left, by armLSL.
 const (
 	aADD    = 0x0B000000
 	aSUB    = 0x4B000000
@@ -118,7 +118,8 @@ const (
 	aLE = 13
 )
 
-// arm makes code of a program for arm64. Conditional jumps reach 1 MB, which is more than the code of a page.
+// arm makes code of a program for arm64. Conditional jumps reach 1 MB, which is more than the code
+// of a page.
 type arm struct{ emitter }
 
 func newArm(p *program) *arm {
@@ -216,8 +217,8 @@ func (e *arm) compare(n uint8, v int32) {
 	}
 }
 
-// armMask is a constant for operations on bits, and whether there is one: its ones are neighbours, when bit 0 follows bit 31. (There
-// are others, which repeat; but no instruction has those.)
+// armMask is a constant for operations on bits, and whether there is one: its ones are neighbours,
+// when bit 0 follows bit 31. (There are others, which repeat; but no instruction has those.)
 func armMask(v uint32) (uint32, bool) {
 	n := bits.OnesCount32(v)
 	if n == 0 || n == 32 {
@@ -274,8 +275,8 @@ func (e *arm) read(r, scratch uint8) uint8 {
 	return scratch
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target isn't here, or the jump
-// is one after which it is left.
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
+// isn't here, or the jump is one after which it is left.
 func (e *arm) take(i int, off int32) {
 	to := i + int(off)
 	e.add(w10, w10, off-1)
@@ -335,7 +336,8 @@ func (e *arm) branch(i int, o rv32.Inst) {
 		func(label int) { e.jumpIf(holds^1, label) })
 }
 
-// address returns the register that holds the address of a load or store, after it leaves if that is misaligned.
+// address returns the register that holds the address of a load or store, after it leaves if that
+// is misaligned.
 func (e *arm) address(i int, o rv32.Inst) uint8 {
 	a := uint8(w0)
 	if h := e.home[o.Rs1]; h != none && o.Imm == 0 {
@@ -351,9 +353,10 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 	return a
 }
 
-// armWays emit what a load or store does where its address is found to be, and get the register with the index of the byte, or for a
-// register of the tile with that of its word; the first of them is at w2. A register is told by its slot, or by 0 if w1 may still have
-// the mark of one for narrow values.
+// armWays emit what a load or store does where its address is found to be, and get the register
+// with the index of the byte, or for a register of the tile with that of its word; the first of
+// them is at w2. A register is told by its slot, or by 0 if w1 may still have the mark of one for
+// narrow values.
 type armWays struct {
 	l1, local func(index uint8)
 	register  func(index uint8, slot uint32)
@@ -455,7 +458,8 @@ func (e *arm) load(i int, o rv32.Inst) {
 	e.finish(o.Rd, d)
 }
 
-// narrow leaves if the slot, of which w1 has the index, is one for narrow values and a register has another one.
+// narrow leaves if the slot, of which w1 has the index, is one for narrow values and a register has
+// another one.
 func (e *arm) narrow(i int, v uint8) {
 	wide := e.label()
 	index, _ := armMask(Narrow - 1)
@@ -514,7 +518,8 @@ func (e *arm) store(i int, o rv32.Inst) {
 	}})
 }
 
-// watched leaves if the flags in w1 have others than for watched words, or the word is watched at the address in a register.
+// watched leaves if the flags in w1 have others than for watched words, or the word is watched at
+// the address in a register.
 func (e *arm) watched(i int, a uint8) {
 	others, _ := armMask(^uint32(Watched))
 	low, _ := armMask(3)

@@ -124,7 +124,8 @@ func (e *arm) setIf(d uint8, signed bool) {
 	e.op(aCSINC|armIf(c), d, zr, zr) // one more if it isn't so
 }
 
-// divide follows the RISC-V manual for division by zero, of which arm64 makes 0; the one overflow is the same.
+// divide follows the RISC-V manual for division by zero, of which arm64 makes 0; the one overflow
+// is the same.
 func (e *arm) divide(d, a, b uint8, c rv32.Opcode) {
 	op := uint32(aUDIV)
 	if c == rv32.DIV || c == rv32.REM {

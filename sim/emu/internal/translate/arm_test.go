@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// armWords returns the instructions that f emits; x5 is in w11, x6 in w12, x7 in w26, and no other has a home.
+// armWords returns the instructions that f emits; x5 is in w11, x6 in w12, x7 in w26, and no other
+// has a home.
 func armWords(f func(*arm)) (w []uint32) {
 	e := newArm(&program{ops: make([]rv32.Op, 64)})
 	e.home[5], e.home[6], e.home[7] = 11, 12, 26
@@ -150,7 +151,8 @@ func TestArmEncodings(t *testing.T) {
 	}
 }
 
-// Every constant that has its ones together, in turn, has its place in an instruction, and no other does.
+// Every constant that has its ones together, in turn, has its place in an instruction, and no other
+// does.
 func TestArmMask(t *testing.T) {
 	for n := 1; n < 32; n++ {
 		for turn := range 32 {

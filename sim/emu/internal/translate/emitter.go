@@ -33,7 +33,8 @@ type backend interface {
 	load(i int, o rv32.Inst)
 	store(i int, o rv32.Inst)
 
-	// align emits what is never executed, up to where a table may be; link puts the distance to a label into the code at at.
+	// align emits what is never executed, up to where a table may be; link puts the distance to a
+	// label into the code at at.
 	align()
 	link(at, to int)
 }
@@ -70,8 +71,8 @@ func newEmitter(p *program, homes []uint8) emitter {
 	return e
 }
 
-// emit makes the code. It returns that, and the offset of each instruction's in it; at its end is a table of them, relative to
-// the table.
+// emit makes the code. It returns that, and the offset of each instruction's in it; at its end is a
+// table of them, relative to the table.
 func (e *emitter) emit() ([]byte, []int32) {
 	e.homes(e.fetch)
 	e.enter()
@@ -139,8 +140,9 @@ func (e *emitter) homes(f func(reg, r uint8)) {
 	}
 }
 
-// goesBack returns the label to which a jump by an offset goes that leaves the code if the budget isn't used up, and whether it is such a jump:
-// back in a loop that may wait, or in one that begins before the range, for which others have to know that.
+// goesBack returns the label to which a jump by an offset goes that leaves the code if the budget
+// isn't used up, and whether it is such a jump: back in a loop that may wait, or in one that begins
+// before the range, for which others have to know that.
 func (e *emitter) goesBack(i int, off int32) (label int, ok bool) {
 	to := i + int(off)
 	switch {
@@ -167,7 +169,8 @@ func (e *emitter) exit(i int) int {
 	return *l
 }
 
-// target returns the register in which an instruction makes the value of r; finish moves it to where r is.
+// target returns the register in which an instruction makes the value of r; finish moves it to
+// where r is.
 func (e *emitter) target(r uint8) uint8 {
 	if h := e.home[r]; h != none {
 		return h
@@ -207,7 +210,8 @@ func (e *emitter) instruction(i int, o rv32.Inst) {
 	}
 }
 
-// takeIf jumps by off instructions if a condition holds. Forward jumps, which are taken less often, leave the straight line.
+// takeIf jumps by off instructions if a condition holds. Forward jumps, which are taken less often,
+// leave the straight line.
 func (e *emitter) takeIf(i int, off int32, ifHolds, ifNot func(label int)) {
 	if off > 0 {
 		taken := e.label()
@@ -224,7 +228,8 @@ func (e *emitter) takeIf(i int, off int32, ifHolds, ifNot func(label int)) {
 	e.place(next)
 }
 
-// returnTo puts the address of the instruction after i into r, by way of a register if r has no home.
+// returnTo puts the address of the instruction after i into r, by way of a register if r has no
+// home.
 func (e *emitter) returnTo(i int, r, by uint8) {
 	if r == rv32.Sink {
 		return
@@ -236,8 +241,9 @@ func (e *emitter) returnTo(i int, r, by uint8) {
 	e.finish(r, by)
 }
 
-// anyOf emits a load or store by several ways. Each of them emits a check that the address is where it knows, which goes to a
-// label if not, and the access. The first is the most likely one. If none applies the instruction is left to Slow.
+// anyOf emits a load or store by several ways. Each of them emits a check that the address is where
+// it knows, which goes to a label if not, and the access. The first is the most likely one. If none
+// applies the instruction is left to Slow.
 func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	done, other := e.label(), e.label()
 	ways[0](other)
@@ -256,7 +262,8 @@ func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	e.place(done)
 }
 
-// look emits a load or store of the address o.Rs1 + o.Imm, wherever that is: in L1, in local RAM, or, if it is of a word, in a register.
+// look emits a load or store of the address o.Rs1 + o.Imm, wherever that is: in L1, in local RAM,
+// or, if it is of a word, in a register.
 func (e *emitter) look(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
 	area := e.guesses[i-e.first].area
 	switch word := size(o.Code) == 4; {

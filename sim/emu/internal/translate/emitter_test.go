@@ -31,7 +31,8 @@ func randomProgram(r *rand.Rand, n int) *program {
 	return p
 }
 
-// armTarget returns where an instruction of arm64 at at jumps to, or the address that it makes. ok is false for others.
+// armTarget returns where an instruction of arm64 at at jumps to, or the address that it makes. ok
+// is false for others.
 func armTarget(w uint32, at int) (to int, ok bool) {
 	signed := func(v uint32, bits int) int { return int(int32(v<<(32-bits)) >> (32 - bits)) }
 	switch {
@@ -45,8 +46,8 @@ func armTarget(w uint32, at int) (to int, ok bool) {
 	return 0, false
 }
 
-// Each jump of the code of any range, up to a whole page, goes to the instruction that it means, and the table at the end says
-// where each instruction is.
+// Each jump of the code of any range, up to a whole page, goes to the instruction that it means,
+// and the table at the end says where each instruction is.
 func TestJumpsStayInside(t *testing.T) {
 	type host struct {
 		name   string
@@ -93,8 +94,8 @@ func TestJumpsStayInside(t *testing.T) {
 	}
 }
 
-// A register of the emulated processor that is used has a home before others, and no two share one. x0, and what takes writes
-// to it, have none.
+// A register of the emulated processor that is used has a home before others, and no two share one.
+// x0, and what takes writes to it, have none.
 func TestHomes(t *testing.T) {
 	p := &program{ops: []rv32.Op{
 		rv32.Inst{Code: rv32.ADD, Rd: 5, Rs1: 6, Rs2: 6}.Op(),
@@ -118,8 +119,9 @@ func TestHomes(t *testing.T) {
 	}
 }
 
-// No register of the emulated processor is in one of the host that has another purpose: those of code itself, those that Go or
-// the platform keeps, and on amd64 those whose low byte has no name without a prefix.
+// No register of the emulated processor is in one of the host that has another purpose: those of
+// code itself, those that Go or the platform keeps, and on amd64 those whose low byte has no name
+// without a prefix.
 func TestHomesAreFree(t *testing.T) {
 	for _, h := range []struct {
 		name  string

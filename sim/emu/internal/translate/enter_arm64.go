@@ -2,7 +2,8 @@
 
 package translate
 
-// synchronize makes processors execute what was written from start to end, and not what they had in caches of instructions.
+// synchronize makes processors execute what was written from start to end, and not what they had in
+// caches of instructions.
 func synchronize(start, end uintptr)
 
 func makeCode(p *program) ([]byte, []int32) { return newArm(p).emit() }

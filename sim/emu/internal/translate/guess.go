@@ -2,11 +2,14 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// Firmware and kernels name most of what they access by constants, with a lui before, or far before, a load or store. What a range
-// sets its registers to tells which address that is if control came from the instruction before, or from a jump forward. It may have come from
-// anywhere, so code compares a register with what it should be, once, instead of asking where its address lies.
+// Firmware and kernels name most of what they access by constants, with a lui before, or far
+// before, a load or store. What a range sets its registers to tells which address that is if
+// control came from the instruction before, or from a jump forward. It may have come from anywhere,
+// so code compares a register with what it should be, once, instead of asking where its address
+// lies.
 
-// value is what is guessed of a register: nothing, what it is, or only that it is an address of some memory.
+// value is what is guessed of a register: nothing, what it is, or only that it is an address of
+// some memory.
 type value struct {
 	known bool
 	v     uint32
@@ -66,7 +69,8 @@ func (x *values) apply(o rv32.Inst) {
 
 func constantValue(v uint32) value { return value{true, v, areaOf(v)} }
 
-// calls forgets what a function may change that was called: what it needn't keep (RISC-V calling convention).
+// calls forgets what a function may change that was called: what it needn't keep (RISC-V calling
+// convention).
 func (x *values) calls() {
 	for r := range x {
 		if saved := r >= 2 && r <= 4 || r == 8 || r == 9 || r >= 18 && r <= 27; !saved {
@@ -122,9 +126,10 @@ func (p *program) guess() []value {
 	return all
 }
 
-// certain returns where a load or store goes if its address is the one that is guessed: in L1 at a byte that is there for sure, in local RAM
-// the same, in a register that is a word, with its slot, in that where stores are ignored, or in others, which leave the code. ok is false if
-// code has to look.
+// certain returns where a load or store goes if its address is the one that is guessed: in L1 at a
+// byte that is there for sure, in local RAM the same, in a register that is a word, with its slot,
+// in that where stores are ignored, or in others, which leave the code. ok is false if code has to
+// look.
 func (e *emitter) certain(i int, o rv32.Inst, s slotsOf) (a area, at uint32, ok bool) {
 	g, n := e.guesses[i-e.first], size(o.Code)
 	if !g.known {

@@ -5,16 +5,18 @@ import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 // LongestWait is how many instructions a loop has at most that is taken to wait.
 const LongestWait = 128
 
-// MayWait reports whether a loop may do nothing but wait until something changes that it loads: its instructions are those from that to which
-// its last one jumps back. On some way through it there is no store, no call and nothing else that isn't translated, and each round
-// finds the registers as the one before did: what it reads of them it doesn't write, or it writes it before. That depends on the
-// instructions for which reached is true: others are data that the loop jumps over.
+// MayWait reports whether a loop may do nothing but wait until something changes that it loads: its
+// instructions are those from that to which its last one jumps back. On some way through it there
+// is no store, no call and nothing else that isn't translated, and each round finds the registers
+// as the one before did: what it reads of them it doesn't write, or it writes it before. That
+// depends on the instructions for which reached is true: others are data that the loop jumps over.
 func MayWait(loop []rv32.Op) (may bool, reached []bool) {
 	if len(loop) == 0 || len(loop) > LongestWait {
 		return false, nil
 	}
 	last := len(loop) - 1
-	// ways returns where an instruction goes on in the loop: to the next one, and where it jumps to. Either is last+1 if it isn't so.
+	// ways returns where an instruction goes on in the loop: to the next one, and where it jumps
+	// to. Either is last+1 if it isn't so.
 	ways := func(k int) (next, to int) {
 		o := loop[k].Inst()
 		next, to = k+1, last+1

@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// A loop may wait if some way through it stores and calls nothing and finds the registers as the round before did.
+// A loop may wait if some way through it stores and calls nothing and finds the registers as the
+// round before did.
 func TestMayWait(t *testing.T) {
 	op := func(code rv32.Opcode, rd, rs1, rs2 uint8, imm int32) rv32.Inst {
 		return rv32.Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2, Imm: imm}

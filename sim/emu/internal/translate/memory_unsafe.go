@@ -20,16 +20,17 @@ const (
 	most  = 64 << 20
 )
 
-// Memory holds code. It isn't safe for concurrent use, and no code of it may run while more is made.
+// Memory holds code. It isn't safe for concurrent use, and no code of it may run while more is
+// made.
 type Memory struct {
 	blocks [][]byte
 	used   int // bytes of the last block
 	taken  int
 }
 
-// Translate makes code of the instructions ops of the page at base, the first of which has index first. It returns nil if there
-// is no room: after Close there is. Machines that run the code have at least the registers. Waits are the indexes of jumps back after
-// which code is left.
+// Translate makes code of the instructions ops of the page at base, the first of which has index
+// first. It returns nil if there is no room: after Close there is. Machines that run the code have
+// at least the registers. Waits are the indexes of jumps back after which code is left.
 func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers, waits []int) *Code {
 	code, bodies := makeCode(&program{base, first, ops, r, waits})
 	p := m.room(len(code))

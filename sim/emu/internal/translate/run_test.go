@@ -11,8 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Sizes of the memories of these tests, in bytes, the line of L1 that has a flag, that of which words are watched, and which ones by the low
-// bits of their index, and the first index of their code in its page.
+// Sizes of the memories of these tests, in bytes, the line of L1 that has a flag, that of which
+// words are watched, and which ones by the low bits of their index, and the first index of their
+// code in its page.
 const (
 	testL1     = 0x8000
 	testLocal  = 0x1000
@@ -22,8 +23,8 @@ const (
 	testFirst  = 32
 )
 
-// Registers of the tile that are words: one that can be loaded, one that not all machines have, one that can be
-// stored with a narrow value, and one, the last, with any.
+// Registers of the tile that are words: one that can be loaded, one that not all machines have, one
+// that can be stored with a narrow value, and one, the last, with any.
 const (
 	testLoaded = 0x10200
 	testSome   = 0x10300
@@ -51,7 +52,8 @@ type edge struct {
 	want outcome
 }
 
-// entered is an edge that may be run from a later instruction, on a machine that ignores stores, and left after some jumps.
+// entered is an edge that may be run from a later instruction, on a machine that ignores stores,
+// and left after some jumps.
 type entered struct {
 	edge
 	start   int
@@ -180,8 +182,9 @@ func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 	return c
 }
 
-// accessEdges are that load or store by an address of which nothing is guessed, by one that is guessed or is certain, and by one that is
-// guessed wrongly. Where local RAM is looked for first registers are left to others.
+// accessEdges are that load or store by an address of which nothing is guessed, by one that is
+// guessed or is certain, and by one that is guessed wrongly. Where local RAM is looked for first
+// registers are left to others.
 func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []entered) {
 	register := addr >= RegistersBase && addr-RegistersBase < RegistersBytes
 	all = append(all, entered{edge: accessEdge(base, code, addr, others || register && localFirst(base))})
@@ -207,8 +210,8 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 	return append(all, entered{edge: c})
 }
 
-// Code is left where it should be, with what it should have done and nothing else, at the edges of its range, of its budget and
-// of memory, and of lines that are watched.
+// Code is left where it should be, with what it should have done and nothing else, at the edges of
+// its range, of its budget and of memory, and of lines that are watched.
 func TestEdgesOfCode(t *testing.T) {
 	if !Available {
 		t.Skip("no code runs on this host")
@@ -257,7 +260,8 @@ func TestEdgesOfCode(t *testing.T) {
 			cases = append(cases, c)
 		}
 	}
-	// A register that not all machines have is found by looking, and left to others where it is guessed.
+	// A register that not all machines have is found by looking, and left to others where it is
+	// guessed.
 	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
 	// A loop from the second instruction on, that is known as one that may wait.
 	loop := []rv32.Inst{{Code: rv32.Nop}, {Code: rv32.ADDI, Rd: 1, Rs1: 1, Imm: 1}, {Code: rv32.BNE, Rs1: 1, Rs2: 0, Imm: -1}}

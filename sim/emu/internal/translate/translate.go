@@ -1,13 +1,17 @@
-// Package translate makes machine code of the host from decoded instructions of the emulated processors. It knows registers,
-// memory, local RAM, and registers of the tile that are plain words; everything else that an instruction can do is left to its
-// caller, who executes that instruction and comes back. What runs is instruction for instruction what the interpreter of package emu does, and ends where that ends.
+// Package translate makes machine code of the host from decoded instructions of the emulated
+// processors. It knows registers, memory, local RAM, and registers of the tile that are plain
+// words; everything else that an instruction can do is left to its caller, who executes that
+// instruction and comes back. What runs is instruction for instruction what the interpreter of
+// package emu does, and ends where that ends.
 //
-// The unit of translation is a range of instructions of a page. Its code can be entered at each of them. Jumps inside the
-// range stay in it; others, and accesses to other registers, misaligned addresses or lines of memory that are watched, leave it.
+// The unit of translation is a range of instructions of a page. Its code can be entered at each of
+// them. Jumps inside the range stay in it; others, and accesses to other registers, misaligned
+// addresses or lines of memory that are watched, leave it.
 //
 // Code lies in memory that is writable while it is made, and executable afterwards, never both.
 //
-// It is made for amd64 and arm64, and runs on Linux. What both have in common is emitter's; x86 and arm make instructions.
+// It is made for amd64 and arm64, and runs on Linux. What both have in common is emitter's; x86 and
+// arm make instructions.
 package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -24,15 +28,16 @@ const (
 	Slow
 	// Waits: an instruction jumped back in a loop that may do nothing but wait.
 	Waits
-	// Back: an instruction jumped back to before the range, in a short loop of which the code doesn't know that. Its index is beside it: see
-	// Exit.Back.
+	// Back: an instruction jumped back to before the range, in a short loop of which the code
+	// doesn't know that. Its index is beside it: see Exit.Back.
 	Back
 )
 
 // exitBits are those of an exit without the index that Back has.
 const exitBits = 8
 
-// Back returns the index in its page of the instruction that jumped back, and whether the exit is such a one.
+// Back returns the index in its page of the instruction that jumped back, and whether the exit is
+// such a one.
 func (e Exit) Back() (int, bool) { return int(e >> exitBits), e&(1<<exitBits-1) == Back }
 
 // Code is the translation of a range of instructions.
@@ -41,14 +46,16 @@ type Code struct {
 	First, End int
 	// Ops are the instructions.
 	Ops []rv32.Op
-	// Waits are the indexes of the jumps back after which code is left, since their loops may do nothing but wait.
+	// Waits are the indexes of the jumps back after which code is left, since their loops may do
+	// nothing but wait.
 	Waits []int
 
 	start  uintptr
 	bodies []int32 // offsets of instructions from start
 }
 
-// Target returns the index of the instruction to which that with index i of the range jumps by its offset.
+// Target returns the index of the instruction to which that with index i of the range jumps by its
+// offset.
 func (c *Code) Target(i int) int { return i + int(c.Ops[i-c.First].Inst().Imm) }
 
 // program is a range of instructions to be translated.
@@ -180,6 +187,6 @@ func size(c rv32.Opcode) int {
 	return 4
 }
 
-// localFirst reports whether an address is more likely in local RAM than in L1: by the stack pointer, or the pointers to
-// global and thread-local data.
+// localFirst reports whether an address is more likely in local RAM than in L1: by the stack
+// pointer, or the pointers to global and thread-local data.
 func localFirst(base uint8) bool { return base >= 2 && base <= 4 }

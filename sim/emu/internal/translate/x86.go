@@ -123,7 +123,8 @@ func (e *x86) modrm(reg, base uint8, disp int32) {
 	}
 }
 
-// indexed emits an instruction with a register and memory at base + index; base is none that needs a displacement.
+// indexed emits an instruction with a register and memory at base + index; base is none that needs
+// a displacement.
 func (e *x86) indexed(op int, reg, base, index uint8) {
 	e.rex(reg, index, base)
 	e.opcode(op)
@@ -161,7 +162,8 @@ func (e *x86) immediate(n, reg uint8, v int32) {
 	e.word(uint32(v))
 }
 
-// shift emits a shift by a constant, or by cl if it is negative: n is 0 rol, 1 ror, 4 shl, 5 shr, 7 sar.
+// shift emits a shift by a constant, or by cl if it is negative: n is 0 rol, 1 ror, 4 shl, 5 shr, 7
+// sar.
 func (e *x86) shift(n, reg uint8, by int) {
 	e.rex(0, 0, reg)
 	if by < 0 {
@@ -189,8 +191,8 @@ func (e *x86) jumpIf(condition uint8, label int) {
 	e.word(0)
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target isn't here, or the jump
-// is one after which it is left.
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
+// isn't here, or the jump is one after which it is left.
 func (e *x86) take(i int, off int32) {
 	to := i + int(off)
 	if off != 1 {
@@ -260,7 +262,8 @@ func (e *x86) branch(i int, o rv32.Inst) {
 		func(label int) { e.jumpIf(holds^1, label) })
 }
 
-// address returns the register that holds the address of a load or store, after it leaves if that is misaligned.
+// address returns the register that holds the address of a load or store, after it leaves if that
+// is misaligned.
 func (e *x86) address(i int, o rv32.Inst) uint8 {
 	a := e.home[o.Rs1]
 	switch {
@@ -282,14 +285,15 @@ func (e *x86) address(i int, o rv32.Inst) uint8 {
 	return a
 }
 
-// testLow emits a test of bits of the low byte of a register. Of those below 8 only the first four have that name without a
-// prefix: those of addresses are among them.
+// testLow emits a test of bits of the low byte of a register. Of those below 8 only the first four
+// have that name without a prefix: those of addresses are among them.
 func (e *x86) testLow(reg, bits uint8) {
 	e.rex(0, 0, reg)
 	e.byte(0xF6, 0xC0|reg&7, bits)
 }
 
-// x86Place is an operand in memory: base + disp, and if there is an index base + index, or for a slot base + 4*index - 4.
+// x86Place is an operand in memory: base + disp, and if there is an index base + index, or for a
+// slot base + 4*index - 4.
 type x86Place struct {
 	base, index uint8
 	disp        int32
@@ -308,7 +312,8 @@ func (e *x86) at(op int, reg uint8, p x86Place) {
 	}
 }
 
-// x86Ways emit what a load or store does where its address is found to be. A register is told by its slot, or by 0 if that is in rcx.
+// x86Ways emit what a load or store does where its address is found to be. A register is told by
+// its slot, or by 0 if that is in rcx.
 type x86Ways struct {
 	l1, local func(p x86Place)
 	register  func(p x86Place, slot uint32)
@@ -460,8 +465,8 @@ func (e *x86) store(i int, o rv32.Inst) {
 	}})
 }
 
-// watched leaves if the line whose index is in rcx, with its flags at rdx, has others than for watched words, or the word is watched at the
-// address in a register.
+// watched leaves if the line whose index is in rcx, with its flags at rdx, has others than for
+// watched words, or the word is watched at the address in a register.
 func (e *x86) watched(i int, a uint8) {
 	e.indexed(xMOVZB, rdx, rdx, rcx)
 	e.testLow(rdx, ^uint8(Watched))

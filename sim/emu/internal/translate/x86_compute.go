@@ -227,7 +227,8 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 	return rax
 }
 
-// bytes emits what an operation does with the bits of each byte of rax. All amd64 have these instructions, but not popcnt.
+// bytes emits what an operation does with the bits of each byte of rax. All amd64 have these
+// instructions, but not popcnt.
 func (e *x86) bytes(c rv32.Opcode) {
 	shifted := func(n int) {
 		e.reg(xMOV, rcx, rax)

@@ -1,9 +1,11 @@
-// Package word has what memory made of 32-bit words needs: bytes of it are copied, packed and replaced.
+// Package word has what memory made of 32-bit words needs: bytes of it are copied, packed and
+// replaced.
 package word
 
 import "slices"
 
-// Merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes of padding.
+// Merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes
+// of padding.
 func Merge(words []uint32, off uint64, buf []uint32, n int) {
 	w, head := off>>2, int(off&3)
 	if head != 0 || n < 4 {
@@ -27,7 +29,8 @@ func Merge(words []uint32, off uint64, buf []uint32, n int) {
 // Span is how many words hold n bytes at byte offset off.
 func Span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
 
-// Pack puts the bytes p into words, the first of which starts with off&3 bytes of padding; Unpack is the reverse.
+// Pack puts the bytes p into words, the first of which starts with off&3 bytes of padding; Unpack
+// is the reverse.
 func Pack(buf []uint32, off uint64, p []byte) {
 	if off&3 == 0 {
 		for len(p) >= 4 {
@@ -89,7 +92,8 @@ func Bool(b bool) uint32 {
 	return 0
 }
 
-// Differ reports whether n bytes of memory at addr differ from those in buf, which is aligned as memory is.
+// Differ reports whether n bytes of memory at addr differ from those in buf, which is aligned as
+// memory is.
 func Differ(memory []uint32, addr uint32, buf []uint32, n int) bool {
 	k := Span(uint64(addr), n)
 	return !slices.Equal(memory[addr>>2:][:k], buf[:k])

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Pool is goroutines that do jobs beside the one that calls Run. It starts them when there is first enough to do for two.
+// Pool is goroutines that do jobs beside the one that calls Run. It starts them when there is first
+// enough to do for two.
 type Pool struct {
 	wake  chan struct{} // nil until then
 	size  int
@@ -57,9 +58,9 @@ func (w *Pool) Run(n, jobs int, do func(job int)) {
 	w.do = nil
 }
 
-// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep: some 0.3 ms. The next jobs often come
-// sooner, and waking one that sleeps may take as long as they do: some kernels of virtual machines have it wait for the
-// processor of the one that woke it.
+// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep:
+// some 0.3 ms. The next jobs often come sooner, and waking one that sleeps may take as long as they
+// do: some kernels of virtual machines have it wait for the processor of the one that woke it.
 const jobPolls = 3000
 
 // hire makes sure that there are n goroutines.

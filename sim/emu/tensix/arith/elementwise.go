@@ -3,8 +3,8 @@ package arith
 // signBit is the sign of a datum whose 19 bits stand in bits 18 to 0.
 const signBit = 1 << 18
 
-// ElwMul is one row of ELWMUL: it adds to each datum of the row of Dst the product of a datum of SrcA and one of SrcB. lo
-// is the row's lower half if Dst has 32 bits, and isn't used otherwise.
+// ElwMul is one row of ELWMUL: it adds to each datum of the row of Dst the product of a datum of
+// SrcA and one of SrcB. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
 func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	if !m.wide() {
 		lo = nil
@@ -16,8 +16,8 @@ func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	m.elwMulAVX2(hi, lo, a, b, 1)
 }
 
-// ElwMulRows is ElwMul for rows that follow one another, one for each of a. The others have at least as many, but lo if
-// Dst is narrow.
+// ElwMulRows is ElwMul for rows that follow one another, one for each of a. The others have at
+// least as many, but lo if Dst is narrow.
 func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
 	n := len(a)
 	if n == 0 {
@@ -72,7 +72,8 @@ func (m Math) mul(hi, lo *DstRow, a, b *Row) {
 	m.store(hi, lo, &values)
 }
 
-// multiply returns the product of two data in bits 18 to 0, with the mantissa bits that the phase selects.
+// multiply returns the product of two data in bits 18 to 0, with the mantissa bits that the phase
+// selects.
 func (m Math) multiply(a, b uint32, bias int32) term {
 	exponent := int32(a>>10&0xFF) + int32(b>>10&0xFF) + bias
 	zeroA := a&0x3FC00 == 0
@@ -90,8 +91,9 @@ func (m Math) multiply(a, b uint32, bias int32) term {
 	return term{(a ^ b) >> 18, exponent, fa * fb << 13}
 }
 
-// ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum of the row of Dst, or
-// adds it if accumulate is set. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
+// ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum
+// of the row of Dst, or adds it if accumulate is set. lo is the row's lower half if Dst has 32
+// bits, and isn't used otherwise.
 func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0, accumulate)
 }
@@ -101,8 +103,8 @@ func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// ElwAddRows is ElwAdd for rows that follow one another, one for each of a. The others have at least as many, but lo if
-// Dst is narrow.
+// ElwAddRows is ElwAdd for rows that follow one another, one for each of a. The others have at
+// least as many, but lo if Dst is narrow.
 func (m Math) ElwAddRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0, accumulate)
 }
@@ -112,8 +114,8 @@ func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// vectorAdd reports whether the vector instructions add as add does: a minus zero of SrcB that counts as a number wraps
-// around in the chip's sum.
+// vectorAdd reports whether the vector instructions add as add does: a minus zero of SrcB that
+// counts as a number wraps around in the chip's sum.
 func (m Math) vectorAdd() bool { return !m.Int8 && !m.KeepDenormalsB && haveAVX2() }
 
 // addOrSub adds with the signs of SrcB's data flipped by flip.
@@ -205,7 +207,8 @@ func (m Math) sum(a, b uint32) term {
 	return term{a >> 18, exponent, (large + small) << 13}
 }
 
-// mantissa11 returns the mantissa of a datum in bits 18 to 0, with the leading one that only zero doesn't have.
+// mantissa11 returns the mantissa of a datum in bits 18 to 0, with the leading one that only zero
+// doesn't have.
 func mantissa11(x uint32) uint32 {
 	if x == 0 {
 		return 0
@@ -221,8 +224,8 @@ func (m Math) readInt8B(v, mask uint32) int32 {
 	return readInt8(v, mask)
 }
 
-// HighExponent returns the first datum that sets one of the three upper exponent bits, which data of formats with 5
-// exponent bits, and 8-bit integers, don't have.
+// HighExponent returns the first datum that sets one of the three upper exponent bits, which data
+// of formats with 5 exponent bits, and 8-bit integers, don't have.
 func HighExponent(row *Row) (datum uint32, ok bool) {
 	for _, v := range row {
 		if v&0x70000000 != 0 {

@@ -2,7 +2,8 @@ package arith
 
 import "math/bits"
 
-// canonicalNaN is what Blackhole's vector unit and IEEE's operations answer when there is no number.
+// canonicalNaN is what Blackhole's vector unit and IEEE's operations answer when there is no
+// number.
 const canonicalNaN = 0x7FC00000
 
 // FMA returns x times y plus z, in fp32, as the chip's vector unit computes it.
@@ -13,8 +14,8 @@ func (a Arch) FMA(x, y, z uint32) uint32 {
 	return fmaWormhole(x, y, z)
 }
 
-// FMALanes computes x times y plus z in the lanes of a mask, with the signs of x and z flipped as asked. The result may be one of
-// the operands.
+// FMALanes computes x times y plus z in the lanes of a mask, with the signs of x and z flipped as
+// asked. The result may be one of the operands.
 func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) {
 	rest := enabled
 	if haveAVX2() {
@@ -87,7 +88,8 @@ func stickyShift(m uint64, by int32) uint64 {
 	return out
 }
 
-// semiStickyShift shifts right and keeps whether a bit was lost in the lowest bit, unless nothing else is left.
+// semiStickyShift shifts right and keeps whether a bit was lost in the lowest bit, unless nothing
+// else is left.
 func semiStickyShift(m uint32, by int32) uint32 {
 	out := m >> by
 	if out != 0 && out<<by != m {
@@ -96,7 +98,8 @@ func semiStickyShift(m uint32, by int32) uint32 {
 	return out
 }
 
-// roundNearestEven adds to a result what its lower three mantissa bits (guard, round, sticky) ask for.
+// roundNearestEven adds to a result what its lower three mantissa bits (guard, round, sticky) ask
+// for.
 func roundNearestEven(r, low uint32) uint32 {
 	if low&7+r&1 > 4 {
 		r++
@@ -104,8 +107,8 @@ func roundNearestEven(r, low uint32) uint32 {
 	return r
 }
 
-// FMAIEEE returns x times y plus z in fp32, rounded once to the nearest even, with every NaN 0x7FC00000. It is IEEE 754's
-// operation, to compare the chips' with.
+// FMAIEEE returns x times y plus z in fp32, rounded once to the nearest even, with every NaN
+// 0x7FC00000. It is IEEE 754's operation, to compare the chips' with.
 func FMAIEEE(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackDenormal(x), unpackDenormal(y), unpackDenormal(z)
 	psign := ux.sign ^ uy.sign
@@ -130,7 +133,8 @@ func FMAIEEE(x, y, z uint32) uint32 {
 	return packIEEE(sign, re, sum)
 }
 
-// packIEEE rounds a sum that isn't zero, with 49 fractional bits at exponent, and packs it; it may become a denormal.
+// packIEEE rounds a sum that isn't zero, with 49 fractional bits at exponent, and packs it; it may
+// become a denormal.
 func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
 	down := 37 - int32(bits.LeadingZeros64(sum))
 	exponent += down
@@ -172,7 +176,8 @@ func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sig
 	return bsign, b - a
 }
 
-// product returns the mantissa of x times y with 26 fractional bits, the lowest of them sticky, and its exponent.
+// product returns the mantissa of x times y with 26 fractional bits, the lowest of them sticky, and
+// its exponent.
 func product(x, y unpacked) (mantissa uint32, exponent int32) {
 	p := uint64(x.mantissa) * uint64(y.mantissa) << 3
 	mantissa = uint32(p >> 23)
@@ -182,8 +187,8 @@ func product(x, y unpacked) (mantissa uint32, exponent int32) {
 	return mantissa, x.exponent + y.exponent - 127
 }
 
-// fmaBlackhole flushes denormals, drops the lost bits of an addend that is shifted out, and overflows when the product
-// alone does.
+// fmaBlackhole flushes denormals, drops the lost bits of an addend that is shifted out, and
+// overflows when the product alone does.
 func fmaBlackhole(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
 	psign := ux.sign ^ uy.sign
@@ -232,8 +237,8 @@ func addAligned(psign, p uint32, pe int32, z unpacked) (sign uint32, exponent in
 	return sign, exponent, sum
 }
 
-// fmaWormhole differs from Blackhole's in what comes of no numbers (mantissa bits leak into them) and in zeros, which
-// lose their sign.
+// fmaWormhole differs from Blackhole's in what comes of no numbers (mantissa bits leak into them)
+// and in zeros, which lose their sign.
 func fmaWormhole(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
 	psign := ux.sign ^ uy.sign
@@ -289,8 +294,9 @@ func fmaWormhole(x, y, z uint32) uint32 {
 	return sign | r
 }
 
-// ApproximateReciprocal returns what Blackhole's SFPARECIP answers for an fp32: 7 mantissa bits, those of the
-// reciprocal of the middle of the interval that the operand's upper 7 mantissa bits say.
+// ApproximateReciprocal returns what Blackhole's SFPARECIP answers for an fp32: 7 mantissa bits,
+// those of the reciprocal of the middle of the interval that the operand's upper 7 mantissa bits
+// say.
 func ApproximateReciprocal(x uint32) uint32 {
 	sign, magnitude := x&0x80000000, x&0x7FFFFFFF
 	switch {

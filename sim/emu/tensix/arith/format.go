@@ -49,7 +49,8 @@ func (f Format) String() string {
 	return "unknown"
 }
 
-// Bits returns how many bits of L1 a datum takes, without its share of a block's exponent; 0 for what is no format.
+// Bits returns how many bits of L1 a datum takes, without its share of a block's exponent; 0 for
+// what is no format.
 func (f Format) Bits() int {
 	switch f {
 	case FP32, TF32, INT32:

@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
-// The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the number of the case, which
-// decides its operands (see bitSource), and after the colon the results in hexadecimal.
+// The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the
+// number of the case, which decides its operands (see bitSource), and after the colon the results
+// in hexadecimal.
 var update = flag.Bool("update", false, "rewrite the golden cases in testdata with what the package computes")
 
 // bitSource decides the operands of a golden case by the case's number.
@@ -23,8 +24,8 @@ var specials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x47FFE000, 0x33800000, 0x38800000, 0xC7FFE000,
 }
 
-// word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with few mantissa bits, or
-// integers of sign and magnitude.
+// word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with
+// few mantissa bits, or integers of sign and magnitude.
 func (s *bitSource) word(class uint64) uint32 {
 	v := uint32(s.Next())
 	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.Below(n))<<23 }
@@ -203,7 +204,8 @@ func TestTheMatrixUnitComputesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/math.txt", *update, lines)
 }
 
-// fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the smallest normal number.
+// fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the
+// smallest normal number.
 func fmaCase(number uint64) (x, y, z uint32) {
 	s := bitSource{goldentest.Bits(number)}
 	x, y, z = s.mixed(s.Below(8)), s.mixed(s.Below(8)), s.mixed(s.Below(8))
@@ -337,7 +339,8 @@ func (c *packCase) fill() {
 	}
 }
 
-// run writes to l1 and returns the bytes that a row takes there, and the shared exponent of a block.
+// run writes to l1 and returns the bytes that a row takes there, and the shared exponent of a
+// block.
 func (c *packCase) run() (l1 []byte, exponent byte) {
 	var values arith.Row
 	c.p.Row(&values, &c.hi, &c.lo)

@@ -8,9 +8,11 @@ type Math struct {
 	A, B Format // formats of SrcA and SrcB; A decides whether exponents have 5 or 8 bits
 	Wide bool   // Dst of 32 bits
 	Int8 bool   // 8-bit integers, accumulated in Dst as integers of 32 bits; A and B are INT8
-	// Phase is the fidelity phase, 0 to 3. Bit 0 selects the lower mantissa bits of SrcA, bit 1 those of SrcB.
+	// Phase is the fidelity phase, 0 to 3. Bit 0 selects the lower mantissa bits of SrcA, bit 1
+	// those of SrcB.
 	Phase uint8
-	// KeepDenormalsB makes elementwise instructions take a datum of SrcB with exponent 0 for a number instead of zero.
+	// KeepDenormalsB makes elementwise instructions take a datum of SrcB with exponent 0 for a
+	// number instead of zero.
 	KeepDenormalsB bool
 }
 
@@ -20,8 +22,9 @@ func (m Math) half() bool { return m.A.half() && !m.Int8 }
 // wide reports whether Dst holds 32 bits.
 func (m Math) wide() bool { return m.Wide || m.Int8 }
 
-// productBias returns what is added to the exponents of two factors for the exponent of their product: it takes one
-// bias out, moves exponents of 5 bits to the bias of a wide Dst, and scales the lower mantissa bits of a phase down.
+// productBias returns what is added to the exponents of two factors for the exponent of their
+// product: it takes one bias out, moves exponents of 5 bits to the bias of a wide Dst, and scales
+// the lower mantissa bits of a phase down.
 func (m Math) productBias() int32 {
 	var bias int32
 	switch {
@@ -41,15 +44,16 @@ func (m Math) productBias() int32 {
 	return bias
 }
 
-// term is an addend of Dst: the sum of eight products, or of two elements. Its mantissa has 23 fractional bits.
+// term is an addend of Dst: the sum of eight products, or of two elements. Its mantissa has 23
+// fractional bits.
 type term struct {
 	negative uint32 // 1 if so
 	exponent int32
 	mantissa uint32
 }
 
-// alignTo returns the term's mantissa shifted to a larger exponent, rounded to nearest, ties away from zero but, if the
-// term is negative, towards it.
+// alignTo returns the term's mantissa shifted to a larger exponent, rounded to nearest, ties away
+// from zero but, if the term is negative, towards it.
 func (t term) alignTo(exponent int32) uint32 {
 	diff := uint32(exponent - t.exponent)
 	switch {
@@ -61,7 +65,8 @@ func (t term) alignTo(exponent int32) uint32 {
 	return 0
 }
 
-// accumulate adds two terms to a datum of Dst in fp32 layout: align to the largest exponent, add, normalise, round.
+// accumulate adds two terms to a datum of Dst in fp32 layout: align to the largest exponent, add,
+// normalise, round.
 func (m Math) accumulate(s0, s1 term, dst uint32) uint32 {
 	d := term{negative: 0, exponent: int32(dst >> 23 & 0xFF)}
 	if d.exponent != 0 {

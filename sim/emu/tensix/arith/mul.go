@@ -1,10 +1,12 @@
 package arith
 
-// noExponent is the exponent of a zero among decoded factors: so small that no product with it decides an alignment.
+// noExponent is the exponent of a zero among decoded factors: so small that no product with it
+// decides an alignment.
 const noExponent = -0x2000
 
-// MatrixA is 16 rows of SrcA, decoded for all fidelity phases: row i holds the factors of datum i of SrcB, column c
-// those that are added to column c of Dst. Decode it once and multiply many rows of SrcB by it.
+// MatrixA is 16 rows of SrcA, decoded for all fidelity phases: row i holds the factors of datum i
+// of SrcB, column c those that are added to column c of Dst. Decode it once and multiply many rows
+// of SrcB by it.
 type MatrixA struct {
 	exponent [16][16]int16
 	factor   [2][16][16]int16 // by bit 0 of the phase; signed, and of floats doubled, for alignment to round
@@ -105,8 +107,9 @@ func (m Math) decodeB(b *RowB, row *Row) {
 	}
 }
 
-// readInt8 returns the integer that the bits of mask hold, which are what a phase sees. An integer has 10 bits of magnitude
-// in a register, and an exponent that is zero if and only if the integer is.
+// readInt8 returns the integer that the bits of mask hold, which are what a phase sees. An integer
+// has 10 bits of magnitude in a register, and an exponent that is zero if and only if the integer
+// is.
 func readInt8(v, mask uint32) int32 {
 	if v&0x7F800000 == 0 {
 		return 0
@@ -114,8 +117,9 @@ func readInt8(v, mask uint32) int32 {
 	return signed(v&mask>>13&0x3FF, v>>31)
 }
 
-// MulRow is one row of MVMUL or GAPOOL: it adds to each datum of the row of Dst the product of the row of SrcB and a
-// column of SrcA. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
+// MulRow is one row of MVMUL or GAPOOL: it adds to each datum of the row of Dst the product of the
+// row of SrcB and a column of SrcA. lo is the row's lower half if Dst has 32 bits, and isn't used
+// otherwise.
 func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	if !m.wide() {
 		lo = nil
@@ -127,8 +131,8 @@ func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	m.mulRow(hi, lo, a, b)
 }
 
-// MulRows is MulRow for rows of Dst and of SrcB that follow one another, one for each of b. hi, and lo if Dst has 32 bits,
-// have at least as many.
+// MulRows is MulRow for rows of Dst and of SrcB that follow one another, one for each of b. hi, and
+// lo if Dst has 32 bits, have at least as many.
 func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
 	if len(b) == 0 {
 		return
@@ -200,8 +204,8 @@ func (m Math) mulFloat(values *[16]uint32, a *MatrixA, b *RowB) {
 	}
 }
 
-// sumGroup adds the eight products from index first of each column: aligned to the largest exponent among them, rounded
-// to nearest, ties away from zero.
+// sumGroup adds the eight products from index first of each column: aligned to the largest exponent
+// among them, rounded to nearest, ties away from zero.
 func (m Math) sumGroup(sums *[16]term, a *MatrixA, b *RowB, first int) {
 	bias := m.productBias()
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]

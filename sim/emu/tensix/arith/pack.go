@@ -12,8 +12,8 @@ const (
 	ReluMax       // negative numbers become zero, numbers beyond the threshold become the threshold
 )
 
-// Pack describes what a packer does to each datum on its way from Dst to L1: read it in the intermediate format, apply
-// ReLU, convert it to the format of L1, and gather blocks or accumulate.
+// Pack describes what a packer does to each datum on its way from Dst to L1: read it in the
+// intermediate format, apply ReLU, convert it to the format of L1, and gather blocks or accumulate.
 type Pack struct {
 	// Mid is the intermediate format; BFP8 and BFP8A mean bf16 and fp16 rounded to 6 mantissa bits.
 	Mid Format
@@ -21,19 +21,21 @@ type Pack struct {
 	Out Format
 	// Wide reads Dst as data of 32 bits.
 	Wide bool
-	// Round10 reads a narrow Dst as bf16 where Mid is FP16; it goes with every Wide read to FP16. Blackhole only.
+	// Round10 reads a narrow Dst as bf16 where Mid is FP16; it goes with every Wide read to FP16.
+	// Blackhole only.
 	Round10 bool
 	// Unsigned clamps a wide Dst to 0 and 255 where Mid is INT8.
 	Unsigned bool
-	// Relu and its Threshold, which has the upper 16 bits of an fp32 where Mid is FP32, and Mid's format otherwise.
+	// Relu and its Threshold, which has the upper 16 bits of an fp32 where Mid is FP32, and Mid's
+	// format otherwise.
 	Relu      Relu
 	Threshold uint16
 	// Accumulate adds to what L1 holds; for Out FP32, FP16 and BF16.
 	Accumulate bool
 }
 
-// Row converts a row of Dst. The values are as [Pack.Store] takes them, or [StoreBlock], for which each is a bf16. lo is
-// the row's lower half if Wide, and isn't read otherwise.
+// Row converts a row of Dst. The values are as [Pack.Store] takes them, or [StoreBlock], for which
+// each is a bf16. lo is the row's lower half if Wide, and isn't read otherwise.
 func (p *Pack) Row(values *Row, hi, lo *DstRow) {
 	p.read(values, hi, lo)
 	if p.Relu != ReluOff {
@@ -78,8 +80,8 @@ func (p *Pack) converts() bool {
 	return p.Mid != p.Out
 }
 
-// readWide brings a datum of 32 bits to the intermediate format. Of an fp32 for FP16 it leaves a tf32 in bits 18 to 0,
-// which loses its exponent's range only after ReLU.
+// readWide brings a datum of 32 bits to the intermediate format. Of an fp32 for FP16 it leaves a
+// tf32 in bits 18 to 0, which loses its exponent's range only after ReLU.
 func (p *Pack) readWide(hi, lo uint16) uint32 {
 	if p.Mid == INT16 {
 		return uint32(hi)
@@ -204,7 +206,8 @@ func (p *Pack) relu(v uint32) uint32 {
 	return v
 }
 
-// convert brings a datum from the intermediate format to that of L1, or to bf16 for the blocks of [StoreBlock].
+// convert brings a datum from the intermediate format to that of L1, or to bf16 for the blocks of
+// [StoreBlock].
 func (p *Pack) convert(v uint32) uint32 {
 	if p.Mid == FP16 && p.Wide {
 		v = halfOf(v>>18, int32(v>>10&0xFF)-112, v&0x3FF)
@@ -229,7 +232,8 @@ func (p *Pack) convert(v uint32) uint32 {
 	return v
 }
 
-// halfToFP32 widens an fp16. An exponent of zero stays one: the mantissa becomes that of a denormal.
+// halfToFP32 widens an fp16. An exponent of zero stays one: the mantissa becomes that of a
+// denormal.
 func halfToFP32(v uint32) uint32 {
 	if v&0x7C00 != 0 {
 		return v&0x8000<<16 | (v&0x7FFF+112<<10)<<13
@@ -284,8 +288,9 @@ func (p *Pack) Store(l1 []byte, values []uint32) {
 	}
 }
 
-// StoreBlock writes a block of 16 bf16 data to L1 in a block format, and returns the exponent that they share. Data are
-// rounded to 7 bits of magnitude, and what a narrower format has no room for is then cut.
+// StoreBlock writes a block of 16 bf16 data to L1 in a block format, and returns the exponent that
+// they share. Data are rounded to 7 bits of magnitude, and what a narrower format has no room for
+// is then cut.
 func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	for _, v := range values {
 		exponent = max(exponent, uint8(v>>7))
@@ -299,8 +304,8 @@ func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	return exponent
 }
 
-// blockMagnitude returns the sign and magnitude of a bf16 in a block of the given exponent, in width bits. Zero has no
-// sign: minus zero would stand for minus infinity.
+// blockMagnitude returns the sign and magnitude of a bf16 in a block of the given exponent, in
+// width bits. Zero has no sign: minus zero would stand for minus infinity.
 func blockMagnitude(v uint32, exponent uint8, width int) byte {
 	magnitude := v & 0x7F
 	if v&0x7F80 != 0 {

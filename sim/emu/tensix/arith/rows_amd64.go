@@ -43,7 +43,8 @@ func (k *kernel) fill(m *Math) {
 	}
 }
 
-// mulRowsAVX2 is mulRow for n rows that follow one another in hi, lo and b. lo is nil if Dst is narrow.
+// mulRowsAVX2 is mulRow for n rows that follow one another in hi, lo and b. lo is nil if Dst is
+// narrow.
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 	bias := m.productBias()
 	k := kernel{bias: makeTwice(int16(bias)), least: makeTwice(int16(max(bias, 0) - bias))}
@@ -96,7 +97,8 @@ func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
 	elwMulAVX2(hi, lo, a, b, n, &k)
 }
 
-// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow. Unless it accumulates, Dst isn't read.
+// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow. Unless it
+// accumulates, Dst isn't read.
 func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32, accumulate bool) {
 	k := pairKernel{flip: flip}
 	k.fill(&m)

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// TestVectorInstructionsComputeWhatTheirTwinDoes compares MulRow with its form without vector instructions, which the golden
-// cases hold to ttsim where a processor has none.
+// TestVectorInstructionsComputeWhatTheirTwinDoes compares MulRow with its form without vector
+// instructions, which the golden cases hold to ttsim where a processor has none.
 func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
 	n := uint64(1200)
 	if testing.Short() {

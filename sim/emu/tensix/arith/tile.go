@@ -1,7 +1,7 @@
 package arith
 
-// A tile has 32 rows of 32 data, in four faces of 16 by 16: upper left, upper right, lower left, lower right. Registers
-// and L1 hold one face after the other, each row by row.
+// A tile has 32 rows of 32 data, in four faces of 16 by 16: upper left, upper right, lower left,
+// lower right. Registers and L1 hold one face after the other, each row by row.
 const (
 	TileSide = 32
 	TileData = TileSide * TileSide
@@ -12,8 +12,8 @@ const (
 // SrcTile is a bank of SrcA or SrcB that holds a tile: row i of face f is row 16f+i.
 type SrcTile [tileRows]Row
 
-// DstTile is a tile in Dst. Lo has the lower halves if Dst has 32 bits, and isn't used otherwise. The zero value is a tile
-// of zeros.
+// DstTile is a tile in Dst. Lo has the lower halves if Dst has 32 bits, and isn't used otherwise.
+// The zero value is a tile of zeros.
 type DstTile struct{ Hi, Lo [tileRows]DstRow }
 
 // Fidelity is how many phases a multiplication has.
@@ -26,7 +26,8 @@ const (
 	HiFi4                     // all bits
 )
 
-// TileBytes returns how many bytes of L1 a tile takes: for block formats the exponents of its 64 blocks come first.
+// TileBytes returns how many bytes of L1 a tile takes: for block formats the exponents of its 64
+// blocks come first.
 func (f Format) TileBytes() int {
 	n := TileData * f.Bits() / 8
 	if f.BFP() {
@@ -75,8 +76,9 @@ func (p *Pack) Tile(l1 []byte, src *DstTile) {
 	}
 }
 
-// MatmulTile adds to a tile of Dst the product of the tile in SrcB, on the left, and that in SrcA, on the right, as 16
-// MVMULs for each phase do: phases outermost, then the two faces along K. The phase of m doesn't matter.
+// MatmulTile adds to a tile of Dst the product of the tile in SrcB, on the left, and that in SrcA,
+// on the right, as 16 MVMULs for each phase do: phases outermost, then the two faces along K. The
+// phase of m doesn't matter.
 func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	var right [4]MatrixA
 	var left [tileRows]RowB
@@ -95,19 +97,22 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	}
 }
 
-// MulTile adds to a tile of Dst the products of the data of two tiles. The phase of m doesn't matter.
+// MulTile adds to a tile of Dst the products of the data of two tiles. The phase of m doesn't
+// matter.
 func (m Math) MulTile(dst *DstTile, a, b *SrcTile, f Fidelity) {
 	for m.Phase = 0; m.Phase < uint8(f); m.Phase++ {
 		m.ElwMulRows(dst.Hi[:], dst.Lo[:], a[:], b[:])
 	}
 }
 
-// AddTile writes the sums of the data of two tiles to a tile of Dst, or adds them if accumulate is set.
+// AddTile writes the sums of the data of two tiles to a tile of Dst, or adds them if accumulate is
+// set.
 func (m Math) AddTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwAddRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
-// SubTile writes the differences of the data of two tiles to a tile of Dst, or adds them if accumulate is set.
+// SubTile writes the differences of the data of two tiles to a tile of Dst, or adds them if
+// accumulate is set.
 func (m Math) SubTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
@@ -118,8 +123,8 @@ func FaceOrder(row, column int) int {
 	return face*faceSide*faceSide + row%faceSide*faceSide + column%faceSide
 }
 
-// Tilize brings a matrix, row by row, to the order of tiles: tiles row by row, in each the faces. The matrix has columns
-// columns, a multiple of 32, and its rows are a multiple of 32 too.
+// Tilize brings a matrix, row by row, to the order of tiles: tiles row by row, in each the faces.
+// The matrix has columns columns, a multiple of 32, and its rows are a multiple of 32 too.
 func Tilize[T any](dst, src []T, columns int) {
 	forTiled(len(src), columns, func(tiled, plain int) { dst[tiled] = src[plain] })
 }

@@ -17,9 +17,10 @@ type Unpack struct {
 	SharedExponent uint8
 }
 
-// Elements converts len(dst) data that stand one after another in L1 to data of SrcA or SrcB. The first stands in
-// data[0], for formats of 4 or 2 bits shift bits up. The exponent of dst[i] is exponents[(first+i)/16], for block formats
-// without Forced. The result of formats that no unpacker takes is zeros.
+// Elements converts len(dst) data that stand one after another in L1 to data of SrcA or SrcB. The
+// first stands in data[0], for formats of 4 or 2 bits shift bits up. The exponent of dst[i] is
+// exponents[(first+i)/16], for block formats without Forced. The result of formats that no unpacker
+// takes is zeros.
 func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte, first int) {
 	switch u.In {
 	case FP32:
@@ -57,8 +58,9 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 	}
 }
 
-// DstElements converts len(dst) data of 32 bits that stand one after another in L1 to data of a wide Dst: the upper half
-// of each goes to one row, the lower half to another. It is for unpackers that write to Dst.
+// DstElements converts len(dst) data of 32 bits that stand one after another in L1 to data of a
+// wide Dst: the upper half of each goes to one row, the lower half to another. It is for unpackers
+// that write to Dst.
 func (u *Unpack) DstElements(dst []uint32, data []byte) {
 	for i := range dst {
 		dst[i] = EncodeDst32(binary.LittleEndian.Uint32(data[4*i:]))
@@ -83,8 +85,8 @@ func (u *Unpack) fp32(dst []uint32, data []byte) {
 	}
 }
 
-// fp32ToHalf cuts an fp32 to 5 exponent bits and 10 mantissa bits, in the layout of a Src datum. Overflow saturates;
-// an exponent that becomes zero keeps its mantissa.
+// fp32ToHalf cuts an fp32 to 5 exponent bits and 10 mantissa bits, in the layout of a Src datum.
+// Overflow saturates; an exponent that becomes zero keeps its mantissa.
 func fp32ToHalf(v uint32) uint32 {
 	sign, exponent := v&0x80000000, int32(v>>23&0xFF)-112
 	switch {
@@ -114,7 +116,8 @@ func (u *Unpack) lf8(x byte) uint16 {
 	return uint16(x) << 8
 }
 
-// int8 gives an integer that isn't zero an exponent, so that the matrix unit doesn't take it for zero.
+// int8 gives an integer that isn't zero an exponent, so that the matrix unit doesn't take it for
+// zero.
 func (u *Unpack) int8(x byte) uint16 {
 	var sign uint16
 	if !u.Unsigned {
@@ -140,8 +143,9 @@ func (u *Unpack) blocks(dst []uint32, data []byte, shift int, exponents []byte, 
 	}
 }
 
-// blockDatum returns the bf16 of a sign and 7 bits of magnitude, of which the uppermost counts 1, times two to the
-// exponent. The exponent wraps below zero, as it does on the chip, and minus zero stands for minus infinity.
+// blockDatum returns the bf16 of a sign and 7 bits of magnitude, of which the uppermost counts 1,
+// times two to the exponent. The exponent wraps below zero, as it does on the chip, and minus zero
+// stands for minus infinity.
 func blockDatum(x, exponent uint8) uint16 {
 	sign, magnitude := uint16(x&0x80)<<8, x<<1
 	if magnitude == 0 {

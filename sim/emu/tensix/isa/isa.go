@@ -1,5 +1,6 @@
-// Package isa makes words for the Tensix engines of either architecture: instructions from their fields, and values of
-// configuration fields in their places. It is generated from the tables of the emulator.
+// Package isa makes words for the Tensix engines of either architecture: instructions from their
+// fields, and values of configuration fields in their places. It is generated from the tables of
+// the emulator.
 //
 //	w, err := isa.MVMUL{Dst: 8, Mode: 1}.Encode(chip.Blackhole)
 package isa
@@ -14,11 +15,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Instruction is an instruction with the values of its fields. The types of this package that are named after opcodes are
-// instructions.
+// Instruction is an instruction with the values of its fields. The types of this package that are
+// named after opcodes are instructions.
 type Instruction interface {
-	// Encode returns the instruction's word. It is an error if a value doesn't fit its field, if the architecture doesn't
-	// have a field that isn't 0, or doesn't have the instruction.
+	// Encode returns the instruction's word. It is an error if a value doesn't fit its field, if
+	// the architecture doesn't have a field that isn't 0, or doesn't have the instruction.
 	Encode(chip.Arch) (uint32, error)
 }
 
@@ -50,8 +51,8 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction by its line of instructions.txt, which gives its fields in the
-// order of the type's.
+// encode returns the word of an instruction by its line of instructions.txt, which gives its fields
+// in the order of the type's.
 func encode(a chip.Arch, in Instruction, line string) (w uint32, err error) {
 	words := strings.Fields(line)
 	name, fields := words[1], words[2:]
@@ -92,19 +93,21 @@ func bitsOf(s string) Field {
 	return Field{Shift: low, Mask: 2<<(high-low) - 1}
 }
 
-// Config is a field of the configuration that all threads share. Elements of an array follow the first: PackOut + 1.
+// Config is a field of the configuration that all threads share. Elements of an array follow the
+// first: PackOut + 1.
 type Config uint8
 
 // Thread is a field of a thread's own configuration, which SETC16 sets.
 type Thread uint8
 
-// Place returns the word that has the field, and a value in its place there. It is an error if the value doesn't fit or if
-// the architecture doesn't have the field.
+// Place returns the word that has the field, and a value in its place there. It is an error if the
+// value doesn't fit or if the architecture doesn't have the field.
 func (c Config) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
 	return configPlaces[index(a)][c].field(a, fmt.Sprintf("field %d of the configuration", c), v)
 }
 
-// Place returns the word that has the field, and a value in its place there, as [Config.Place] does.
+// Place returns the word that has the field, and a value in its place there, as [Config.Place]
+// does.
 func (t Thread) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
 	return threadPlaces[index(a)][t].field(a, fmt.Sprintf("field %d of a thread's configuration", t), v)
 }
@@ -115,7 +118,8 @@ func (c Config) Mask(a chip.Arch) uint32 {
 	return f.Mask << f.Shift
 }
 
-// Fields returns where the fields of both kinds of configuration are. The caller must not change them.
+// Fields returns where the fields of both kinds of configuration are. The caller must not change
+// them.
 func Fields(a chip.Arch) (config *[NumConfig]Field, thread *[NumThread]Field) {
 	return &configPlaces[index(a)], &threadPlaces[index(a)]
 }

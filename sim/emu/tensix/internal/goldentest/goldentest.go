@@ -1,5 +1,5 @@
-// Package goldentest holds what the golden tests of the engines share: operands that follow from a case's number, and files
-// of results.
+// Package goldentest holds what the golden tests of the engines share: operands that follow from a
+// case's number, and files of results.
 package goldentest
 
 import (

@@ -1,6 +1,7 @@
-// Package lanes is the inner loops of the vector unit: what an instruction does to a register of 32 lanes. Each function changes
-// the lanes of a mask only, and its operands may be the same register. Processors with AVX2 do eight lanes at a time, others what
-// the plain Go functions, whose names end in Go, say.
+// Package lanes is the inner loops of the vector unit: what an instruction does to a register of 32
+// lanes. Each function changes the lanes of a mask only, and its operands may be the same register.
+// Processors with AVX2 do eight lanes at a time, others what the plain Go functions, whose names
+// end in Go, say.
 package lanes
 
 // Count is the number of lanes.
@@ -9,8 +10,8 @@ const Count = 32
 // Register is a register of all lanes.
 type Register = [Count]uint32
 
-// RowLanes is how many lanes read or write a row of Dst, and Rows how many rows all lanes do: lane 8r+i has datum 2i, or 2i+1 in
-// column 1, of row r.
+// RowLanes is how many lanes read or write a row of Dst, and Rows how many rows all lanes do: lane
+// 8r+i has datum 2i, or 2i+1 in column 1, of row r.
 const (
 	RowLanes = 8
 	Rows     = Count / RowLanes
@@ -93,7 +94,8 @@ func xorGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v ^ c[lane] })
 }
 
-// Exponents sets d to the exponents of c as fp32, less bias. It returns the lanes, enabled or not, in which that is negative.
+// Exponents sets d to the exponents of c as fp32, less bias. It returns the lanes, enabled or not,
+// in which that is negative.
 func Exponents(d, c *Register, bias, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return exponentsAVX2(d, c, bias, enabled)
@@ -112,8 +114,8 @@ func exponentsGo(d, c *Register, bias, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Shift sets d to c shifted left by the lowest five bits of by, or right by those of -by if it is negative. Right shifts copy the sign
-// if arithmetic.
+// Shift sets d to c shifted left by the lowest five bits of by, or right by those of -by if it is
+// negative. Right shifts copy the sign if arithmetic.
 func Shift(d, c, by *Register, arithmetic bool, enabled uint32) {
 	if haveAVX2() {
 		shiftAVX2(d, c, by, arithmetic, enabled)
@@ -135,7 +137,8 @@ func shiftGo(d, c, by *Register, arithmetic bool, enabled uint32) {
 	})
 }
 
-// Add sets d to a plus b, or minus b if asked. It returns the lanes, enabled or not, in which that is negative.
+// Add sets d to a plus b, or minus b if asked. It returns the lanes, enabled or not, in which that
+// is negative.
 func Add(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return addAVX2(d, a, b, minus, enabled)
@@ -158,8 +161,8 @@ func addGo(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Sort sets greater to the greater of x and y, as numbers of sign and magnitude, and less to the other. Lanes that aren't enabled
-// get x and y.
+// Sort sets greater to the greater of x and y, as numbers of sign and magnitude, and less to the
+// other. Lanes that aren't enabled get x and y.
 func Sort(greater, less, x, y *Register, enabled uint32) {
 	if haveAVX2() {
 		sortAVX2(greater, less, x, y, enabled)
@@ -200,7 +203,8 @@ func roundBF16Go(d, c *Register, enabled uint32) {
 	})
 }
 
-// Random steps the random numbers of lanes: linear feedback shift registers with taps at bits 31, 21, 1 and 0.
+// Random steps the random numbers of lanes: linear feedback shift registers with taps at bits 31,
+// 21, 1 and 0.
 func Random(d *Register, enabled uint32) {
 	if haveAVX2() {
 		randomAVX2(d, enabled)
@@ -263,7 +267,8 @@ func load32Go(d *Register, high, low *Block, column, enabled uint32) {
 	})
 }
 
-// decode returns the upper half of an fp32, from how Dst holds it in the upper half: sign, mantissa, exponent.
+// decode returns the upper half of an fp32, from how Dst holds it in the upper half: sign,
+// mantissa, exponent.
 func decode(v uint32) uint32 { return v&signBit | v<<7&0x7F800000 | v>>8&0x7F0000 }
 
 // encode is the inverse of decode. It drops the lower half.
@@ -295,7 +300,8 @@ func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 	}
 }
 
-// Store32 stores data of 32 bits to two blocks, their upper halves encoded as Dst does. Denormals become zero if asked.
+// Store32 stores data of 32 bits to two blocks, their upper halves encoded as Dst does. Denormals
+// become zero if asked.
 func Store32(high, low *Block, c *Register, flushed bool, column, enabled uint32) {
 	if haveAVX2() {
 		store32AVX2(high, low, c, flushed, column, enabled)
@@ -317,8 +323,8 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 	}
 }
 
-// EncodeRow sets a row of Dst to the upper halves of fp32, encoded as Dst does. Denormals become zero without a sign
-// if asked.
+// EncodeRow sets a row of Dst to the upper halves of fp32, encoded as Dst does. Denormals become
+// zero without a sign if asked.
 func EncodeRow(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
 	if haveAVX2() {
 		encodeRowAVX2(to, from, flushed)

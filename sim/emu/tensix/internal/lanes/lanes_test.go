@@ -23,7 +23,8 @@ func numbers(r *rand.Rand) (v Register) {
 	return v
 }
 
-// The vector instructions do what the plain Go functions do, in any lanes and with results in place of any operand.
+// The vector instructions do what the plain Go functions do, in any lanes and with results in place
+// of any operand.
 func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
 	type state struct {
 		r      [5]Register

@@ -7,12 +7,13 @@ import (
 	"unicode"
 )
 
-// Headers of kernels: macros that make instruction words, and places of configuration fields. kernels/include/reprise/tensix.h
-// has what they are made of.
+// Headers of kernels: macros that make instruction words, and places of configuration fields.
+// kernels/include/reprise/tensix.h has what they are made of.
 
 var archMacros = [2]string{"REPRISE_WORMHOLE", "REPRISE_BLACKHOLE"}
 
-// instructionHeader returns a macro for each instruction that makes its word from its fields, in the order of the table.
+// instructionHeader returns a macro for each instruction that makes its word from its fields, in
+// the order of the table.
 func instructionHeader(lines []string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`// Instructions of the Tensix engines: RP_OP_NAME makes the word of instruction NAME from its fields, whose names and
@@ -182,7 +183,8 @@ func (p place) macro() string {
 	return fmt.Sprintf("RP_TENSIX_PLACE(%d, %d, %d)", p.word, p.low, p.high-p.low+1)
 }
 
-// even returns how many bits an element of an array is from the next, if all are the same and of one width.
+// even returns how many bits an element of an array is from the next, if all are the same and of
+// one width.
 func even(places []place) (step int, ok bool) {
 	at := func(p place) int { return 32*p.word + p.low }
 	if len(places) > 1 {

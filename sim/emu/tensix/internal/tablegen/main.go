@@ -1,6 +1,6 @@
-// Command tablegen writes the tables of instructions and configuration of package tensix from instructions.txt and
-// registers.txt, which say in their heads how they are to be read, and from the same texts the package isa and the
-// headers for kernels. It runs in that package's directory.
+// Command tablegen writes the tables of instructions and configuration of package tensix from
+// instructions.txt and registers.txt, which say in their heads how they are to be read, and from
+// the same texts the package isa and the headers for kernels. It runs in that package's directory.
 package main
 
 import (
@@ -167,7 +167,8 @@ type operand struct {
 // method is the name of the method that does the instruction.
 func (i *instruction) method() string { return strings.ToLower(strings.ReplaceAll(i.name, "_", "")) }
 
-// front says that the queues' front end takes the instruction, so that the engine never executes it.
+// front says that the queues' front end takes the instruction, so that the engine never executes
+// it.
 func (i *instruction) front() bool {
 	return slices.Contains([]string{"MOP", "NOP", "MOP_CFG", "REPLAY"}, i.name)
 }
