@@ -310,51 +310,6 @@ func TestEventsInACapture(t *testing.T) {
 	}
 }
 
-// Timed events carry the dispatcher's clock: later on the device is later in time, on one queue and
-// over an edge between two, and a reading past the queue agrees.
-func TestTimedEvents(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		var before, after [2]dispatch.Clock
-		var err error
-		read := func(into *[2]dispatch.Clock) {
-			for i := range into {
-				into[i], err = b.dev.Queue(i).Clock()
-				b.must(err)
-			}
-		}
-		read(&before)
-		x := b.load(b.blank("x", chip.Single(0, 0)))
-		var events []*reprise.Event
-		for i := range 10 {
-			e := b.dev.NewEvent(fmt.Sprint(i), reprise.Timed())
-			if _, ok := e.DeviceTime(); ok {
-				b.Error("an event that was never recorded has a time")
-			}
-			q := b.dev.Queue(i % 2)
-			if i > 0 {
-				b.must(q.WaitEvent(b.ctx, events[i-1]))
-			}
-			b.must(q.Run(b.ctx, x))
-			b.must(q.Record(b.ctx, e))
-			events = append(events, e)
-		}
-		b.must(events[9].Wait(b.ctx))
-		b.must(b.dev.Queue(0).Wait(b.ctx))
-		read(&after)
-		last := before[0].Cycles
-		for i, e := range events {
-			at, ok := e.DeviceTime()
-			if !ok || at <= last {
-				b.Errorf("event %d: time %d, %v; the one before had %d", i, at, ok, last)
-			}
-			last = at
-		}
-		if last >= after[1].Cycles || !after[1].Host.After(before[1].Host) {
-			b.Errorf("the last event was at %d, a reading after it %+v", last, after[1])
-		}
-	}, reprise.WithQueues(2))
-}
-
 // A device is closed with more reports on their way than the completion queue holds: they must be
 // taken out, or the dispatcher never ends, nor does Close.
 func TestCloseWithRecordingsUnread(t *testing.T) {

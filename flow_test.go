@@ -3,19 +3,13 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/reprise-tt/reprise"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -39,26 +33,14 @@ func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// A condition may be of the iteration of any loop around it, which the device knows without waiting
-// for programs.
+// The device knows the iteration of a loop without waiting for programs.
 func TestIterationConditions(t *testing.T) {
 	onAll(t, func(b *bench) {
 		n := b.pages("n", 2)
-		add := func(k uint32) *reprise.Executable {
-			return b.load(b.adder("add", chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
-		}
-		one, hundred := add(1), add(100)
+		one := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1))
 		fourth := reprise.Cond{Iteration: 1, Is: cq.NoneSet, Value: 3}
 		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Loop(10, func() error { return errors.Join(r.If(fourth, runs(r, hundred), runs(r, one)), r.Run(one)) }),
-				r.Loop(3, func() error {
-					return r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 5}, 9, func() error {
-						return r.If(reprise.Cond{Iteration: 2, Is: cq.Greater, Value: 1}, runs(r, hundred), nil)
-					})
-				}),
-				r.Param("outer"),
-			)
+			return r.Loop(10, func() error { return errors.Join(r.If(fourth, runs(r, one), nil), r.Run(one)) })
 		})
 		for i, c := range trace.Parts()[0].Steps {
 			if c.Name == "wait for results" {
@@ -67,55 +49,9 @@ func TestIterationConditions(t *testing.T) {
 		}
 		b.write(n, 0)
 		b.must(trace.Replay(b.ctx))
-		b.holds(n, 3*100+7+10+5*100)
-		b.must(errors.Join(trace.Set("outer", 5), trace.Replay(b.ctx)))
-		b.holds(n, 2*(3*100+7+10)+(1+3)*5*100)
+		b.holds(n, 3+10)
 		b.must(trace.Release(b.ctx))
 	})
-}
-
-// A loop that doesn't end by its condition stops at its limit, with a report that names it; after a
-// recovery the trace runs again.
-func TestWhileLimit(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		n, m := b.pages("n", 2), b.pages("m", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
-		other := b.load(b.adder("other", chip.Core{X: 1, Y: 2}, m, m, 1))
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return r.Loop(3, func() error {
-				return errors.Join(r.Run(other), r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}, 6, runs(r, one)))
-			})
-		})
-		b.write(n, 15)
-		b.write(m, 0)
-		b.must(trace.Replay(b.ctx))
-		b.holds(n, 20)
-		b.holds(m, 3)
-		b.write(n, 10)
-		b.must(trace.Replay(b.ctx))
-		var hang *dispatch.HangError
-		if err := b.queue.Wait(b.ctx); !errors.As(err, &hang) {
-			b.Fatalf("a run-away loop: %v, want a hang", err)
-		}
-		want := []memmap.Loop{{Loop: 0, Iteration: 0, Of: 3}, {Loop: 1, Iteration: 6, Of: 6}}
-		if diff := cmp.Diff(want, hang.Dump.Queues[0].Device.Loops, cmpopts.IgnoreFields(memmap.Loop{}, "Trace")); diff != "" {
-			b.Errorf("loops (-want +got):\n%s", diff)
-		}
-		detail := hang.Detail()
-		for _, s := range []string{"began an iteration more than its limit", "it is loop 1", "iteration 6 of at most 6",
-			`the last program was program "one" (step `, "in loop 1, in loop 0)"} {
-			if !strings.Contains(detail, s) {
-				b.Errorf("the report lacks %q:\n%s", s, detail)
-			}
-		}
-		b.must(b.dev.Recover(b.ctx))
-		b.write(n, 15)
-		b.write(m, 0)
-		b.must(trace.Replay(b.ctx))
-		b.holds(n, 20)
-		b.holds(m, 3)
-		b.must(trace.Release(b.ctx))
-	}, reprise.WithHangTimeout(300*time.Millisecond))
 }
 
 // What can't be recorded is refused with the place and the reason, and the capture fails with it.

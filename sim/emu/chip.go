@@ -2,12 +2,9 @@ package emu
 
 import (
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
-	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -44,6 +41,9 @@ type Config struct {
 	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something,
 	// also when that is as it was. It is for tests of that shortcut.
 	alwaysLooks bool
+
+	// stepwise performs all requests step by step, as those that take time. It is there for a test.
+	stepwise bool
 
 	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor
 	// of the host. A store to a chip that waits then never has to wake a thread, which would be a
@@ -146,19 +146,21 @@ type Chip struct {
 	tiles   []*tile
 	drams   []*dram
 	tlb     []uint32
-	half    []uint8     // by window: which configuration words were stored since it was last used
-	check   *check.Chip // with RefuseRaces
+	half    []uint8 // by window: which configuration words were stored since it was last used
+	flights uint64  // with RefuseRaces: requests started
+	edges   *order  // with RefuseRaces
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie
-	arc     *arc.ARC
+	arc     arc
+
+	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
 
 	translated translations
 
 	hand      workerState // of the goroutine that runs the chip
 	bare      bool        // nothing is checked of what is in memory
-	inPlace   bool        // also, requests take no time: they read memory where it is
-	flitShift int         // a flit of a NoC has 1 << flitShift bytes
+	atOnce    bool        // also, requests take no time: see direct
 	moved     uint64      // bytes, over NoCs
 	newest    uint64      // of the host: see clock.go
 	scratch   []uint32    // for host accesses
@@ -191,7 +193,7 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
-		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
+		return nil, err
 	}
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24
@@ -199,8 +201,7 @@ func newChip(cfg Config) (*Chip, error) {
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
-	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
-	c.inPlace = c.bare && cfg.Delay == 0
+	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil
@@ -227,14 +228,9 @@ func (c *Chip) powerUp() {
 	c.half = make([]uint8, c.windows())
 	c.initLogicalIDs()
 	c.initConfigSpace()
-	ask := func() {}
-	if c.arc != nil {
-		ask = c.arc.AskReset
-	}
-	c.arc = arc.New(c.firmware())
-	c.arc.AskReset = ask
+	c.initARC()
 	if c.cfg.RefuseRaces {
-		c.newChecks()
+		c.edges = newOrder(c)
 	}
 }
 
@@ -252,7 +248,7 @@ func (c *Chip) Reset() error {
 	c.inbox.empty()
 	c.boxes = nil
 	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, 0
+	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
@@ -272,7 +268,7 @@ func (c *Chip) Reset() error {
 func (c *Chip) OnResetAsked(ask func()) {
 	c.acquire()
 	defer c.release()
-	c.arc.AskReset = ask
+	c.askReset = ask
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole

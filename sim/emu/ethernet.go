@@ -1,9 +1,6 @@
 package emu
 
-import (
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
-)
+import "github.com/reprise-tt/reprise/chip"
 
 // Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
 // data/*/tile_regs.json).
@@ -186,9 +183,9 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
 		return 0, true
 	case off == ethTxCmd:
-		return word.Bool(u.poll()), true
+		return b2u(u.poll()), true
 	case off == ethTxStatus && bh: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
-		return word.Bool(u.poll()) << 16, true
+		return b2u(u.poll()) << 16, true
 	}
 	return 0, false
 }
@@ -203,7 +200,7 @@ func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 		return t.eth.routing, true
 	case off == 0x0C && bh: // PCS_STATUS
 		p := t.port()
-		return word.Bool(p != nil && p.up()), true
+		return b2u(p != nil && p.up()), true
 	}
 	return 0, false
 }

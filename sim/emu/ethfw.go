@@ -1,9 +1,6 @@
 package emu
 
-import (
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
-)
+import "github.com/reprise-tt/reprise/chip"
 
 // Identity is what a chip's firmware knows of the chip's place in a machine.
 type Identity struct {
@@ -105,7 +102,7 @@ func (e *ethRegs) init(t *tile) {
 	}
 	far := p.peer.identity()
 	if c.arch == chip.Wormhole {
-		t.poke(whRouting, word.Bool(!me.Routing))
+		t.poke(whRouting, b2u(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
 		t.poke(whResults+4*72, far.mangled())
@@ -163,7 +160,7 @@ func (e *ethRegs) noteLink(t *tile) {
 	}
 	t.poke(bhStatus+4, status)
 	t.poke(bhStatus+8, training)
-	t.poke(bhRxLink, word.Bool(up))
+	t.poke(bhRxLink, b2u(up))
 }
 
 // beat increments the heartbeat when it is loaded, while the firmware runs.

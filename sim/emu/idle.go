@@ -26,14 +26,13 @@ type idle struct {
 	due    bool      // the chip is to rest
 }
 
-// skips reports whether a processor, which has been quiet for so many slices, has no turn in this
-// round.
-func (i *idle) skips(quiet *int) bool {
+// skips reports whether a processor has no turn in this round.
+func (i *idle) skips(k *core) bool {
 	if !i.on {
 		return false
 	}
-	if *quiet < quietAfter {
-		*quiet++
+	if k.quiet < quietAfter {
+		k.quiet++
 		i.lively = true
 		return false
 	}

@@ -2,7 +2,6 @@ package emu
 
 import (
 	"container/heap"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -197,7 +196,7 @@ func (q *request) answered(p []byte) {
 	if c.tileAt(q.tile.xy) != q.tile {
 		return // the chip was reset meanwhile
 	}
-	word.Pack(q.buffer(), q.fromAddr, p)
+	pack(q.buffer(), q.fromAddr, p)
 	if c.cfg.Delay > 0 {
 		c.eventSeq++
 		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, q: q, do: stepRespond})

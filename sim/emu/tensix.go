@@ -3,7 +3,6 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -103,10 +102,10 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		e.Synced(i)
 		fallthrough
 	case off == pcBufMOPSync:
-		t.check.Acquire(o.checked(), pcBufBase)
+		t.acquire(o, pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
-		t.check.Acquire(o.checked(), pcBufBase)
+		t.acquire(o, pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
@@ -131,7 +130,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
-			t.check.Release(o.checked(), pcBufBase)
+			t.release(o, pcBufBase)
 		}
 		return st
 	}
@@ -159,12 +158,12 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	}
 	f := &t.tensix.mailbox[from][me]
 	if off&4 != 0 {
-		return word.Bool(f.n != 0), slowDone
+		return b2u(f.n != 0), slowDone
 	}
 	if f.n == 0 {
 		return 0, slowBlocked
 	}
-	t.check.Acquire(o.checked(), mailboxBase+uint32(from)<<4+uint32(me))
+	t.acquire(o, mailboxBase+uint32(from)<<4+uint32(me))
 	v := f.v[f.r]
 	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
@@ -191,7 +190,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	}
 	f.v[(f.r+f.n)%4] = v
 	f.n++
-	t.check.Release(o.checked(), mailboxBase+uint32(me)<<4+uint32(to))
+	t.release(o, mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
 }
@@ -199,11 +198,21 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // Tensix configuration words that act on processors (tt-isa-documentation
 // WormholeB0/TensixTile/SoftReset.md, BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
-	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
-	cfgTRISCOverride  = 161
-	cfgNCRISCResetPC  = 162
-	cfgNCRISCOverride = 163
+	cfgInvalidateWormhole  = 157
+	cfgInvalidateBlackhole = 185 // of those below, Blackhole has none
+	cfgTRISC0ResetPC       = 158 // Wormhole, as the following
+	cfgTRISCOverride       = 161
+	cfgNCRISCResetPC       = 162
+	cfgNCRISCOverride      = 163
 )
+
+// cfgInvalidate is the word that empties caches of instructions.
+func cfgInvalidate(a chip.Arch) uint32 {
+	if a == chip.Wormhole {
+		return cfgInvalidateWormhole
+	}
+	return cfgInvalidateBlackhole
+}
 
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
@@ -223,7 +232,7 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if st != slowDone {
 		return 0, st
 	}
-	t.check.Acquire(o.checked(), configBase)
+	t.acquire(o, configBase)
 	v, ok := e.LoadConfig(off / 4)
 	if !ok {
 		return 0, t.refuseEngine(o)
@@ -257,7 +266,7 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	}
 	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
 	if st == slowDone {
-		t.check.Release(o.checked(), configBase)
+		t.release(o, configBase)
 		t.changed(classConfig)
 	}
 	return st
@@ -280,7 +289,7 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 		}
 		for _, k := range t.cores {
 			if v>>k.hw&1 != 0 {
-				k.icache.Invalidate()
+				k.icache.invalidate()
 			}
 		}
 	case i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
@@ -331,7 +340,7 @@ func (c *core) push(inst uint32) slowResult {
 		return slowBlocked
 	}
 	op := engineOp{thread: uint8(thread), hw: c.hw, v: inst, expand: c.hw != 0, stalls: true, pc: c.pc}
-	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.check == nil {
+	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.shadow == nil {
 		e.ops = append(e.ops, op) // as give does
 		return slowDone
 	}
@@ -354,7 +363,7 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	o.core.quiet = 0
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
-		t.check.Release(o.checked(), pcBufBase)
+		t.release(o, pcBufBase)
 	}
 	return st
 }
