@@ -36,12 +36,12 @@ func TestCommandsPage(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| command | does |\n|---|---|\n")
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*).*\n((?:    .*\n)+)`).FindAllStringSubmatch(list, -1) {
-		section := m[1] // or that of its group
+		section := m[1]
 		if !strings.Contains(after, "\n## reprise "+section+"\n") {
 			section, _, _ = strings.Cut(section, " ")
 		}
 		if !strings.Contains(after, "\n## reprise "+section+"\n") {
-			t.Errorf("%s has no section about reprise %s", path, m[1])
+			t.Errorf("no section about reprise %s", m[1])
 		}
 		does := strings.Join(strings.Fields(m[2]), " ")
 		fmt.Fprintf(&want, "| [`reprise %s`](#reprise-%s) | %s |\n", m[1], strings.ReplaceAll(section, " ", "-"), does)
@@ -53,6 +53,6 @@ func TestCommandsPage(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want.String(), got); diff != "" {
-		t.Errorf("%s isn't what --help says, `go test ./cmd/reprise -run TestCommandsPage -update` writes it (-want +got):\n%s", path, diff)
+		t.Errorf("%s is stale: -update (-want +got):\n%s", path, diff)
 	}
 }
