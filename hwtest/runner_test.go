@@ -30,7 +30,7 @@ func pattern(t *testing.T, s string) *Pattern {
 	return p
 }
 
-var stop = errors.New("somebody has had enough")
+var errStop = errors.New("somebody has had enough")
 
 func complain(t tb) {
 	t.Helper()
@@ -168,11 +168,11 @@ func TestRunnerInterrupted(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		res, ended := trying(ctx, emulatorOf(t), &rig.Case{Layer: "kmd", Name: name}, time.Minute, time.Minute,
-			func(t tb) { tt.fn(t, func() { cancel(stop) }) })
+			func(t tb) { tt.fn(t, func() { cancel(errStop) }) })
 		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
 		}
-		if res.interrupted != (tt.want == Skip && name != "skips") || res.interrupted && res.Reason != "interrupted: "+stop.Error() {
+		if res.interrupted != (tt.want == Skip && name != "skips") || res.interrupted && res.Reason != "interrupted: "+errStop.Error() {
 			t.Errorf("%s: interrupted %t, reason %q", name, res.interrupted, res.Reason)
 		}
 		cancel(nil)
@@ -187,22 +187,22 @@ func TestInterruptedRun(t *testing.T) {
 		list := rig.Table{
 			{Layer: "soak", Name: "good", Run: func(*rig.T) {}},
 			{Layer: "soak", Name: "bad", Run: func(f *rig.T) { f.Error("wrong") }},
-			{Layer: "soak", Name: "long", Run: func(f *rig.T) { cancel(stop); f.Fatal(f.Context().Err()) }},
+			{Layer: "soak", Name: "long", Run: func(f *rig.T) { cancel(errStop); f.Fatal(f.Context().Err()) }},
 		}
 		for range after {
 			list = append(list, rig.Case{Layer: "soak", Name: "after", Run: func(f *rig.T) { t.Error("it was run") }})
 		}
 		rep, cfg := Report{}, Config{}
 		err := cfg.device(ctx, emulatorOf(t), list, &rep)
-		if !errors.Is(err, stop) || rep.Passed != 1 || rep.Failed != 1 || rep.Skipped != 1 || len(rep.Results) != 3 {
+		if !errors.Is(err, errStop) || rep.Passed != 1 || rep.Failed != 1 || rep.Skipped != 1 || len(rep.Results) != 3 {
 			t.Errorf("%s: error %v, %+v", name, err, rep)
 		}
-		want := fmt.Sprintf("ended after 2 of %d cases of emu:blackhole: %v", len(list), stop)
+		want := fmt.Sprintf("ended after 2 of %d cases of emu:blackhole: %v", len(list), errStop)
 		if rep.Ended != want {
 			t.Errorf("%s: ended %q, want %q", name, rep.Ended, want)
 		}
 		for file, parts := range map[string][]string{
-			"r.json": {`"reason": "interrupted: ` + stop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
+			"r.json": {`"reason": "interrupted: ` + errStop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
 			"r.xml": {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`,
 				`<skipped message="` + want + `">`},
 		} {
@@ -217,10 +217,10 @@ func TestInterruptedRun(t *testing.T) {
 
 	// Before a device is opened: nothing is said of the device.
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(stop)
+	cancel(errStop)
 	rep, err := Run(ctx, Config{Devices: []*target.Device{emulatorOf(t)}})
 	var open *OpenError
-	if !errors.Is(err, stop) || errors.As(err, &open) || !strings.HasPrefix(rep.Ended, "ended after 0 of ") {
+	if !errors.Is(err, errStop) || errors.As(err, &open) || !strings.HasPrefix(rep.Ended, "ended after 0 of ") {
 		t.Errorf("before the first case: %v, ended %q", err, rep.Ended)
 	}
 }
