@@ -30,7 +30,7 @@ func pattern(t *testing.T, s string) *Pattern {
 	return p
 }
 
-var errStop = errors.New("somebody has had enough")
+var errStop = errors.New("that is enough")
 
 func complain(t tb) {
 	t.Helper()
