@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// captureFlow captures what f records.
 func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
 	b.Helper()
 	t, err := b.queue.Capture(b.ctx, "flow", func(_ context.Context, r *reprise.Recorder) error { return f(r) })
@@ -21,7 +20,6 @@ func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
 	return t
 }
 
-// runs is a body that runs programs.
 func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	return func() error {
 		for _, x := range xs {
