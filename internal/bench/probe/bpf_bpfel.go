@@ -242,7 +242,10 @@ type bpfObjects struct {
 }
 
 func (o *bpfObjects) Close() error {
-	return _BpfClose(&o.bpfPrograms, &o.bpfMaps)
+	return _BpfClose(
+		&o.bpfPrograms,
+		&o.bpfMaps,
+	)
 }
 
 // bpfMaps contains all maps after they have been loaded into the kernel.
@@ -261,7 +264,17 @@ type bpfMaps struct {
 }
 
 func (m *bpfMaps) Close() error {
-	return _BpfClose(m.Activities, m.Calls, m.Control, m.Events, m.Functions, m.Inside, m.Lost, m.Marks, m.Threads)
+	return _BpfClose(
+		m.Activities,
+		m.Calls,
+		m.Control,
+		m.Events,
+		m.Functions,
+		m.Inside,
+		m.Lost,
+		m.Marks,
+		m.Threads,
+	)
 }
 
 // bpfVariables contains all global variables after they have been loaded into the kernel.
@@ -303,8 +316,23 @@ type bpfPrograms struct {
 }
 
 func (p *bpfPrograms) Close() error {
-	return _BpfClose(p.CountFault, p.EnterCall, p.EnterFault, p.EnterFunction, p.EnterKprobe, p.ExitCall, p.ExitFault, p.ExitFunction,
-		p.ExitKprobe, p.MarkCompleted, p.MarkSubmitted, p.SwitchTask, p.SwitchTraced, p.WakeTask, p.WakeTraced)
+	return _BpfClose(
+		p.CountFault,
+		p.EnterCall,
+		p.EnterFault,
+		p.EnterFunction,
+		p.EnterKprobe,
+		p.ExitCall,
+		p.ExitFault,
+		p.ExitFunction,
+		p.ExitKprobe,
+		p.MarkCompleted,
+		p.MarkSubmitted,
+		p.SwitchTask,
+		p.SwitchTraced,
+		p.WakeTask,
+		p.WakeTraced,
+	)
 }
 
 func _BpfClose(closers ...io.Closer) error {
