@@ -567,7 +567,8 @@ func (e encoder) call(n *node) error {
 		return err
 	}
 	p := n.Rec.call
-	if _, err := e.Command(n.Name, flow.Control{Kind: flow.Call, Callee: slices.Index(e.part.callees, p)}, p.image.Call(uint32(p.ext.Addr)), nil); err != nil {
+	call := flow.Control{Kind: flow.Call, Callee: slices.Index(e.part.callees, p)}
+	if _, err := e.Command(n.Name, call, p.image.Call(uint32(p.ext.Addr)), nil); err != nil {
 		return err
 	}
 	e.state = e.d.disp.After(p.prep.After)

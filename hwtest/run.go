@@ -148,7 +148,8 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.
 		return fmt.Errorf("hwtest: %w", err)
 	}
 	b := &rig.Shared{Device: d, Config: &rig.Settings{
-		Short: cfg.Short, Long: cfg.Long, Unsafe: cfg.Unsafe, Victim: cfg.Victim, Firmware: rig.Firmware(cfg.Firmware), Property: rig.SeededProperty,
+		Short: cfg.Short, Long: cfg.Long, Unsafe: cfg.Unsafe, Victim: cfg.Victim,
+		Firmware: rig.Firmware(cfg.Firmware), Property: rig.SeededProperty,
 		Compare: func(*target.Device) *target.Device { return cfg.Compare },
 	}}
 	for i := range selected {

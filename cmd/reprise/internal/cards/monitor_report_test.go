@@ -31,7 +31,7 @@ func snapshot() *usage.Snapshot {
 			{Kind: usage.L1Small, Updates: 1},
 		}
 	}
-	const nobody = 1 << 30 // a user without a name
+	const unnamed = 1 << 30 // a uid that has no user
 	return &usage.Snapshot{
 		Time: at.Add(90 * time.Second), Dead: 2, Problems: []error{errors.New("/dev/shm/reprise.9.0000000f: not a usage log")},
 		Entries: []usage.Entry{
@@ -42,7 +42,7 @@ func snapshot() *usage.Snapshot {
 				Device:  card,
 				Memory:  memory(6 * gib),
 				Path:    "/dev/shm/reprise.100.0000000a",
-				UID:     nobody,
+				UID:     unnamed,
 			},
 			{
 				PID:     100,
@@ -51,7 +51,7 @@ func snapshot() *usage.Snapshot {
 				Device:  emulated,
 				Memory:  memory(gib),
 				Path:    "/dev/shm/reprise.100.0000000b",
-				UID:     nobody,
+				UID:     unnamed,
 			},
 			{
 				PID:     200,
@@ -60,7 +60,7 @@ func snapshot() *usage.Snapshot {
 				Device:  inside,
 				Memory:  memory(3 * gib),
 				Path:    "/dev/shm/reprise.200.0000000c",
-				UID:     nobody,
+				UID:     unnamed,
 			},
 			{
 				PID:     300,
@@ -70,7 +70,7 @@ func snapshot() *usage.Snapshot {
 				Memory:  memory(0),
 				Foreign: true,
 				Path:    "/dev/shm/reprise.300.0000000d",
-				UID:     nobody,
+				UID:     unnamed,
 			},
 		},
 	}

@@ -95,8 +95,8 @@ type Streams struct {
 	Who      *Process
 }
 
-// Endings are the signals that end a command in order. One that whoever started the process
-// ignores, as nohup does, stays so.
+// Endings are the signals on which a command closes its device and ends. SIGHUP is left out if the
+// process was started with it ignored, as under nohup.
 func Endings() []os.Signal {
 	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -353,8 +353,8 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends a loop that is under way at the end of an iteration. Until then its kernels find a
-// stream that nobody reads.
+// abort ends the running loop at the end of an iteration. It closes the stream first, because a
+// kernel that waits for room would never end its iteration.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

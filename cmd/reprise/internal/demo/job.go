@@ -152,8 +152,8 @@ type endpoint struct {
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the key
-// without which nobody else connects.
+// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the
+// key that a connection must present.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {
