@@ -292,6 +292,7 @@ func FuzzDecode(f *testing.F) {
 		DRAMUsage(g)
 		Durations(g)
 		Table(g)
+		Levelized(g, 2)
 		_, _, _ = CountTensors(g)
 		_, _ = Outputs(g, 64)
 		if PeakL1(g) < 0 || PeakAllocated(g) < 0 || PerCore(g, 64).Total < 0 {

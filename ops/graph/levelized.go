@@ -1,0 +1,196 @@
+package graph
+
+import (
+	"slices"
+	"strings"
+)
+
+// Vertex is an operation of a levelized graph, or a tensor that the operations take. Its JSON is
+// that of TT-NN's extract_levelized_graph; see levelized_graph.cpp of tt-metal's ttnn/core/graph.
+type Vertex struct {
+	Counter int    `json:"counter"`        // its index in the levelized graph
+	Level   int    `json:"stacking_level"` // number of open functions, itself included: 1 for one that no other called
+	Name    string `json:"name"`           // of the function, or tensor[ID]
+	// Arguments are a function's arguments as text.
+	Arguments []string `json:"arguments"`
+	// In are the vertices that make what this one takes: one for each tensor among its arguments, in
+	// their order, so that a vertex may be named twice.
+	In []int `json:"in_edges"`
+	// Out are the vertices that take what this one makes, each once.
+	Out []int `json:"out_edges"`
+	// Internals are the functions that this one called, one level deeper.
+	Internals []int `json:"internals"`
+	// OutputInfo is how the first consumer of the same level names its first tensor.
+	OutputInfo []string `json:"output_info"`
+	// OutputShapes are the shapes of what the vertex makes, each once, in the form of the graph's
+	// format.
+	OutputShapes []string `json:"output_shape"`
+}
+
+// Levelized returns the data flow between the functions of a graph down to a level: 1 for those
+// that no other function called, 2 for what these called too, and so on. Tensors that functions of
+// level 1 take come first.
+func Levelized(g *Graph, maxLevel int) []Vertex {
+	l := levelizer{g: g, vertex: map[int]int{}, ends: map[int]int{}, producer: map[int]int{}}
+	l.addVertices(maxLevel)
+	l.findProducers()
+	l.connect()
+	return l.out
+}
+
+type levelizer struct {
+	g        *Graph
+	out      []Vertex
+	nodes    []int       // by vertex: the node that it was made of
+	vertex   map[int]int // by node: the inverse
+	ends     map[int]int // by function start: its end
+	producer map[int]int // by tensor: the start of the outermost function that returned it
+}
+
+func (l *levelizer) addVertices(maxLevel int) {
+	add := func(node int, v Vertex) {
+		v.Counter, v.Level = len(l.out), l.g.Nodes[node].Level
+		// TT-NN writes empty lists, not null.
+		v.In, v.Out, v.Internals, v.OutputInfo = []int{}, []int{}, []int{}, []string{}
+		l.vertex[node] = v.Counter
+		l.nodes = append(l.nodes, node)
+		l.out = append(l.out, v)
+	}
+	for i := range l.g.Nodes {
+		n := &l.g.Nodes[i]
+		if n.Type != TensorNode || n.Level != 1 {
+			continue
+		}
+		v := Vertex{Name: "tensor", Arguments: []string{}, OutputShapes: []string{}}
+		if id := n.Params[ParamTensorID]; id != "" {
+			v.Name = "tensor[" + id + "]"
+		}
+		if shape, ok := n.Params[ParamShape]; ok {
+			v.OutputShapes = append(v.OutputShapes, shape)
+		}
+		add(i, v)
+	}
+	for _, c := range l.g.Calls() {
+		l.ends[c.Start] = c.End
+		if n := &l.g.Nodes[c.Start]; n.Level <= maxLevel {
+			add(c.Start, Vertex{Name: c.Name, Arguments: append([]string{}, n.Arguments...), OutputShapes: l.shapes(c.End)})
+		}
+	}
+}
+
+// shapes returns the shapes of what a function returned, each once.
+func (l *levelizer) shapes(end int) []string {
+	out := []string{}
+	if end < 0 {
+		return out
+	}
+	for _, t := range l.g.tensorsOf(&l.g.Nodes[end]) {
+		if s, ok := l.g.Nodes[t].Params[ParamShape]; ok && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// findProducers finds who made each tensor: an operation, not one of those that it is made of.
+func (l *levelizer) findProducers() {
+	for _, c := range l.g.Calls() { // outer ones first
+		if c.End < 0 {
+			continue
+		}
+		for _, t := range l.g.tensorsOf(&l.g.Nodes[c.End]) {
+			if p, ok := l.producer[t]; !ok || l.g.Nodes[c.Start].Level < l.g.Nodes[p].Level {
+				l.producer[t] = c.Start
+			}
+		}
+	}
+}
+
+// source returns the vertex that a tensor comes from: the tensor's own, or that of its producer.
+func (l *levelizer) source(tensor int) (int, bool) {
+	if v, ok := l.vertex[tensor]; ok {
+		return v, true
+	}
+	p, ok := l.producer[tensor]
+	if !ok {
+		return 0, false
+	}
+	v, ok := l.vertex[p]
+	return v, ok
+}
+
+func (l *levelizer) connect() {
+	takers := map[int][]int{} // by function start: the tensors that are connected to it, once for each use
+	for i := range l.g.Nodes {
+		if n := &l.g.Nodes[i]; n.Type == TensorNode {
+			for _, c := range n.Connections {
+				takers[c] = append(takers[c], i)
+			}
+		}
+	}
+	for v, node := range l.nodes {
+		n := &l.g.Nodes[node]
+		if n.Type == TensorNode {
+			if p, ok := l.producer[node]; ok {
+				if from, ok := l.vertex[p]; ok {
+					l.out[v].In = append(l.out[v].In, from)
+				}
+			}
+			for _, c := range n.Connections {
+				if to, ok := l.vertex[c]; ok {
+					l.addOut(v, to)
+				}
+			}
+			continue
+		}
+		for _, t := range takers[node] {
+			if from, ok := l.source(t); ok && from != v {
+				l.addOut(from, v)
+			}
+		}
+		for _, t := range l.inputs(n, takers[node]) {
+			if from, ok := l.source(t); ok {
+				l.out[v].In = append(l.out[v].In, from)
+			}
+		}
+		for w := v + 1; w < len(l.nodes) && l.nodes[w] < l.ends[node]; w++ {
+			if l.out[w].Level == l.out[v].Level+1 {
+				l.out[v].Internals = append(l.out[v].Internals, w)
+			}
+		}
+	}
+	for v := range l.out {
+		l.out[v].OutputInfo = l.outputInfo(&l.out[v])
+	}
+}
+
+func (l *levelizer) addOut(from, to int) {
+	if v := &l.out[from]; !slices.Contains(v.Out, to) {
+		v.Out = append(v.Out, to)
+	}
+}
+
+// inputs returns the tensors among a function's arguments. A format that doesn't list them has as
+// many as arguments that begin with the word.
+func (l *levelizer) inputs(n *Node, takers []int) []int {
+	if n.InputTensors != nil {
+		return n.InputTensors
+	}
+	tensors := 0
+	for _, a := range n.Arguments {
+		if strings.HasPrefix(a, "Tensor(") {
+			tensors++
+		}
+	}
+	return takers[:min(tensors, len(takers))]
+}
+
+func (l *levelizer) outputInfo(v *Vertex) []string {
+	for _, to := range v.Out {
+		c := &l.out[to]
+		if c.Level == v.Level && len(c.Arguments) > 0 && strings.HasPrefix(c.Arguments[0], "Tensor(") {
+			return []string{c.Arguments[0]}
+		}
+	}
+	return []string{}
+}
