@@ -19,83 +19,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// readPage is the argument of the adder that is the first page it reads.
-var readPage = reprise.Arg{Kernel: "reader", Index: 1}
-
 // from is an argument that the device computes.
 func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
 	a.From, a.Offset = b, offset
 	return a
-}
-
-// A program has as arguments the words that programs before it left in memory, in DRAM and in L1,
-// at every replay.
-func TestComputedArgs(t *testing.T) {
-	onAll(t, func(b *bench) {
-		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 1)
-		in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
-		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
-		move := b.load(b.adder("move", chip.Core{X: 0, Y: 1}, n, m, 0))
-		for _, kernel := range []string{"reader", "add", "writer"} {
-			b.must(move.SetArg(reprise.Arg{Kernel: kernel, Index: 2}, 1)) // page
-		}
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(one), r.Run(add, from(addend, k, 68)),
-				r.Run(one), r.Run(add, from(addend, k, 0)),
-				r.Run(add, from(addend, in, 132)),
-				r.Run(move, from(readPage, k, 64)), r.Param("addend", addend),
-			)
-		})
-		b.must(trace.Set("addend", 7))
-		b.write(in, 40)
-		n0 := uint32(0)
-		b.write(n, n0)
-		for _, v := range []uint32{^uint32(16), ^uint32(17)} { // page 1 of n, then page 0
-			b.write(k, v)
-			b.write(m, 0)
-			b.must(trace.Replay(b.ctx))
-			n0 += v + 1 + 17 + v + 2 + 40 + 33
-			b.holds(k, v+2)
-			b.holds(n, n0)
-			b.holds(m, n0+16*(v+2+16)+7)
-		}
-		b.must(trace.Release(b.ctx))
-	})
-}
-
-// A program that runs by itself, as the debugger has it, has the words of its time as well.
-func TestDebugComputedArgs(t *testing.T) {
-	onAll(t, func(b *bench) {
-		k, n := b.pages("k", 1), b.pages("n", 1)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
-		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
-		taking := func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(add, from(addend, k, 0))) }
-		inner := b.captureFlow(taking)
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(taking(r), r.Loop(2, func() error { return taking(r) }), r.Call(inner), r.Run(one))
-		})
-		b.must(inner.Release(b.ctx))
-		prepare := func(int) error { b.write(k, 20); b.write(n, 5); return b.queue.Wait(b.ctx) }
-		for _, run := range []func() error{
-			func() error { return trace.Debug().Step(b.ctx, nil) }, func() error { return trace.Replay(b.ctx) },
-		} {
-			b.must(errors.Join(prepare(0), run()))
-			b.holds(k, 25)
-			b.holds(n, 5+21+22+23+24)
-		}
-		b.must(errors.Join(prepare(0), trace.Debug().Check(b.ctx)))
-		b.holds(n, 5)
-		for _, bad := range []int{1, 5, 8} {
-			at, err := trace.Debug().BisectRun(b.ctx, prepare, func(k int) (bool, error) { return k <= bad, nil })
-			b.must(err)
-			if at == nil || at.Run != bad {
-				b.Errorf("program %d is wrong: found %+v", bad, at)
-			}
-		}
-		b.must(trace.Release(b.ctx))
-	})
 }
 
 // A trace holds the buffers of words that only its conditions and arguments read, until it is

@@ -1,7 +1,6 @@
 package reprise_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -130,45 +129,6 @@ func TestStepThroughFlow(t *testing.T) {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
 		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
-		b.must(trace.Release(b.ctx))
-	})
-}
-
-// A loaded trace is stepped through like one that was recorded here.
-func TestStepThroughLoadedFlow(t *testing.T) {
-	for _, card := range emulators {
-		t.Run(card().String(), func(t *testing.T) {
-			file := savedFlow(t, card())
-			b := open(t, card())
-			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
-			b.must(err)
-			d := trace.Debug()
-			b.must(d.Check(b.ctx))
-			b.must(errors.Join(d.Step(b.ctx, nil), d.CheckResults(b.ctx), d.Verify(b.ctx)))
-			b.must(trace.Release(b.ctx))
-		})
-	}
-}
-
-// Bisecting finds the iteration in which a program goes wrong.
-func TestBisectFlow(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		trace, n, want := b.deciding()
-		_, names := want(0)
-		for bad := range names {
-			at, err := trace.Debug().BisectRun(b.ctx, func(int) error { b.write(n, 0); return nil },
-				func(k int) (bool, error) { return k <= bad, nil })
-			b.must(err)
-			if at == nil || at.Run != bad || at.Name != names[bad] {
-				b.Errorf("program %d, %s, is wrong: found %+v", bad, names[bad], at)
-			} else if loops := at.Loops; bad == 4 && (len(loops) != 1 || loops[0].Iteration != 1) {
-				b.Errorf("program %d runs in %v", bad, loops)
-			}
-		}
-		at, err := trace.Debug().BisectRun(b.ctx, func(int) error { b.write(n, 0); return nil }, func(int) (bool, error) { return true, nil })
-		if at != nil || err != nil {
-			b.Errorf("a trace that is good: %+v, %v", at, err)
-		}
 		b.must(trace.Release(b.ctx))
 	})
 }

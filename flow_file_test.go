@@ -2,12 +2,8 @@ package reprise_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -113,42 +109,6 @@ func TestFlowFileMoves(t *testing.T) {
 				}
 				again.Reset()
 				b.must(errors.Join(tracebuf.Encode(&again, f), trace.Release(b.ctx)))
-			}
-		})
-	}
-}
-
-// A trace with control flow runs from its file on a device that knows nothing else of it: loops,
-// conditions whose words lie elsewhere, and what it calls. Released, it leaves nothing.
-func TestFlowFileRuns(t *testing.T) {
-	for _, card := range emulators {
-		t.Run(card().String(), func(t *testing.T) {
-			file := savedFlow(t, card())
-			b := open(t, card())
-			nothing := b.allocated()
-			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
-			b.must(err)
-			b.must(trace.Replay(b.ctx))
-			b.must(trace.Debug().CheckResults(b.ctx))
-			bufs := trace.Buffers()
-			n := bufs[slices.IndexFunc(bufs, func(u *reprise.Buffer) bool { return u.Name() == "n" })]
-			b.write(n, 0)
-			b.must(errors.Join(trace.Set("times", 1), trace.Set("step", 5), trace.Replay(b.ctx)))
-			b.holds(n, flowResult(0, 1, 5))
-			b.says(trace.Set("none", 1), "no such parameter")
-			var again bytes.Buffer
-			b.must(trace.Save(b.ctx, &again))
-			b.must(trace.Debug().Verify(b.ctx))
-			outer, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
-				return r.Loop(2, func() error { return r.Call(trace) })
-			})
-			b.must(err)
-			b.write(n, 0)
-			b.must(outer.Replay(b.ctx))
-			b.holds(n, flowResult(flowResult(0, 1, 5), 1, 5))
-			b.must(errors.Join(trace.Release(b.ctx), outer.Release(b.ctx)))
-			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
-				b.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
 			}
 		})
 	}

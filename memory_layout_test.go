@@ -1,7 +1,6 @@
 package reprise_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -113,50 +112,6 @@ func TestImpossibleLayouts(t *testing.T) {
 	without := open(t, sim.Wormhole())
 	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
-}
-
-// Reads that are started work with all layouts and with parts, and a trace that uses a part has the
-// whole.
-func TestStartedReadsOfLayouts(t *testing.T) {
-	b := open(t, sim.Blackhole())
-	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
-	b.write(buf, 3)
-	got := make([]byte, 256)
-	read, err := b.queue.StartRead(b.ctx, buf, 0, got)
-	b.must(err)
-	b.must(read.Wait(b.ctx))
-	if !bytes.Equal(got, words(256, 3)) {
-		t.Error("a started read of a sharded buffer gave something else")
-	}
-
-	flat := b.pages("flat", 8)
-	b.write(flat, 7)
-	part, err := flat.Sub(128, 256)
-	b.must(err)
-	dst := make([]byte, 128)
-	p, err := b.queue.StartRead(b.ctx, part, 64, dst)
-	b.must(err)
-	b.must(p.Wait(b.ctx))
-	if want := words(512, 7)[192:320]; !bytes.Equal(dst, want) {
-		t.Errorf("a started read of a part differs")
-	}
-
-	var file bytes.Buffer
-	x := b.blank("uses a part", chip.Single(0, 0))
-	x.Buffers = []*reprise.Buffer{part} // the trace has the whole
-	trace := b.capture("part", b.load(x))
-	if got := trace.Buffers(); len(got) != 1 || got[0] != flat {
-		t.Errorf("the trace uses %v", got)
-	}
-	b.must(trace.Save(b.ctx, &file))
-
-	// A transfer of nothing may be anywhere in a buffer, also inside of a page.
-	for _, buf := range []*reprise.Buffer{buf, flat, part} {
-		for _, off := range []int{0, 3, buf.Size()} {
-			b.must(b.queue.Write(b.ctx, buf, off, nil))
-			b.must(b.queue.Read(b.ctx, buf, off, nil))
-		}
-	}
 }
 
 // Parts stay inside, say where, and keep the memory.
@@ -317,26 +272,6 @@ func TestMemoryReports(t *testing.T) {
 	err := b.dev.MemorySnapshot().Map().WriteReports(filepath.Join(dir, "missing"), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "allocator: write memory reports: ") {
 		t.Errorf("into a directory that isn't there: %v", err)
-	}
-}
-
-// Harvesting takes rows or columns of workers away, and with them L1 banks, never parts of a bank.
-func TestMemoryWithHarvesting(t *testing.T) {
-	for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
-		full := open(t, card())
-		less := open(t, card(sim.Harvesting(chip.Harvesting{Tensix: 0b101})))
-		a, c := full.dev.Memory(allocator.L1), less.dev.Memory(allocator.L1)
-		if c.Banks >= a.Banks || c.Banks != less.dev.Grid().Size() || c.Total != a.Total || c.Low != a.Low {
-			t.Errorf("%v: %+v, harvested %+v", full.dev.Arch(), a, c)
-		}
-		n := c.Banks
-		buf := less.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * 64, PageSize: 64, Name: "all"})
-		last, _ := buf.Page(n - 1)
-		if last.Core != less.dev.Grid().End || last.Bank != n-1 {
-			t.Errorf("the last bank is %+v, the last worker %v", last, less.dev.Grid().End)
-		}
-		less.write(buf, 3)
-		less.holds(buf, 3)
 	}
 }
 

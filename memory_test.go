@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -156,36 +155,6 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 			b.Errorf("%d B of L1 are still taken", got)
 		}
 	})
-}
-
-// Circular buffers that don't fit any core are the program's fault.
-func TestCircularBuffersBeyondL1(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	cores := []chip.Range{chip.Single(0, 0)}
-	for _, tt := range []struct {
-		c     reprise.CircularBuffer
-		parts []string
-	}{
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 20, Pages: 2}, []string{"circular buffer 3", "2 pages of 1048576 B from 0x19180 on", "beyond the end of L1 at 0x16e000"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 64}, []string{"circular buffer 3", "0 pages of 64 B"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: -64, Pages: 1}, []string{"circular buffer 3", "1 pages of -64 B"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 40, Pages: 1 << 40}, []string{"circular buffer 3", "beyond the end of L1"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 20, Pages: 1}, []string{"circular buffer 3", "multiple of 16 B"}},
-		{reprise.CircularBuffer{Index: 32, Cores: cores, PageSize: 64, Pages: 1}, []string{"circular buffer 32", "from 0 to 31"}},
-		{reprise.CircularBuffer{Index: 3, Cores: []chip.Range{chip.Single(8, 0)}, PageSize: 64, Pages: 1}, []string{"circular buffer 3", "not inside the worker grid"}},
-	} {
-		p := b.blank("program", cores...)
-		p.CircularBuffers = []reprise.CircularBuffer{tt.c}
-		_, err := b.dev.Load(b.ctx, p)
-		var pe *dispatch.ProgramError
-		if !errors.As(err, &pe) || pe.Program != "program" {
-			t.Errorf("%+v: %v, want a *ProgramError", tt.c, err)
-		}
-		b.says(err, tt.parts...)
-	}
-	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
-		t.Errorf("something is left of the failed loads: %v", got)
-	}
 }
 
 // Without a trace region traces take what they need from the top of every bank; with one they stay

@@ -3,14 +3,11 @@ package reprise_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -216,49 +213,6 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	}
 	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
 	b.must(b.queue.Wait(b.ctx))
-}
-
-// The largest that is allowed does run: as many arguments as fit, all circular buffers, all
-// semaphores.
-func TestLargestProgram(t *testing.T) {
-	onAll(t, func(b *bench) {
-		const words = 338 // beside an address, a count and a common argument
-		dst := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2048, Name: "dst"})
-		cores := []chip.Range{chip.Single(0, 0)}
-		p := &reprise.Program{Name: "large", Buffers: []*reprise.Buffer{dst}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.TRISC0, Cores: cores, Common: []uint32{1000},
-			Args: func(chip.Core) []uint32 {
-				a := []uint32{dst.Addr(), words}
-				for i := range uint32(words) {
-					a = append(a, i)
-				}
-				return a
-			},
-		}}}
-		for i := range 32 {
-			p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 16 * (i + 1), Pages: 3})
-		}
-		for i := range 16 {
-			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{b.dev.Grid()}, Initial: uint32(i)})
-		}
-		x := b.load(p)
-		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
-		b.must(b.queue.Run(b.ctx, x))
-		got := make([]byte, dst.Size())
-		b.must(b.queue.Read(b.ctx, dst, 0, got))
-		want := append(words32(1000, words), make([]byte, dst.Size()-4*words)...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			b.Errorf("stored words (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func words32(first uint32, n int) []byte {
-	var p []byte
-	for i := range uint32(n) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
 }
 
 // Files that are no kernels are refused with the reason: the test's own executable is for another
