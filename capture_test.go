@@ -3,6 +3,7 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,26 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// refusal is something that can't be done during a capture.
-type refusal struct {
-	name string
-	do   func(ctx context.Context) error
-	is   error
-	says string
-}
-
-func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *reprise.Buffer) []refusal {
-	data := make([]byte, in.Size())
-	return []refusal{
-		{"write", func(ctx context.Context) error { return b.queue.Write(ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
-		{"read", func(ctx context.Context) error { return b.queue.Read(ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
-		{"wait", func(ctx context.Context) error { return b.queue.Wait(ctx) }, reprise.ErrInCapture, "wait for queue"},
-		{"replay", func(ctx context.Context) error { return other.Replay(ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
-		{"nested", func(ctx context.Context) error { return second(b.queue.Capture(ctx, "inner", record(x))) }, reprise.ErrNestedCapture, `capture "inner"`},
-		{"load", func(ctx context.Context) error { return second(b.dev.Load(ctx, b.blank("late", b.dev.Grid()))) }, reprise.ErrInCapture, `load program "late"`},
-	}
-}
 
 // A function that captures has no say in what others do meanwhile, on this device or another.
 func TestCaptureLeavesOthersAlone(t *testing.T) {
@@ -62,50 +43,6 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
 	b.holds(out, 7)
 	c.must(c.queue.Wait(c.ctx))
-}
-
-// What can't be recorded between Begin and End fails, and so does End, except that a nested capture
-// fails alone. A recorder that has ended can't be ended again.
-func TestBeginRefuses(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-		other := b.capture("other", x)
-		before := b.allocated()
-		for _, op := range b.refusals(x, other, in)[:5] {
-			r, err := b.queue.Begin(op.name)
-			b.must(err)
-			b.must(b.queue.Run(b.ctx, x))
-			if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
-				b.Errorf("begun twice: %v", err)
-			}
-			got := op.do(b.ctx)
-			if !errors.Is(got, op.is) {
-				b.Errorf("%s: %v, want %v", op.name, got, op.is)
-			}
-			trace, err := r.End(b.ctx)
-			if err == nil {
-				b.must(trace.Release(b.ctx))
-			}
-			if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
-				b.Errorf("%s: the capture ended in %v", op.name, err)
-			}
-			for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
-				"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
-				if !errors.Is(err, reprise.ErrNotCapturing) {
-					b.Errorf("%s after the end: %v", what, err)
-				}
-			}
-		}
-		r, err := b.queue.Begin("empty")
-		b.must(err)
-		if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
-			b.Errorf("an empty capture: %v", err)
-		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
-	})
 }
 
 // A capture that ends in a panic, under a context that is over, or without room for its trace
@@ -200,5 +137,56 @@ func TestCaptureEndedInLoop(t *testing.T) {
 			}
 			b.must(b.capture("after", x).Replay(b.ctx))
 		})
+	}
+}
+
+// What can't be recorded between Begin and End fails, and so does End. A nested capture fails alone.
+// A recorder that has ended can't be ended again.
+func TestBeginRefuses(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+	other := b.capture("other", x)
+	before := b.allocated()
+	for name, op := range map[string]struct {
+		do func() error
+		is error
+	}{
+		"write":  {func() error { return b.queue.Write(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"read":   {func() error { return b.queue.Read(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"wait":   {func() error { return b.queue.Wait(b.ctx) }, reprise.ErrInCapture},
+		"replay": {func() error { return other.Replay(b.ctx) }, reprise.ErrReplayInCapture},
+		"nested": {func() error { return second(b.queue.Capture(b.ctx, "inner", record(x))) }, reprise.ErrNestedCapture},
+		"again":  {func() error { return second(b.queue.Begin("again")) }, reprise.ErrNestedCapture},
+	} {
+		r, err := b.queue.Begin(name)
+		b.must(err)
+		b.must(b.queue.Run(b.ctx, x))
+		got := op.do()
+		var ce *reprise.CaptureError
+		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" {
+			t.Errorf("%s: %v, want %v", name, got, op.is)
+		}
+		trace, err := r.End(b.ctx)
+		if err == nil {
+			b.must(trace.Release(b.ctx))
+		}
+		if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
+			t.Errorf("%s: the capture ended in %v", name, err)
+		}
+		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
+			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+			if !errors.Is(err, reprise.ErrNotCapturing) {
+				t.Errorf("%s after the end: %v", what, err)
+			}
+		}
+	}
+	r, err := b.queue.Begin("empty")
+	b.must(err)
+	if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
+		t.Errorf("an empty capture: %v", err)
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
 }

@@ -173,18 +173,6 @@ func TestNothing(t *testing.T) {
 	b.must(b.queue.Wait(b.ctx))
 }
 
-// fs.ErrNotExist and the like are found through all layers.
-func TestOpenKeepsTheCause(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("device nodes are for Linux")
-	}
-	_, err := reprise.Open(t.Context(), kmd.Path("/no/such/node"))
-	var op *kmd.OpError
-	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, reprise.ErrNoDevice) || !errors.As(err, &op) || op.Path != "/no/such/node" {
-		t.Errorf("%v (%+v)", err, op)
-	}
-}
-
 // The coordinates that a device gives are those of its chip: kernels that were handed them reach
 // the workers.
 func TestCoordinatesForKernels(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,30 +41,6 @@ func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Sizes that can't be are refused with the numbers, and take nothing.
-func TestBufferSizes(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	before := b.allocated()
-	for _, tt := range []struct {
-		c     reprise.BufferConfig
-		parts []string
-	}{
-		{reprise.BufferConfig{Kind: allocator.DRAM, Name: "none"}, []string{`new buffer "none"`, "0 B in pages of 0 B", "positive multiple"}},
-		{reprise.BufferConfig{Kind: allocator.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
-		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM, L1 or L1 small"}},
-		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"this region holds sharded buffers only"}},
-		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM, L1 or L1 small"}},
-	} {
-		_, err := b.dev.NewBuffer(tt.c)
-		b.says(err, append([]string{"reprise: "}, tt.parts...)...)
-	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is taken (-before +after):\n%s", diff)
-	}
 }
 
 // An *OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
@@ -248,4 +225,67 @@ func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	xy, err := c.Virtual(at)
 	b.must(err)
 	b.must(d.Write32(xy, uint64(addr), value))
+}
+
+// A configuration that can't be is refused with the reason and the numbers, and takes nothing.
+func TestImpossibleBuffers(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
+	before := b.allocated()
+	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Grid(9, 1)}}
+	for _, tt := range []struct {
+		c    reprise.BufferConfig
+		want error
+		part string
+	}{
+		{reprise.BufferConfig{Kind: allocator.DRAM}, nil, "0 B in pages of 0 B"},
+		{reprise.BufferConfig{Kind: allocator.L1, Size: -64}, nil, "-64 B in pages of -64 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: -1}, nil, "64 B in pages of -1 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 100, PageSize: 64}, nil, "100 B in pages of 64 B"},
+		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, nil, "kind trace is not DRAM, L1 or L1 small"},
+		{reprise.BufferConfig{Kind: 99, Size: 64}, nil, "kind kind(99) is not DRAM, L1 or L1 small"},
+		{reprise.BufferConfig{Kind: allocator.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: &allocator.ShardSpec{}}, allocator.ErrRequest, "rank 0"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
+	} {
+		tt.c.Name = "odd"
+		_, err := b.dev.NewBuffer(tt.c)
+		b.says(err, `reprise: new buffer "odd": `, tt.part)
+		if tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%v is no %v", err, tt.want)
+		}
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is taken (-before +after):\n%s", diff)
+	}
+	without := open(t, sim.Wormhole())
+	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
+	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
+}
+
+// Serial captures and releases find the whole region each time; tt-metal's issue 27966 was that they
+// didn't.
+func TestSerialCaptures(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
+	x := b.load(b.blank("blank", b.dev.Grid()))
+	all := b.dev.Memory(allocator.Trace)
+	xs := slices.Repeat([]*reprise.Executable{x}, int(all.Total)*b.dev.DRAMBanks()*3/4/x.Commands().Bytes) // two of these don't fit
+	for range 5 {
+		trace := b.capture("trace", xs...)
+		if _, err := b.queue.Capture(b.ctx, "second", record(xs...)); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Fatalf("a second trace: %v", err)
+		}
+		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
+	}
+	if s := b.dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
+		t.Errorf("the region is %+v, it was %+v", s, all)
+	}
 }
