@@ -49,67 +49,39 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	return file.Bytes()
 }
 
-// A file runs on a device that knows nothing else of it, with the data that are in it and with
-// others, and leaves nothing behind when the trace is released.
+// A trace from a file mixes with what runs besides, can be saved again, and leaves nothing behind when
+// it is released.
 func TestLoadedTraceRuns(t *testing.T) {
-	for _, card := range emulators {
-		t.Run(card().String(), func(t *testing.T) {
-			file := saved(t, card())
-			b := open(t, card())
-			nothing := b.allocated()
-			trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
-			b.must(err)
-			bufs := trace.Buffers()
-			var names []string
-			for _, u := range bufs {
-				names = append(names, u.Name())
-			}
-			if diff := cmp.Diff([]string{"in", "mid", "out"}, names); diff != "" {
-				b.Fatal(diff)
-			}
-			if trace.Name() != "saved" || len(trace.Parts()[0].Steps) != 10 || trace.Parts()[0].Steps[1].Name != "two" {
-				b.Errorf("%q: %+v", trace.Name(), trace.Parts()[0].Steps)
-			}
-			var v *debug.VerifyError
-			b.write(bufs[1], 0)
-			b.write(bufs[2], 0)
-			if err := trace.Debug().CheckResults(b.ctx); !errors.As(err, &v) || v.What != `the results in "mid"` {
-				b.Errorf("results before the first replay: %v", err)
-			}
-			b.must(trace.Replay(b.ctx))
-			b.must(trace.Debug().CheckResults(b.ctx))
-			b.holds(bufs[2], 112)
-			for i := range uint32(4) {
-				b.write(bufs[0], i)
-				b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx)))
-				b.holds(bufs[2], i+107)
-			}
-			b.must(trace.Debug().Verify(b.ctx))
-
-			// It mixes with what runs besides, and can be saved again.
-			x := b.load(b.blank("blank", b.dev.Grid()))
-			own := b.capture("own", x, x, x)
-			b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
-			b.must(own.Debug().Verify(b.ctx))
-			if err := own.Debug().CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
-				b.Errorf("results of a recorded trace: %v", err)
-			}
-			var again bytes.Buffer
-			b.must(trace.Save(b.ctx, &again))
-			f, err := tracebuf.Decode(&again)
-			b.must(err)
-			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output ||
-				f.Image.Buffers[0].Output || f.Name != "saved" {
-				b.Errorf("%q saved again: %d data, %d programs, %d relocations", f.Name, len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
-			}
-			b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
-			if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
-				b.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
-			}
-			if err := b.queue.Write(b.ctx, bufs[0], 0, nil); !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("a buffer of a released trace was written: %v", err)
-			}
-		})
+	file := saved(t, sim.Blackhole())
+	b := open(t, sim.Blackhole())
+	nothing := b.allocated()
+	trace, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(file))
+	b.must(err)
+	bufs := trace.Buffers()
+	if trace.Name() != "saved" || len(trace.Parts()[0].Steps) != 10 || trace.Parts()[0].Steps[1].Name != "two" || len(bufs) != 3 {
+		b.Fatalf("%q: %+v, %d buffers", trace.Name(), trace.Parts()[0].Steps, len(bufs))
+	}
+	x := b.load(b.blank("blank", b.dev.Grid()))
+	own := b.capture("own", x, x, x)
+	b.write(bufs[0], 4)
+	b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
+	b.holds(bufs[2], 111)
+	if err := own.Debug().CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
+		t.Errorf("results of a recorded trace: %v", err)
+	}
+	var again bytes.Buffer
+	b.must(trace.Save(b.ctx, &again))
+	f, err := tracebuf.Decode(&again)
+	b.must(err)
+	if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output || f.Image.Buffers[0].Output {
+		t.Errorf("saved again: %d data, %d programs, %d relocations", len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
+	}
+	b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
+	if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
+		t.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
+	}
+	if err := b.queue.Write(b.ctx, bufs[0], 0, nil); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("a buffer of a released trace was written: %v", err)
 	}
 }
 
