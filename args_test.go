@@ -16,86 +16,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
-	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
-
-// readPage is the argument of the adder that is the first page it reads.
-var readPage = reprise.Arg{Kernel: "reader", Index: 1}
 
 // from is an argument that the device computes.
 func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
 	a.From, a.Offset = b, offset
 	return a
-}
-
-// A program has as arguments the words that programs before it left in memory, in DRAM and in L1,
-// at every replay.
-func TestComputedArgs(t *testing.T) {
-	onAll(t, func(b *bench) {
-		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 1)
-		in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
-		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
-		move := b.load(b.adder("move", chip.Core{X: 0, Y: 1}, n, m, 0))
-		for _, kernel := range []string{"reader", "add", "writer"} {
-			b.must(move.SetArg(reprise.Arg{Kernel: kernel, Index: 2}, 1)) // page
-		}
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(one), r.Run(add, from(addend, k, 68)),
-				r.Run(one), r.Run(add, from(addend, k, 0)),
-				r.Run(add, from(addend, in, 132)),
-				r.Run(move, from(readPage, k, 64)), r.Param("addend", addend),
-			)
-		})
-		b.must(trace.Set("addend", 7))
-		b.write(in, 40)
-		n0 := uint32(0)
-		b.write(n, n0)
-		for _, v := range []uint32{^uint32(16), ^uint32(17)} { // page 1 of n, then page 0
-			b.write(k, v)
-			b.write(m, 0)
-			b.must(trace.Replay(b.ctx))
-			n0 += v + 1 + 17 + v + 2 + 40 + 33
-			b.holds(k, v+2)
-			b.holds(n, n0)
-			b.holds(m, n0+16*(v+2+16)+7)
-		}
-		b.must(trace.Release(b.ctx))
-	})
-}
-
-// A program that runs by itself, as the debugger has it, has the words of its time as well.
-func TestDebugComputedArgs(t *testing.T) {
-	onAll(t, func(b *bench) {
-		k, n := b.pages("k", 1), b.pages("n", 1)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
-		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
-		taking := func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(add, from(addend, k, 0))) }
-		inner := b.captureFlow(taking)
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(taking(r), r.Loop(2, func() error { return taking(r) }), r.Call(inner), r.Run(one))
-		})
-		b.must(inner.Release(b.ctx))
-		prepare := func(int) error { b.write(k, 20); b.write(n, 5); return b.queue.Wait(b.ctx) }
-		for _, run := range []func() error{
-			func() error { return trace.Debug().Step(b.ctx, nil) }, func() error { return trace.Replay(b.ctx) },
-		} {
-			b.must(errors.Join(prepare(0), run()))
-			b.holds(k, 25)
-			b.holds(n, 5+21+22+23+24)
-		}
-		b.must(errors.Join(prepare(0), trace.Debug().Check(b.ctx)))
-		b.holds(n, 5)
-		for _, bad := range []int{1, 5, 8} {
-			at, err := trace.Debug().BisectRun(b.ctx, prepare, func(k int) (bool, error) { return k <= bad, nil })
-			b.must(err)
-			if at == nil || at.Run != bad {
-				b.Errorf("program %d is wrong: found %+v", bad, at)
-			}
-		}
-		b.must(trace.Release(b.ctx))
-	})
 }
 
 // A trace holds the buffers of words that only its conditions and arguments read, until it is
@@ -211,86 +137,46 @@ func sameTrace(t *testing.T, file, moved []byte) {
 	}
 }
 
-// A saved trace reads the words of its arguments where their buffer lies when it is loaded.
-func TestComputedArgsFile(t *testing.T) {
-	for _, card := range emulators {
-		t.Run(card().String(), func(t *testing.T) {
-			b := open(t, card())
-			b.pages("in the way", 7000) // so that no other argument is an address
-			in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
-			k, n := b.pages("k", 20), b.pages("n", 2)
-			add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
-			inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
-			trace := b.captureFlow(func(r *reprise.Recorder) error {
-				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }),
-					r.Call(inner))
-			})
-			b.must(inner.Release(b.ctx))
-			b.write(k, 3)
-			b.write(in, 5)
-			b.write(n, 0)
-			var file bytes.Buffer
-			b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-			f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
-			b.must(err)
-			refuse := func(name, want string, change func(*tracebuf.File)) {
-				f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
-				b.must(err)
-				change(f)
-				if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: %v, want %q", name, err, want)
+// A file whose commands for computed arguments were changed is refused.
+func TestComputedArgsFileRefusals(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	k, n := b.pages("k", 2), b.pages("n", 2)
+	add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file))
+	for want, change := range map[string]func(f *tracebuf.File, args, run *tracebuf.Step){
+		"no worker": func(f *tracebuf.File, args, _ *tracebuf.Step) {
+			cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF)
+		},
+		"kernel memory ends": func(f *tracebuf.File, args, run *tracebuf.Step) {
+			cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
+			// The program lies higher, according to its write offsets and its launch message. Its
+			// kernels stay.
+			cmds := f.Image.Bytes[run.Offset:][:run.Size]
+			own := abi.Own(f.Target.Arch)
+			last := 0
+			for i := 0; i < len(cmds); i += 4 {
+				if cq.Get32(cmds, i) == own.L1.KernelConfig {
+					cq.Put32(cmds, i, own.L1.KernelConfig+0x2000)
+					last = i
 				}
 			}
-			args := f.Image.Steps[0]
-			if args.Control.Kind != flow.Args || len(f.Image.Conds) != 2 {
-				t.Fatalf("step 0 is %+v, %d words", args, len(f.Image.Conds))
+			for p := range chip.NumProcessors {
+				text := last - int(own.Launch.ConfigBase) + int(own.Launch.Text) + 4*p
+				cq.Put32(cmds, text, cq.Get32(cmds, text)-0x2000)
 			}
-			refuse("another word", "doesn't have its word", func(f *tracebuf.File) { f.Image.Conds[0].Offset += 4 })
-			refuse("no word", "no condition names", func(f *tracebuf.File) { f.Image.Conds = nil })
-			refuse("another core", "no worker", func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF) })
-			refuse("beyond the kernels' memory", "kernel memory ends", func(f *tracebuf.File) {
-				cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
-				im := &f.Image
-				// The step's program lies higher, according to its write offsets and its launch
-				// message; its kernels stay.
-				run := im.Bytes[im.Steps[1].Offset:][:im.Steps[1].Size]
-				own := abi.Own(f.Target.Arch)
-				base, last := own.L1.KernelConfig, 0
-				for i := 0; i < len(run); i += 4 {
-					if cq.Get32(run, i) == base {
-						cq.Put32(run, i, base+0x2000)
-						last = i
-					}
-				}
-				for p := range chip.NumProcessors {
-					text := last - int(own.Launch.ConfigBase) + int(own.Launch.Text) + 4*p
-					cq.Put32(run, text, cq.Get32(run, text)-0x2000)
-				}
-			})
-			refuse("another kind", "goes to step", func(f *tracebuf.File) { f.Image.Steps[0].Control.Target = 3 })
-			refuse("a program that takes none", "FORWARD", func(f *tracebuf.File) {
-				run := f.Image.Bytes[f.Image.Steps[1].Offset:]
-				i := bytes.LastIndexByte(run[:f.Image.Steps[1].Size], byte(cq.DispatchForwardWithArgs))
-				run[i] = byte(cq.DispatchForwardSubordinate)
-			})
-
-			here := open(t, card())
-			here.pages("in the way", 7000)
-			here.pages("here already", 20)
-			here.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "here already"})
-			loaded, err := here.dev.LoadTrace(here.ctx, bytes.NewReader(file.Bytes()))
-			here.must(err)
-			var again bytes.Buffer
-			for i := range uint32(2) {
-				here.must(loaded.Replay(here.ctx))
-				for _, u := range loaded.Buffers() {
-					if u.Name() == "n" {
-						here.holds(u, (i+1)*(3+19*16+2*(5+33)+3+16))
-					}
-				}
-			}
-			here.must(errors.Join(loaded.Save(here.ctx, &again), loaded.Release(here.ctx)))
-			sameTrace(t, file.Bytes(), again.Bytes())
-		})
+		},
+		"FORWARD": func(f *tracebuf.File, _, run *tracebuf.Step) { // the program takes no arguments
+			cmds := f.Image.Bytes[run.Offset:][:run.Size]
+			cmds[bytes.LastIndexByte(cmds, byte(cq.DispatchForwardWithArgs))] = byte(cq.DispatchForwardSubordinate)
+		},
+	} {
+		f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+		b.must(err)
+		change(f, &f.Image.Steps[0], &f.Image.Steps[1])
+		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

@@ -3,127 +3,15 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// refusal is something that can't be done during a capture.
-type refusal struct {
-	name string
-	do   func(ctx context.Context) error
-	is   error
-	says string
-}
-
-func (b *bench) refusals(x *reprise.Executable, other *reprise.Trace, in *reprise.Buffer) []refusal {
-	data := make([]byte, in.Size())
-	return []refusal{
-		{"write", func(ctx context.Context) error { return b.queue.Write(ctx, in, 0, data) }, reprise.ErrInCapture, `write buffer "in"`},
-		{"read", func(ctx context.Context) error { return b.queue.Read(ctx, in, 0, data) }, reprise.ErrInCapture, `read buffer "in"`},
-		{"wait", func(ctx context.Context) error { return b.queue.Wait(ctx) }, reprise.ErrInCapture, "wait for queue"},
-		{"replay", func(ctx context.Context) error { return other.Replay(ctx) }, reprise.ErrReplayInCapture, `replay trace "other"`},
-		{"nested", func(ctx context.Context) error { return second(b.queue.Capture(ctx, "inner", record(x))) }, reprise.ErrNestedCapture, `capture "inner"`},
-		{"load", func(ctx context.Context) error { return second(b.dev.Load(ctx, b.blank("late", b.dev.Grid()))) }, reprise.ErrInCapture, `load program "late"`},
-	}
-}
-
-// What a capture can't hold is an error that names the operation and the line, and what to do
-// instead. The capture fails with it even if its function drops it; the device works on as before.
-func TestCaptureRefuses(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-		other := b.capture("other", x)
-		before := b.allocated()
-		ops := append(b.refusals(x, other, in), refusal{"run", func(ctx context.Context) error { return b.queue.Run(ctx, x) },
-			reprise.ErrInCapture, `run program "adder"`})
-		for _, op := range ops {
-			var got error
-			trace, err := b.queue.Capture(b.ctx, "outer", func(ctx context.Context, r *reprise.Recorder) error {
-				if err := r.Run(x); err != nil {
-					return err
-				}
-				got = op.do(ctx)
-				return r.Run(x)
-			})
-			var ce *reprise.CaptureError
-			if trace != nil || !errors.Is(got, op.is) || !errors.Is(got, reprise.ErrInCapture) || !errors.As(got, &ce) {
-				b.Errorf("%s: trace %v, error %v, want %v", op.name, trace, got, op.is)
-				continue
-			}
-			if err == nil || err.Error() != got.Error() {
-				b.Errorf("%s: the capture ended in %v, the operation in %v", op.name, err, got)
-			}
-			if filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" || ce.Trace != "outer" {
-				b.Errorf("%s: %+v", op.name, ce)
-			}
-			b.says(got, `reprise: capture "outer": `+op.says, "capture_test.go:", op.is.Error(), ce.Instead)
-			if diff := cmp.Diff(before, b.allocated()); diff != "" {
-				b.Errorf("%s: something is left (-before +after):\n%s", op.name, diff)
-			}
-		}
-		for i, op := range ops[:5] { // each works again
-			if err := op.do(b.ctx); err != nil {
-				b.Errorf("%s after the captures: %v", ops[i].name, err)
-			}
-		}
-		b.write(in, 20)
-		b.must(b.capture("good", x).Replay(b.ctx))
-		b.holds(out, 25)
-	})
-}
-
-// Begin on a queue of which another capture is under way is refused at the caller's line, and that
-// capture goes on.
-func TestBeginInsideCapture(t *testing.T) {
-	b := open(t, sim.Blackhole())
-	x := b.load(b.blank("blank", b.dev.Grid()))
-	var got error
-	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
-		got = second(b.queue.Begin("inner"))
-		return r.Run(x)
-	})
-	b.must(err)
-	var ce *reprise.CaptureError
-	if !errors.Is(got, reprise.ErrNestedCapture) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Instead == "" ||
-		ce.Trace != "inner" {
-		t.Errorf("begun inside: %v", got)
-	}
-	b.must(trace.Release(b.ctx))
-	r, err := b.queue.Begin("after")
-	b.must(err)
-	b.must(r.Discard())
-}
-
-// With another context than the capture's, calls are those of other goroutines: they happen, and
-// the trace has nothing of them.
-func TestCallsWithOtherContextsAreNotOfTheCapture(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	in, out := b.pages("in", 4), b.pages("out", 4)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
-		b.write(in, 1)
-		b.must(b.queue.Run(b.ctx, x))
-		b.holds(out, 6)
-		b.must(b.pages("late", 1).Release())
-		return r.Run(x)
-	})
-	b.must(err)
-	if n := len(trace.Parts()[0].Steps); n != 1 {
-		t.Errorf("%d programs were recorded, want 1", n)
-	}
-	b.write(in, 2)
-	b.must(trace.Replay(b.ctx))
-	b.holds(out, 7)
-}
 
 // A function that captures has no say in what others do meanwhile, on this device or another.
 func TestCaptureLeavesOthersAlone(t *testing.T) {
@@ -155,50 +43,6 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
 	b.holds(out, 7)
 	c.must(c.queue.Wait(c.ctx))
-}
-
-// What can't be recorded between Begin and End fails, and so does End, except that a nested capture
-// fails alone. A recorder that has ended can't be ended again.
-func TestBeginRefuses(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 4), b.pages("out", 4)
-		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-		other := b.capture("other", x)
-		before := b.allocated()
-		for _, op := range b.refusals(x, other, in)[:5] {
-			r, err := b.queue.Begin(op.name)
-			b.must(err)
-			b.must(b.queue.Run(b.ctx, x))
-			if _, err := b.queue.Begin("again"); !errors.Is(err, reprise.ErrNestedCapture) {
-				b.Errorf("begun twice: %v", err)
-			}
-			got := op.do(b.ctx)
-			if !errors.Is(got, op.is) {
-				b.Errorf("%s: %v, want %v", op.name, got, op.is)
-			}
-			trace, err := r.End(b.ctx)
-			if err == nil {
-				b.must(trace.Release(b.ctx))
-			}
-			if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
-				b.Errorf("%s: the capture ended in %v", op.name, err)
-			}
-			for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
-				"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
-				if !errors.Is(err, reprise.ErrNotCapturing) {
-					b.Errorf("%s after the end: %v", what, err)
-				}
-			}
-		}
-		r, err := b.queue.Begin("empty")
-		b.must(err)
-		if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
-			b.Errorf("an empty capture: %v", err)
-		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
-	})
 }
 
 // A capture that ends in a panic, under a context that is over, or without room for its trace
@@ -251,51 +95,6 @@ func TestLostCaptureLeavesNothing(t *testing.T) {
 	}
 }
 
-// A trace region of fixed size that is too small says which size to open the device with; that size
-// is enough.
-func TestTraceRegionAdvice(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine and minutes under the race detector")
-	}
-	for _, card := range emulators {
-		target := card()
-		t.Run(target.String(), func(t *testing.T) {
-			capture := func(b *bench) error {
-				x := b.load(b.blank("blank", b.dev.Grid()))
-				for _, n := range []int{1, 400, 70} {
-					var xs []*reprise.Executable
-					for range n {
-						xs = append(xs, x)
-					}
-					trace, err := b.queue.Capture(b.ctx, fmt.Sprint(n), record(xs...))
-					if err != nil {
-						return err
-					}
-					b.must(errors.Join(trace.Replay(b.ctx), b.queue.Wait(b.ctx)))
-				}
-				return nil
-			}
-			size := uint64(1)
-			for range 3 {
-				b := open(t, target, reprise.WithTraceRegion(size))
-				err := capture(b)
-				if err == nil && size > 1 {
-					return
-				}
-				var oom *allocator.OutOfMemoryError
-				if !errors.As(err, &oom) || oom.TraceRegion <= size {
-					t.Fatalf("a region of %d B: %v", size, err)
-				}
-				b.says(err, "reprise: capture ", "trace needs ", " B on "+b.dev.Name(), "the trace region holds ",
-					fmt.Sprintf("open the device with reprise.WithTraceRegion(%d)", oom.TraceRegion))
-				size = oom.TraceRegion
-				b.must(b.dev.Close(t.Context()))
-			}
-			t.Errorf("the advice doesn't lead to a size that is enough: %d", size)
-		})
-	}
-}
-
 // A recovery keeps traces as they are, with the parameters that were set.
 func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
@@ -338,5 +137,56 @@ func TestCaptureEndedInLoop(t *testing.T) {
 			}
 			b.must(b.capture("after", x).Replay(b.ctx))
 		})
+	}
+}
+
+// What can't be recorded between Begin and End fails, and so does End. A nested capture fails alone.
+// A recorder that has ended can't be ended again.
+func TestBeginRefuses(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+	other := b.capture("other", x)
+	before := b.allocated()
+	for name, op := range map[string]struct {
+		do func() error
+		is error
+	}{
+		"write":  {func() error { return b.queue.Write(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"read":   {func() error { return b.queue.Read(b.ctx, in, 0, make([]byte, in.Size())) }, reprise.ErrInCapture},
+		"wait":   {func() error { return b.queue.Wait(b.ctx) }, reprise.ErrInCapture},
+		"replay": {func() error { return other.Replay(b.ctx) }, reprise.ErrReplayInCapture},
+		"nested": {func() error { return second(b.queue.Capture(b.ctx, "inner", record(x))) }, reprise.ErrNestedCapture},
+		"again":  {func() error { return second(b.queue.Begin("again")) }, reprise.ErrNestedCapture},
+	} {
+		r, err := b.queue.Begin(name)
+		b.must(err)
+		b.must(b.queue.Run(b.ctx, x))
+		got := op.do()
+		var ce *reprise.CaptureError
+		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" {
+			t.Errorf("%s: %v, want %v", name, got, op.is)
+		}
+		trace, err := r.End(b.ctx)
+		if err == nil {
+			b.must(trace.Release(b.ctx))
+		}
+		if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
+			t.Errorf("%s: the capture ended in %v", name, err)
+		}
+		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
+			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+			if !errors.Is(err, reprise.ErrNotCapturing) {
+				t.Errorf("%s after the end: %v", what, err)
+			}
+		}
+	}
+	r, err := b.queue.Begin("empty")
+	b.must(err)
+	if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
+		t.Errorf("an empty capture: %v", err)
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
 }

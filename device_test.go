@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -115,31 +114,6 @@ func TestCloseIdleUnderEndedContext(t *testing.T) {
 	})
 }
 
-// A device whose queue is full of work that goes on for ever, and makes progress, is closed when
-// the context of Close has ended: the error says that work was cut off.
-func TestCloseFullQueueUnderEndedContext(t *testing.T) {
-	t.Parallel() // it mostly waits
-	onEmulators(t, func(b *bench) {
-		n := b.pages("n", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
-		endless := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(1<<30, runs(r, one)) })
-		b.must(endless.Replay(b.ctx))
-		ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
-		defer cancel()
-		for {
-			if err := b.queue.Write(ctx, n, 0, make([]byte, n.Size())); err != nil {
-				if !errors.Is(err, context.DeadlineExceeded) {
-					b.Errorf("a write to a full queue: %v", err)
-				}
-				break
-			}
-		}
-		if err := b.dev.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			b.Errorf("closed with %v, want the end of the context", err)
-		}
-	}, reprise.WithHangTimeout(time.Hour), reprise.WithQueueMemory(1<<20))
-}
-
 // A device that is closed while others wait for it ends their waits; nothing crashes and nothing
 // hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
@@ -197,65 +171,6 @@ func TestNothing(t *testing.T) {
 		}
 	}
 	b.must(b.queue.Wait(b.ctx))
-}
-
-// A wait that nothing ends by itself ends with a report of every core that is busy, and the device
-// can be closed.
-func TestHang(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
-		x := b.load(&reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-			Name: "wait", Image: b.image(kernels.Spin), Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(2, 1)},
-			Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
-		}}})
-		b.must(b.queue.Run(b.ctx, x))
-
-		// A context ends a wait earlier, and says why in its own words.
-		ctx, cancel := context.WithTimeoutCause(b.ctx, 10*time.Millisecond, errors.New("no patience"))
-		defer cancel()
-		b.says(b.queue.Wait(ctx), "reprise: wait for queue", "the commands so far to finish", "no patience")
-
-		err := b.queue.Wait(b.ctx)
-		var h *dispatch.HangError
-		if !errors.As(err, &h) || !errors.Is(err, reprise.ErrTimeout) {
-			b.Fatalf("%v, want a *HangError", err)
-		}
-		if h.Queue != 0 || h.Last != "forever" {
-			b.Errorf("queue %d, last submitted %q", h.Queue, h.Last)
-		}
-		var busy []string
-		for _, c := range h.Cores {
-			if c.Busy() {
-				busy = append(busy, c.Kind+" "+c.Core.String())
-			}
-		}
-		found := false
-		for _, s := range busy {
-			found = found || s == "worker (2,1)"
-		}
-		if !found {
-			b.Errorf("busy cores %q, want the one that runs the kernel among them", busy)
-		}
-		b.says(err, "reprise: wait for queue", `last submitted forever`, "no progress for 300ms")
-		if !strings.Contains(h.Detail(), "core (2,1) (worker)") {
-			b.Errorf("the report doesn't name the core:\n%s", h.Detail())
-		}
-		// The queue takes nothing more, because host and device may disagree about where they are.
-		b.says(b.queue.Write(b.ctx, word, 0, make([]byte, 64)), "reprise: write", "no progress")
-	}, reprise.WithHangTimeout(300*time.Millisecond))
-}
-
-// fs.ErrNotExist and the like are found through all layers.
-func TestOpenKeepsTheCause(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("device nodes are for Linux")
-	}
-	_, err := reprise.Open(t.Context(), kmd.Path("/no/such/node"))
-	var op *kmd.OpError
-	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, reprise.ErrNoDevice) || !errors.As(err, &op) || op.Path != "/no/such/node" {
-		t.Errorf("%v (%+v)", err, op)
-	}
 }
 
 // The coordinates that a device gives are those of its chip: kernels that were handed them reach

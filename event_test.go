@@ -3,11 +3,8 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -15,71 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
-
-// What passes workers from one queue to the other, and what doesn't: programs of two queues on the
-// same workers need an edge between them, found at the call.
-func TestWorkersPassBetweenQueues(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		out := b.pages("out", 1)
-		one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
-		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
-		tr, err := q1.Capture(b.ctx, "tr", record(two))
-		b.must(err)
-		e, f := b.dev.NewEvent("e"), b.dev.NewEvent("f")
-		refused := func(what string, err error, want dispatch.OverlapError) {
-			b.Helper()
-			var o *dispatch.OverlapError
-			if !errors.As(err, &o) {
-				b.Errorf("%s: error %v, want an *OverlapError", what, err)
-				return
-			}
-			b.says(err, fmt.Sprintf("queue %d: %s at event_test.go:", want.Queue, want.Op), "put "+want.Last,
-				fmt.Sprintf("record an event on queue %d", want.Owner), fmt.Sprintf("wait for it on queue %d", want.Queue))
-			o.Site = ""
-			if diff := cmp.Diff(want, *o); diff != "" {
-				b.Errorf("%s: (-want +got)\n%s", what, diff)
-			}
-		}
-		b.must(q0.Wait(b.ctx))
-		b.must(q1.Wait(b.ctx))
-
-		b.must(q0.Run(b.ctx, one))
-		runTwo := dispatch.OverlapError{Queue: 1, Op: `run program "two"`, Owner: 0, Last: `run program "one"`}
-		refused("run at once", q1.Run(b.ctx, two), runTwo)
-		refused("replay at once", tr.Replay(b.ctx), dispatch.OverlapError{Queue: 1, Op: `replay trace "tr"`, Owner: 0, Last: `run program "one"`})
-		b.must(q0.Record(b.ctx, e))
-		refused("recorded, not waited for", q1.Run(b.ctx, two), runTwo)
-		b.must(q1.WaitEvent(b.ctx, e))
-		b.must(q1.Run(b.ctx, two))
-		refused("the owner before", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
-			Last: `run program "two"`})
-		b.must(tr.Replay(b.ctx))
-		refused("after a replay", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
-			Last: `replay trace "tr"`})
-
-		// An event from before the last program is no edge, and moving data takes nothing over.
-		b.must(q1.Record(b.ctx, f))
-		b.must(q1.Run(b.ctx, two))
-		b.must(q0.WaitEvent(b.ctx, f))
-		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
-		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
-			Last: `run program "two"`})
-
-		// What the host has seen is an edge as well: a wait for the queue or for the event, a Read.
-		b.must(q1.Wait(b.ctx))
-		b.must(q0.Run(b.ctx, one))
-		b.must(q0.Record(b.ctx, e))
-		b.must(e.Wait(b.ctx))
-		b.must(q1.Run(b.ctx, two))
-		b.must(q1.Read(b.ctx, out, 0, make([]byte, out.Size())))
-		b.must(q0.Run(b.ctx, one))
-		b.must(q0.Record(b.ctx, e))
-		b.must(q1.WaitEvent(b.ctx, e))
-		b.must(tr.Replay(b.ctx))
-		b.must(tr.Release(b.ctx))
-		b.must(q0.Wait(b.ctx))
-	}, reprise.WithQueues(2))
-}
 
 // What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on
 // without asking.
@@ -239,75 +171,6 @@ func TestEventsOverARecovery(t *testing.T) {
 		b.must(b.dev.Queue(1).Run(b.ctx, b.load(b.blank("blank", chip.Single(0, 0)))))
 		b.must(b.dev.Queue(1).Wait(b.ctx))
 	}, reprise.WithQueues(2))
-}
-
-// Reads that were started come back in order, and one that is given up leaves its memory alone.
-func TestStartedReads(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		word := b.word()
-		q := b.dev.Queue(1)
-		var bufs []*reprise.Buffer
-		var got [][]byte
-		var reads []*reprise.Pending
-		for i := range uint32(12) {
-			buf := b.pages(fmt.Sprint(i), 3+int(i)*7)
-			b.must(q.Write(b.ctx, buf, 0, words(buf.Size(), i)))
-			dst := make([]byte, buf.Size())
-			p, err := q.StartRead(b.ctx, buf, 0, dst)
-			b.must(err)
-			bufs, got, reads = append(bufs, buf), append(got, dst), append(reads, p)
-		}
-		for i := len(reads) - 1; i >= 0; i-- {
-			b.must(reads[i].Wait(b.ctx))
-			if done, err := reads[i].Done(); !done || err != nil {
-				b.Errorf("read %d is done: %v, %v", i, done, err)
-			}
-			if diff := cmp.Diff(words(bufs[i].Size(), uint32(i)), got[i]); diff != "" {
-				b.Errorf("read %d (-want +got)\n%s", i, diff)
-			}
-		}
-		// A read after a kernel that spins isn't done; once abandoned, its data don't arrive.
-		b.must(b.queue.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
-		dst := make([]byte, bufs[0].Size())
-		p, err := b.queue.StartRead(b.ctx, bufs[0], 0, dst)
-		b.must(err)
-		if done, err := p.Done(); done || err != nil {
-			b.Errorf("a read after a kernel that spins: %v, %v", done, err)
-		}
-		p.Abandon()
-		b.must(q.Write(b.ctx, word, 0, words(word.Size(), 1)))
-		b.must(b.queue.Wait(b.ctx))
-		if err := p.Wait(b.ctx); !errors.Is(err, dispatch.ErrAbandoned) {
-			b.Errorf("wait for what was given up: %v", err)
-		}
-		if diff := cmp.Diff(make([]byte, len(dst)), dst); diff != "" {
-			b.Errorf("given up (-want +got)\n%s", diff)
-		}
-		none, err := q.StartRead(b.ctx, bufs[0], 0, nil)
-		b.must(err)
-		b.must(none.Wait(b.ctx))
-	}, reprise.WithQueues(2))
-}
-
-// Nothing of an event can be part of a capture, which says so, and with the place.
-func TestEventsInACapture(t *testing.T) {
-	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-	x, e := b.load(b.blank("x", chip.Single(0, 0))), b.dev.NewEvent("e")
-	b.must(b.queue.Record(b.ctx, e))
-	for what, use := range map[string]func(ctx context.Context) error{
-		`record event "e" at `:               func(ctx context.Context) error { return b.queue.Record(ctx, e) },
-		`wait for event "e" at `:             func(ctx context.Context) error { return b.dev.Queue(1).WaitEvent(ctx, e) },
-		`wait on the host for event "e" at `: func(ctx context.Context) error { return e.Wait(ctx) },
-	} {
-		_, err := b.queue.Capture(b.ctx, "tr", func(ctx context.Context, r *reprise.Recorder) error {
-			_ = use(ctx)
-			return r.Run(x)
-		})
-		if !errors.Is(err, reprise.ErrInCapture) {
-			t.Errorf("%s: %v", what, err)
-		}
-		b.says(err, what, "event_test.go:", "can't be part of a trace")
-	}
 }
 
 // A device is closed with more reports on their way than the completion queue holds: they must be

@@ -335,23 +335,6 @@ func TestHostMemoryGone(t *testing.T) {
 	})
 }
 
-// A process that is killed leaves nothing behind that keeps the next one from working.
-func TestKilledProcess(t *testing.T) {
-	onMachines(t, func(t *testing.T, m *machine) {
-		m.proc = m.drv.NewProcess(4711, "victim")
-		victim, err := reprise.Open(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := &bench{T: t, ctx: t.Context(), dev: victim, queue: victim.Queue(0)}
-		newRig(v)
-		v.must(m.proc.Kill())
-		m.proc = nil
-		m.idle()
-		newRig(open(t, m, short))
-	})
-}
-
 // ioctls lets a test look at requests before the driver gets them, and refuse them.
 type ioctls struct {
 	seam.File

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -109,73 +108,4 @@ func TestHangNamesTheProgram(t *testing.T) {
 // described is as "spin/t[0 1]": program, trace and loops.
 func described(p postmortem.TraceProgram) string {
 	return p.Program + "/" + p.Trace + fmt.Sprint(p.Loops)
-}
-
-// Wherever in a trace a program doesn't end, it is among those that are named.
-func TestHangNamesTheProgramAnywhere(t *testing.T) {
-	effort.Long(t)
-	const seeds = 6
-	onEmulators(t, func(b *bench) {
-		n := b.pages("n", 2)
-		xs := []*reprise.Executable{
-			b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 0)), b.load(b.adder("two", chip.Core{X: 1, Y: 3}, n, n, 0)),
-		}
-		spin := b.spin("spin", b.word(), chip.BRISC, chip.Single(2, 2))
-		always := reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}
-		single := 0
-		for seed := range seeds {
-			rng := rand.New(rand.NewPCG(uint64(seed), 7))
-			// body records a few things, one of which has the program that doesn't end, if it is to
-			// have it.
-			var body func(r *reprise.Recorder, depth int, spins bool) error
-			body = func(r *reprise.Recorder, depth int, spins bool) error {
-				k := 1 + rng.IntN(4)
-				at := rng.IntN(k)
-				for i := range k {
-					here := spins && i == at
-					inside := func() error { return body(r, depth-1, here) }
-					other := func() error { return body(r, depth-1, false) }
-					kind := rng.IntN(6)
-					if depth == 0 {
-						kind = 0
-					}
-					var err error
-					switch {
-					case kind <= 1 && here:
-						err = r.Run(spin)
-					case kind <= 1:
-						err = r.Run(xs[rng.IntN(2)])
-					case kind == 2:
-						err = r.Loop(1+rng.Uint32N(3), inside)
-					case kind == 3 && here:
-						err = r.While(always, 9, inside)
-					case kind == 4:
-						err = r.If(reprise.Cond{Buffer: n, Is: cq.Greater, Value: 20}, other, inside)
-					default:
-						err = r.If(always, inside, other)
-					}
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			trace := b.captureFlow(func(r *reprise.Recorder) error {
-				return errors.Join(r.Loop(1, func() error { return r.Run(xs[0]) }), body(r, 3, true), r.Run(xs[1]))
-			})
-			b.write(n, 0)
-			b.must(trace.Replay(b.ctx))
-			h := b.hang(b.queue.Wait(b.ctx))
-			ps := h.Dump.Queues[0].Programs
-			if !slices.ContainsFunc(ps, func(p postmortem.TraceProgram) bool { return p.Program == "spin" }) {
-				b.Errorf("seed %d: %v are named\n%s", seed, ps, h.Detail())
-			}
-			if len(ps) == 1 {
-				single++
-			}
-			b.must(b.dev.Recover(b.ctx))
-			b.must(trace.Release(b.ctx))
-		}
-		b.Logf("%d of %d reports name one program", single, seeds)
-	}, reprise.WithHangTimeout(200*time.Millisecond))
 }

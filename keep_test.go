@@ -86,15 +86,3 @@ func TestTakeFromASnapshot(t *testing.T) {
 		}
 	})
 }
-
-// A loaded program says where its circular buffers lie.
-func TestCircularBuffersHavePlaces(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		in, out := b.pages("in", 2), b.pages("out", 2)
-		cbs := b.load(b.adder("add", chip.Core{X: 1}, in, out, 1)).CircularBuffers()
-		if len(cbs) != 2 || cbs[0].Index != 0 || cbs[1].Index != 16 || cbs[0].Size != 128 || cbs[1].Addr < cbs[0].Addr+cbs[0].Size ||
-			!cmp.Equal(cbs[0].Cores, []chip.Range{chip.Single(1, 0)}) {
-			b.Errorf("%+v", cbs)
-		}
-	})
-}

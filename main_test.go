@@ -182,16 +182,6 @@ func captureQueues(ctx context.Context, name string, queues []*reprise.Queue,
 	}, queues[1:]...)
 }
 
-// partOn is what a trace has on a queue.
-func partOn(t *reprise.Trace, q *reprise.Queue) reprise.Part {
-	for _, p := range t.Parts() {
-		if p.Queue == q {
-			return p
-		}
-	}
-	return reprise.Part{}
-}
-
 func record(xs ...*reprise.Executable) func(context.Context, *reprise.Recorder) error {
 	return func(_ context.Context, r *reprise.Recorder) error {
 		for _, x := range xs {

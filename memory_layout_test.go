@@ -1,11 +1,8 @@
 package reprise_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,88 +72,6 @@ func TestShardedBuffer(t *testing.T) {
 		t.Errorf("page 14 of an interleaved buffer is at %+v", p)
 	}
 	b.must(errors.Join(buf.Release(), flat.Release()))
-}
-
-// A configuration that can't be says why, and takes nothing.
-func TestImpossibleLayouts(t *testing.T) {
-	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
-	before := b.allocated()
-	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Grid(9, 1)}}
-	for _, tt := range []struct {
-		c    reprise.BufferConfig
-		want error
-		part string
-	}{
-		{reprise.BufferConfig{Kind: allocator.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
-		{reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
-		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: &allocator.ShardSpec{}}, allocator.ErrRequest, "rank 0"},
-		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
-		{reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
-	} {
-		tt.c.Name = "odd"
-		_, err := b.dev.NewBuffer(tt.c)
-		b.says(err, `reprise: new buffer "odd": `, tt.part)
-		if tt.want != nil && !errors.Is(err, tt.want) {
-			t.Errorf("%v is no %v", err, tt.want)
-		}
-	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is taken (-before +after):\n%s", diff)
-	}
-	without := open(t, sim.Wormhole())
-	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
-	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
-}
-
-// Reads that are started work with all layouts and with parts, and a trace that uses a part has the
-// whole.
-func TestStartedReadsOfLayouts(t *testing.T) {
-	b := open(t, sim.Blackhole())
-	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
-	b.write(buf, 3)
-	got := make([]byte, 256)
-	read, err := b.queue.StartRead(b.ctx, buf, 0, got)
-	b.must(err)
-	b.must(read.Wait(b.ctx))
-	if !bytes.Equal(got, words(256, 3)) {
-		t.Error("a started read of a sharded buffer gave something else")
-	}
-
-	flat := b.pages("flat", 8)
-	b.write(flat, 7)
-	part, err := flat.Sub(128, 256)
-	b.must(err)
-	dst := make([]byte, 128)
-	p, err := b.queue.StartRead(b.ctx, part, 64, dst)
-	b.must(err)
-	b.must(p.Wait(b.ctx))
-	if want := words(512, 7)[192:320]; !bytes.Equal(dst, want) {
-		t.Errorf("a started read of a part differs")
-	}
-
-	var file bytes.Buffer
-	x := b.blank("uses a part", chip.Single(0, 0))
-	x.Buffers = []*reprise.Buffer{part} // the trace has the whole
-	trace := b.capture("part", b.load(x))
-	if got := trace.Buffers(); len(got) != 1 || got[0] != flat {
-		t.Errorf("the trace uses %v", got)
-	}
-	b.must(trace.Save(b.ctx, &file))
-
-	// A transfer of nothing may be anywhere in a buffer, also inside of a page.
-	for _, buf := range []*reprise.Buffer{buf, flat, part} {
-		for _, off := range []int{0, 3, buf.Size()} {
-			b.must(b.queue.Write(b.ctx, buf, off, nil))
-			b.must(b.queue.Read(b.ctx, buf, off, nil))
-		}
-	}
 }
 
 // Parts stay inside, say where, and keep the memory.
@@ -294,49 +209,6 @@ func TestCallSites(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"small": true, "program": true, "circular buffers": true, "trace": true}, owners); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The reports are three files with the names that tools look for.
-func TestMemoryReports(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	b.pages("data", 4)
-	dir := t.TempDir()
-	b.must(b.dev.MemorySnapshot().Map().WriteReports(dir, "run_"))
-	for name, head := range map[string]string{
-		"run_l1_usage_summary.csv":      "This report indicates available space for interleaving L1 buffers\n, Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n",
-		"run_memory_usage_summary.csv":  ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\nDRAM,1048575,0,1048575,1048575\nL1,",
-		"run_detailed_memory_usage.csv": ",DRAM and trace\n,Total allocatable (KB):,12582911\n",
-	} {
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		b.must(err)
-		if !strings.HasPrefix(string(got), head) {
-			t.Errorf("%s begins with %q", name, got[:min(len(got), 200)])
-		}
-	}
-	err := b.dev.MemorySnapshot().Map().WriteReports(filepath.Join(dir, "missing"), "")
-	if err == nil || !strings.HasPrefix(err.Error(), "allocator: write memory reports: ") {
-		t.Errorf("into a directory that isn't there: %v", err)
-	}
-}
-
-// Harvesting takes rows or columns of workers away, and with them L1 banks, never parts of a bank.
-func TestMemoryWithHarvesting(t *testing.T) {
-	for _, card := range []func(...sim.Option) *sim.Card{sim.Wormhole, sim.Blackhole} {
-		full := open(t, card())
-		less := open(t, card(sim.Harvesting(chip.Harvesting{Tensix: 0b101})))
-		a, c := full.dev.Memory(allocator.L1), less.dev.Memory(allocator.L1)
-		if c.Banks >= a.Banks || c.Banks != less.dev.Grid().Size() || c.Total != a.Total || c.Low != a.Low {
-			t.Errorf("%v: %+v, harvested %+v", full.dev.Arch(), a, c)
-		}
-		n := c.Banks
-		buf := less.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * 64, PageSize: 64, Name: "all"})
-		last, _ := buf.Page(n - 1)
-		if last.Core != less.dev.Grid().End || last.Bank != n-1 {
-			t.Errorf("the last bank is %+v, the last worker %v", last, less.dev.Grid().End)
-		}
-		less.write(buf, 3)
-		less.holds(buf, 3)
 	}
 }
 

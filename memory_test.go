@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -41,30 +41,6 @@ func TestLargeWritesEndWhereTheyEnd(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Sizes that can't be are refused with the numbers, and take nothing.
-func TestBufferSizes(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	before := b.allocated()
-	for _, tt := range []struct {
-		c     reprise.BufferConfig
-		parts []string
-	}{
-		{reprise.BufferConfig{Kind: allocator.DRAM, Name: "none"}, []string{`new buffer "none"`, "0 B in pages of 0 B", "positive multiple"}},
-		{reprise.BufferConfig{Kind: allocator.L1, Size: -64, Name: "less"}, []string{`new buffer "less"`, "-64 B in pages of -64 B"}},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: -1}, []string{"64 B in pages of -1 B"}},
-		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 100, PageSize: 64, Name: "odd"}, []string{`new buffer "odd"`, "100 B in pages of 64 B", "multiple of the page"}},
-		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, []string{"kind trace is not DRAM, L1 or L1 small"}},
-		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64}, []string{"this region holds sharded buffers only"}},
-		{reprise.BufferConfig{Kind: 99, Size: 64}, []string{"kind kind(99) is not DRAM, L1 or L1 small"}},
-	} {
-		_, err := b.dev.NewBuffer(tt.c)
-		b.says(err, append([]string{"reprise: "}, tt.parts...)...)
-	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is taken (-before +after):\n%s", diff)
-	}
 }
 
 // An *OutOfMemoryError says what was asked for, what is free, and what the rest is allocated to.
@@ -104,21 +80,19 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // Circular buffers and L1 buffers don't overlap: programs take the bottom of L1, buffers the top,
-// and the error of the second names the first.
+// and the error of the second names the first. Programs share the memory of their circular buffers,
+// and traces keep it.
 func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		total := b.dev.Memory(allocator.L1).Free
-		cores := []chip.Range{chip.Single(0, 0)}
+		half := int(b.dev.Memory(allocator.L1).Free) / 2 &^ 63
+		tall := reprise.BufferConfig{Kind: allocator.L1, Size: half * b.dev.Grid().Size(), PageSize: half, Name: "tall"}
 		program := func(name string, bytes int) *reprise.Program {
+			cores := []chip.Range{chip.Single(0, 0)}
 			p := b.blank(name, cores...)
 			p.CircularBuffers = []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: bytes, Pages: 1}}
 			return p
 		}
-		half := int(total) / 2 &^ 63
-		perCore := b.dev.Grid().Size()
-
-		// Buffers first.
-		buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
+		buf := b.buffer(tall)
 		before := b.allocated()
 		_, err := b.dev.Load(b.ctx, program("wide", half+128))
 		if !errors.Is(err, allocator.ErrOccupied) {
@@ -131,61 +105,25 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		small := b.load(program("small", half/2))
 		b.must(buf.Release())
 
-		// Programs first. They share their circular buffers' memory, which is as large as the
-		// largest needs.
-		large := b.load(program("large", half+128))
-		_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
-		if !errors.Is(err, reprise.ErrOutOfMemory) {
-			b.Errorf("a buffer over circular buffers: %v", err)
+		refused := func() {
+			b.Helper()
+			_, err := b.dev.NewBuffer(tall)
+			if !errors.Is(err, reprise.ErrOutOfMemory) {
+				b.Errorf("a buffer over circular buffers: %v", err)
+			}
+			b.says(err, `new buffer "tall"`, "most is held by circular buffers")
 		}
-		b.says(err, `new buffer "tall"`, "most is held by circular buffers")
+		large := b.load(program("large", half+128))
+		refused()
 		trace := b.capture("large", large)
 		b.must(large.Release(b.ctx))
-		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half,
-			Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
-			b.Errorf("a buffer over the circular buffers of a trace: %v", err)
-		}
-		b.must(trace.Replay(b.ctx))
-		b.must(trace.Release(b.ctx))
-		buf = b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"})
-		if got := b.allocated()[allocator.L1]; got < uint64(half+half/2) || got > uint64(half+half/2+4096) {
-			b.Errorf("%d B of L1 are taken, want those of the buffer and the small program", got)
-		}
-		b.must(errors.Join(small.Release(b.ctx), buf.Release()))
+		refused()
+		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
+		b.must(errors.Join(b.buffer(tall).Release(), small.Release(b.ctx)))
 		if got := b.allocated()[allocator.L1]; got != 0 {
 			b.Errorf("%d B of L1 are still taken", got)
 		}
 	})
-}
-
-// Circular buffers that don't fit any core are the program's fault.
-func TestCircularBuffersBeyondL1(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	cores := []chip.Range{chip.Single(0, 0)}
-	for _, tt := range []struct {
-		c     reprise.CircularBuffer
-		parts []string
-	}{
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 20, Pages: 2}, []string{"circular buffer 3", "2 pages of 1048576 B from 0x19180 on", "beyond the end of L1 at 0x16e000"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 64}, []string{"circular buffer 3", "0 pages of 64 B"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: -64, Pages: 1}, []string{"circular buffer 3", "1 pages of -64 B"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 1 << 40, Pages: 1 << 40}, []string{"circular buffer 3", "beyond the end of L1"}},
-		{reprise.CircularBuffer{Index: 3, Cores: cores, PageSize: 20, Pages: 1}, []string{"circular buffer 3", "multiple of 16 B"}},
-		{reprise.CircularBuffer{Index: 32, Cores: cores, PageSize: 64, Pages: 1}, []string{"circular buffer 32", "from 0 to 31"}},
-		{reprise.CircularBuffer{Index: 3, Cores: []chip.Range{chip.Single(8, 0)}, PageSize: 64, Pages: 1}, []string{"circular buffer 3", "not inside the worker grid"}},
-	} {
-		p := b.blank("program", cores...)
-		p.CircularBuffers = []reprise.CircularBuffer{tt.c}
-		_, err := b.dev.Load(b.ctx, p)
-		var pe *dispatch.ProgramError
-		if !errors.As(err, &pe) || pe.Program != "program" {
-			t.Errorf("%+v: %v, want a *ProgramError", tt.c, err)
-		}
-		b.says(err, tt.parts...)
-	}
-	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
-		t.Errorf("something is left of the failed loads: %v", got)
-	}
 }
 
 // Without a trace region traces take what they need from the top of every bank; with one they stay
@@ -279,4 +217,67 @@ func poke(b *bench, card *sim.Card, at chip.Core, addr, value uint32) {
 	xy, err := c.Virtual(at)
 	b.must(err)
 	b.must(d.Write32(xy, uint64(addr), value))
+}
+
+// A configuration that can't be is refused with the reason and the numbers, and takes nothing.
+func TestImpossibleBuffers(t *testing.T) {
+	b := open(t, sim.Wormhole(), reprise.WithL1Small(1024))
+	before := b.allocated()
+	wide := &allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{1, 9}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Grid(9, 1)}}
+	for _, tt := range []struct {
+		c    reprise.BufferConfig
+		want error
+		part string
+	}{
+		{reprise.BufferConfig{Kind: allocator.DRAM}, nil, "0 B in pages of 0 B"},
+		{reprise.BufferConfig{Kind: allocator.L1, Size: -64}, nil, "-64 B in pages of -64 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: -1}, nil, "64 B in pages of -1 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 100, PageSize: 64}, nil, "100 B in pages of 64 B"},
+		{reprise.BufferConfig{Kind: allocator.Trace, Size: 64}, nil, "kind trace is not DRAM, L1 or L1 small"},
+		{reprise.BufferConfig{Kind: 99, Size: 64}, nil, "kind kind(99) is not DRAM, L1 or L1 small"},
+		{reprise.BufferConfig{Kind: allocator.L1, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: -16, Sharding: heights(4, 1, 4)}, nil, "needs a page size"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 1 << 62, Sharding: heights(4, 1, 4)}, nil, "a size that can be counted"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Size: 80, Sharding: heights(4, 1, 4)}, nil, "4 pages of 16 B are 64 B"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: heights(5, 1, 4)}, allocator.ErrRequest, "5 shards on 4 cores"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: wide}, nil, "core (8,0) is not one of the workers"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 16, Sharding: heights(13, 1, 13)}, nil, "core (12,0): shards in DRAM"},
+		{reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Sharding: &allocator.ShardSpec{}}, allocator.ErrRequest, "rank 0"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, PageSize: 64}, allocator.ErrRequest, "sharded buffers only"},
+		{reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 2048, Sharding: heights(4, 1, 4)}, reprise.ErrOutOfMemory, "1024 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 33}, allocator.ErrRequest, "not a multiple of 32 B"},
+		{reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Addr: 1 << 30}, allocator.ErrOccupied, "beyond the region"},
+	} {
+		tt.c.Name = "odd"
+		_, err := b.dev.NewBuffer(tt.c)
+		b.says(err, `reprise: new buffer "odd": `, tt.part)
+		if tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%v is no %v", err, tt.want)
+		}
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is taken (-before +after):\n%s", diff)
+	}
+	without := open(t, sim.Wormhole())
+	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
+	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
+}
+
+// Serial captures and releases find the whole region each time; tt-metal's issue 27966 was that they
+// didn't.
+func TestSerialCaptures(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
+	x := b.load(b.blank("blank", b.dev.Grid()))
+	all := b.dev.Memory(allocator.Trace)
+	xs := slices.Repeat([]*reprise.Executable{x}, int(all.Total)*b.dev.DRAMBanks()*3/4/x.Commands().Bytes) // two of these don't fit
+	for range 5 {
+		trace := b.capture("trace", xs...)
+		if _, err := b.queue.Capture(b.ctx, "second", record(xs...)); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Fatalf("a second trace: %v", err)
+		}
+		b.must(errors.Join(trace.Replay(b.ctx), trace.Release(b.ctx)))
+	}
+	if s := b.dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
+		t.Errorf("the region is %+v, it was %+v", s, all)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -25,14 +23,6 @@ func (b *bench) host(n int, c reprise.HostBufferConfig) *reprise.HostBuffer {
 	h, err := b.dev.NewHostBuffer(c)
 	b.must(err)
 	return h
-}
-
-// onStrict runs a test on emulators that refuse what silicon leaves undefined, and deliver late.
-func onStrict(t *testing.T, run func(*bench), opts ...reprise.Option) {
-	for _, card := range emulators {
-		target := card(sim.Strict(1))
-		t.Run(target.String(), func(t *testing.T) { run(open(t, target, opts...)) })
-	}
 }
 
 // mapped is memory that isn't Go's, in whole pages.
@@ -50,63 +40,6 @@ func fill(p []byte, seed int) {
 	for i := range p {
 		p[i] = byte(i*7 + i>>8*3 + seed)
 	}
-}
-
-// What goes to a device and back by way of pinned memory is what was sent, for every layout, page
-// size and alignment, and nothing beside it changes.
-func TestPinnedTransfers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine and minutes under the race detector")
-	}
-	onStrict(t, func(b *bench) {
-		h := b.host(1<<20, reprise.HostBufferConfig{Name: "staging"})
-		block := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2},
-			Cores: []chip.Range{chip.Grid(3, 2)}}
-		for _, c := range []reprise.BufferConfig{
-			{Kind: allocator.DRAM, Size: 20 * 4096, PageSize: 4096},
-			{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64},
-			{Kind: allocator.DRAM, Size: 50 * 100, PageSize: 100},
-			{Kind: allocator.DRAM, Size: 7 * 5008, PageSize: 5008},
-			{Kind: allocator.DRAM, Size: 3 * 5001, PageSize: 5001},
-			{Kind: allocator.DRAM, Size: 2 * 140 << 10, PageSize: 140 << 10},
-			{Kind: allocator.L1, Size: 20 * 2048, PageSize: 2048},
-			{Kind: allocator.L1, Size: 20 * 48, PageSize: 48},
-			{Kind: allocator.L1, PageSize: 1024, Sharding: block},
-			{Kind: allocator.L1, PageSize: 2056, Sharding: block},
-		} {
-			x := b.buffer(c)
-			n, page := x.Size(), x.PageSize()
-			want := make([]byte, n)
-			fill(want, 1)
-			b.must(b.queue.Write(b.ctx, x, 0, want))
-			for i, r := range []struct{ off, at, n int }{
-				{0, 0, n}, {0, 16, n}, {0, 3, n}, {16, 32, n - 16}, {17, 1, n - 20}, {page, 64, page}, {page / 2, page / 2, n - page}, {5, 5, 1}, {n, 8, 0}, {n - 7, 100, 7},
-			} {
-				name := fmt.Sprintf("%v %d B in pages of %d: %d B at %d, host %d", x.Layout(), n, page, r.n, r.off, r.at)
-				mem := h.Bytes()
-				fill(mem, 100+i)
-				b.must(b.queue.WriteFrom(b.ctx, x, r.off, h, r.at, r.n))
-				copy(want[r.off:], mem[r.at:r.at+r.n])
-				got := make([]byte, n)
-				b.must(b.queue.Read(b.ctx, x, 0, got))
-				if !bytes.Equal(got, want) {
-					b.Fatalf("%s: wrong after writing", name)
-				}
-				fill(mem, 50+i)
-				all := bytes.Clone(mem)
-				copy(all[r.at:], want[r.off:r.off+r.n])
-				b.must(b.queue.ReadTo(b.ctx, x, r.off, h, r.at, r.n))
-				if !bytes.Equal(mem, all) {
-					b.Fatalf("%s: wrong after reading", name)
-				}
-			}
-			b.must(x.Release())
-		}
-		b.must(h.Release(b.ctx))
-		if err := h.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("freed twice: %v", err)
-		}
-	})
 }
 
 // What can't do without a copy is an error where that was asked for, and nothing has moved.
@@ -203,76 +136,6 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Transfers with pinned memory are in order with everything else in their queue, and by events with
-// another one, also where one fetches from memory what another has put there.
-func TestPinnedTransfersKeepOrder(t *testing.T) {
-	onStrict(t, func(b *bench) {
-		const n = 64 << 10
-		h := b.host(4*n, reprise.HostBufferConfig{Name: "h", Strict: true})
-		in := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 2 << 10, Name: "in"})
-		out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 64, Name: "out"})
-		second := b.dev.Queue(1)
-		for i := range rounds(8, 2) {
-			fill(h.Bytes(), i)
-			want := bytes.Clone(h.Bytes()[:n])
-			// Host memory to the device, back to other host memory, from there to the device by
-			// either queue.
-			_, err := b.queue.StartWriteFrom(b.ctx, in, 0, h, 0, n)
-			b.must(err)
-			_, err = b.queue.StartReadTo(b.ctx, in, 0, h, n, n)
-			b.must(err)
-			from := b.queue
-			if i%2 == 1 {
-				from = second
-				// What comes before the wait has nothing to do with the other queue.
-				_, err = second.StartWriteFrom(b.ctx, out, 0, h, 2*n, n)
-				b.must(err)
-				e := b.dev.NewEvent("moved")
-				b.must(b.queue.Record(b.ctx, e))
-				b.must(second.WaitEvent(b.ctx, e))
-			}
-			last, err := from.StartWriteFrom(b.ctx, out, 0, h, n, n)
-			b.must(err)
-			b.must(last.Wait(b.ctx))
-			if done, err := last.Done(); !done || err != nil {
-				b.Errorf("after Wait: %v, %v", done, err)
-			}
-			got := make([]byte, n)
-			b.must(from.Read(b.ctx, out, 0, got))
-			if !bytes.Equal(got, want) {
-				b.Fatalf("round %d: what was fetched from host memory wasn't there yet", i)
-			}
-		}
-	}, reprise.WithQueues(2))
-}
-
-// Free waits for transfers that were started and not waited for.
-func TestFreeWaitsForPinnedTransfers(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		const n = 1 << 20
-		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, PageSize: 4 << 10, Name: "x"})
-		mem := mapped(b.T, n)
-		h, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mem, Name: "mine"})
-		b.must(err)
-		want := make([]byte, n)
-		fill(want, 9)
-		b.must(b.queue.Write(b.ctx, x, 0, want))
-		p, err := b.dev.Queue(1).StartReadTo(b.ctx, x, 0, h, 0, n)
-		b.must(err)
-		p.Abandon()
-		b.must(b.queue.Wait(b.ctx))
-		_, err = b.queue.StartReadTo(b.ctx, x, 0, h, 0, n)
-		b.must(err)
-		b.must(h.Release(b.ctx))
-		if !bytes.Equal(mem, want) {
-			b.Error("Free came before the data")
-		}
-		if err := p.Wait(b.ctx); !errors.Is(err, dispatch.ErrAbandoned) {
-			b.Errorf("abandoned: %v", err)
-		}
-	}, reprise.WithQueues(2))
 }
 
 // After Recover pinned memory is there with what it holds, and transfers of before don't reach it.

@@ -3,14 +3,10 @@ package reprise_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -42,248 +38,6 @@ func TestProgramIsNamedOnce(t *testing.T) {
 	var ae *dispatch.ArgError
 	if !errors.As(errs[0], &pe) || !errors.As(errs[1], &ae) || !errors.As(errs[2], &ae) {
 		t.Errorf("types are lost: %v", errs)
-	}
-}
-
-// A program that can't run is refused by Load, which names the part and says what to do, and takes
-// nothing.
-func TestProgramsThatCannotRun(t *testing.T) {
-	b := open(t, sim.Wormhole())
-	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
-	b.must(err)
-	blank := b.image(kernels.Blank)
-	one := []chip.Range{chip.Single(0, 0)}
-	args := func(n int) func(chip.Core) []uint32 {
-		return func(chip.Core) []uint32 { return make([]uint32, n) }
-	}
-	for name, tt := range map[string]struct {
-		p     reprise.Program
-		parts []string
-	}{
-		"no kernel": {reprise.Program{}, []string{"program", "no kernel", "add at least one"}},
-		"no image": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Cores: one}}},
-			[]string{`kernel "k"`, "no image", "kernels.Load"},
-		},
-		"empty image": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{}, Cores: one}}},
-			[]string{`kernel "k"`, "image is empty"},
-		},
-		"another architecture": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: other, Cores: one}}},
-			[]string{`kernel "k"`, "compiled for blackhole"},
-		},
-		"too large": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{Text: make([]byte, 80<<10)}, Cores: one}}},
-			[]string{"81984 B", "make the kernels smaller"},
-		},
-		"too large together": {
-			reprise.Program{Kernels: []reprise.Kernel{
-				{Name: "k", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one},
-				{Name: "l", Image: &kernels.Image{Text: make([]byte, 40<<10)}, Cores: one, Processor: chip.NCRISC},
-			}},
-			[]string{"81984 B", "make the kernels smaller"},
-		},
-		"no such processor": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: 5}}},
-			[]string{`kernel "k"`, "processor 5 doesn't exist", "BRISC"},
-		},
-		"no such network": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, NOC: 2}}},
-			[]string{`kernel "k"`, "network 2 doesn't exist", "chip.NOC0 or chip.NOC1"},
-		},
-		"a network far beyond": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, NOC: 9}}},
-			[]string{`kernel "k"`, "network 9 doesn't exist", "chip.NOC0 or chip.NOC1"},
-		},
-		"a network of all bits, on another processor": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: chip.NCRISC, NOC: 255}}},
-			[]string{`kernel "k"`, "network 255 doesn't exist", "chip.NOC0 or chip.NOC1"},
-		},
-		"an image that isn't a multiple of 16 B": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{Text: make([]byte, 24)}, Cores: one}}},
-			[]string{`kernel "k"`, "24 B, no multiple of 16"},
-		},
-		"a circular buffer on no cores": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 2, PageSize: 64, Pages: 1}}},
-			[]string{"circular buffer 2", "no cores"},
-		},
-		"a semaphore on no cores": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 3}}},
-			[]string{"semaphore 3", "no cores"},
-		},
-		"more pages than kernels count": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 16, Pages: 65536}}},
-			[]string{"circular buffer 2", "65536 pages", "count up to 65535", "make the pages larger"},
-		},
-		"no cores": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank}}},
-			[]string{`kernel "k"`, "no cores"},
-		},
-		"cores of the command queues": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(8, 10)}}}},
-			[]string{`kernel "k"`, "not inside the worker grid (0,0)-(7,8)"},
-		},
-		"cores by the billion, whose arguments are never asked for": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(1<<40, 1<<40)},
-				Args: func(c chip.Core) []uint32 { panic(c) }}}},
-			[]string{`kernel "k"`, "not inside the worker grid"},
-		},
-		"a backward range": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank,
-				Cores: []chip.Range{{Start: chip.Core{X: 3}, End: chip.Core{X: 1}}}}}},
-			[]string{`kernel "k"`, "ends before it starts"},
-		},
-		"two on one processor": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one},
-				{Name: "l", Image: blank, Cores: []chip.Range{chip.Grid(2, 2)}}}},
-			[]string{`kernel "l"`, "core (0,0)", `already runs kernel "k" on BRISC`},
-		},
-		"many arguments": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Args: args(342)}}},
-			[]string{`kernel "k"`, "core (0,0) has 342 unique and 0 common runtime arguments", "at most 341", "pass a buffer's address instead"},
-		},
-		"many common arguments": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Common: make([]uint32, 342)}}},
-			[]string{`kernel "k"`, "342 common runtime arguments", "at most 341"},
-		},
-		"many arguments together": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Args: args(300), Common: make([]uint32, 42)}}},
-			[]string{`kernel "k"`, "300 unique and 42 common runtime arguments"},
-		},
-		"semaphore 16": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 16, Cores: one}}},
-			[]string{"semaphore 16", "from 0 to 15"},
-		},
-		"semaphore -1": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: -1, Cores: one}}},
-			[]string{"semaphore -1", "from 0 to 15"},
-		},
-		"circular buffer 32": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 32, Cores: one, PageSize: 64, Pages: 1}}},
-			[]string{"circular buffer 32", "from 0 to 31"},
-		},
-		"circular buffer 256, which has no bit": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 256, Cores: one, PageSize: 64, Pages: 1}}},
-			[]string{"circular buffer 256", "from 0 to 31"},
-		},
-		"circular buffer -1": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: -1, Cores: one, PageSize: 64, Pages: 1}}},
-			[]string{"circular buffer -1", "from 0 to 31"},
-		},
-		"pages of 24 B": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 24, Pages: 1}}},
-			[]string{"circular buffer 1", "1 pages of 24 B", "multiple of 16"},
-		},
-		"no pages": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 16}}},
-			[]string{"circular buffer 1", "0 pages of 16 B", "both must be positive"},
-		},
-		"a processor that wraps to another": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: 255}}},
-			[]string{`kernel "k"`, "processor 255 doesn't exist"},
-		},
-		"a semaphore twice": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				Semaphores: []reprise.Semaphore{{ID: 1, Cores: one}, {ID: 1, Cores: one}}},
-			[]string{"semaphore 1", "given twice"},
-		},
-		"a circular buffer twice": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
-				CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 64, Pages: 1},
-					{Index: 2, Cores: one, PageSize: 64, Pages: 1}}},
-			[]string{"circular buffer 2", "given twice"},
-		},
-	} {
-		tt.p.Name = "bad"
-		x, err := b.dev.Load(b.ctx, &tt.p)
-		var pe *dispatch.ProgramError
-		if x != nil || !errors.As(err, &pe) || pe.Program != "bad" {
-			t.Errorf("%s: %v, want a *ProgramError", name, err)
-			continue
-		}
-		b.says(err, append([]string{`reprise: load program "bad": `}, tt.parts...)...)
-	}
-	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
-		t.Errorf("something is left of the failed loads: %v", got)
-	}
-	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
-	b.must(b.queue.Wait(b.ctx))
-}
-
-// The largest that is allowed does run: as many arguments as fit, all circular buffers, all
-// semaphores.
-func TestLargestProgram(t *testing.T) {
-	onAll(t, func(b *bench) {
-		const words = 338 // beside an address, a count and a common argument
-		dst := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 2048, Name: "dst"})
-		cores := []chip.Range{chip.Single(0, 0)}
-		p := &reprise.Program{Name: "large", Buffers: []*reprise.Buffer{dst}, Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.TRISC0, Cores: cores, Common: []uint32{1000},
-			Args: func(chip.Core) []uint32 {
-				a := []uint32{dst.Addr(), words}
-				for i := range uint32(words) {
-					a = append(a, i)
-				}
-				return a
-			},
-		}}}
-		for i := range 32 {
-			p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 16 * (i + 1), Pages: 3})
-		}
-		for i := range 16 {
-			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{b.dev.Grid()}, Initial: uint32(i)})
-		}
-		x := b.load(p)
-		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
-		b.must(b.queue.Run(b.ctx, x))
-		got := make([]byte, dst.Size())
-		b.must(b.queue.Read(b.ctx, dst, 0, got))
-		want := append(words32(1000, words), make([]byte, dst.Size()-4*words)...)
-		if diff := cmp.Diff(want, got); diff != "" {
-			b.Errorf("stored words (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func words32(first uint32, n int) []byte {
-	var p []byte
-	for i := range uint32(n) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
-}
-
-// Files that are no kernels are refused with the reason: the test's own executable is for another
-// machine.
-func TestKernelFiles(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct {
-		file []byte
-		is   error
-	}{
-		"nothing":         {nil, kernels.ErrNotELF},
-		"text":            {[]byte("#!/bin/sh\n"), kernels.ErrNotELF},
-		"another machine": {file[:min(len(file), 16<<20)], kernels.ErrMachine},
-		"huge":            {make([]byte, 16<<20+1), kernels.ErrTooLarge},
-	} {
-		if _, err := kernels.Load(tt.file); !errors.Is(err, tt.is) && !(name == "another machine" && errors.Is(err, kernels.ErrNotELF)) {
-			t.Errorf("%s: %v, want %v", name, err, tt.is)
-		}
 	}
 }
 
@@ -384,5 +138,107 @@ func TestCloseWhileOthersRun(t *testing.T) {
 		b.must(x.Release(b.ctx))
 		wg.Wait()
 	}
+	b.must(b.queue.Wait(b.ctx))
+}
+
+// A program that can't run is refused by Load, which names the part and says what to do, and takes
+// nothing.
+func TestProgramsThatCannotRun(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	other, err := kernels.Prebuilt(chip.Blackhole, kernels.Blank)
+	b.must(err)
+	one := []chip.Range{chip.Single(0, 0)}
+	text := func(n int) *kernels.Image { return &kernels.Image{Text: make([]byte, n)} }
+	args := func(n int) func(chip.Core) []uint32 {
+		return func(chip.Core) []uint32 { return make([]uint32, n) }
+	}
+	kernel := func(change func(k *reprise.Kernel)) func(*reprise.Program) {
+		return func(p *reprise.Program) { change(&p.Kernels[0]) }
+	}
+	circular := func(cs ...reprise.CircularBuffer) func(*reprise.Program) {
+		return func(p *reprise.Program) { p.CircularBuffers = cs }
+	}
+	semaphores := func(ss ...reprise.Semaphore) func(*reprise.Program) {
+		return func(p *reprise.Program) { p.Semaphores = ss }
+	}
+	for name, tt := range map[string]struct {
+		change func(*reprise.Program)
+		says   string // parts, separated by |
+	}{
+		"no kernel":            {func(p *reprise.Program) { p.Kernels = nil }, `no kernel|add at least one`},
+		"no image":             {kernel(func(k *reprise.Kernel) { k.Image = nil }), `kernel "k"|no image|kernels.Load`},
+		"empty image":          {kernel(func(k *reprise.Kernel) { k.Image = text(0) }), `kernel "k"|image is empty`},
+		"another architecture": {kernel(func(k *reprise.Kernel) { k.Image = other }), `kernel "k"|compiled for blackhole`},
+		"too large":            {kernel(func(k *reprise.Kernel) { k.Image = text(80 << 10) }), `81984 B|make the kernels smaller`},
+		"too large together": {func(p *reprise.Program) {
+			p.Kernels[0].Image = text(40 << 10)
+			p.Kernels = append(p.Kernels, reprise.Kernel{Name: "l", Image: text(40 << 10), Cores: one, Processor: chip.NCRISC})
+		}, `81984 B|make the kernels smaller`},
+		"no such processor": {kernel(func(k *reprise.Kernel) { k.Processor = 255 }), `kernel "k"|processor 255 doesn't exist|BRISC`},
+		"no such network":   {kernel(func(k *reprise.Kernel) { k.NOC = 2 }), `kernel "k"|network 2 doesn't exist|chip.NOC0 or chip.NOC1`},
+		"a network of all bits": {kernel(func(k *reprise.Kernel) { k.Processor, k.NOC = chip.NCRISC, 255 }),
+			`kernel "k"|network 255 doesn't exist|chip.NOC0 or chip.NOC1`},
+		"no multiple of 16 B": {kernel(func(k *reprise.Kernel) { k.Image = text(24) }), `kernel "k"|24 B, no multiple of 16`},
+		"no cores":            {kernel(func(k *reprise.Kernel) { k.Cores = nil }), `kernel "k"|no cores`},
+		"cores of the command queues": {kernel(func(k *reprise.Kernel) { k.Cores = []chip.Range{chip.Grid(8, 10)} }),
+			`kernel "k"|not inside the worker grid (0,0)-(7,8)`},
+		"cores by the billion": {kernel(func(k *reprise.Kernel) {
+			k.Cores, k.Args = []chip.Range{chip.Grid(1<<40, 1<<40)}, func(c chip.Core) []uint32 { panic(c) }
+		}), `kernel "k"|not inside the worker grid`},
+		"a backward range": {kernel(func(k *reprise.Kernel) { k.Cores = []chip.Range{{Start: chip.Core{X: 3}, End: chip.Core{X: 1}}} }),
+			`kernel "k"|ends before it starts`},
+		"two on one processor": {func(p *reprise.Program) {
+			p.Kernels = append(p.Kernels, reprise.Kernel{Name: "l", Image: p.Kernels[0].Image, Cores: []chip.Range{chip.Grid(2, 2)}})
+		}, `kernel "l"|core (0,0)|already runs kernel "k" on BRISC`},
+		"many arguments": {kernel(func(k *reprise.Kernel) { k.Args = args(342) }),
+			`kernel "k"|core (0,0) has 342 unique and 0 common runtime arguments|at most 341|pass a buffer's address instead`},
+		"many common arguments": {kernel(func(k *reprise.Kernel) { k.Common = make([]uint32, 342) }),
+			`kernel "k"|342 common runtime arguments|at most 341`},
+		"many arguments together": {kernel(func(k *reprise.Kernel) { k.Args, k.Common = args(300), make([]uint32, 42) }),
+			`kernel "k"|300 unique and 42 common runtime arguments`},
+
+		"a circular buffer on no cores": {circular(reprise.CircularBuffer{Index: 2, PageSize: 64, Pages: 1}), `circular buffer 2|no cores`},
+		"a circular buffer on other cores": {circular(reprise.CircularBuffer{Index: 3, Cores: []chip.Range{chip.Single(8, 0)}, PageSize: 64, Pages: 1}),
+			`circular buffer 3|not inside the worker grid`},
+		"circular buffer 32": {circular(reprise.CircularBuffer{Index: 32, Cores: one, PageSize: 64, Pages: 1}),
+			`circular buffer 32|from 0 to 31`},
+		"circular buffer 256, which has no bit": {circular(reprise.CircularBuffer{Index: 256, Cores: one, PageSize: 64, Pages: 1}),
+			`circular buffer 256|from 0 to 31`},
+		"circular buffer -1": {circular(reprise.CircularBuffer{Index: -1, Cores: one, PageSize: 64, Pages: 1}),
+			`circular buffer -1|from 0 to 31`},
+		"pages of 24 B": {circular(reprise.CircularBuffer{Index: 1, Cores: one, PageSize: 24, Pages: 1}),
+			`circular buffer 1|1 pages of 24 B|multiple of 16`},
+		"pages of -64 B": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: -64, Pages: 1}), `circular buffer 3|1 pages of -64 B`},
+		"no pages":       {circular(reprise.CircularBuffer{Index: 1, Cores: one, PageSize: 16}), `circular buffer 1|0 pages of 16 B|both must be positive`},
+		"more pages than kernels count": {circular(reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 16, Pages: 65536}),
+			`circular buffer 2|65536 pages|count up to 65535|make the pages larger`},
+		"pages beyond L1": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: 1 << 20, Pages: 2}),
+			`circular buffer 3|2 pages of 1048576 B from 0x19180 on|beyond the end of L1 at 0x16e000`},
+		"pages that overflow": {circular(reprise.CircularBuffer{Index: 3, Cores: one, PageSize: 1 << 40, Pages: 1 << 40}),
+			`circular buffer 3|beyond the end of L1`},
+		"a circular buffer twice": {circular(reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 64, Pages: 1},
+			reprise.CircularBuffer{Index: 2, Cores: one, PageSize: 64, Pages: 1}), `circular buffer 2|given twice`},
+
+		"a semaphore on no cores": {semaphores(reprise.Semaphore{ID: 3}), `semaphore 3|no cores`},
+		"semaphore 16":            {semaphores(reprise.Semaphore{ID: 16, Cores: one}), `semaphore 16|from 0 to 15`},
+		"semaphore -1":            {semaphores(reprise.Semaphore{ID: -1, Cores: one}), `semaphore -1|from 0 to 15`},
+		"a semaphore twice": {semaphores(reprise.Semaphore{ID: 1, Cores: one}, reprise.Semaphore{ID: 1, Cores: one}),
+			`semaphore 1|given twice`},
+	} {
+		p := b.blank("bad", one...)
+		p.Kernels[0].Name = "k"
+		tt.change(p)
+		x, err := b.dev.Load(b.ctx, p)
+		var pe *dispatch.ProgramError
+		if x != nil || !errors.As(err, &pe) || pe.Program != "bad" {
+			t.Errorf("%s: %v, want a *ProgramError", name, err)
+			continue
+		}
+		b.says(err, append([]string{`reprise: load program "bad": `}, strings.Split(tt.says, "|")...)...)
+	}
+	if got := b.allocated(); got[allocator.DRAM] != 0 || got[allocator.L1] != 0 {
+		t.Errorf("something is left of the failed loads: %v", got)
+	}
+	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
 	b.must(b.queue.Wait(b.ctx))
 }

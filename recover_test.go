@@ -12,10 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -85,38 +82,6 @@ func (r *rig) recovers() {
 // short is long enough for a loaded machine to show progress, and short enough to wait for.
 var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 
-// A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause
-// until Recover, which brings back all that was there. It can be done again and again.
-func TestRecoverFromAHungKernel(t *testing.T) {
-	effort.Long(t)
-	t.Parallel() // it mostly waits
-	onEmulators(t, func(b *bench) {
-		word := b.word()
-		r := newRig(b)
-		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0), chip.Single(3, 3))
-		r.before = b.allocated()
-		for range 2 {
-			b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
-			b.must(b.queue.Run(b.ctx, forever))
-			b.must(r.trace.Replay(b.ctx))
-			h := b.hang(b.queue.Wait(b.ctx))
-			for what, err := range map[string]error{
-				"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
-				"read":   b.queue.Read(b.ctx, r.in, 0, make([]byte, 64)),
-				"run":    b.queue.Run(b.ctx, r.first),
-				"replay": r.trace.Replay(b.ctx),
-				"finish": b.queue.Wait(b.ctx),
-			} {
-				var again *dispatch.HangError
-				if !errors.As(err, &again) || again != h {
-					b.Errorf("%s after a hang: %v, want the hang", what, err)
-				}
-			}
-			r.recovers()
-		}
-	}, short)
-}
-
 // A kernel that does what the hardware leaves undefined stops the emulated chip. Recover starts it
 // anew.
 func TestRecoverFromAStoppedChip(t *testing.T) {
@@ -185,30 +150,6 @@ func TestRecoverErrors(t *testing.T) {
 	b.must(b.dev.Close(t.Context()))
 	if err := b.dev.Recover(b.ctx); !errors.Is(err, reprise.ErrClosed) {
 		t.Errorf("recover a closed device: %v, want %v", err, reprise.ErrClosed)
-	}
-}
-
-// A core that somebody holds in reset is found, named and brought back.
-func TestRecoverFromAStoppedDispatcher(t *testing.T) {
-	t.Parallel() // it mostly waits
-	for _, card := range emulators {
-		target := card()
-		t.Run(target.String(), func(t *testing.T) {
-			b := open(t, target, short)
-			r := newRig(b)
-			other, err := kmd.Open(b.ctx, target)
-			b.must(err)
-			defer func() { b.must(other.Close()) }()
-			p := b.dev.Arch().Params()
-			core := dispatchCore(b)
-			reset, err := other.Read32(core, uint64(p.SoftReset))
-			b.must(err)
-			b.must(other.Write32(core, uint64(p.SoftReset), reset|1<<11))
-			b.must(r.trace.Replay(b.ctx))
-			h := b.hang(b.queue.Wait(b.ctx))
-			b.says(errors.New(strings.ReplaceAll(h.Detail(), "\n", " ")), "(dispatch): held in reset: BRISC")
-			r.recovers()
-		})
 	}
 }
 

@@ -1,9 +1,9 @@
 package reprise_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,14 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// inside is a trace with what debugs it.
-type inside struct {
-	*reprise.Trace
-	*debug.Debugger
-}
-
-func insideOf(t *reprise.Trace) inside { return inside{t, t.Debug()} }
-
 // From inside of its own steps and pieces a trace can be looked at, and everything else is an error
 // at once: no function of a caller's waits for itself. Nothing of it changes the trace.
 func TestInsideOfSteps(t *testing.T) {
@@ -29,84 +21,60 @@ func TestInsideOfSteps(t *testing.T) {
 	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
 	x, y, z := b.pages("x", 2), b.pages("y", 2), b.pages("z", 2)
 	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, z, 2))
-	again := b.load(b.adder("again", chip.Core{X: 2}, y, z, 2))
 	e := b.dev.NewEvent("there")
-	one, err := q[0].Capture(b.ctx, "one", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(there), r.Param("addend", addend), r.Run(again))
-	})
-	b.must(err)
-	both, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+	trace, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back))
 	})
 	b.must(err)
-	before := b.allocated()
-	for name, tr := range map[string]inside{"one": insideOf(one), "both": insideOf(both)} {
-		t.Run(name, func(t *testing.T) {
-			b.write(x, 10)
-			b.must(q[0].Wait(b.ctx))
-			calls := 0
-			look := func() error {
-				calls++
-				for op, err := range map[string]error{
-					"replay": tr.Replay(b.ctx), "release": tr.Release(b.ctx), "step": tr.Step(b.ctx, nil), "split": tr.Split(b.ctx, 1, nil),
-					"check": tr.Check(b.ctx),
-				} {
-					if !errors.Is(err, reprise.ErrReserved) {
-						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
-					}
-				}
-				if _, err := tr.Bisect(b.ctx, nil, nil); !errors.Is(err, reprise.ErrReserved) {
-					t.Errorf("bisect from inside: %v, want ErrReserved", err)
-				}
-				if err := tr.CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
-					t.Errorf("check results from inside: %v, want ErrNoResults", err)
-				}
-				var file bytes.Buffer
-				b.must(tr.Save(b.ctx, &file))
-				return tr.Verify(b.ctx)
+	before, d := b.allocated(), trace.Debug()
+	b.write(x, 10)
+	b.must(q[0].Wait(b.ctx))
+	calls := 0
+	look := func() error {
+		calls++
+		released := make(chan error)
+		go func() { released <- trace.Release(b.ctx) }()
+		for op, err := range map[string]error{
+			"replay": trace.Replay(b.ctx), "release": trace.Release(b.ctx), "step": d.Step(b.ctx, nil), "split": d.Split(b.ctx, 1, nil),
+			"check": d.Check(b.ctx), "bisect": second(d.Bisect(b.ctx, nil, nil)), "another goroutine's release": <-released,
+		} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
 			}
-			b.must(tr.Step(b.ctx, func(int) error { return look() }))
-			b.holds(z, 13)
-			b.must(tr.Split(b.ctx, 2, func(int, int) error { return look() }))
-			step, err := tr.Bisect(b.ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() })
-			b.must(err)
-			if step != -1 || calls != 6 {
-				t.Errorf("%d calls, step %d", calls, step)
-			}
-			// Another goroutine's release is refused too, and waits for nothing.
-			b.must(tr.Step(b.ctx, func(int) error {
-				done := make(chan error)
-				go func() { done <- tr.Release(b.ctx) }()
-				if err := <-done; !errors.Is(err, reprise.ErrReserved) {
-					t.Errorf("release beside steps: %v", err)
-				}
-				return nil
-			}))
-			b.must(errors.Join(tr.Set("addend", 5), tr.Replay(b.ctx), q[1].Wait(b.ctx)))
-			b.holds(z, 17)
-			b.must(tr.Set("addend", 1))
-		})
+		}
+		if err := d.CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
+			t.Errorf("check results from inside: %v, want ErrNoResults", err)
+		}
+		return errors.Join(trace.Save(b.ctx, io.Discard), d.Verify(b.ctx))
 	}
+	b.must(d.Step(b.ctx, func(int) error { return look() }))
+	b.holds(z, 13)
+	b.must(d.Split(b.ctx, 2, func(int, int) error { return look() }))
+	step, err := d.Bisect(b.ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() })
+	b.must(err)
+	if step != -1 || calls != 6 {
+		t.Errorf("%d calls, step %d", calls, step)
+	}
+	b.must(errors.Join(trace.Set("addend", 5), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
+	b.holds(z, 17)
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
 	// To recover the device from inside ends the run, and leaves traces that work.
-	for name, tr := range map[string]inside{"one": insideOf(one), "both": insideOf(both)} {
-		for op, err := range map[string]error{
-			"step":  tr.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
-			"split": tr.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
-		} {
-			var at *debug.StepError
-			if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
-				t.Errorf("%s: %s, recovered from inside: %v", name, op, err)
-			}
+	for op, err := range map[string]error{
+		"step":  d.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
+		"split": d.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
+	} {
+		var at *debug.StepError
+		if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
+			t.Errorf("%s, recovered from inside: %v", op, err)
 		}
 	}
 	b.write(x, 10)
-	b.must(errors.Join(q[0].Wait(b.ctx), both.Replay(b.ctx), one.Replay(b.ctx), q[1].Wait(b.ctx)))
-	b.holds(z, 13)
-	b.must(errors.Join(one.Release(b.ctx), both.Release(b.ctx)))
-	if err := both.Debug().Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
+	b.must(errors.Join(q[0].Wait(b.ctx), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
+	b.holds(z, 17)
+	b.must(trace.Release(b.ctx))
+	if err := d.Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("stepped after the release: %v", err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Arguments of the adder that a trace can change.
@@ -22,60 +21,6 @@ var (
 	readFrom = reprise.Arg{Kernel: "reader", Index: 0}
 	writeTo  = reprise.Arg{Kernel: "writer", Index: 0}
 )
-
-// A replay has the arguments that were set last before it, and replays in the queue keep theirs:
-// each write of the trace comes after the replay before and ahead of its own.
-func TestSetParameters(t *testing.T) {
-	onAll(t, func(b *bench) {
-		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
-		two := b.load(b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7))
-		var others []*reprise.Buffer
-		for range 3 {
-			others = append(others, b.pages("other", 4))
-		}
-		trace, err := b.queue.Capture(b.ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(one), r.Param("first", addend), r.ParamBuffer("source", in, readFrom),
-				r.Run(two), r.Param("second", addend), r.ParamBuffer("target", out, writeTo),
-				r.Run(one), r.Param("third", addend), r.ParamBuffer("source", in, readFrom),
-			)
-		})
-		b.must(err)
-		var kinds []tracebuf.ParamKind
-		for _, p := range trace.Parts()[0].Params {
-			kinds = append(kinds, p.Kind)
-		}
-		if diff := cmp.Diff([]tracebuf.ParamKind{tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg},
-			kinds); diff != "" {
-			b.Errorf("parameters (-want +got):\n%s", diff)
-		}
-		b.write(in, 1)
-		b.must(trace.Replay(b.ctx))
-		b.holds(out, 108)
-		b.must(errors.Join(trace.Set("first", 1000), trace.Replay(b.ctx)))
-		b.holds(out, 1008)
-		b.holds(mid, 101) // by the third run
-
-		// Many replays in the queue, each with its own arguments, and into its own buffer.
-		for i, o := range others {
-			b.must(errors.Join(trace.SetBuffer("target", o), trace.Set("second", uint32(10*i)), trace.Replay(b.ctx)))
-		}
-		for i, o := range others {
-			b.holds(o, 1001+uint32(10*i))
-		}
-		b.holds(out, 1008)
-		source := b.pages("source", 4)
-		b.write(source, 5)
-		b.must(errors.Join(trace.SetBuffer("source", source), trace.Set("third", 0), trace.Replay(b.ctx)))
-		b.holds(others[2], 1025)
-		b.holds(mid, 5)
-		// Eager runs have their own arguments.
-		b.must(b.queue.Run(b.ctx, one))
-		b.holds(mid, 101)
-		b.must(trace.Release(b.ctx))
-	})
-}
 
 // A trace with the same program often, and an argument on every core, can change all at once; the
 // memory of a buffer that was set is held until another takes its place.

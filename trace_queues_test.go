@@ -25,93 +25,6 @@ func split(t *testing.T, card *sim.Card, opts ...reprise.Option) *bench {
 	}, opts...)...)
 }
 
-// Data go to and fro between the queues' workers inside of one trace, in the order of its edges, at
-// every replay, with runs and other traces in between.
-func TestTraceSpansQueues(t *testing.T) {
-	for _, card := range emulators {
-		target := card()
-		t.Run(target.String(), func(t *testing.T) {
-			b := split(t, target, reprise.WithFirstEvent(0xFFFFFFF8))
-			q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
-			x, y := b.pages("x", 4), b.pages("y", 4)
-			there := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1))
-			back := b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, x, 2))
-			e, f := b.dev.NewEvent("there"), b.dev.NewEvent("back")
-			before := b.allocated()
-			capture := func(name string, rounds int) *reprise.Trace {
-				tr, err := captureQueues(b.ctx, name, q, func(rs []*reprise.Recorder) error {
-					for i := range rounds {
-						if i > 0 {
-							b.must(rs[0].WaitEvent(f))
-						}
-						b.must(rs[0].Run(there))
-						b.must(rs[0].Record(e))
-						b.must(rs[1].WaitEvent(e))
-						b.must(rs[1].Run(back))
-						b.must(rs[1].Record(f))
-						b.must(rs[1].Record(f)) // nobody waits for the first one
-						b.must(rs[0].Record(b.dev.NewEvent("nobody waits for this")))
-					}
-					return nil
-				})
-				b.must(err)
-				return tr
-			}
-			one, five := capture("one", 1), capture("five", 5)
-			if n := len(partOn(five, q[0]).Steps); n != 5+5+5+4+1 {
-				b.Errorf("%d steps on queue 0: %+v", n, partOn(five, q[0]).Steps)
-			}
-			sum := uint32(0)
-			b.write(x, 0)
-			b.must(q[0].Wait(b.ctx))
-			for i := range 24 {
-				tr, n := one, uint32(1)
-				if i%3 == 1 {
-					tr, n = five, 5
-				}
-				b.must(tr.Replay(b.ctx))
-				sum += 3 * n
-				if i%4 == 3 { // what isn't part of a trace, ordered by events
-					b.must(q[0].Run(b.ctx, there))
-					b.must(q[0].Record(b.ctx, e))
-					b.must(q[1].WaitEvent(b.ctx, e))
-					b.must(q[1].Run(b.ctx, back))
-					b.must(q[1].Record(b.ctx, f))
-					b.must(q[0].WaitEvent(b.ctx, f))
-					sum += 3
-				}
-			}
-			b.must(q[1].Wait(b.ctx))
-			b.holds(x, sum)
-			fewest := math.Inf(1) // the emulator may allocate now and then
-			for range 5 {
-				fewest = min(fewest, testing.AllocsPerRun(20, func() { b.must(one.Replay(b.ctx)) }))
-				b.must(q[1].Wait(b.ctx))
-			}
-			if fewest != 0 {
-				b.Errorf("a replay allocates %v times", fewest)
-			}
-			b.must(b.dev.Recover(b.ctx))
-			b.write(x, 0)
-			b.must(five.Replay(b.ctx))
-			b.must(five.Replay(b.ctx))
-			b.must(q[1].Wait(b.ctx))
-			b.holds(x, 30)
-			b.must(five.Release(b.ctx))
-			if err := five.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("replay after a release: %v", err)
-			}
-			if err := five.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("second release: %v", err)
-			}
-			b.must(one.Release(b.ctx))
-			if after := b.allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
-				b.Errorf("allocated before %v, after %v", before, after)
-			}
-		})
-	}
-}
-
 // schedule is a random trace over two queues, and how it is used.
 type schedule struct {
 	Steps   []scheduleStep
@@ -348,5 +261,32 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	}
 	if err := trace.Set("addend", 9); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("set after a release: %v", err)
+	}
+}
+
+// A replay over two queues allocates nothing, and a trace that was released can't be replayed.
+func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
+	b := split(t, sim.Blackhole(), reprise.WithFirstEvent(0xFFFFFFF8))
+	r := newSpanRig(b)
+	e := b.dev.NewEvent("e")
+	trace, err := captureQueues(b.ctx, "both", r.q[:], func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(r.add[0][0]), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(r.add[0][1]))
+	})
+	b.must(err)
+	fewest := math.Inf(1) // the emulator may allocate now and then
+	for range 5 {
+		fewest = min(fewest, testing.AllocsPerRun(20, func() { b.must(trace.Replay(b.ctx)) }))
+		b.must(r.q[1].Wait(b.ctx))
+	}
+	if fewest != 0 {
+		t.Errorf("a replay allocates %v times", fewest)
+	}
+	b.must(b.dev.Recover(b.ctx))
+	b.write(r.bufs[0], 0)
+	b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx), r.q[1].Wait(b.ctx)))
+	b.holds(r.bufs[0], 202)
+	b.must(trace.Release(b.ctx))
+	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replay after a release: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -35,205 +34,55 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 	return t, bufs
 }
 
-// A trace that is stepped through, or replayed in pieces, does what a replay does, and leaves the
-// queue as one does. What it does can be looked at in between, where nobody else can run anything.
-func TestStepAndSplit(t *testing.T) {
-	onAll(t, func(b *bench) {
-		const n = 11
-		trace, bufs := b.chain(n)
-		b.must(trace.Set("last", 5))
-		other := b.load(b.blank("other", b.dev.Grid()))
-		before := b.allocated()
-		for _, pieces := range []int{0, 1, 2, 3, n} { // 0 for steps
-			b.write(bufs[0], 10)
-			var ends []int
-			look := func(end int) error {
-				want := 10 + uint32(end)
-				if end == n {
-					want += 4
-				}
-				b.holds(bufs[end%2], want)
-				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx),
-					"step": trace.Debug().Step(b.ctx, nil)} {
-					if !errors.Is(err, reprise.ErrReserved) {
-						b.Errorf("%s between pieces: %v", op, err)
-					}
-				}
-				ends = append(ends, end)
-				return nil
-			}
-			var err error
-			want := pieces
-			if pieces == 0 {
-				want = n
-				err = trace.Debug().Step(b.ctx, func(i int) error { return look(i + 1) })
-			} else {
-				err = trace.Debug().Split(b.ctx, pieces, func(first, end int) error {
-					if len(ends) > 0 && ends[len(ends)-1] != first {
-						b.Errorf("a piece starts at %d after %v", first, ends)
-					}
-					return look(end)
-				})
-			}
-			b.must(err)
-			if len(ends) != want || ends[want-1] != n {
-				b.Errorf("%d pieces end at %v", pieces, ends)
-			}
-			b.must(b.queue.Run(b.ctx, other))
-			b.write(bufs[0], 20)
-			b.must(trace.Replay(b.ctx))
-			b.holds(bufs[n%2], 20+n+4)
-		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
-		// A run that is cut short leaves the queue usable.
-		mine := errors.New("mine")
-		for name, err := range map[string]error{
-			"step":  trace.Debug().Step(b.ctx, func(i int) error { return map[bool]error{true: mine}[i == 3] }),
-			"split": trace.Debug().Split(b.ctx, 4, func(int, int) error { return mine }),
-		} {
-			var at *debug.StepError
-			if !errors.Is(err, mine) || !errors.As(err, &at) || name == "step" && (at.First != 3 || at.Last != 3 || at.Name != "to even") {
-				b.Errorf("%s: %v", name, err)
-			}
-		}
-		b.write(bufs[0], 20)
-		b.must(errors.Join(b.queue.Run(b.ctx, other), trace.Replay(b.ctx)))
-		b.holds(bufs[n%2], 20+n+4)
-		for _, pieces := range []int{-1, 0, n + 1} {
-			b.says(trace.Debug().Split(b.ctx, pieces, nil), "pieces: it has 11 programs")
-		}
-		b.must(trace.Release(b.ctx))
-		for name, err := range map[string]error{"step": trace.Debug().Step(b.ctx, nil), "split": trace.Debug().Split(b.ctx, 1, nil),
-			"check": trace.Debug().Check(b.ctx)} {
-			if !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("%s after the release: %v", name, err)
-			}
-		}
-	})
-}
-
-// A check passes for a trace that does what its programs do, leaves buffers as they were, and names
-// the first program that doesn't.
-func TestCheck(t *testing.T) {
+// A difference that a second run of the programs doesn't show is an error without a program.
+func TestCheckOfWhatHappensOnce(t *testing.T) {
 	onEmulators(t, func(b *bench) {
-		trace, bufs := b.chain(6)
-		b.write(bufs[0], 100)
-		b.write(bufs[1], 200)
-		b.must(errors.Join(trace.Set("last", 3), trace.Debug().Check(b.ctx)))
-		b.holds(bufs[0], 100)
-		b.holds(bufs[1], 200)
-
-		// A buffer that no program declares keeps what the first of the two runs has put there, and
-		// so do the programs that read it.
-		in, hidden, seen, result := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1), b.pages("result", 1)
-		count := b.adder("count", chip.Core{}, hidden, hidden, 1)
-		count.Buffers = nil
-		show := b.adder("show", chip.Core{X: 3}, hidden, seen, 0)
-		show.Buffers = []*reprise.Buffer{seen}
-		first, use := b.load(b.adder("first", chip.Core{X: 5}, result, result, 1)), b.load(b.adder("use", chip.Core{X: 4}, seen, result, 0))
-		b.write(hidden, 0)
-		b.write(seen, 0)
-		b.write(result, 7)
-		bad := b.capture("bad", first, b.load(count), first, b.load(show), use, use, first)
-		var ce *debug.CheckError
-		if err := bad.Debug().Check(b.ctx); !errors.As(err, &ce) {
-			b.Fatalf("error %v, want a *CheckError", err)
-		}
-		want := &debug.CheckError{Trace: "bad", Step: 3, Name: "show", Buffer: "seen", Differ: 16, Want: ce.Want, Got: ce.Want + 1}
-		if diff := cmp.Diff(want, ce); diff != "" {
-			b.Errorf("error (-want +got):\n%s", diff)
-		}
-		b.holds(result, 7)
-
-		// What happens only once can't be found again.
+		in, hidden, seen := b.pages("in", 1), b.pages("hidden", 1), b.pages("seen", 1)
 		once, other := b.adder("once", chip.Core{}, in, hidden, 0), b.adder("again", chip.Core{X: 3}, hidden, seen, 0)
 		before := b.allocated()
 		once.Buffers, other.Buffers = nil, []*reprise.Buffer{seen}
 		b.write(in, 50)
 		b.write(hidden, 0)
 		y, z := b.load(other), b.load(once)
-		lost := b.capture("lost", y, z)
-		if err := lost.Debug().Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
+		trace := b.capture("lost", y, z)
+		var ce *debug.CheckError
+		if err := trace.Debug().Check(b.ctx); !errors.As(err, &ce) || ce.Step != -1 || ce.Buffer != "seen" {
 			b.Errorf("error %v, want a *CheckError for no step", err)
 		}
-		b.must(errors.Join(lost.Release(b.ctx), y.Release(b.ctx), z.Release(b.ctx)))
+		b.must(errors.Join(trace.Release(b.ctx), y.Release(b.ctx), z.Release(b.ctx)))
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
 	})
 }
 
-// A trace whose commands were overwritten in DRAM is told from one whose programs go wrong.
-func TestCheckFindsDamage(t *testing.T) {
-	card := sim.Wormhole()
-	b := open(t, card)
-	in, out := b.pages("in", 1), b.pages("out", 1)
-	x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.Param("addend", addend))
-	})
-	b.must(err)
-	b.write(in, 1)
-	b.must(trace.Debug().Check(b.ctx))
-	at := trace.Parts()[0].Params[0].At[0]
-	d, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
-	b.must(err)
-	defer func() { b.must(d.Close()) }()
-	ch, err := chip.New(d.Arch(), chip.Harvesting{})
-	b.must(err)
-	page := trace.Parts()[0].Extents[0] // a trace this short has no more than one in a bank
-	size := int(page.End - page.Start)
-	page = trace.Parts()[0].Extents[at/size]
-	bank := ch.DRAMBanks()[page.Bank]
-	b.must(d.Write32(bank.HostEndpoint, bank.Offset+page.Start+uint64(at%size), 77))
-	err = trace.Debug().Check(b.ctx)
-	var v *debug.VerifyError
-	if !errors.As(err, &v) || v.What != "the commands" || v.Offset != at || v.Got != 77 {
-		t.Errorf("error %v, want a *VerifyError at %d", err, at)
-	}
-}
-
-// A trace of the second queue can be set, taken apart and checked as one of the first, whether the
-// queues share workers or not. While that lasts, neither queue runs anything else on the same
-// workers.
+// A trace of the second queue can be stepped through as one of the first. Meanwhile the first queue
+// runs nothing on the same workers.
 func TestStepOnSecondQueue(t *testing.T) {
-	for name, apart := range map[string]bool{"shared": false, "apart": true} {
-		t.Run(name, func(t *testing.T) {
-			b := open(t, sim.Wormhole(), reprise.WithQueues(2))
-			first, at := chip.Core{X: 1}, chip.Core{X: 2}
-			if apart {
-				b = split(t, sim.Wormhole())
-				at = chip.Core{X: 5}
-			}
-			q := b.dev.Queue(1)
-			in, out := b.pages("in", 2), b.pages("out", 2)
-			x, other := b.load(b.adder("x", at, in, out, 1)), b.load(b.blank("other", chip.Single(first.X, first.Y)))
-			r, err := q.Begin("second")
-			b.must(err)
-			b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Wait(b.ctx), q.Run(b.ctx, x)))
-			trace, err := r.End(b.ctx)
-			b.must(err)
-			b.write(in, 5)
-			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Set("addend", 9)))
-			steps := 0
-			b.must(trace.Debug().Step(b.ctx, func(i int) error {
-				steps++
-				b.holds(out, []uint32{14, 6}[i])
-				if err := b.queue.Run(b.ctx, other); apart && err != nil || !apart && !errors.Is(err, reprise.ErrReserved) {
-					b.Errorf("queue 0 beside a step: %v", err)
-				}
-				return b.queue.Wait(b.ctx)
-			}))
-			if steps != 2 {
-				b.Errorf("%d steps", steps)
-			}
-			b.must(errors.Join(trace.Debug().Split(b.ctx, 2, nil), trace.Debug().Check(b.ctx), trace.Replay(b.ctx), q.Wait(b.ctx)))
-			b.holds(out, 6)
-			b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
-		})
+	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
+	q := b.dev.Queue(1)
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	x, other := b.load(b.adder("x", chip.Core{X: 2}, in, out, 1)), b.load(b.blank("other", chip.Single(1, 0)))
+	r, err := q.Begin("second")
+	b.must(err)
+	b.must(errors.Join(q.Run(b.ctx, x), r.Param("addend", addend), b.queue.Wait(b.ctx), q.Run(b.ctx, x)))
+	trace, err := r.End(b.ctx)
+	b.must(err)
+	b.write(in, 5)
+	b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Set("addend", 9)))
+	steps := 0
+	b.must(trace.Debug().Step(b.ctx, func(i int) error {
+		steps++
+		b.holds(out, []uint32{14, 6}[i])
+		if err := b.queue.Run(b.ctx, other); !errors.Is(err, reprise.ErrReserved) {
+			t.Errorf("queue 0 beside a step: %v", err)
+		}
+		return b.queue.Wait(b.ctx)
+	}))
+	if steps != 2 {
+		t.Errorf("%d steps", steps)
 	}
+	b.must(errors.Join(b.queue.Run(b.ctx, other), b.queue.Wait(b.ctx), trace.Replay(b.ctx), trace.Release(b.ctx)))
 }
 
 // A Check after a replay that is still running on another queue leaves that replay's results alone.

@@ -22,7 +22,7 @@ func Cases() rig.Table {
 	cs := forms()
 	for seed := range uint64(12) {
 		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order",
-			func(t *rig.T) { randomControl(t, seed) })
+			func(t *rig.T) { Random(t, seed) })
 	}
 	for c := cq.Equal; c.Valid(); c++ {
 		cs.Add(fmt.Sprintf("comparison %v", c), "a condition compares words as unsigned numbers", func(t *rig.T) { comparison(t, c) })
@@ -409,8 +409,8 @@ func forms() rig.Table {
 	return cs
 }
 
-// randomControl replays random statements that end after not too many runs.
-func randomControl(t *rig.T, seed uint64) {
+// Random replays random statements that end after not too many runs.
+func Random(t *rig.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for round := 0; round < t.Size(4, 2); {
 		ss := randomStmts(rng, 3, 0)

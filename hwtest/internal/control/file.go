@@ -94,7 +94,11 @@ func savedControl(t *rig.T, ss []stmt) {
 		c.run(ss)
 		c.check(fmt.Sprintf("replay %d", i))
 	}
-	t.OK(tr.Debug().Verify(t.Ctx))
+	t.Clear(c.counters)
+	clear(c.values)
+	t.OK(errors.Join(tr.Debug().Verify(t.Ctx), tr.Debug().Step(t.Ctx, nil)))
+	c.run(ss)
+	c.check("program by program")
 }
 
 func savedIterations(t *rig.T) {

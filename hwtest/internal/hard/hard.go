@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/commands"
+	"github.com/reprise-tt/reprise/hwtest/internal/control"
 	"github.com/reprise-tt/reprise/hwtest/internal/memory"
 	"github.com/reprise-tt/reprise/hwtest/internal/programs"
 	"github.com/reprise-tt/reprise/hwtest/internal/queues"
@@ -127,6 +128,7 @@ func keys() []key {
 		{name: "long commands", wide: true, fn: programs.LongCommands},
 		{name: "trace with runs between", wide: true, fn: func(t *rig.T) { traces.TraceOf(t, 9, 3, true) }},
 		{name: "trace parameters and pieces", fn: func(t *rig.T) { traces.ParamRounds(t, 5, 6); traces.InPieces(t, 5); traces.ParamBuffers(t) }},
+		{name: "control flow", wide: true, fn: func(t *rig.T) { control.Random(t, 1) }},
 		{name: "transfers", fn: func(t *rig.T) {
 			memory.Partial(t, 0, 100)
 			memory.Partial(t, 1, 2048)

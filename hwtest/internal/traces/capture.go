@@ -19,7 +19,7 @@ func captureCases() rig.Table {
 	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place, over and over", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
 	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record",
-		"event wait"} {
+		"event wait", "synchronize"} {
 		cs.Add(op+" inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
 			func(t *rig.T) { insideCapture(t, op) })
 	}
@@ -52,6 +52,8 @@ func forbidden(t *rig.T, ctx context.Context, op string, x *reprise.Executable, 
 		err = t.Queue.Record(ctx, e)
 	case "event wait":
 		err = t.Queue.WaitEvent(ctx, e)
+	case "synchronize":
+		err = e.Wait(ctx)
 	default:
 		err = fmt.Errorf("no operation %q", op)
 	}
