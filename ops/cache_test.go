@@ -79,11 +79,11 @@ func TestTraceOfOperations(t *testing.T) {
 	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 1, 3)
 	sum, product := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
-	run := func(context.Context) error {
-		if _, err := b.Add(b.ctx, x, y, ops.Into(sum)); err != nil {
+	run := func(ctx context.Context) error {
+		if _, err := b.Add(ctx, x, y, ops.Into(sum)); err != nil {
 			return err
 		}
-		_, err := b.Add(b.ctx, sum, y, ops.Into(product))
+		_, err := b.Add(ctx, sum, y, ops.Into(product))
 		return err
 	}
 	b.must(run(b.ctx))
@@ -112,8 +112,8 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)
 	out := b.ok(b.Empty(b.ctx, x.Spec()))
 	var got error
-	_, err := b.Capture(b.ctx, "cold", func(context.Context) error {
-		_, got = b.Relu(b.ctx, x, ops.Into(out))
+	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
+		_, got = b.Relu(ctx, x, ops.Into(out))
 		return nil
 	})
 	var miss *ops.CacheMissError
@@ -124,7 +124,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	if !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("of the capture: %v", err)
 	}
-	if _, err := b.Capture(b.ctx, "allocates", func(context.Context) error { _, err := b.Relu(b.ctx, x); return err }); !errors.Is(err,
+	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { _, err := b.Relu(ctx, x); return err }); !errors.Is(err,
 		reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
@@ -132,7 +132,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "warm", func(context.Context) error { _, err := b.Relu(b.ctx, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
 	b.must(err)
 	b.must(tr.Release(b.ctx))
 }

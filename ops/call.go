@@ -16,6 +16,8 @@ import (
 type call struct {
 	ctx context.Context
 	d   *Device
+	q   *reprise.Queue
+	rec *recording // of the trace that the operation is recorded into, or nil
 	to  runner
 	result
 	quiet  bool      // nobody hears of functions
@@ -30,7 +32,13 @@ var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", 
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, to: d.runnerLocked(), result: optionsOf(opts)}
+	q, err := d.queue(ctx)
+	if err != nil {
+		return nil, &opError{name, err}
+	}
+	rec, _ := ctx.Value(recordingOf{d}).(*recording)
+	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, q: q, rec: rec, result: optionsOf(opts)}
+	c.to = c.runner()
 	c.quiet = len(d.observers) == 0 && !d.captures.active()
 	check := func(t *Tensor) error {
 		if err := t.checkLocked(d); err != nil {
@@ -245,7 +253,7 @@ func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := scratchKey{slot, g.kind}
+	key := scratchKey{c.q.ID(), slot, g.kind}
 	if t := c.d.scratch[key]; t != nil {
 		return t, nil
 	}

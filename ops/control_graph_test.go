@@ -30,11 +30,12 @@ func TestControlFlowInGraphs(t *testing.T) {
 	out := b.ok(b.Add(b.ctx, x, x))
 	state, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
 	b.must(err)
-	add := func() error { _, err := b.Add(b.ctx, x, x, ops.Into(out)); return err }
+	var within context.Context // of the capture
+	add := func() error { _, err := b.Add(within, x, x, ops.Into(out)); return err }
 	q := b.dev.Queue(0)
 	capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
 		tr, err := q.Capture(b.ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
-			return b.Record(ctx, r, func(context.Context) error { return f(r) })
+			return b.Record(ctx, r, func(ctx context.Context) error { within = ctx; return f(r) })
 		})
 		b.must(err)
 		return tr

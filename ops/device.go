@@ -18,11 +18,12 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Device runs operations on one queue of a device. Its methods may be called from several
-// goroutines; operations run in the order of the calls.
+// Device runs operations on a queue of a device. Its methods may be called from several goroutines;
+// operations on one queue run in the order of the calls. [OnQueue] chooses another queue for some
+// calls; nothing orders two queues but a reprise.Event.
 type Device struct {
 	dev            *reprise.Device
-	q              *reprise.Queue
+	q              *reprise.Queue // of calls whose context chooses none
 	id             int
 	blocking       bool
 	separateRepeat bool
@@ -34,14 +35,13 @@ type Device struct {
 	cache    map[programKey]loaded
 	lastLoad int                    // number of the latest program in the cache
 	scratch  map[scratchKey]*Tensor // memory between programs of an operation
-	rec      *reprise.Recorder      // of the trace that is captured, or nil
-	refused  error                  // why that capture fails
 	lastID   uint64                 // of a tensor
 }
 
 // scratchKey identifies a scratch tensor.
 type scratchKey struct {
-	slot int // which of those that an operation has
+	queue int // whose programs use it
+	slot  int // which of those that an operation has
 	kind kind
 }
 
@@ -134,33 +134,64 @@ func (d *Device) Wait(ctx context.Context) error {
 	if d.captures.noDispatch() {
 		return nil
 	}
-	return d.q.Wait(ctx)
+	q, err := d.queue(ctx)
+	if err != nil {
+		return fmt.Errorf("ops: wait: %w", err)
+	}
+	return q.Wait(ctx)
 }
 
-// Capture records the operations that the function record calls as a trace. Their programs must be
-// in the program cache, or the capture fails with a [*CacheMissError], and their results must go
-// [Into] existing tensors, because a trace can't allocate. The trace holds the memory of all
-// tensors until it is released.
+// queueOf is the key of contexts that [OnQueue] made.
+type queueOf struct{}
+
+// OnQueue returns a context with which operations, transfers, captures and waits use a queue by its
+// number, whatever queue their Device has. Calls return an error with [ErrQueue] if the device
+// has no such queue. It is what TT-NN's command_queue is.
+func OnQueue(ctx context.Context, id int) context.Context { return context.WithValue(ctx, queueOf{}, id) }
+
+// queue returns the queue of calls with a context.
+func (d *Device) queue(ctx context.Context) (*reprise.Queue, error) {
+	id, ok := ctx.Value(queueOf{}).(int)
+	switch {
+	case !ok:
+		return d.q, nil
+	case id < 0 || id >= d.dev.Queues():
+		return nil, fmt.Errorf("%w: %d, the device has %d: see reprise.WithQueues", ErrQueue, id, d.dev.Queues())
+	}
+	return d.dev.Queue(id), nil
+}
+
+// recording is a trace that operations with its context are recorded into.
+type recording struct {
+	*reprise.Recorder
+	refused error // why the capture fails; guarded by Device.mu
+}
+
+// recordingOf is the key of a context in which a Device's operations are recorded.
+type recordingOf struct{ d *Device }
+
+// Capture records the operations that are called with the context of the function record as a
+// trace; those with another context run, as do those of other goroutines. Programs must be in the
+// program cache, or the capture fails with a [*CacheMissError], and results must go [Into] existing
+// tensors, because a trace can't allocate. The trace holds the memory of all tensors until it is
+// released.
 func (d *Device) Capture(ctx context.Context, name string, record func(ctx context.Context) error) (*reprise.Trace, error) {
-	return d.q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
+	q, err := d.queue(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ops: capture %q: %w", name, err)
+	}
+	return q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
 }
 
-// Record records the operations that the function record calls with a recorder of the Device's
-// queue, as [Device.Capture] does: it is for a trace that has more in it, such as one over several
-// devices.
+// Record records the operations that are called with the context of the function record, with a
+// recorder of the queue of ctx, as [Device.Capture] does: it is for a trace that has more in it,
+// such as one over several devices.
 func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ctx context.Context) error) error {
-	d.mu.Lock()
-	d.rec, d.refused = r, nil
-	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		d.rec = nil
-		d.mu.Unlock()
-	}()
-	err := record(ctx)
+	rec := &recording{Recorder: r}
+	err := record(context.WithValue(ctx, recordingOf{d}, rec))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return cmp.Or(d.refused, err)
+	return cmp.Or(rec.refused, err)
 }
 
 // image returns a kernel's image, which it loads once.

@@ -22,6 +22,8 @@ var (
 	// ErrOtherHost is in errors about meshes that have chips of other hosts: operations run on the
 	// chips of this one.
 	ErrOtherHost = errors.New("the mesh has chips of other hosts")
+	// ErrQueue is in errors about a queue that the device doesn't have: see [OnQueue].
+	ErrQueue = errors.New("no such queue")
 	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end:
 	// they have no memory.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")

@@ -138,12 +138,13 @@ func (g *geometry) encode(rows []byte) []byte {
 	return pages
 }
 
-// decode copies pages to rows.
-func (g *geometry) decode(pages []byte) []byte {
+// decode copies pages to rows, which lie in the memory of into if that has room.
+func (g *geometry) decode(into, pages []byte) []byte {
 	if g.spec.DType == BFloat8B {
 		pages = unpackBlocks(pages)
 	}
-	rows := make([]byte, g.dims[0]*g.dims[1]*g.dims[2]*g.dims[3]*g.spec.DType.Size())
+	n := g.dims[0] * g.dims[1] * g.dims[2] * g.dims[3] * g.spec.DType.Size()
+	rows := slices.Grow(into[:0], n)[:n]
 	g.each(func(page, row, n int) { copy(rows[row:row+n], pages[page:]) })
 	return rows
 }

@@ -39,8 +39,13 @@ type bench struct {
 
 func open(t testing.TB, target kmd.Target, opts ...ops.Option) *bench {
 	t.Helper()
+	return openWith(t, target, nil, opts...)
+}
+
+func openWith(t testing.TB, target kmd.Target, device []reprise.Option, opts ...ops.Option) *bench {
+	t.Helper()
 	b := &bench{TB: t, ctx: t.Context()}
-	dev, err := reprise.Open(b.ctx, target)
+	dev, err := reprise.Open(b.ctx, target, device...)
 	b.must(err)
 	b.dev, b.Device = dev, ops.New(dev, opts...)
 	t.Cleanup(func() {

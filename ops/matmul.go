@@ -113,7 +113,7 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 	}
 	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room
 	// for.
-	if c.d.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
+	if c.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
 	err = c.run(blocked)

@@ -76,7 +76,7 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	if p.Form == MatmulSimple && !blocksOnly && !p.NarrowSums {
 		return nil, nil
 	}
-	workers := c.d.q.Workers()
+	workers := c.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
 		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],

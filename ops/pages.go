@@ -47,7 +47,7 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ops: decode: %w", err)
 	}
-	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(pages)}, nil
+	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(nil, pages)}, nil
 }
 
 // FromBuffer returns a tensor whose elements are in a buffer that the caller allocated, by

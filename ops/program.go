@@ -331,7 +331,7 @@ type share struct{ first, pages uint32 }
 
 // cores returns the cores of a job, and their shares.
 func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
-	workers := j.c.d.q.Workers()
+	workers := j.c.q.Workers()
 	switch {
 	case j.sharded != nil:
 		return inShards(j.out.geo.sharding)

@@ -162,7 +162,7 @@ const halfBytes, halfPages = 16 << 10, 8
 // half returns how many pages of a result are copied at a time, and the room for each.
 func (c *call) half(g *geometry) (pages, bytes int) {
 	bytes = ceil(g.pageBytes, chunkBytes) * chunkBytes
-	return min(max(1, halfBytes/bytes), halfPages, ceil(g.pages, c.d.q.Workers().Size())), bytes
+	return min(max(1, halfBytes/bytes), halfPages, ceil(g.pages, c.q.Workers().Size())), bytes
 }
 
 // pages returns the job that copies pages.

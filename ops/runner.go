@@ -20,8 +20,8 @@ type runner interface {
 	refuse(err error) error
 	run(ctx context.Context, w work) error
 	write(ctx context.Context, t *Tensor, content func() []byte) error
-	// read returns the content of a tensor, or nil if it has none.
-	read(ctx context.Context, t *Tensor) ([]byte, error)
+	// read starts to read the content of a tensor to pages. It returns nil if the tensor has none.
+	read(ctx context.Context, t *Tensor, pages []byte) (*reprise.Pending, error)
 	// finish ends the operation, which failed with an error unless it is nil.
 	finish(ctx context.Context, err error) error
 }
@@ -40,19 +40,23 @@ type work interface {
 	parameter() (string, []reprise.Arg)
 }
 
-// runnerLocked returns the runner of the next operation.
-func (d *Device) runnerLocked() runner {
+// runner returns the runner of an operation.
+func (c *call) runner() runner {
+	now := eager{c.d, c.q}
 	switch {
-	case d.captures.noDispatch():
-		return &plan{d: d}
-	case d.rec != nil:
-		return traced{eager{d}}
+	case c.d.captures.noDispatch():
+		return &plan{d: c.d}
+	case c.rec != nil:
+		return traced{now, c.rec}
 	}
-	return eager{d}
+	return now
 }
 
 // eager runs at once.
-type eager struct{ d *Device }
+type eager struct {
+	d *Device
+	q *reprise.Queue
+}
 
 func (r eager) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
 	t.buf, err = r.d.dev.NewBuffer(cfg)
@@ -69,27 +73,29 @@ func (r eager) run(ctx context.Context, w work) error {
 		return err
 	}
 	r.d.captures.run(x)
-	return r.d.q.Run(ctx, x)
+	return r.q.Run(ctx, x)
 }
 
 func (r eager) write(ctx context.Context, t *Tensor, content func() []byte) error {
-	return r.d.q.Write(ctx, t.buf, 0, content())
+	return r.q.Write(ctx, t.buf, 0, content())
 }
 
-func (r eager) read(ctx context.Context, t *Tensor) ([]byte, error) {
-	pages := make([]byte, t.buf.Size())
-	return pages, r.d.q.Read(ctx, t.buf, 0, pages)
+func (r eager) read(ctx context.Context, t *Tensor, pages []byte) (*reprise.Pending, error) {
+	return r.q.StartRead(ctx, t.buf, 0, pages)
 }
 
 func (r eager) finish(ctx context.Context, err error) error {
 	if err == nil && r.d.blocking {
-		return r.d.q.Wait(ctx)
+		return r.q.Wait(ctx)
 	}
 	return err
 }
 
 // traced records into the trace that is captured. The queue refuses what a trace can't hold.
-type traced struct{ eager }
+type traced struct {
+	eager
+	rec *recording
+}
 
 func (r traced) allocate(*Tensor, reprise.BufferConfig) error {
 	return r.refuse(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes", reprise.ErrInCapture))
@@ -97,8 +103,8 @@ func (r traced) allocate(*Tensor, reprise.BufferConfig) error {
 
 // refuse makes the capture fail with the error, even if the caller drops it.
 func (r traced) refuse(err error) error {
-	if r.d.refused == nil {
-		r.d.refused = err
+	if r.rec.refused == nil {
+		r.rec.refused = err
 	}
 	return err
 }
@@ -108,18 +114,17 @@ func (r traced) run(_ context.Context, w work) error {
 	if err != nil {
 		return err
 	}
-	rec := r.d.rec
 	r.d.captures.run(x)
-	if err := rec.Run(x); err != nil {
+	if err := r.rec.Run(x); err != nil {
 		return err
 	}
 	r.d.captures.record(x)
 	if name, args := w.parameter(); name != "" {
-		if err := rec.Param(name, args...); err != nil {
+		if err := r.rec.Param(name, args...); err != nil {
 			return err
 		}
 	}
-	return rec.Keep(w.memory()...)
+	return r.rec.Keep(w.memory()...)
 }
 
 func (r traced) finish(_ context.Context, err error) error { return err }
@@ -146,7 +151,7 @@ func (r *plan) run(_ context.Context, w work) error {
 
 func (r *plan) write(context.Context, *Tensor, func() []byte) error { return nil }
 
-func (r *plan) read(context.Context, *Tensor) ([]byte, error) { return nil, nil }
+func (r *plan) read(context.Context, *Tensor, []byte) (*reprise.Pending, error) { return nil, nil }
 
 func (r *plan) finish(_ context.Context, err error) error {
 	for _, t := range slices.Backward(r.scratch) {

@@ -33,7 +33,7 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 
 // hasShards reports whether the queue's workers include all cores of a tensor's shards.
 func (c *call) hasShards(t *Tensor) bool {
-	workers := c.d.q.Workers()
+	workers := c.q.Workers()
 	for _, r := range t.geo.sharding.Cores {
 		if !workers.Contains(r.Start) || !workers.Contains(r.End) {
 			return false

@@ -102,8 +102,8 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			run("relu", func(i int) float32 { return float32(i) }, func() (*ops.Tensor, error) { return b.Relu(b.ctx, x) }, x)
 			// A trace keeps the addresses that it was recorded with.
 			into, other := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
-			tr, err := b.Capture(b.ctx, "sum", func(context.Context) error {
-				_, err := b.Add(b.ctx, x, y, ops.Into(into))
+			tr, err := b.Capture(b.ctx, "sum", func(ctx context.Context) error {
+				_, err := b.Add(ctx, x, y, ops.Into(into))
 				return err
 			})
 			b.must(err)
@@ -209,8 +209,8 @@ func TestConcatOfMany(t *testing.T) {
 				return
 			}
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
-			tr, err := b.Capture(b.ctx, "concat", func(context.Context) error {
-				_, err := b.Concat(b.ctx, in, c.dim, ops.Into(into))
+			tr, err := b.Capture(b.ctx, "concat", func(ctx context.Context) error {
+				_, err := b.Concat(ctx, in, c.dim, ops.Into(into))
 				return err
 			})
 			b.must(err)

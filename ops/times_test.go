@@ -60,8 +60,8 @@ func TestTimesInGraphs(t *testing.T) {
 	})
 	b.must(err)
 	loop, err := q.Capture(b.ctx, "loop", func(ctx context.Context, r *reprise.Recorder) error {
-		return b.Record(ctx, r, func(context.Context) error {
-			return r.Loop(3, func() error { _, err := b.Relu(b.ctx, x, ops.Into(out)); return err })
+		return b.Record(ctx, r, func(ctx context.Context) error {
+			return r.Loop(3, func() error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
 		})
 	})
 	b.must(err)

@@ -1,6 +1,10 @@
 package ops
 
-import "context"
+import (
+	"context"
+
+	"github.com/reprise-tt/reprise"
+)
 
 // Empty allocates a tensor. Its content is undefined.
 func (d *Device) Empty(ctx context.Context, s Spec) (*Tensor, error) {
@@ -38,19 +42,99 @@ func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error
 	return err
 }
 
-// ToHost waits for the operations before it and copies a tensor to the host.
+// ToHost waits for the operations before it on its queue and copies a tensor to the host.
 func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
-	var h *Host
-	_, err := d.do(ctx, "ttnn::from_device", argList{t}, func(c *call) (*Tensor, error) {
-		h = &Host{Shape: t.Shape(), DType: t.geo.spec.DType}
-		pages, err := c.to.read(c.ctx, t)
-		if err == nil && pages != nil {
-			h.Data = t.geo.decode(pages)
-		}
+	h := &Host{}
+	if _, err := d.read(ctx, t, h, (*Read).wait); err != nil {
 		return nil, err
+	}
+	return h, nil
+}
+
+// Read is a tensor that is on its way to the host. Its methods may be called by one goroutine at a
+// time.
+type Read struct {
+	pending *reprise.Pending // nil in a capture without dispatch, and after the end
+	into    *Host
+	geo     *geometry
+	pages   []byte
+}
+
+// StartToHost puts a read of a tensor behind the operations of its queue and returns without
+// waiting for the data. An event that is recorded on the queue afterwards is behind the read.
+//
+// The host tensor gets the shape and data type now. Its elements are there when Wait has returned
+// nil, or Done has reported true; they are put into the memory of its Data if that has room for
+// them. Until then the host tensor belongs to the read, unless [Read.Abandon] was called.
+func (d *Device) StartToHost(ctx context.Context, t *Tensor, into *Host) (*Read, error) {
+	return d.read(ctx, t, into, func(*Read, context.Context) error { return nil })
+}
+
+// read starts a read as an operation, of which then is a part.
+func (d *Device) read(ctx context.Context, t *Tensor, into *Host, then func(*Read, context.Context) error) (*Read, error) {
+	r := &Read{into: into}
+	_, err := d.do(ctx, "ttnn::from_device", argList{t}, func(c *call) (_ *Tensor, err error) {
+		into.Shape, into.DType = t.Shape(), t.geo.spec.DType
+		r.geo = t.geo
+		if t.buf != nil {
+			r.pages = make([]byte, t.buf.Size())
+		}
+		if r.pending, err = c.to.read(c.ctx, t, r.pages); err != nil {
+			return nil, err
+		}
+		return nil, then(r, c.ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return r, nil
+}
+
+// Wait waits for the data. When it fails, the read is abandoned.
+func (r *Read) Wait(ctx context.Context) error {
+	if err := r.wait(ctx); err != nil {
+		return &opError{"ttnn::from_device", err}
+	}
+	return nil
+}
+
+func (r *Read) wait(ctx context.Context) error {
+	if r.pending == nil {
+		return nil
+	}
+	err := r.pending.Wait(ctx)
+	r.end(err)
+	return err
+}
+
+// Done reports whether the data have arrived, without waiting.
+func (r *Read) Done() (bool, error) {
+	if r.pending == nil {
+		return true, nil
+	}
+	done, err := r.pending.Done()
+	if done || err != nil {
+		r.end(err)
+	}
+	if err != nil {
+		err = &opError{"ttnn::from_device", err}
+	}
+	return done, err
+}
+
+// Abandon returns the host tensor to the caller: nothing is written to it any more.
+func (r *Read) Abandon() {
+	if r.pending != nil {
+		r.pending.Abandon()
+		r.pending = nil
+	}
+}
+
+// end puts the elements into the host tensor, unless the read failed.
+func (r *Read) end(err error) {
+	r.pending = nil
+	if err == nil {
+		r.into.Data = r.geo.decode(r.into.Data, r.pages)
+	}
+	r.pages = nil
 }
