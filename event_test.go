@@ -9,15 +9,13 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on
 // without asking.
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
-	for _, card := range emulators {
-		target := card()
+	for _, target := range []*sim.Card{sim.Blackhole()} {
 		t.Run(target.String(), func(t *testing.T) {
 			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
 			q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
@@ -68,14 +66,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			if err := q0.Run(b.ctx, one); err != nil {
 				b.Errorf("the owner: %v", err)
 			}
-			// Nobody else can: both queues stand still.
-			c, err := kmd.Open(b.ctx, target)
-			b.must(err)
-			ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-			b.must(err)
-			xy, err := ch.Virtual(chip.Core{})
-			b.must(err)
-			b.must(errors.Join(c.Write32(xy, uint64(word.Addr()), 1), c.Close()))
+			poke(b, target, chip.Core{}, word.Addr(), 1) // both queues stand still
 			b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
 		})
 	}

@@ -13,36 +13,22 @@ import (
 func ExampleQueue_Wait() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithQueues(2))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer dev.Close(ctx)
 	reader, writer := dev.Queue(0), dev.Queue(1)
 	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "mailbox"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	written, read := dev.NewEvent("written"), dev.NewEvent("read")
 	got := make([]byte, 64)
 	for i := range 3 {
 		if i > 0 {
-			err = writer.WaitEvent(ctx, read) // the recording of the round before
+			check(writer.WaitEvent(ctx, read)) // the recording of the round before
 		}
-		for _, step := range []func() error{
-			func() error { return err },
-			func() error { return writer.Write(ctx, buf, 0, fmt.Appendf(nil, "%-64s", fmt.Sprint("message ", i))) },
-			func() error { return writer.Record(ctx, written) },
-			func() error { return reader.WaitEvent(ctx, written) },
-			func() error { return reader.Read(ctx, buf, 0, got) },
-			func() error { return reader.Record(ctx, read) },
-		} {
-			if err := step(); err != nil {
-				fmt.Println(err)
-				return
-			}
-		}
+		check(writer.Write(ctx, buf, 0, fmt.Appendf(nil, "%-64s", fmt.Sprint("message ", i))))
+		check(writer.Record(ctx, written))
+		check(reader.WaitEvent(ctx, written))
+		check(reader.Read(ctx, buf, 0, got))
+		check(reader.Record(ctx, read))
 		fmt.Println(string(got[:9]))
 	}
 	// Nobody has recorded this one, so nothing would end a wait for it.

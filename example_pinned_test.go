@@ -14,43 +14,26 @@ import (
 func ExampleDevice_NewHostBuffer() {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	defer dev.Close(ctx)
 	const size = 64 << 10
 	buf, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 2 << 10, Name: "weights"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	// Half of it for what is sent, half for what comes back.
 	host, err := dev.NewHostBuffer(reprise.HostBufferConfig{Size: 2 * size, Strict: true, Name: "staging"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
 	copy(host.Bytes(), "straight from here")
 	q := dev.Queue(0)
 	written, err := q.StartWriteFrom(ctx, buf, 0, host, 0, size)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := q.ReadTo(ctx, buf, 0, host, size, size); err != nil {
-		fmt.Println(err)
-		return
-	}
+	check(err)
+	check(q.ReadTo(ctx, buf, 0, host, size, size))
 	fmt.Printf("%s\n", host.Bytes()[size:size+18])
 	// The queue is in order: the write is done, so its part of the host memory may be filled anew.
 	fmt.Println(written.Done())
 	// What can't do without a copy is refused, since the buffer is strict: the NoC moves units of
 	// 16 bytes.
 	fmt.Println(q.ReadTo(ctx, buf, 5, host, 0, 100))
-	if err := host.Release(ctx); err != nil {
-		fmt.Println(err)
-	}
+	check(host.Release(ctx))
 	// Output:
 	// straight from here
 	// true <nil>

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -152,27 +151,17 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 
 // A program that takes much longer than the hang timeout is no hang as long as its kernels move.
 func TestLongProgramsAreNoHang(t *testing.T) {
-	for _, card := range emulators {
-		target := card()
-		b := open(t, target, reprise.WithHangTimeout(500*time.Millisecond))
-		word := b.word()
-		x := b.spin("steps", word, chip.BRISC, b.dev.Grid())
-		b.must(b.queue.Run(b.ctx, x))
-		done := make(chan error, 1)
-		go func() { done <- b.queue.Wait(b.ctx) }()
-		// The cores are let go one after the other, each well within the timeout, all of them well
-		// behind it.
-		c, err := kmd.Open(b.ctx, target)
-		b.must(err)
-		ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-		b.must(err)
-		for core := range b.dev.Grid().Cores() {
-			xy, err := ch.Virtual(core)
-			b.must(err)
-			b.must(c.Write32(xy, uint64(word.Addr()), 1))
-			time.Sleep(10 * time.Millisecond)
-		}
-		b.must(<-done)
-		b.must(c.Close())
+	card := sim.Wormhole()
+	b := open(t, card, reprise.WithHangTimeout(300*time.Millisecond))
+	word := b.word()
+	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
+	done := make(chan error, 1)
+	go func() { done <- b.queue.Wait(b.ctx) }()
+	// The cores are let go one after the other, each well within the timeout, all of them well
+	// behind it.
+	for core := range b.dev.Grid().Cores() {
+		poke(b, card, core, word.Addr(), 1)
+		time.Sleep(10 * time.Millisecond)
 	}
+	b.must(<-done)
 }

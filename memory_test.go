@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -186,17 +185,13 @@ func TestAbandonedRead(t *testing.T) {
 	data := b.pages("data", 100)
 	b.write(word, 0)
 	b.write(data, 1)
-	x := b.load(&reprise.Program{Name: "gate", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 5} },
-	}}})
-	b.must(b.queue.Run(b.ctx, x))
+	b.must(b.queue.Run(b.ctx, b.spin("gate", word, chip.BRISC, chip.Single(0, 0))))
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	cancel(errors.New("changed my mind"))
 	dst := make([]byte, data.Size())
 	err := b.queue.Read(ctx, data, 0, dst)
 	b.says(err, `reprise: read buffer "data"`, "changed my mind")
-	poke(b, card, chip.Core{}, word.Addr(), 5)
+	poke(b, card, chip.Core{}, word.Addr(), 1)
 	b.must(b.queue.Wait(b.ctx))
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")

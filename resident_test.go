@@ -1,18 +1,16 @@
 package reprise_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the
@@ -38,22 +36,17 @@ func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
 // trace keeps those that it was recorded with, and one that names parameters can change them.
 func TestResidentArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
-		page := 64
-		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
-		b.must(err)
+		const page = 64
+		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
 		x := b.load(b.wide(out, 1))
 		want := func(value uint32) {
 			b.Helper()
-			var words, expected []uint32
-			got := make([]byte, out.Size())
-			b.must(b.queue.Read(b.ctx, out, 0, got))
+			got := b.read(out)
 			for c := range b.dev.Grid().Cores() {
 				i := (c.Y*(b.dev.Grid().End.X+1) + c.X) * page
-				words = append(words, uint32(got[i])|uint32(got[i+1])<<8|uint32(got[i+2])<<16|uint32(got[i+3])<<24)
-				expected = append(expected, value+uint32(c.X)<<8+uint32(c.Y)<<16)
-			}
-			if diff := cmp.Diff(expected, words); diff != "" {
-				b.Fatalf("first words of the cores (-want +got):\n%s", diff)
+				if v, want := binary.LittleEndian.Uint32(got[i:]), value+uint32(c.X)<<8+uint32(c.Y)<<16; v != want {
+					b.Fatalf("core %v has %#x, want %#x", c, v, want)
+				}
 			}
 		}
 		add := func(n uint32) func(chip.Core, []uint32) {
@@ -66,8 +59,7 @@ func TestResidentArguments(t *testing.T) {
 		resident := x.Commands().Bytes
 		b.must(b.queue.Run(b.ctx, x))
 		want(1)
-		old, err := b.queue.Capture(b.ctx, "old", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
-		b.must(err)
+		old := b.capture("old", x, x)
 		named, err := b.queue.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x),
 				r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
@@ -85,8 +77,7 @@ func TestResidentArguments(t *testing.T) {
 		b.must(old.Replay(b.ctx))
 		want(1)
 		b.must(old.Debug().Check(b.ctx))
-		now, err := b.queue.Capture(b.ctx, "now", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-		b.must(err)
+		now := b.capture("now", x)
 		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
 		want(7)
 		b.must(named.Replay(b.ctx))
@@ -94,44 +85,28 @@ func TestResidentArguments(t *testing.T) {
 		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Debug().Step(b.ctx, nil)))
 		want(1)
 
-		var file bytes.Buffer
-		b.must(old.Save(b.ctx, &file, reprise.WithResults(out)))
-		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Release(b.ctx), out.Release()))
-		loaded, err := b.dev.LoadTrace(b.ctx, &file)
-		b.must(err)
-		b.must(loaded.Replay(b.ctx))
-		b.must(loaded.Debug().CheckResults(b.ctx))
-		b.must(loaded.Release(b.ctx))
+		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Release(b.ctx)))
 	})
 }
 
 // All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes
 // nothing.
 func TestSetArgsRefuses(t *testing.T) {
-	onAll(t, func(b *bench) {
-		out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
-		b.must(err)
-		x := b.load(b.wide(out, 1))
-		none := func(chip.Core, []uint32) {}
-		for _, c := range []struct {
-			name string
-			err  error
-		}{
-			{"no function", x.SetArgs("store", nil)},
-			{"no such kernel", x.SetArgs("load", none)},
-			{"too many common arguments", x.SetCommonArgs("store", []uint32{1, 2})},
-			{"no executable", (*reprise.Executable)(nil).SetArgs("store", none)},
-		} {
-			if c.err == nil {
-				b.Errorf("%s: no error", c.name)
-			}
+	b := open(t, sim.Wormhole())
+	x := b.load(b.wide(b.word(), 1))
+	none := func(chip.Core, []uint32) {}
+	for name, err := range map[string]error{
+		"no function": x.SetArgs("store", nil), "no such kernel": x.SetArgs("load", none),
+		"too many common arguments": x.SetCommonArgs("store", []uint32{1, 2}), "no executable": (*reprise.Executable)(nil).SetArgs("store", none),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
 		}
-		b.must(x.SetCommonArgs("store", []uint32{0}))
-		b.must(x.Release(b.ctx))
-		if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("closed executable: %v, want ErrReleased", err)
-		}
-	})
+	}
+	b.must(errors.Join(x.SetCommonArgs("store", []uint32{0}), x.Release(b.ctx)))
+	if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("released executable: %v, want ErrReleased", err)
+	}
 }
 
 // A parameter of a run whose arguments lay beside the kernels keeps the values that the run was
@@ -150,11 +125,7 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
 		})
 		b.must(err)
-		first := func() uint32 {
-			got := make([]byte, out.Size())
-			b.must(b.queue.Read(b.ctx, out, 0, got))
-			return binary.LittleEndian.Uint32(got)
-		}
+		first := func() uint32 { return binary.LittleEndian.Uint32(b.read(out)) }
 		b.must(trace.Replay(b.ctx))
 		if v := first(); v != 1 {
 			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)

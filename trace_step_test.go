@@ -10,7 +10,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -92,10 +91,7 @@ func TestCheckBehindReplay(t *testing.T) {
 	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 	in, mid, out, far, word := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4), b.pages("far", 4), b.word()
 	a0, a1 := b.load(b.adder("a0", chip.Core{X: 0}, in, mid, 1)), b.load(b.adder("a1", chip.Core{X: 4}, far, out, 100))
-	wait := b.load(&reprise.Program{Name: "wait", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(4, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
-	}}})
+	wait := b.spin("wait", word, chip.BRISC, chip.Single(4, 0))
 	both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))
 	})
