@@ -217,7 +217,7 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 func TestCloseAfterAHang(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
-		b := open(t, m, short)
+		b := open(t, m, reprise.WithHangTimeout(300*time.Millisecond))
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
 		b.hang(b.queue.Wait(b.ctx))
 		p := b.dev.Arch().Params()

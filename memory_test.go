@@ -305,41 +305,28 @@ func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
 // If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't
 // allocated again until the queue has written them, and then it is free.
 func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
-	for name, load := range map[string]func(*bench, context.Context, *reprise.Program) error{
-		"Load": func(b *bench, ctx context.Context, p *reprise.Program) error {
-			_, err := b.dev.Load(ctx, p)
-			return err
-		},
-		"LoadAll": func(b *bench, ctx context.Context, p *reprise.Program) error {
-			_, err := reprise.LoadAll(ctx, []*reprise.Device{b.dev}, []*reprise.Program{p})
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := open(t, sim.Blackhole(), reprise.WithQueues(2))
-			q1, word := b.dev.Queue(1), b.word()
-			x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
-			out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
-			before := b.allocated()
-			b.must(b.queue.Run(b.ctx, x))
-			if err := load(b, b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
-			mine := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
-			want := bytes.Repeat([]byte{0xAB}, mine.Size())
-			b.must(q1.Write(b.ctx, mine, 0, want))
-			b.letGo(q1, word)
-			b.must(b.queue.Wait(b.ctx))
-			got := make([]byte, mine.Size())
-			b.must(q1.Read(b.ctx, mine, 0, got))
-			if !bytes.Equal(got, want) {
-				t.Error("a buffer has changed that only this test uses")
-			}
-			b.must(mine.Release())
-			if diff := cmp.Diff(before, b.allocated()); diff != "" {
-				t.Errorf("allocated after the wait (-before +now):\n%s", diff)
-			}
-		})
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	q1, word := b.dev.Queue(1), b.word()
+	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
+	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	before := b.allocated()
+	b.must(b.queue.Run(b.ctx, x))
+	if _, err := b.dev.Load(b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	mine := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
+	want := bytes.Repeat([]byte{0xAB}, mine.Size())
+	b.must(q1.Write(b.ctx, mine, 0, want))
+	b.letGo(q1, word)
+	b.must(b.queue.Wait(b.ctx))
+	got := make([]byte, mine.Size())
+	b.must(q1.Read(b.ctx, mine, 0, got))
+	if !bytes.Equal(got, want) {
+		t.Error("a buffer has changed that only this test uses")
+	}
+	b.must(mine.Release())
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
 	}
 }
 
