@@ -1,16 +1,26 @@
 package reprise_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // A function that captures has no say in what others do meanwhile, on this device or another.
@@ -189,4 +199,269 @@ func TestBeginRefuses(t *testing.T) {
 	if diff := cmp.Diff(before, b.allocated()); diff != "" {
 		t.Errorf("something is left (-before +after):\n%s", diff)
 	}
+}
+
+// A trace holds what Keep hands it until it is released; what isn't the device's ends the capture.
+func TestKeep(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		x := b.load(b.blank("nothing", chip.Single(0, 0)))
+		kept := b.pages("kept", 1)
+		addr := kept.Addr()
+		tr, err := b.queue.Capture(b.ctx, "keeps", func(_ context.Context, r *reprise.Recorder) error {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+			return r.Keep(kept, kept)
+		})
+		b.must(err)
+		b.must(kept.Release())
+		if other := b.pages("other", 1); other.Addr() == addr {
+			b.Error("the memory was given away")
+		}
+		b.must(tr.Release(b.ctx))
+		if again := b.pages("again", 1); again.Addr() != addr {
+			b.Errorf("memory at %#x is still held: the next buffer is at %#x", addr, again.Addr())
+		}
+		var late *reprise.Recorder
+		_, err = b.queue.Capture(b.ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
+			late = r
+			_ = r.Run(x)
+			_ = r.Keep(kept)
+			return nil
+		})
+		if !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("a freed buffer: %v", err)
+		}
+		if err := late.Keep(); !errors.Is(err, reprise.ErrCaptureEnded) {
+			b.Errorf("after the capture: %v", err)
+		}
+	})
+}
+
+// What is taken from a snapshot lies where buffers would, and the device doesn't hear of it.
+func TestTakeFromASnapshot(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		before := b.allocated()
+		s := b.dev.MemorySnapshot()
+		var got, want []uint32
+		var free []func() error
+		for _, size := range []int{64, 4096, 1 << 20} {
+			addr, _, f, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64, Name: "taken"})
+			b.must(err)
+			got, free = append(got, addr), append(free, f)
+		}
+		b.must(free[1]())
+		addr, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
+		b.must(err)
+		if addr != got[1] {
+			b.Errorf("what was freed was at %#x, the next is at %#x", got[1], addr)
+		}
+		if d := cmp.Diff(before, b.allocated()); d != "" {
+			b.Errorf("the device's memory changed: %s", d)
+		}
+		for _, size := range []int{64, 4096, 1 << 20} {
+			want = append(want, b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
+		}
+		if !slices.Equal(got, want) {
+			b.Errorf("taken at %#x, allocated at %#x", got, want)
+		}
+		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err,
+			reprise.ErrOutOfMemory) {
+			b.Errorf("more than there is: %v", err)
+		}
+		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
+			b.Error("nothing can be taken")
+		}
+	})
+}
+
+// The memory of a released trace's commands is used for the next one. Nothing of that one can be
+// read or changed through the released trace, through a Subset of it, or through what debugs it;
+// and what was given out of a trace stays as it was.
+func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	in, out := b.pages("in", 2), b.pages("out", 2)
+	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
+	capture := func(name string) *reprise.Trace {
+		trace, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+			return errors.Join(r.Loop(1, runs(r, x)), r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
+		})
+		b.must(err)
+		return trace
+	}
+	for _, shown := range []bool{false, true} {
+		old := capture("old")
+		subset, err := old.Subset(b.queue)
+		b.must(err)
+		b.must(errors.Join(old.Set("addend", 50), old.Replay(b.ctx)))
+		var image *tracebuf.Image
+		var commands []byte
+		if shown {
+			for _, image = range old.Debug().ControlImages(0) {
+				commands = bytes.Clone(image.Bytes)
+			}
+		}
+		steps := old.Parts()[0].Steps
+		was := slices.Clone(steps)
+		b.must(old.Release(b.ctx))
+		next := capture("next")
+		for name, trace := range map[string]*reprise.Trace{"trace": old, "subset": subset} {
+			for what, err := range map[string]error{
+				"print":      trace.Print(io.Discard),
+				"set":        trace.Set("addend", 9),
+				"set buffer": trace.SetBuffer("in", out),
+				"replay":     trace.Replay(b.ctx),
+				"save":       trace.Save(b.ctx, io.Discard),
+				"verify":     trace.Debug().Verify(b.ctx),
+				"inspect":    second(trace.Debug().Inspect(b.ctx)),
+				"step":       trace.Debug().Step(b.ctx, nil),
+			} {
+				if !errors.Is(err, reprise.ErrReleased) {
+					b.Errorf("%s of a released %s: %v", what, name, err)
+				}
+			}
+		}
+		if shown && !bytes.Equal(image.Bytes, commands) {
+			b.Error("commands that were given out of a trace have changed")
+		}
+		if diff := cmp.Diff(was, steps); diff != "" {
+			b.Errorf("steps that were given out of a trace have changed:\n%s", diff)
+		}
+		b.write(in, 1)
+		b.must(errors.Join(next.Replay(b.ctx), next.Debug().Verify(b.ctx)))
+		b.holds(out, 6)
+		b.must(next.Release(b.ctx))
+	}
+}
+
+// Goroutines that capture, change, replay, print and release traces at the same time have what they
+// recorded.
+func TestReleasedMemoryIsOneTraces(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	var all sync.WaitGroup
+	for i := range 4 {
+		in, out := b.pages("in", 1), b.pages("out", 1)
+		x := b.load(b.adder("adder", chip.Core{X: i}, in, out, uint32(i)))
+		all.Go(func() {
+			first := ""
+			for range 8 {
+				trace, err := b.queue.Capture(b.ctx, "trace", record(x))
+				b.must(err)
+				var text strings.Builder
+				b.must(errors.Join(trace.Replay(b.ctx), trace.Print(&text), trace.Release(b.ctx)))
+				if first == "" {
+					first = text.String()
+				}
+				if text.String() != first {
+					b.Errorf("worker %d: the trace is\n%s\nand was\n%s", i, text.String(), first)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A trace that calls another may be released while it is replayed: the replay is done, or says that
+// the trace is gone.
+func TestReplayBesideRelease(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.load(b.blank("blank", chip.Single(0, 0)))
+	for range 20 {
+		inner := b.capture("inner", x)
+		outer := b.captureFlow(func(r *reprise.Recorder) error { return r.Call(inner) })
+		replayed := make(chan error)
+		go func() {
+			for {
+				if err := outer.Replay(b.ctx); err != nil {
+					replayed <- err
+					return
+				}
+			}
+		}()
+		b.must(outer.Release(b.ctx))
+		if err := <-replayed; !errors.Is(err, reprise.ErrReleased) {
+			t.Fatalf("replayed beside its release: %v, want ErrReleased", err)
+		}
+		b.must(inner.Release(b.ctx))
+	}
+}
+
+// While a program's release waits for the queues, a run of the program ends with its context; and a
+// release ends with its own while a run waits for room in a queue.
+func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	word := b.word()
+	spin := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
+	x := b.load(b.blank("blank", chip.Single(0, 0)))
+	b.must(b.queue.Run(b.ctx, spin)) // until the end of the test no queue is done
+
+	ctx, cancel := context.WithCancel(b.ctx)
+	released := make(chan error)
+	go func() { released <- x.Release(ctx) }()
+	time.Sleep(20 * time.Millisecond) // it waits
+	ran := make(chan error)
+	go func() { ran <- b.queue.Run(b.ends(), x) }()
+	select {
+	case err := <-ran:
+		if err != nil && !errors.Is(err, reprise.ErrReleased) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run waits for the release")
+	}
+	cancel()
+	if err := <-released; !errors.Is(err, context.Canceled) {
+		t.Fatalf("release: %v, want context.Canceled", err)
+	}
+
+	full, stop := context.WithCancel(b.ctx)
+	var runs atomic.Int64
+	go func() {
+		for {
+			if err := b.queue.Run(full, x); err != nil {
+				ran <- err
+				return
+			}
+			runs.Add(1)
+		}
+	}()
+	for before := int64(-1); runs.Load() != before; time.Sleep(20 * time.Millisecond) { // until the queue is full
+		before = runs.Load()
+	}
+	if err := x.Release(b.ends()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("release beside a run that waits for room: %v, want its deadline", err)
+	}
+	stop()
+	if err := <-ran; !errors.Is(err, context.Canceled) {
+		t.Errorf("run: %v, want context.Canceled", err)
+	}
+	b.letGo(b.dev.Queue(1), word)
+	b.must(x.Release(b.ctx))
+}
+
+// What a device holds is garbage once it is closed and its owner forgets it, with programs and a
+// trace that were never released.
+func TestClosedDeviceIsGarbage(t *testing.T) {
+	collected := make(chan struct{})
+	func() {
+		b := &bench{T: t, ctx: t.Context()}
+		var err error
+		b.dev, err = reprise.Open(b.ctx, sim.Blackhole())
+		b.must(err)
+		b.queue = b.dev.Queue(0)
+		x := b.load(b.blank("blank", chip.Single(0, 0)))
+		b.must(b.queue.Run(b.ctx, x))
+		b.must(b.capture("trace", x).Replay(b.ctx))
+		runtime.AddCleanup(b.dev, func(c chan struct{}) { close(c) }, collected)
+		b.must(b.dev.Close(context.Background()))
+	}()
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-collected:
+			return
+		case <-time.After(10 * time.Millisecond): // clean-ups run on another goroutine
+		}
+	}
+	t.Error("something keeps a device that was closed")
 }

@@ -14,9 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -119,14 +117,7 @@ func TestCloseIdleUnderEndedContext(t *testing.T) {
 func TestCloseWhileOthersWait(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
-		word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
-		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64)))
-		cores := []chip.Range{chip.Single(0, 0)}
-		x := b.load(&reprise.Program{Name: "forever", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-			Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: cores,
-			Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
-		}}})
-		b.must(b.queue.Run(b.ctx, x))
+		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 		const waiters = 3
 		errs := make(chan error, waiters)
 		for range waiters {
@@ -139,7 +130,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
 			}
 		}
-	}, reprise.WithHangTimeout(time.Second)) // how long Close waits for the kernel
+	}, reprise.WithHangTimeout(200*time.Millisecond)) // how long Close waits for the kernel
 }
 
 // A card whose firmware takes no power settings is used as it is.

@@ -3,21 +3,23 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // What doesn't get into a full queue takes no workers from anybody: the queue that had them goes on
 // without asking.
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
-	for _, card := range emulators {
-		target := card()
+	for _, target := range []*sim.Card{sim.Blackhole()} {
 		t.Run(target.String(), func(t *testing.T) {
 			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
 			q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
@@ -68,14 +70,7 @@ func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
 			if err := q0.Run(b.ctx, one); err != nil {
 				b.Errorf("the owner: %v", err)
 			}
-			// Nobody else can: both queues stand still.
-			c, err := kmd.Open(b.ctx, target)
-			b.must(err)
-			ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-			b.must(err)
-			xy, err := ch.Virtual(chip.Core{})
-			b.must(err)
-			b.must(errors.Join(c.Write32(xy, uint64(word.Addr()), 1), c.Close()))
+			poke(b, target, chip.Core{}, word.Addr(), 1) // both queues stand still
 			b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
 		})
 	}
@@ -211,4 +206,251 @@ func TestWaitForAStoppedQueue(t *testing.T) {
 		b.must(b.dev.Queue(1).Wait(b.ctx)) // it isn't held up
 		b.must(b.dev.Recover(b.ctx))
 	}, reprise.WithQueues(2), reprise.WithHangTimeout(300*time.Millisecond))
+}
+
+// A wait for something of the caller's own ends when it is there, with its context, or when nothing
+// moves, and whatever ends it, the queue goes on.
+func TestAwait(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		// A few looks after it has begun to sleep between them: a slow machine makes each of these
+		// count for 10 ms.
+		const sleeps = 70
+		looks := 0
+		b.must(b.queue.WaitFunc(b.ctx, func() bool { looks++; return looks > sleeps }))
+		never := func() bool { return false }
+		why := errors.New("no longer wanted")
+		ctx, cancel := context.WithCancelCause(b.ctx)
+		looks = 0
+		enough := func() bool {
+			if looks++; looks > sleeps {
+				cancel(why)
+			}
+			return false
+		}
+		if err := b.queue.WaitFunc(ctx, enough); !errors.Is(err, why) {
+			b.Errorf("error %v, want %v", err, why)
+		}
+		err := b.queue.WaitFunc(b.ctx, never)
+		var hang *dispatch.HangError
+		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
+			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
+		}
+		b.must(b.queue.Wait(b.ctx))
+		b.must(b.dev.Close(ctx))
+		if err := b.queue.WaitFunc(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
+			b.Errorf("of a closed device: %v", err)
+		}
+	}, reprise.WithHangTimeout(200*time.Millisecond))
+}
+
+// order is a plain model of what is ordered before what: a graph of everything that was submitted,
+// with an edge from each command to what it comes after.
+type order struct {
+	after [][]int // by command
+	tail  [2]int  // newest command of each queue, -1 for none
+	seen  []int   // what the host has waited for
+	work  [2]int  // newest program or replay of each queue, -1 for none
+	owner int
+}
+
+func (o *order) add(q int, also ...int) int {
+	n := len(o.after)
+	also = append(also, o.seen...)
+	if o.tail[q] >= 0 {
+		also = append(also, o.tail[q])
+	}
+	o.after = append(o.after, also)
+	o.tail[q] = n
+	return n
+}
+
+// reaches reports whether the next command of a queue comes after another command.
+func (o *order) reaches(q, to int) bool {
+	next := append([]int{}, o.seen...)
+	if o.tail[q] >= 0 {
+		next = append(next, o.tail[q])
+	}
+	been := map[int]bool{}
+	for len(next) > 0 {
+		n := next[len(next)-1]
+		next = next[:len(next)-1]
+		if n == to {
+			return true
+		}
+		if !been[n] {
+			been[n] = true
+			next = append(next, o.after[n]...)
+		}
+	}
+	return false
+}
+
+// Programs are refused exactly where nothing orders them after the other queue's last one, whatever
+// is recorded, waited for, finished and run in whatever order. And every schedule that is taken
+// ends: waits can't go round in a circle.
+func TestOverlapIsRefusedExactly(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithFirstEvent(0xFFFFFF00))
+	x := b.load(b.blank("x", chip.Single(3, 3)))
+	q := [2]*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	var traces [2]*reprise.Trace
+	for i := range traces {
+		var err error
+		traces[i], err = q[i].Capture(b.ctx, "x", record(x, x))
+		b.must(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		must := func(err error) { t.Helper(); devtest.Must(t, err) }
+		must(q[0].Wait(b.ctx))
+		must(q[1].Wait(b.ctx))
+		o := &order{tail: [2]int{-1, -1}, work: [2]int{-1, -1}}
+		events := [3]*reprise.Event{}
+		recorded := [3]int{-1, -1, -1}
+		for i := range events {
+			events[i] = b.dev.NewEvent("e")
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			i, e := rapid.IntRange(0, 1).Draw(t, "queue"), rapid.IntRange(0, 2).Draw(t, "event")
+			switch op := rapid.IntRange(0, 9).Draw(t, "op"); op {
+			case 0, 1, 2, 3:
+				other := 1 - i
+				allowed := o.owner == i || o.work[other] < 0 || o.reaches(i, o.work[other])
+				var err error
+				if op == 0 {
+					err = traces[i].Replay(b.ctx)
+				} else {
+					err = q[i].Run(b.ctx, x)
+				}
+				var overlap *dispatch.OverlapError
+				if allowed != (err == nil) || err != nil && !errors.As(err, &overlap) {
+					t.Fatalf("queue %d: allowed %v, error %v", i, allowed, err)
+				}
+				if err == nil {
+					o.work[i], o.owner = o.add(i), i
+				}
+			case 4, 5:
+				must(q[i].Record(b.ctx, events[e]))
+				recorded[e] = o.add(i)
+			case 6, 7:
+				err := q[i].WaitEvent(b.ctx, events[e])
+				if recorded[e] < 0 {
+					if !errors.Is(err, dispatch.ErrNotRecorded) {
+						t.Fatalf("wait for what was never recorded: %v", err)
+					}
+					continue
+				}
+				must(err)
+				o.add(i, recorded[e])
+			case 8:
+				n := o.add(i)
+				must(q[i].Wait(b.ctx))
+				o.seen = append(o.seen, n)
+			case 9:
+				if recorded[e] >= 0 {
+					must(events[e].Wait(b.ctx))
+					o.seen = append(o.seen, recorded[e])
+				}
+			}
+		}
+		must(q[0].Wait(b.ctx))
+		must(q[1].Wait(b.ctx))
+	})
+}
+
+// programTimes reads the times of n programs, once they are done.
+func (b *bench) programTimes(p *dispatch.ProgramTimes, n int) []dispatch.ProgramTime {
+	b.Helper()
+	var out []dispatch.ProgramTime
+	b.must(b.queue.WaitFunc(b.ctx, func() bool {
+		var lost int
+		var err error
+		out, lost, err = p.Append(out)
+		b.must(err)
+		if lost != 0 {
+			b.Fatalf("%d programs were lost", lost)
+		}
+		return len(out) >= n
+	}))
+	if len(out) != n {
+		b.Fatalf("%d programs have run, want %d", len(out), n)
+	}
+	for i, t := range out {
+		if t.End < t.Start || i > 0 && t.Start < out[i-1].End {
+			b.Fatalf("program %d ran from %d to %d, the one before to %d", i, t.Start, t.End, out[max(i, 1)-1].End)
+		}
+	}
+	return out
+}
+
+// A program's time is from when those before were done to when its kernels were, by the clock of
+// the queue, also while it is not known when it will end.
+func TestProgramTimes(t *testing.T) {
+	onAll(t, func(b *bench) {
+		word := b.word()
+		short, long := b.load(b.blank("short", b.dev.Grid())), b.spin("long", word, chip.BRISC, chip.Single(0, 0))
+		p, err := b.queue.ProgramTimes()
+		b.must(err)
+		for _, x := range []*reprise.Executable{short, long, short} {
+			b.must(b.queue.Run(b.ctx, x))
+		}
+		b.programTimes(p, 1) // the second can't be done
+		if more, _, err := p.Append(nil); len(more) != 0 || err != nil {
+			b.Fatalf("a program that runs has times %v (%v)", more, err)
+		}
+		during, err := b.queue.Clock()
+		b.must(err)
+		b.letGo(b.dev.Queue(1), word)
+		b.must(b.queue.Wait(b.ctx))
+		after, err := b.queue.Clock()
+		b.must(err)
+		rest := b.programTimes(p, 2)
+		if rest[0].End < during.Cycles || rest[1].End > after.Cycles {
+			b.Errorf("programs ran %v; at %d the first was not done, at %d both were", rest, during.Cycles, after.Cycles)
+		}
+	}, reprise.WithQueues(2))
+}
+
+// Each run of a program in a trace has its time, in every iteration of a loop. Those that nobody
+// has read in time are counted.
+func TestProgramTimesOfTraces(t *testing.T) {
+	onAll(t, func(b *bench) {
+		x := b.load(b.blank("blank", chip.Single(0, 0)))
+		p, err := b.queue.ProgramTimes()
+		b.must(err)
+		loop := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Loop(5, func() error { return errors.Join(r.Run(x), r.Run(x)) }))
+		})
+		for range 2 {
+			b.must(loop.Replay(b.ctx))
+		}
+		b.programTimes(p, 2*(1+5*2))
+		const programs, replays, kept = 600, 4, 1023
+		long := b.capture("long", slices.Repeat([]*reprise.Executable{x}, programs)...)
+		for range replays {
+			b.must(long.Replay(b.ctx))
+		}
+		b.must(b.queue.Wait(b.ctx))
+		var all []dispatch.ProgramTime
+		var lost int
+		b.must(b.queue.WaitFunc(b.ctx, func() bool {
+			var n int
+			all, n, err = p.Append(all)
+			b.must(err)
+			lost += n
+			return len(all)+lost == programs*replays
+		}))
+		if lost != programs*replays-kept || len(all) != kept {
+			b.Errorf("of %d programs %d have times and %d were lost, want %d", programs*replays, len(all), lost, kept)
+		}
+	})
+}
+
+// A queue that was restarted counts its programs anew, so what reads their times says so.
+func TestProgramTimesAfterRecover(t *testing.T) {
+	b := openAs(t, sim.Blackhole())
+	p, err := b.queue.ProgramTimes()
+	b.must(err)
+	b.must(b.dev.Recover(b.ctx))
+	if _, _, err := p.Append(nil); !errors.Is(err, dispatch.ErrTimesLost) {
+		t.Errorf("after Recover: %v, want %v", err, dispatch.ErrTimesLost)
+	}
 }

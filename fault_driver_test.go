@@ -3,23 +3,29 @@
 package reprise_test
 
 import (
+	"bytes"
 	"errors"
-	"github.com/reprise-tt/reprise/dispatch"
 	"io/fs"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/stream"
 )
 
 // machine is a computer with one emulated card, whose chip lives as long as the machine does, as
@@ -211,7 +217,7 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 func TestCloseAfterAHang(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onMachines(t, func(t *testing.T, m *machine) {
-		b := open(t, m, short)
+		b := open(t, m, reprise.WithHangTimeout(300*time.Millisecond))
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, b.dev.Grid())))
 		b.hang(b.queue.Wait(b.ctx))
 		p := b.dev.Arch().Params()
@@ -467,5 +473,148 @@ func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 				t.Errorf("memory was given up %d times in a recovery and %d times in Close", recovered, unpinned-recovered)
 			}
 		})
+	}
+}
+
+// Pinned memory is there with what it holds after a device was lost and opened again, too.
+func TestPinnedMemoryOfALostDevice(t *testing.T) {
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
+		mine, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Memory: mapped(t, 16<<10), Name: "mine"})
+		b.must(err)
+		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 16 << 10, PageSize: 1 << 10, Name: "x"})
+		fill(h.Bytes(), 8)
+		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
+		b.must(err)
+		if err := b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()); !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
+		}
+		if err := h.Release(b.ctx); err == nil {
+			t.Error("memory of a device that may still use it was given up")
+		}
+		b.must(b.dev.Recover(b.ctx))
+		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()))
+		b.must(b.queue.ReadTo(b.ctx, x, 0, mine, 0, x.Size()))
+		if !bytes.Equal(mine.Bytes(), h.Bytes()[:x.Size()]) {
+			t.Error("the data differ")
+		}
+		b.must(errors.Join(h.Release(b.ctx), mine.Release(b.ctx)))
+	})
+}
+
+// A wait for a message of a device that is lost ends; when the device is back, the stream says that
+// it is stale, and works again after a reset.
+func TestStreamOfALostDevice(t *testing.T) {
+	t.Parallel() // it mostly waits
+	onMachines(t, func(t *testing.T, m *machine) {
+		b := open(t, m, short)
+		s, err := stream.New(b.dev, stream.Config{Name: "tokens", Size: 256})
+		b.must(err)
+		room := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "room"})
+		load := func() *reprise.Executable {
+			args := append(s.Args(), room.Addr(), 4, 1<<32-1, 7, 0)
+			p := &reprise.Program{Name: "source", Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
+				Name: "source", Image: b.image(kernels.StreamSource), Cores: []chip.Range{chip.Single(1, 1)},
+				Args: func(chip.Core) []uint32 { return args },
+			}}}
+			s.AddTo(p)
+			return b.load(p)
+		}
+		x := load()
+		b.must(b.queue.Run(b.ctx, x))
+		p := make([]byte, 4)
+		_, err = s.Read(b.ctx, p)
+		b.must(err)
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				_, err = s.Read(b.ctx, p)
+			}
+			ended <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
+		b.must(err)
+		if err := <-ended; !errors.Is(err, reprise.ErrDeviceLost) {
+			t.Errorf("a read of a lost device: %v", err)
+		}
+		b.must(b.dev.Recover(b.ctx))
+		if _, _, err := s.TryRead(p); !errors.Is(err, stream.ErrStale) {
+			t.Errorf("after the recovery: %v", err)
+		}
+		var moved *stream.MovedError
+		if err := s.Reset(b.ctx); errors.As(err, &moved) {
+			b.must(x.Release(b.ctx))
+			x = load()
+		} else {
+			b.must(err)
+		}
+		b.must(b.queue.Run(b.ctx, x))
+		if _, err := s.Read(b.ctx, p); err != nil || p[0] != 7 {
+			t.Errorf("first message: % x, %v", p, err)
+		}
+		b.must(s.Close(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
+		b.must(x.Release(b.ctx))
+		b.must(s.Release(b.ctx))
+	})
+}
+
+// cpuTime is what the process has used of the processors.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// An open device with two idle queues takes no processor time: all goroutines are parked.
+func TestIdleDeviceBurnsNothing(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		x := b.load(b.blank("nothing", b.dev.Grid()))
+		b.must(b.queue.Run(b.ctx, x))
+		for id := range b.dev.Queues() {
+			b.must(b.dev.Queue(id).Wait(b.ctx))
+		}
+		const idle = 300 * time.Millisecond
+		// Garbage is collected and returned to the system here, which the runtime would do in small
+		// portions for a while. Whatever earlier tests have left running ends in a few tries; a
+		// busy loop doesn't.
+		var used time.Duration
+		for range 5 {
+			debug.FreeOSMemory()
+			time.Sleep(20 * time.Millisecond)
+			before := cpuTime(b.T)
+			time.Sleep(idle)
+			if used = cpuTime(b.T) - before; used < 5*time.Millisecond {
+				return
+			}
+		}
+		b.Errorf("%v of processor time in %v of doing nothing", used, idle)
+	}, reprise.WithQueues(2))
+}
+
+// Whatever the pace, waits end when what they wait for is there, and a hang is still a hang.
+func TestPaces(t *testing.T) {
+	for _, pace := range []struct{ spin, longest time.Duration }{
+		{0, 0}, {time.Hour, time.Hour}, {50 * time.Microsecond, 5 * time.Millisecond},
+	} {
+		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(150*time.Millisecond))
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		x := b.load(b.adder("add", chip.Core{}, in, out, 3))
+		for i := range uint32(20) {
+			b.write(in, i)
+			b.must(b.queue.Run(b.ctx, x))
+			b.holds(out, i+3)
+		}
+		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
+		var hang *dispatch.HangError
+		if err := b.queue.Wait(b.ctx); !errors.As(err, &hang) {
+			t.Errorf("spin %v, longest %v: %v", pace.spin, pace.longest, err)
+		}
 	}
 }

@@ -1,23 +1,28 @@
 package reprise_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -83,7 +88,7 @@ func TestHangLeavesADump(t *testing.T) {
 		if st.Size() > 256<<10 {
 			b.Errorf("the file has %d B", st.Size())
 		}
-	}, short, reprise.WithDumpDir(dir))
+	}, reprise.WithHangTimeout(400*time.Millisecond), reprise.WithDumpDir(dir))
 }
 
 // The error of a chip that a kernel has stopped names the kernel and the core as the program does,
@@ -120,18 +125,18 @@ func TestFaultNamesTheKernel(t *testing.T) {
 // The first error of a hang says which cores are busy, and everything else; those after it say only
 // that the queue hangs, and are the same *HangError all the same.
 func TestHangIsToldOnce(t *testing.T) {
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
 	b.must(b.queue.Run(b.ctx, x))
 	err := b.queue.Wait(b.ctx)
 	h := b.hang(err)
 	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
-		"), dispatch (", "no progress for 500ms", "; see "+h.File)
+		"), dispatch (", "no progress for 300ms", "; see "+h.File)
 	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)
 		}
-		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 500ms; see "+h.File)
+		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 300ms; see "+h.File)
 	}
 }
 
@@ -141,7 +146,7 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(dir))
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond), reprise.WithDumpDir(dir))
 	b.must(os.Remove(dir))
 	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 	h := b.hang(b.queue.Wait(b.ctx))
@@ -152,27 +157,272 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 
 // A program that takes much longer than the hang timeout is no hang as long as its kernels move.
 func TestLongProgramsAreNoHang(t *testing.T) {
-	for _, card := range emulators {
-		target := card()
-		b := open(t, target, reprise.WithHangTimeout(500*time.Millisecond))
-		word := b.word()
-		x := b.spin("steps", word, chip.BRISC, b.dev.Grid())
+	card := sim.Wormhole()
+	b := open(t, card, reprise.WithHangTimeout(300*time.Millisecond))
+	word := b.word()
+	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
+	done := make(chan error, 1)
+	go func() { done <- b.queue.Wait(b.ctx) }()
+	// The cores are let go one after the other, each well within the timeout, all of them well
+	// behind it.
+	for core := range b.dev.Grid().Cores() {
+		poke(b, card, core, word.Addr(), 1)
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.must(<-done)
+}
+
+// The report of a hang says in words what the engines of a worker wait for, where the device can
+// tell.
+func TestHangOfTheEngines(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		p, err := devtest.SemaphoreWait(b.ctx, b.dev, chip.Core{X: 2, Y: 1}, 0)
+		if errors.Is(err, kernels.ErrNoCompiler) {
+			b.Skip(err)
+		}
+		b.must(err)
+		x := b.load(p)
 		b.must(b.queue.Run(b.ctx, x))
+		h := b.hang(b.queue.Wait(b.ctx))
+		if want := "its engines: SEMWAIT 0xa6ff8005 waits while semaphore 0 is 0"; !strings.Contains(h.Detail(), want) {
+			b.Errorf("the report doesn't say %q:\n%s", want, h.Detail())
+		}
+	}, reprise.WithHangTimeout(300*time.Millisecond))
+}
+
+// rig is a device with something of everything on it, which a recovery must keep.
+type rig struct {
+	*bench
+	in, mid, out *reprise.Buffer
+	first        *reprise.Executable
+	trace        *reprise.Trace
+	before       map[allocator.Kind]uint64
+}
+
+// newRig loads two programs and records them; the second one is closed again, so that only the
+// trace has its kernels.
+func newRig(b *bench) *rig {
+	b.Helper()
+	r := &rig{bench: b, in: b.pages("in", 8), mid: b.pages("mid", 8), out: b.pages("out", 8)}
+	r.first = b.load(b.adder("first", chip.Core{X: 1}, r.in, r.mid, 10))
+	second := b.load(b.adder("second", chip.Core{X: 2, Y: 1}, r.mid, r.out, 100))
+	r.trace = b.capture("both", r.first, second)
+	b.must(second.Release(b.ctx))
+	r.works("before")
+	r.before = b.allocated()
+	return r
+}
+
+// works runs everything that there is.
+func (r *rig) works(when string) {
+	r.Helper()
+	r.write(r.in, 7)
+	r.write(r.mid, 0)
+	r.write(r.out, 0)
+	for range 3 {
+		r.must(r.trace.Replay(r.ctx))
+	}
+	r.holds(r.mid, 17)
+	r.holds(r.out, 117)
+	r.write(r.in, 1000)
+	r.must(r.queue.Run(r.ctx, r.first))
+	r.must(r.queue.Wait(r.ctx))
+	r.holds(r.mid, 1010)
+	if r.Failed() {
+		r.Fatalf("%s: wrong results", when)
+	}
+}
+
+// recovers recovers the device and checks that nothing was lost, and that new things work as well
+// as old ones.
+func (r *rig) recovers() {
+	r.Helper()
+	r.must(r.dev.Recover(r.ctx))
+	if diff := cmp.Diff(r.before, r.allocated()); diff != "" {
+		r.Errorf("allocated memory (-before +after):\n%s", diff)
+	}
+	r.works("after Recover")
+	x := r.load(r.adder("new", chip.Core{X: 1, Y: 2}, r.in, r.out, 5))
+	t := r.capture("new", x)
+	r.must(t.Replay(r.ctx))
+	r.holds(r.out, 1005)
+	r.must(t.Release(r.ctx))
+	r.must(x.Release(r.ctx))
+	if diff := cmp.Diff(r.before, r.allocated()); diff != "" {
+		r.Errorf("allocated memory (-before +after new things):\n%s", diff)
+	}
+}
+
+// short is long enough for a loaded machine to show progress, and short enough to wait for.
+var short = reprise.WithHangTimeout(1500 * time.Millisecond)
+
+// A kernel that does what the hardware leaves undefined stops the emulated chip. Recover starts it
+// anew.
+func TestRecoverFromAStoppedChip(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		r := newRig(b)
+		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+		}}})
+		r.before = b.allocated()
+		b.must(b.queue.Run(b.ctx, wild))
+		err := b.queue.Wait(b.ctx)
+		h := b.hang(err)
+		if !strings.Contains(h.Error(), "0x7fff0000") || h.Dump.Unreachable == "" {
+			b.Errorf("%v; unreachable: %q; want the address that was touched", err, h.Dump.Unreachable)
+		}
+		r.recovers()
+	}, short)
+}
+
+// Whoever waits while the device is recovered learns so, and nobody waits for a report that can't
+// come any more.
+func TestRecoverEndsWaits(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		word := b.word()
+		r := newRig(b)
+		forever := b.spin("forever", word, chip.TRISC2, chip.Single(1, 1))
+		r.before = b.allocated()
+		b.must(b.queue.Run(b.ctx, forever))
+		errs := make(chan error)
+		const waiters = 3
+		for range waiters {
+			go func() { errs <- b.queue.Wait(b.ctx) }()
+		}
+		time.Sleep(5 * time.Millisecond) // so that some of them wait already; the outcome is the same if not
 		done := make(chan error, 1)
-		go func() { done <- b.queue.Wait(b.ctx) }()
-		// The cores are let go one after the other, each well within the timeout, all of them well
-		// behind it.
-		c, err := kmd.Open(b.ctx, target)
-		b.must(err)
-		ch, err := chip.New(b.dev.Arch(), chip.Harvesting{})
-		b.must(err)
-		for core := range b.dev.Grid().Cores() {
-			xy, err := ch.Virtual(core)
-			b.must(err)
-			b.must(c.Write32(xy, uint64(word.Addr()), 1))
-			time.Sleep(10 * time.Millisecond)
+		go func() { done <- b.dev.Recover(b.ctx) }()
+		for range waiters {
+			// One that begins to wait after the recovery finds nothing to wait for.
+			if err := <-errs; err != nil && !errors.Is(err, reprise.ErrRecovering) {
+				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrRecovering)
+			}
 		}
 		b.must(<-done)
-		b.must(c.Close())
+		r.recovers()
+	})
+}
+
+// A closed device can't be recovered, a cancelled recovery says so and can be repeated, and Close
+// ends one.
+func TestRecoverErrors(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	r := newRig(b)
+	cancelled, cancel := context.WithCancelCause(b.ctx)
+	cancel(errors.New("no time"))
+	err := b.dev.Recover(cancelled)
+	var re *reprise.RecoverError
+	if !errors.As(err, &re) || re.Step != "start" {
+		t.Errorf("%v, want a *RecoverError of the start", err)
 	}
+	b.says(err, "reprise: recover emulated blackhole 0: start:")
+	if err := b.queue.Wait(b.ctx); !errors.Is(err, reprise.ErrRecovering) {
+		t.Errorf("after a recovery that failed: %v, want %v", err, reprise.ErrRecovering)
+	}
+	r.recovers()
+	b.must(b.dev.Close(t.Context()))
+	if err := b.dev.Recover(b.ctx); !errors.Is(err, reprise.ErrClosed) {
+		t.Errorf("recover a closed device: %v, want %v", err, reprise.ErrClosed)
+	}
+}
+
+// dispatchCore returns the virtual coordinate of the core that runs the dispatcher of queue 0: the
+// second one of the last row on Wormhole, of the last column on Blackhole.
+func dispatchCore(b *bench) chip.XY {
+	b.Helper()
+	c, err := chip.New(b.dev.Arch(), chip.Harvesting{})
+	b.must(err)
+	w, h := c.Grid()
+	core := chip.Core{X: w - 1, Y: 1}
+	if b.dev.Arch() == chip.Wormhole {
+		core = chip.Core{X: 1, Y: h - 1}
+	}
+	xy, err := c.Virtual(core)
+	b.must(err)
+	return xy
+}
+
+// A hang in a trace with control flow is reported with the program that doesn't end and the loops
+// that it is in; a loop beyond its limit with the program that ended last. Where the prefetcher has
+// read ahead, the program is one of those that are named.
+func TestHangNamesTheProgram(t *testing.T) {
+	effort.Long(t)
+	onEmulators(t, func(b *bench) {
+		n := b.pages("n", 2)
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 0))
+		two := b.load(b.adder("two", chip.Core{X: 1, Y: 3}, n, n, 0))
+		spin := b.spin("spin", b.word(), chip.BRISC, chip.Single(2, 2))
+		capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
+			b.Helper()
+			trace, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
+			b.must(err)
+			return trace
+		}
+		straight := capture("straight", func(r *reprise.Recorder) error { return runs(r, one, two, spin, one)() })
+		looped := capture("looped", func(r *reprise.Recorder) error {
+			return errors.Join(r.Run(two), r.Loop(2, runs(r, one, two)))
+		})
+		always := reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}
+		never := reprise.Cond{Buffer: n, Is: cq.Greater, Value: 20}
+		for _, tt := range []struct {
+			name   string
+			record func(r *reprise.Recorder) error
+			want   string // the loop that the queue is in, and the programs: each with its trace and its loops
+			ahead  bool   // others may be named as well
+			ended  bool
+		}{
+			{"while", func(r *reprise.Recorder) error { return r.While(always, 5, runs(r, one, spin, two)) }, "spin/t[0]", false, false},
+			{"nested", func(r *reprise.Recorder) error {
+				return r.Loop(3, func() error {
+					return errors.Join(r.Run(one), r.While(always, 5, func() error { return errors.Join(r.Run(two), r.Loop(2, runs(r, one, spin))) }))
+				})
+			}, "spin/t[0 1 2]", false, false},
+			{"branch", func(r *reprise.Recorder) error {
+				return r.While(always, 5, func() error {
+					return errors.Join(r.Run(two), r.If(never, runs(r, one, one), runs(r, one, spin)), r.Run(two))
+				})
+			}, "spin/t[0]", true, false},
+			{"call", func(r *reprise.Recorder) error {
+				return r.While(always, 5, func() error { return errors.Join(r.Run(two), r.Call(straight), r.Run(two)) })
+			}, "spin/straight[]", false, false},
+			{"loops in a row", func(r *reprise.Recorder) error {
+				return errors.Join(r.Loop(3, runs(r, one, two)), r.Loop(2, runs(r, two, spin)), r.Loop(3, runs(r, one, one)))
+			}, "spin/t[1]", true, false},
+			{"limit", func(r *reprise.Recorder) error { return r.While(always, 3, runs(r, one, two)) }, "two/t[0]", false, true},
+			{"limit after a branch", func(r *reprise.Recorder) error {
+				return r.While(always, 3, func() error { return r.If(never, runs(r, one), runs(r, two)) })
+			}, "two/t[0]", true, true},
+			{"limit after a call", func(r *reprise.Recorder) error {
+				return r.While(always, 3, func() error { return errors.Join(r.Run(one), r.Call(looped)) })
+			}, "two/looped[0]", false, true},
+		} {
+			trace := capture("t", tt.record)
+			b.write(n, 0)
+			b.must(trace.Replay(b.ctx))
+			h := b.hang(b.queue.Wait(b.ctx))
+			var got []string
+			for _, p := range h.Dump.Queues[0].Programs {
+				got = append(got, described(p))
+				if p.Ended != tt.ended {
+					b.Errorf("%s: %v has ended: %t", tt.name, p, p.Ended)
+				}
+			}
+			if !slices.Contains(got, tt.want) || !tt.ahead && len(got) != 1 {
+				b.Errorf("%s: %q, want %s\n%s", tt.name, got, tt.want, h.Detail())
+			}
+			if name, _, _ := strings.Cut(tt.want, "/"); !strings.Contains(h.Error(), "program \""+name+"\"") ||
+				!strings.Contains(h.Detail(), "in its trace ") {
+				b.Errorf("%s: the report doesn't name %q: %v", tt.name, name, h)
+			}
+			b.must(b.dev.Recover(b.ctx))
+			b.must(trace.Release(b.ctx))
+		}
+		b.must(errors.Join(straight.Release(b.ctx), looped.Release(b.ctx)))
+	}, reprise.WithHangTimeout(300*time.Millisecond))
+}
+
+// described is as "spin/t[0 1]": program, trace and loops.
+func described(p postmortem.TraceProgram) string {
+	return p.Program + "/" + p.Trace + fmt.Sprint(p.Loops)
 }

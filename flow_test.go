@@ -1,16 +1,29 @@
 package reprise_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
@@ -130,5 +143,427 @@ func TestFlowRefusals(t *testing.T) {
 	b.must(errors.Join(one.Release(b.ctx), n.Release()))
 	if s := b.dev.Memory(allocator.DRAM); s.Allocated != 0 {
 		t.Errorf("%d B of DRAM are still allocated", s.Allocated)
+	}
+}
+
+// from is an argument that the device computes.
+func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
+	a.From, a.Offset = b, offset
+	return a
+}
+
+// A trace holds the buffers of words that only its conditions and arguments read, until it is
+// released.
+func TestWordsAreHeld(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.pages("n", 2)
+		one, add := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1)), b.load(b.adder("add", chip.Core{X: 2}, n, n, 0))
+		words := func(name string) (all []*reprise.Buffer) {
+			for _, kind := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+				for i := range 2 {
+					all = append(all, b.buffer(reprise.BufferConfig{Kind: kind, Size: 128, PageSize: 64, Name: fmt.Sprint(name, i)}))
+				}
+			}
+			return all
+		}
+		read := words("read")
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			var errs []error
+			for i := 0; i < len(read); i += 2 {
+				errs = append(errs, r.If(reprise.Cond{Buffer: read[i], Offset: 68, Is: cq.Equal, Value: 5 + 17}, runs(r, one), nil),
+					r.Run(add, from(addend, read[i+1], 4)))
+			}
+			return errors.Join(errs...)
+		})
+		addrs := map[uint32]bool{}
+		for _, u := range read {
+			b.write(u, 5)
+			addrs[u.Addr()] = true
+			b.must(u.Release())
+		}
+		for _, u := range words("other") {
+			if addrs[u.Addr()] {
+				b.Errorf("memory at %#x was given away", u.Addr())
+			}
+			b.write(u, 1000)
+		}
+		b.write(n, 0)
+		b.must(trace.Replay(b.ctx))
+		b.holds(n, 2*(1+6))
+		b.must(trace.Release(b.ctx))
+		for _, u := range words("again") {
+			if !addrs[u.Addr()] {
+				b.Errorf("a buffer lies at %#x: what the trace held isn't free", u.Addr())
+			}
+		}
+	})
+}
+
+// Arguments that the device can't read are refused with the place and the reason.
+func TestComputedArgsRefusals(t *testing.T) {
+	b, elsewhere := open(t, sim.Blackhole()), open(t, sim.Blackhole())
+	n := b.pages("n", 2)
+	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+	for _, tc := range []struct {
+		name string
+		arg  reprise.Arg
+		says []string
+	}{
+		{"no buffer", addend, []string{`run program "one"`, "From names no buffer"}},
+		{"another device's buffer", from(addend, elsewhere.pages("x", 1), 0), []string{"another device"}},
+		{"a word outside", from(addend, n, 128), []string{"offset 128", "128 B"}},
+		{"half a word", from(addend, n, 2), []string{"offset 2", "multiple of 4"}},
+		{"no such argument", from(reprise.Arg{Kernel: "add", Index: 4}, n, 0), []string{"unique argument 4", "has 4"}},
+		{"no such kernel", from(reprise.Arg{Kernel: "x", Common: true}, n, 0), []string{"no such kernel"}},
+	} {
+		trace, err := b.queue.Capture(b.ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, tc.arg) })
+		if trace != nil || err == nil {
+			t.Errorf("%s: it was recorded", tc.name)
+			continue
+		}
+		b.says(err, tc.says...)
+		if arg := (*dispatch.ArgError)(nil); strings.HasPrefix(tc.name, "no such") && !errors.As(err, &arg) {
+			t.Errorf("%s: %v is no ArgError", tc.name, err)
+		}
+	}
+	many := make([]reprise.Arg, cq.MaxReadArgs+1)
+	for i := range many {
+		many[i] = from(addend, b.pages("word", 1), 0)
+	}
+	_, err := b.queue.Capture(b.ctx, "many", func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, many...) })
+	b.says(err, "33 words", "at most 32")
+	trace := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(one, from(addend, n, 0))) })
+	b.says(trace.Debug().Split(b.ctx, 2, nil), "arguments that the device computes", "use Follow")
+	b.must(trace.Release(b.ctx))
+	if err := one.SetArg(from(addend, n, 0), 1); err == nil {
+		t.Error("an argument of an executable is one that the device computes")
+	} else {
+		b.says(err, "give it to Recorder.Run")
+	}
+}
+
+// sameTrace checks that two files are of one trace, whose memory lies elsewhere in the second.
+func sameTrace(t *testing.T, file, moved []byte) {
+	t.Helper()
+	var both [2]*tracebuf.File
+	var contents [2]*tracebuf.Contents
+	for i, b := range [][]byte{file, moved} {
+		f, err := tracebuf.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = f
+		if contents[i], err = tracebuf.Inspect(&f.Image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes.Equal(both[0].Image.Bytes, both[1].Image.Bytes) {
+		t.Error("no memory of the trace has moved")
+	}
+	if diff := tracebuf.Diff(contents[0], contents[1]); len(diff) > 0 {
+		t.Errorf("a trace and the same one elsewhere differ: %+v", diff)
+	}
+}
+
+// A file whose commands for computed arguments were changed is refused.
+func TestComputedArgsFileRefusals(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	k, n := b.pages("k", 2), b.pages("n", 2)
+	add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file))
+	for want, change := range map[string]func(f *tracebuf.File, args, run *tracebuf.Step){
+		"no worker": func(f *tracebuf.File, args, _ *tracebuf.Step) {
+			cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF)
+		},
+		"kernel memory ends": func(f *tracebuf.File, args, run *tracebuf.Step) {
+			cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
+			// The program lies higher, according to its write offsets and its launch message. Its
+			// kernels stay.
+			cmds := f.Image.Bytes[run.Offset:][:run.Size]
+			own := abi.Own(f.Target.Arch)
+			last := 0
+			for i := 0; i < len(cmds); i += 4 {
+				if cq.Get32(cmds, i) == own.L1.KernelConfig {
+					cq.Put32(cmds, i, own.L1.KernelConfig+0x2000)
+					last = i
+				}
+			}
+			for p := range chip.NumProcessors {
+				text := last - int(own.Launch.ConfigBase) + int(own.Launch.Text) + 4*p
+				cq.Put32(cmds, text, cq.Get32(cmds, text)-0x2000)
+			}
+		},
+		"FORWARD": func(f *tracebuf.File, _, run *tracebuf.Step) { // the program takes no arguments
+			cmds := f.Image.Bytes[run.Offset:][:run.Size]
+			cmds[bytes.LastIndexByte(cmds, byte(cq.DispatchForwardWithArgs))] = byte(cq.DispatchForwardSubordinate)
+		},
+	} {
+		f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+		b.must(err)
+		change(f, &f.Image.Steps[0], &f.Image.Steps[1])
+		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A check names the iteration in which a program differs, and what differs only as a whole.
+func TestCheckFlow(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n, hidden, seen := b.pages("n", 1), b.pages("hidden", 1), b.pages("seen", 1)
+		one := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1))
+		count := b.adder("count", chip.Core{}, hidden, hidden, 1)
+		count.Buffers = nil
+		show := b.adder("show", chip.Core{X: 3}, hidden, seen, 0)
+		show.Buffers = []*reprise.Buffer{seen}
+		counts, shows := b.load(count), b.load(show)
+		for _, u := range []*reprise.Buffer{n, hidden, seen} {
+			b.write(u, 0)
+		}
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return r.Loop(3, func() error {
+				return errors.Join(r.Run(one), r.If(reprise.Cond{Buffer: n, Is: cq.Equal, Value: 2}, runs(r, counts, shows), nil))
+			})
+		})
+		var ce *debug.CheckError
+		err := trace.Debug().Check(b.ctx)
+		if !errors.As(err, &ce) || ce.Name != "show" || ce.Buffer != "seen" || len(ce.Loops) != 1 || ce.Loops[0].Iteration != 1 {
+			b.Errorf("found %v", err)
+		}
+		b.says(err, `program "show" in loop 0, iteration 1 of 3`)
+		b.holds(n, 0)
+
+		// The limit of a loop ends it on the host as well.
+		endless := b.captureFlow(func(r *reprise.Recorder) error {
+			return r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 100}, 3, runs(r, one))
+		})
+		ran := 0
+		err = endless.Debug().Step(b.ctx, func(int) error { ran++; return nil })
+		var se *debug.StepError
+		if !errors.Is(err, debug.ErrLimit) || !errors.As(err, &se) || ran != 3 ||
+			!slices.ContainsFunc(se.Loops, func(i debug.Iteration) bool { return i.Iteration == 3 }) {
+			b.Errorf("after %d programs: %v", ran, err)
+		}
+		b.write(n, 98)
+		b.must(endless.Replay(b.ctx))
+		b.holds(n, 100)
+		b.must(errors.Join(trace.Release(b.ctx), endless.Release(b.ctx)))
+	})
+}
+
+// A trace with control flow is followed step by step, into some loops and over the rest: each
+// position has its name and its iterations. Times names the programs that ran.
+func TestFollow(t *testing.T) {
+	onAll(t, func(b *bench) {
+		n := b.pages("n", 2)
+		add := func(name string, k uint32) *reprise.Executable {
+			return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
+		}
+		one, ten, hundred := add("one", 1), add("ten", 10), add("hundred", 100)
+		inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(one) })
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Run(one),
+				r.Loop(2, func() error {
+					return errors.Join(r.Run(ten), r.If(reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}, runs(r, one), runs(r, ten)))
+				}),
+				r.Call(inner),
+				r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 100}, 50, runs(r, hundred)),
+				r.Run(one),
+			)
+		})
+		b.must(inner.Release(b.ctx))
+		before := b.allocated()
+		b.write(n, 0)
+		var at []string
+		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == flow.Loop && p.Run == 1 },
+			func(p debug.Position) error {
+				at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(b.read(n)), p.Loops))
+				return nil
+			}))
+		if diff := cmp.Diff([]string{
+			"none one: 1 []",
+			"none ten: 11 [loop 0, iteration 0 of 2]", "branch if n[0] < 20: 12 [loop 0, iteration 0 of 2]",
+			"none ten: 22 [loop 0, iteration 1 of 2]", "branch if n[0] < 20: 32 [loop 0, iteration 1 of 2]",
+			"call call flow: 33 []", "loop while n[0] < 100: 133 []", "none one: 134 []",
+		}, at); diff != "" {
+			b.Errorf("positions (-want +got):\n%s", diff)
+		}
+		times, err := trace.Debug().Times(b.ctx)
+		b.must(err)
+		var timed []string
+		for _, x := range times {
+			timed = append(timed, x.Name)
+		}
+		if diff := cmp.Diff([]string{"one", "ten", "ten", "ten", "ten", "one", "one"}, timed); diff != "" {
+			b.Errorf("programs with times (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			b.Errorf("something is left (-before +after):\n%s", diff)
+		}
+		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+// savedFlow is the file of a trace with all kinds of control flow and a computed argument. The file
+// has what the buffers hold before a replay and after it.
+func savedFlow(t *testing.T, target kmd.Target) []byte {
+	t.Helper()
+	b := open(t, target)
+	b.pages("in the way", 7) // so that kernels, callees and conditions lie elsewhere than where they are loaded
+	sel, n := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 3 * 64, PageSize: 64, Name: "sel"}), b.pages("n", 20)
+	add := func(name string, k uint32) *reprise.Executable {
+		return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
+	}
+	one, ten, hundred := add("one", 1), add("ten", 10), add("hundred", 100)
+	leaf := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Param("step", addend)) })
+	inner := b.captureFlow(func(r *reprise.Recorder) error {
+		return r.Loop(2, func() error { return errors.Join(r.Call(leaf), r.Run(hundred)) })
+	})
+	trace := b.captureFlow(func(r *reprise.Recorder) error {
+		return errors.Join(
+			r.Run(ten, from(addend, sel, 0)),
+			r.Loop(3, runs(r, ten, one)), r.Param("times"),
+			r.While(reprise.Cond{Buffer: n, Offset: 19 * 64, Is: cq.Less, Value: 400}, 100, runs(r, ten)),
+			r.Call(inner),
+			r.If(reprise.Cond{Buffer: sel, Offset: 2 * 64, Is: cq.Equal, Value: 7}, runs(r, one), runs(r, hundred)),
+			r.Switch(sel, 68, runs(r, ten), runs(r, one, one), func() error { return r.Call(leaf) }),
+			r.Run(one),
+		)
+	})
+	b.must(errors.Join(inner.Release(b.ctx), trace.Set("times", 4), leaf.Set("step", 2)))
+	data := make([]byte, sel.Size())
+	cq.Put32(data, 0, 13)
+	cq.Put32(data, 68, 2)
+	cq.Put32(data, 128, 7)
+	b.must(b.queue.Write(b.ctx, sel, 0, data))
+	b.write(n, 0)
+	var file, again bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
+	f, err := tracebuf.Decode(&file)
+	b.must(err)
+	b.must(trace.Replay(b.ctx))
+	got := make([]byte, n.Size())
+	b.must(b.queue.Read(b.ctx, n, 0, got))
+	b.holds(n, flowResult(0, 4, 2))
+	f.Results = []tracebuf.Data{{Buffer: 1, Bytes: got}}
+	if f.Image.Buffers[1].Name != "n" {
+		f.Results[0].Buffer = 0
+	}
+	f.Image.Buffers[f.Results[0].Buffer].Output = true
+	b.must(tracebuf.Encode(&again, f))
+	b.must(errors.Join(trace.Release(b.ctx), leaf.Release(b.ctx)))
+	return again.Bytes()
+}
+
+// flowResult is the first word of n after savedFlow's trace, which began with first. The other
+// words of n follow each other.
+func flowResult(first, times, step uint32) uint32 {
+	v := first + 13 + times*11
+	for v+19*16 < 400 {
+		v += 10
+	}
+	return v + 2*(step+100) + 1 + step + 1
+}
+
+// A trace with control flow can be saved where it was loaded, and loaded again where the words of
+// its conditions have to lie elsewhere. Parameters of the trace and of its callees can be set.
+func TestFlowFileMoves(t *testing.T) {
+	for _, card := range emulators {
+		t.Run(card().String(), func(t *testing.T) {
+			file := savedFlow(t, card())
+			b := open(t, card())
+			sel := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 3 * 64, PageSize: 64, Name: "here already"})
+			var again bytes.Buffer
+			for _, from := range []*bytes.Buffer{bytes.NewBuffer(file), &again} {
+				trace, err := b.dev.LoadTrace(b.ctx, from)
+				b.must(err)
+				for _, u := range trace.Buffers() {
+					if u.Name() == "sel" && u.Addr() == sel.Addr() {
+						b.Error("sel hasn't moved")
+					}
+				}
+				b.must(errors.Join(trace.Replay(b.ctx), trace.Debug().CheckResults(b.ctx)))
+				for _, u := range trace.Buffers() {
+					if u.Name() == "n" {
+						b.write(u, 0)
+						b.must(errors.Join(trace.Set("times", 1), trace.Set("step", 5), trace.Replay(b.ctx)))
+						b.holds(u, flowResult(0, 1, 5))
+						b.must(errors.Join(trace.Set("times", 4), trace.Set("step", 2)))
+						b.write(u, 0)
+					}
+				}
+				b.says(trace.Set("none", 1), "no such parameter")
+				again.Reset()
+				b.must(trace.Save(b.ctx, &again, reprise.WithData()))
+				sameTrace(t, file, again.Bytes())
+				f, err := tracebuf.Decode(bytes.NewReader(again.Bytes()))
+				b.must(err)
+				first, err := tracebuf.Decode(bytes.NewReader(file))
+				b.must(err)
+				f.Results = first.Results
+				for i := range f.Image.Buffers {
+					f.Image.Buffers[i].Output = first.Image.Buffers[i].Output
+				}
+				again.Reset()
+				b.must(errors.Join(tracebuf.Encode(&again, f), trace.Release(b.ctx)))
+			}
+		})
+	}
+}
+
+// A word that conditions or arguments are read from is shared memory: a program of another queue
+// that overwrites it, while a loop reads it again and again and nothing orders the two, is a race.
+// An event orders them.
+func TestRaceOfCondition(t *testing.T) {
+	for name, body := range map[string]func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error{
+		"condition": func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error {
+			return r.If(reprise.Cond{Buffer: n, Is: cq.Greater, Value: 1000}, runs(r, x), nil)
+		},
+		"argument": func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error {
+			return r.Run(x, from(addend, n, 0))
+		},
+	} {
+		for _, ordered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ordered %v", name, ordered), func(t *testing.T) { raceOfLoop(t, ordered, body) })
+		}
+	}
+}
+
+// raceOfLoop has a program of another queue overwrite n while a loop runs that reads it.
+func raceOfLoop(t *testing.T, ordered bool, body func(r *reprise.Recorder, x *reprise.Executable, n *reprise.Buffer) error) {
+	card := sim.Blackhole(sim.Seed(3), sim.RefuseRaces(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}))
+	upper, lower := chip.Range{End: chip.Core{Y: 3}}, chip.Range{Start: chip.Core{Y: 4}, End: chip.Core{Y: 7}}
+	b := open(t, card, reprise.WithQueues(2), reprise.WithQueueWorkers(0, upper), reprise.WithQueueWorkers(1, lower),
+		reprise.WithHangTimeout(300*time.Millisecond))
+	n, m, o := b.pages("n", 2), b.pages("m", 2), b.pages("o", 2)
+	b.write(n, 9)
+	b.write(m, 0)
+	b.must(b.queue.Wait(b.ctx))
+	x := b.load(b.adder("x", chip.Core{Y: 1}, m, m, 1))
+	other, e := b.dev.Queue(1), b.dev.NewEvent("there")
+	before, writer := b.load(b.adder("before", chip.Core{Y: 5}, o, o, 1)), b.load(b.adder("writer", chip.Core{Y: 5}, o, n, 1))
+	b.must(other.Write(b.ctx, o, 0, make([]byte, o.Size())))
+	b.must(other.Wait(b.ctx))
+	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(400, func() error { return body(r, x, n) }) })
+	b.must(trace.Replay(b.ctx))
+	if ordered {
+		b.must(errors.Join(b.queue.Record(b.ctx, e), other.WaitEvent(b.ctx, e)))
+	}
+	var errs []error
+	for range 5 {
+		errs = append(errs, other.Run(b.ctx, before))
+	}
+	err := errors.Join(errors.Join(errs...), other.Run(b.ctx, writer), other.Wait(b.ctx), b.queue.Wait(b.ctx))
+	if ordered {
+		b.must(errors.Join(err, trace.Release(b.ctx)))
+		return
+	}
+	var hang *dispatch.HangError
+	if fault := card.Chip().Fault(); !errors.As(err, &hang) || fault == nil || !strings.Contains(fault.Error(), "race") {
+		t.Errorf("a race: %v, the chip has %v", err, fault)
 	}
 }

@@ -5,14 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/usage"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -186,17 +192,13 @@ func TestAbandonedRead(t *testing.T) {
 	data := b.pages("data", 100)
 	b.write(word, 0)
 	b.write(data, 1)
-	x := b.load(&reprise.Program{Name: "gate", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 5} },
-	}}})
-	b.must(b.queue.Run(b.ctx, x))
+	b.must(b.queue.Run(b.ctx, b.spin("gate", word, chip.BRISC, chip.Single(0, 0))))
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	cancel(errors.New("changed my mind"))
 	dst := make([]byte, data.Size())
 	err := b.queue.Read(ctx, data, 0, dst)
 	b.says(err, `reprise: read buffer "data"`, "changed my mind")
-	poke(b, card, chip.Core{}, word.Addr(), 5)
+	poke(b, card, chip.Core{}, word.Addr(), 1)
 	b.must(b.queue.Wait(b.ctx))
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")
@@ -279,5 +281,249 @@ func TestSerialCaptures(t *testing.T) {
 	}
 	if s := b.dev.Memory(allocator.Trace); s.Allocated != 0 || s.LargestHole != all.LargestHole {
 		t.Errorf("the region is %+v, it was %+v", s, all)
+	}
+}
+
+// ends returns a context that ends soon.
+func (b *bench) ends() context.Context {
+	ctx, cancel := context.WithTimeout(b.ctx, 50*time.Millisecond)
+	b.Cleanup(cancel)
+	return ctx
+}
+
+// letGo ends the programs that wait for a word, over a queue that doesn't wait for them.
+func (b *bench) letGo(q *reprise.Queue, word *reprise.Buffer) {
+	b.Helper()
+	one := make([]byte, word.Size())
+	for i := 0; i < len(one); i += 64 {
+		one[i] = 1
+	}
+	b.must(q.Write(b.ctx, word, 0, one))
+	b.must(q.Wait(b.ctx))
+}
+
+// If its context ends, a Load leaves kernels that the queue has still to write: their memory isn't
+// allocated again until the queue has written them, and then it is free.
+func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	q1, word := b.dev.Queue(1), b.word()
+	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
+	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	before := b.allocated()
+	b.must(b.queue.Run(b.ctx, x))
+	if _, err := b.dev.Load(b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	mine := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1024, Name: "mine"})
+	want := bytes.Repeat([]byte{0xAB}, mine.Size())
+	b.must(q1.Write(b.ctx, mine, 0, want))
+	b.letGo(q1, word)
+	b.must(b.queue.Wait(b.ctx))
+	got := make([]byte, mine.Size())
+	b.must(q1.Read(b.ctx, mine, 0, got))
+	if !bytes.Equal(got, want) {
+		t.Error("a buffer has changed that only this test uses")
+	}
+	b.must(mine.Release())
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
+	}
+}
+
+// A Split that its context ended gives up its pieces only when the queue has run them.
+func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
+	left := chip.Range{End: chip.Core{X: 7, Y: 9}}
+	right := chip.Range{Start: chip.Core{X: 8}, End: chip.Core{X: 9, Y: 9}}
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+	q1, word := b.dev.Queue(1), b.word()
+	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	long := func(on chip.Range, value uint32) *reprise.Executable {
+		x := b.load(&reprise.Program{Name: "long", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{0},
+			Args: func(chip.Core) []uint32 {
+				a := []uint32{out.Addr(), 16}
+				for len(a) < 64 {
+					a = append(a, value)
+				}
+				return a
+			},
+		}}})
+		b.must(x.SetArgs("store", func(chip.Core, []uint32) {})) // from now on they are in the commands
+		return x
+	}
+	xs := []*reprise.Executable{b.spin("spin", word, chip.BRISC, chip.Single(0, 0))}
+	x, y := long(left, 7), long(right, 9)
+	for range 60 {
+		xs = append(xs, x)
+	}
+	trace := b.capture("long", xs...)
+	before := b.allocated()
+	if err := trace.Debug().Split(b.ends(), 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	var ys []*reprise.Executable
+	for range 240 {
+		ys = append(ys, y)
+	}
+	other, err := q1.Capture(b.ctx, "other", record(ys...)) // as large as what was running
+	b.must(err)
+	b.letGo(q1, word)
+	b.must(b.queue.Wait(b.ctx))
+	b.must(other.Release(b.ctx))
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
+	}
+}
+
+// What a canceled call has left is free on a device that was recovered, since nothing is in its
+// queues any more.
+func TestRecoverFreesWhatIsLeft(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	word := b.word()
+	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
+	before := b.allocated()
+	b.must(b.queue.Run(b.ctx, x))
+	if _, err := b.dev.Load(b.ends(), b.blank("other", chip.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if cmp.Equal(before, b.allocated()) {
+		t.Error("what the queue is still going to write is free")
+	}
+	b.must(b.dev.Recover(b.ctx))
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated after the recovery (-before +now):\n%s", diff)
+	}
+}
+
+// Check puts back what the buffers held also when its context ends in the middle.
+func TestCheckThatIsCanceledPutsBack(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
+	word, data := b.word(), b.pages("data", 4)
+	add := b.adder("add", chip.Core{}, data, data, 1)
+	// More than the queue takes at once, and before the other one.
+	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
+	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
+	b.write(data, 5)
+	b.must(b.queue.Wait(b.ctx))
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	go func() { done <- trace.Debug().Check(ctx) }()
+	for got := make([]byte, data.Size()); !bytes.Equal(got, words(data.Size(), 6)); { // the first program has run
+		b.must(b.dev.Queue(1).Read(b.ctx, data, 0, got))
+	}
+	cancel()
+	time.Sleep(100 * time.Millisecond) // a Check that doesn't wait for the second program has ended by then
+	b.letGo(b.dev.Queue(1), word)
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.holds(data, 5)
+}
+
+// memoryIn is what the logs of a directory say: of each device what is taken of each kind.
+func (b *bench) memoryIn(dir string) map[string]map[usage.Kind]usage.Value {
+	b.Helper()
+	s, err := usage.Read(dir)
+	b.must(err)
+	if len(s.Problems) != 0 {
+		b.Fatal(s.Problems)
+	}
+	out := map[string]map[usage.Kind]usage.Value{}
+	for _, e := range s.Entries {
+		m := map[usage.Kind]usage.Value{}
+		for _, r := range e.Memory {
+			m[r.Kind] = r.Value
+		}
+		out[e.Device.Name] = m
+	}
+	return out
+}
+
+// Other processes see each change of a device's memory at once, of buffers, kernels and traces,
+// until it is closed.
+func TestUsageLogFollowsMemory(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, sim.Blackhole(), reprise.WithUsageLog(dir), reprise.WithL1Small(1024))
+	checked := func(what string) map[usage.Kind]usage.Value {
+		t.Helper()
+		got := b.memoryIn(dir)[b.dev.Name()]
+		want := map[usage.Kind]usage.Value{}
+		for _, k := range usage.Kinds() {
+			m := b.dev.Memory(allocator.Kind(k))
+			n := uint64(m.Banks)
+			want[k] = usage.Value{Capacity: m.Total * n, Allocated: m.Allocated * n, Peak: m.Peak * n, Extents: uint64(m.Extents)}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the log differs from Device.Memory (-want +got):\n%s", what, diff)
+		}
+		return got
+	}
+	empty := checked("after Open")
+	in, out := b.pages("in", 4), b.pages("out", 4)
+	x := b.load(b.adder("add", chip.Core{}, in, out, 1))
+	tr := b.capture("t", x)
+	full := checked("with a trace")
+	for _, k := range []usage.Kind{usage.DRAM, usage.L1, usage.Trace} {
+		if full[k].Allocated <= empty[k].Allocated || full[k].Extents <= empty[k].Extents {
+			t.Errorf("buffers, kernels and a trace take no %v: %+v, before %+v", k, full[k], empty[k])
+		}
+	}
+	b.must(tr.Release(b.ctx))
+	b.must(x.Release(b.ctx))
+	b.must(in.Release())
+	b.must(out.Release())
+	for k, v := range checked("after all is freed") {
+		if v.Allocated != empty[k].Allocated || v.Peak != full[k].Peak {
+			t.Errorf("%v is %+v, want %d B allocated and a peak of %d", k, v, empty[k].Allocated, full[k].Peak)
+		}
+	}
+	other := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
+	if got := b.memoryIn(dir); len(got) != 2 || got[other.dev.Name()] == nil {
+		t.Errorf("two devices have logs %v", got)
+	}
+	late := b.pages("late", 1)
+	b.must(other.dev.Close(t.Context()))
+	b.must(b.dev.Close(t.Context()))
+	_ = late.Release() // whatever it says, the log is gone
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Errorf("after Close the directory has %v (%v)", files, err)
+	}
+}
+
+// What a log says of its device tells a card from an emulator, which processes don't share.
+func TestUsageLogNamesTheDevice(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, sim.Wormhole(), reprise.WithUsageLog(dir))
+	s, err := usage.Read(dir)
+	if err != nil || len(s.Entries) != 1 {
+		t.Fatalf("%d logs, %v", len(s.Entries), err)
+	}
+	want := usage.Entry{PID: os.Getpid(), UID: os.Geteuid(), Device: usage.Device{Name: b.dev.Name(), Arch: "wormhole", NUMANode: -1,
+		Emulated: true}}
+	if diff := cmp.Diff(want, s.Entries[0], cmpopts.IgnoreFields(usage.Entry{}, "Start", "Namespace", "Opened", "Command", "Memory",
+		"Path")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A device can be used without a log, because it was turned off or because the file can't be made.
+func TestOpenWithoutUsageLog(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opt  reprise.Option
+		err  error
+	}{
+		{"unwanted", reprise.WithUsageLog(""), nil},
+		{"impossible", reprise.WithUsageLog(filepath.Join(t.TempDir(), "none")), fs.ErrNotExist},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := open(t, sim.Wormhole(), tt.opt)
+			b.pages("buffer", 4)
+			path, err := b.dev.UsageLog()
+			if path != "" || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+				t.Errorf("log %q, error %v; want none and %v", path, err, tt.err)
+			}
+		})
 	}
 }

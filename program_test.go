@@ -3,15 +3,20 @@ package reprise_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -60,20 +65,16 @@ func TestProgramMayChangeAfterLoad(t *testing.T) {
 	}
 }
 
-// Many goroutines may use one queue: each sees its own work in order, eager and replayed.
+// Many goroutines may use one device and one queue: each sees its own work in order, run and replayed.
 func TestConcurrentUse(t *testing.T) {
 	onAll(t, func(b *bench) {
-		const workers, rounds = 4, 6
 		var wg sync.WaitGroup
-		for w := range workers {
+		for w := range 4 {
 			wg.Go(func() {
-				in, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "in"})
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				out, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "out"})
-				if err != nil {
+				config := reprise.BufferConfig{Kind: allocator.DRAM, Size: 8 * 64, PageSize: 64, Name: "data"}
+				in, err1 := b.dev.NewBuffer(config)
+				out, err2 := b.dev.NewBuffer(config)
+				if err := errors.Join(err1, err2); err != nil {
 					b.Error(err)
 					return
 				}
@@ -84,28 +85,22 @@ func TestConcurrentUse(t *testing.T) {
 					return
 				}
 				trace, err := b.queue.Capture(b.ctx, "trace", record(x))
-				if err != nil {
-					b.Error(err)
-					return
-				}
 				got := make([]byte, out.Size())
-				for i := range uint32(rounds) {
-					err := b.queue.Write(b.ctx, in, 0, words(in.Size(), i))
+				for i := uint32(0); i < 6 && err == nil; i++ {
+					err = b.queue.Write(b.ctx, in, 0, words(in.Size(), i))
 					if i%2 == 0 {
 						err = errors.Join(err, b.queue.Run(b.ctx, x))
 					} else {
 						err = errors.Join(err, trace.Replay(b.ctx))
 					}
-					err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got))
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					if !bytes.Equal(got, words(out.Size(), i+addend)) {
-						b.Errorf("goroutine %d, round %d: it read what it didn't ask for", w, i)
+					if err = errors.Join(err, b.queue.Read(b.ctx, out, 0, got)); err == nil && !bytes.Equal(got, words(out.Size(), i+addend)) {
+						err = fmt.Errorf("goroutine %d, round %d: it read what it didn't ask for", w, i)
 					}
 				}
-				if err := errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release()); err != nil {
+				if err == nil {
+					err = errors.Join(trace.Release(b.ctx), x.Release(b.ctx), in.Release(), out.Release())
+				}
+				if err != nil {
 					b.Error(err)
 				}
 			})
@@ -241,4 +236,328 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	}
 	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
 	b.must(b.queue.Wait(b.ctx))
+}
+
+// lying is a program that reads two pages into a circular buffer that lies at an address, on two
+// workers, and leaves them there.
+func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *reprise.Program {
+	cores := []chip.Range{chip.Grid(2, 1)}
+	return &reprise.Program{
+		Name: "lying", Buffers: []*reprise.Buffer{in}, CircularBuffers: []reprise.CircularBuffer{{Index: 5, Cores: cores, PageSize: 64, Pages: 2,
+			Addr: addr}},
+		Kernels: []reprise.Kernel{{
+			Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Common: common,
+			Args: func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(2 * c.X), 2, 64, 5} },
+		}},
+	}
+}
+
+// A circular buffer can lie in a buffer: what a kernel puts into the one is in the other. It takes
+// no memory of its own. Later runs can have it elsewhere; a trace has it where it was.
+func TestCircularBuffersInBuffers(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in := b.pages("in", 4)
+		b.write(in, 1)
+		shards := func(name string) *reprise.Buffer {
+			out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: name, PageSize: 64, Sharding: &allocator.ShardSpec{
+				Layout: allocator.HeightSharded, Tensor: []int{4, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(2, 1)},
+			}})
+			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
+			return out
+		}
+		first, second := shards("first"), shards("second")
+		before := b.dev.Memory(allocator.L1).Allocated
+		x := b.load(b.lying(in, first.Addr(), 0))
+		if now := b.dev.Memory(allocator.L1).Allocated; now != before {
+			b.Errorf("L1 in use grew from %d to %d B", before, now)
+		}
+		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}},
+			x.CircularBuffers()); d != "" {
+			b.Error(d)
+		}
+		moved := func(from *reprise.Buffer, what string) {
+			b.Helper()
+			got := make([]byte, from.Size())
+			b.must(b.queue.Read(b.ctx, from, 0, got))
+			if !bytes.Equal(got, words(from.Size(), 1)) {
+				b.Errorf("%s: % x", what, got[:16])
+			}
+			b.must(b.queue.Write(b.ctx, from, 0, make([]byte, from.Size())))
+		}
+		b.must(b.queue.Run(b.ctx, x))
+		moved(first, "a run")
+		tr := b.capture("where it was", x)
+		b.must(x.SetCircularAddr(5, second.Addr()))
+		if at := x.CircularBuffers()[0].Addr; at != second.Addr() {
+			b.Errorf("it lies at %#x, want %#x", at, second.Addr())
+		}
+		b.must(b.queue.Run(b.ctx, x))
+		moved(second, "a run elsewhere")
+		b.must(tr.Replay(b.ctx))
+		moved(first, "a replay")
+	})
+}
+
+// Circular buffers that can't lie where they are told to are refused, and say why.
+func TestCircularBuffersThatCannotLieThere(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in := b.pages("in", 4)
+		l1 := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size() * 2, PageSize: 64, Name: "l1"})
+		var wrong *dispatch.ProgramError
+		for name, addr := range map[string]uint32{"reserved": 16, "end": 0xFFFFFFF0, "unaligned": l1.Addr() + 4} {
+			if _, err := b.dev.Load(b.ctx, b.lying(in, addr, 0)); !errors.As(err, &wrong) {
+				b.Errorf("%s: %v", name, err)
+			}
+		}
+		huge := b.lying(in, l1.Addr(), 0)
+		huge.CircularBuffers[0].PageSize, huge.CircularBuffers[0].Pages = 1<<40, 1<<40
+		if _, err := b.dev.Load(b.ctx, huge); !errors.As(err, &wrong) {
+			b.Errorf("huge: %v", err)
+		}
+		alone := b.load(b.lying(in, l1.Addr()))
+		b.says(alone.SetCircularAddr(5, l1.Addr()), "circular buffer 5", "common arguments")
+		x := b.load(b.lying(in, l1.Addr(), 0))
+		b.says(x.SetCircularAddr(6, l1.Addr()), "circular buffer 6", "loaded with an address")
+		b.says(x.SetCircularAddr(5, l1.Addr()+4), "16-aligned")
+		b.must(x.Release(b.ctx))
+		if err := x.SetCircularAddr(5, l1.Addr()); !errors.Is(err, reprise.ErrReleased) {
+			b.Errorf("of a closed executable: %v", err)
+		}
+		// Several may lie in the same memory if it is the caller's.
+		both := b.lying(in, l1.Addr(), 0)
+		both.CircularBuffers = append(both.CircularBuffers, both.CircularBuffers[0])
+		both.CircularBuffers[1].Index = 6
+		b.load(both)
+	})
+}
+
+// A circular buffer may have as many pages as kernels count: all of them can be filled and emptied,
+// also when the counts wrap.
+func TestMostPages(t *testing.T) {
+	const source = `#include "api/dataflow/dataflow_api.h"
+
+void kernel_main() {
+    uint32_t pages = get_arg_val<uint32_t>(0);
+    for (int i = 0; i < 3; i++) {
+#ifdef PRODUCER
+        cb_reserve_back(2, pages);
+        cb_push_back(2, pages);
+#else
+        cb_wait_front(2, pages);
+        cb_pop_front(2, pages);
+#endif
+    }
+}
+`
+	onEmulators(t, func(b *bench) {
+		cores := []chip.Range{chip.Single(0, 0)}
+		kernel := func(name string, p chip.Processor, defines ...string) reprise.Kernel {
+			image, err := kernels.Compile(b.ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.dev.Arch(),
+				Processors: []chip.Processor{p}, Defines: defines})
+			if errors.Is(err, kernels.ErrNoCompiler) {
+				b.Skip(err)
+			}
+			b.must(err)
+			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores,
+				Args: func(chip.Core) []uint32 { return []uint32{program.MaxCircularPages} }}
+		}
+		x := b.load(&reprise.Program{
+			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: program.MaxCircularPages}},
+			Kernels: []reprise.Kernel{kernel("produce", chip.BRISC, "PRODUCER"), kernel("consume", chip.NCRISC)},
+		})
+		b.must(b.queue.Run(b.ctx, x))
+		b.must(b.queue.Wait(b.ctx))
+	})
+}
+
+// wide is a program whose worker (x,y) writes its first argument into its own words of L1 on the
+// first processor, with so many arguments that they lie beside the kernels as long as they don't
+// change.
+func (b *bench) wide(out *reprise.Buffer, value uint32) *reprise.Program {
+	return &reprise.Program{
+		Name: "wide", Buffers: []*reprise.Buffer{out},
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
+				a := []uint32{out.Addr(), 16}
+				for len(a) < 64 {
+					a = append(a, value+uint32(c.X)<<8+uint32(c.Y)<<16)
+				}
+				return a
+			},
+		}},
+	}
+}
+
+// Arguments that lie beside the kernels reach the cores, and so do those that have changed since; a
+// trace keeps those that it was recorded with, and one that names parameters can change them.
+func TestResidentArguments(t *testing.T) {
+	onAll(t, func(b *bench) {
+		const page = 64
+		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: page * b.dev.Grid().Size(), PageSize: page, Name: "out"})
+		x := b.load(b.wide(out, 1))
+		want := func(value uint32) {
+			b.Helper()
+			got := b.read(out)
+			for c := range b.dev.Grid().Cores() {
+				i := (c.Y*(b.dev.Grid().End.X+1) + c.X) * page
+				if v, want := binary.LittleEndian.Uint32(got[i:]), value+uint32(c.X)<<8+uint32(c.Y)<<16; v != want {
+					b.Fatalf("core %v has %#x, want %#x", c, v, want)
+				}
+			}
+		}
+		add := func(n uint32) func(chip.Core, []uint32) {
+			return func(_ chip.Core, args []uint32) {
+				for i := range args[2:] {
+					args[2+i] += n
+				}
+			}
+		}
+		resident := x.Commands().Bytes
+		b.must(b.queue.Run(b.ctx, x))
+		want(1)
+		old := b.capture("old", x, x)
+		named, err := b.queue.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
+			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x),
+				r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
+		})
+		b.must(err)
+		if named.Size() < old.Size()+2*10<<10 {
+			b.Errorf("the trace has %d B with parameters and %d B without: arguments that are parameters must be in it", named.Size(), old.Size())
+		}
+
+		b.must(errors.Join(x.SetArgs("store", add(6)), b.queue.Run(b.ctx, x)))
+		want(7)
+		if x.Commands().Bytes < resident+8<<10 {
+			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.Commands().Bytes)
+		}
+		b.must(old.Replay(b.ctx))
+		want(1)
+		b.must(old.Debug().Check(b.ctx))
+		now := b.capture("now", x)
+		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
+		want(7)
+		b.must(named.Replay(b.ctx))
+		want(1)
+		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Debug().Step(b.ctx, nil)))
+		want(1)
+
+		b.must(errors.Join(old.Release(b.ctx), named.Release(b.ctx), now.Release(b.ctx), x.Release(b.ctx)))
+	})
+}
+
+// All arguments of a kernel can be set at once, common ones as well; what doesn't fit changes
+// nothing.
+func TestSetArgsRefuses(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.load(b.wide(b.word(), 1))
+	none := func(chip.Core, []uint32) {}
+	for name, err := range map[string]error{
+		"no function": x.SetArgs("store", nil), "no such kernel": x.SetArgs("load", none),
+		"too many common arguments": x.SetCommonArgs("store", []uint32{1, 2}), "no executable": (*reprise.Executable)(nil).SetArgs("store", none),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	b.must(errors.Join(x.SetCommonArgs("store", []uint32{0}), x.Release(b.ctx)))
+	if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("released executable: %v, want ErrReleased", err)
+	}
+}
+
+// A parameter of a run whose arguments lay beside the kernels keeps the values that the run was
+// recorded with.
+func TestParamKeepsRecordedArguments(t *testing.T) {
+	onAll(t, func(b *bench) {
+		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		x := b.load(b.wide(out, 1))
+		trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+			if err := x.SetArg(reprise.Arg{Kernel: "store", Index: 2}, 0x777); err != nil { // for later runs
+				return err
+			}
+			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
+		})
+		b.must(err)
+		first := func() uint32 { return binary.LittleEndian.Uint32(b.read(out)) }
+		b.must(trace.Replay(b.ctx))
+		if v := first(); v != 1 {
+			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
+		}
+		b.must(b.queue.Run(b.ctx, x))
+		if v := first(); v != 0x777 {
+			t.Errorf("the next run wrote %#x, want 0x777", v)
+		}
+	})
+}
+
+// A trace brings the kernels of a program when it runs first, and not again; the queue that replays
+// it, whose own programs lie in the same memory, brings its own anew. All compute what they should.
+func TestKernelsAreSentOnce(t *testing.T) {
+	onAll(t, func(b *bench) {
+		trace, bufs := b.chain(8)
+		var sizes []int
+		for _, s := range trace.Parts()[0].Steps {
+			sizes = append(sizes, s.Size)
+		}
+		if sizes[0] <= sizes[2] || sizes[1] <= sizes[3] {
+			b.Errorf("steps of %d B: the first two should be longer", sizes)
+		}
+		for i := 4; i < 8; i++ {
+			if sizes[i] != sizes[i-2] {
+				b.Errorf("steps of %d B: from the third on all should be short", sizes)
+			}
+		}
+		var text strings.Builder
+		b.must(trace.Print(&text))
+		if n := strings.Count(text.String(), "type=binaries"); n != 2 {
+			b.Errorf("the trace brings kernels %d times, want 2:\n%s", n, text.String())
+		}
+		eager := b.load(b.adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
+		for range 3 {
+			b.write(bufs[0], 1)
+			b.must(trace.Replay(b.ctx))
+			b.holds(bufs[0], 9)
+			b.must(b.queue.Run(b.ctx, eager))
+			b.must(b.queue.Run(b.ctx, eager))
+			b.holds(bufs[1], 109)
+		}
+	})
+}
+
+// The stock wire format has one command of the dispatcher in each relay, its go signals pass
+// through the prefetcher, and it computes the same; the form of this runtime is shorter.
+func TestStockWireFormat(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			var sizes []int
+			for _, opts := range [][]reprise.Option{nil, {reprise.WithStockWireFormat()}} {
+				b := open(t, card, opts...)
+				trace, bufs := b.chain(6)
+				b.write(bufs[0], 7)
+				b.must(trace.Replay(b.ctx))
+				b.holds(bufs[0], 13)
+				var text strings.Builder
+				b.must(trace.Print(&text))
+				got := map[string]bool{}
+				for _, name := range []string{"SEQUENCE", "FORWARD_SUBORDINATE", "NOTIFY_SUBORDINATE_GO_SIGNAL", "dispatch_s  SEND_GO_SIGNAL"} {
+					got[name] = strings.Contains(text.String(), name)
+				}
+				own := opts == nil
+				want := map[string]bool{"SEQUENCE": own, "FORWARD_SUBORDINATE": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own,
+					"dispatch_s  SEND_GO_SIGNAL": !own}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
+				}
+				sizes = append(sizes, trace.Parts()[0].Steps[5].Size, trace.Parts()[0].ReplayBytes)
+				b.must(b.dev.Close(t.Context()))
+			}
+			if sizes[0] >= sizes[2] || sizes[1] > sizes[3] {
+				t.Errorf("a program and a replay have %d B, in the stock wire format %d B", sizes[:2], sizes[2:])
+			}
+		})
+	}
 }

@@ -1,19 +1,27 @@
 package reprise_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
 // split opens a device whose two queues have workers of their own.
@@ -289,4 +297,192 @@ func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("replay after a release: %v", err)
 	}
+}
+
+// A trace with nothing but edges can be looked at like others: it has no program that could go
+// wrong.
+func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	e := b.dev.NewEvent("e")
+	trace, err := captureQueues(b.ctx, "edges", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Record(e), rs[1].WaitEvent(e))
+	})
+	b.must(err)
+	for range 2 {
+		b.must(errors.Join(trace.Replay(b.ctx), q[1].Wait(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil),
+			trace.Debug().Verify(b.ctx)))
+		if times, err := trace.Debug().Times(b.ctx); err != nil || len(times) != 0 {
+			t.Errorf("times %v, %v", times, err)
+		}
+		step, err := trace.Debug().Bisect(b.ctx, nil, func(int) (bool, error) { return true, nil })
+		if err != nil || step != -1 {
+			t.Errorf("bisect: step %d, %v", step, err)
+		}
+		b.says(trace.Debug().Split(b.ctx, 1, nil), "it has 0 programs")
+	}
+	b.must(trace.Release(b.ctx))
+}
+
+// A check runs programs in an order that the edges allow, and a replay as they let it: so it finds
+// an edge that is missing. The emulator runs inside of the host's accesses, so what comes into the
+// first queue is done before the second gets anything to do, every time.
+func TestCheckFindsMissingEdge(t *testing.T) {
+	b := split(t, sim.Wormhole(sim.Synchronous(), sim.Seed(1)))
+	x, y := b.pages("x", 2), b.pages("y", 2)
+	back, there := b.load(b.adder("back", chip.Core{X: 1}, y, x, 2)), b.load(b.adder("there", chip.Core{X: 5, Y: 1}, x, y, 1))
+	left, right := b.load(b.blank("left", chip.Single(0, 0))), b.load(b.blank("right", chip.Single(6, 0)))
+	e := b.dev.NewEvent("there")
+	for _, edge := range []bool{true, false} {
+		trace, err := captureQueues(b.ctx, "edges", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+			err := errors.Join(rs[1].Run(right), rs[1].Run(there), rs[1].Record(e), rs[0].Run(left), rs[0].Run(left), rs[0].Run(left))
+			if edge {
+				err = errors.Join(err, rs[0].WaitEvent(e))
+			}
+			return errors.Join(err, rs[0].Run(back))
+		})
+		b.must(err)
+		b.write(x, 0)
+		b.write(y, 1000)
+		var ce *debug.CheckError
+		if err := trace.Debug().Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" ||
+			ce.Buffer != "y" || ce.Want != 1) {
+			t.Errorf("with the edge %v: %v", edge, err)
+		}
+		b.must(trace.Release(b.ctx))
+	}
+}
+
+// Whatever a file says whose checksum is right: it is loaded or refused, nothing panics, and
+// nothing is left.
+func TestLoadMutatedFiles(t *testing.T) {
+	b := split(t, sim.Wormhole())
+	x, y := b.pages("x", 4), b.pages("y", 4)
+	shards := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 64, Name: "sharded", Sharding: heights(4, 1, 4)})
+	one, two := b.load(b.adder("one", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("two", chip.Core{X: 5}, y, x, 1))
+	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
+	trace, err := captureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].WaitEvent(e),
+			rs[1].Run(two))
+	})
+	b.must(err)
+	var file bytes.Buffer
+	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
+	b.must(errors.Join(trace.Release(b.ctx), one.Release(b.ctx), two.Release(b.ctx), numbers.Release(b.ctx), x.Release(), y.Release(),
+		shards.Release()))
+	before := b.allocated()
+	rng := rand.New(rand.NewPCG(1, 2))
+	loaded := 0
+	for range 500 {
+		c := bytes.Clone(file.Bytes())
+		tag := []byte([]string{"TRGT", "STEP", "RELO", "BUFF", "PARM", "QUEU", "PART", "DATA"}[rng.IntN(8)])
+		at := bytes.Index(c, tag)
+		if rng.IntN(2) == 0 {
+			at = bytes.LastIndex(c, tag)
+		}
+		for range 1 + rng.IntN(2) {
+			o := at + 16 + rng.IntN(int(binary.LittleEndian.Uint64(c[at+8:])))
+			if rng.IntN(3) > 0 {
+				c[o] = byte(rng.IntN(10))
+			} else {
+				c[o] ^= 1 << rng.IntN(8)
+			}
+		}
+		sum := sha256.Sum256(c[:len(c)-sha256.Size])
+		copy(c[len(c)-sha256.Size:], sum[:])
+		if tr, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(c)); err == nil {
+			loaded++
+			b.must(tr.Release(b.ctx))
+		}
+		if diff := cmp.Diff(before, b.allocated()); diff != "" {
+			t.Fatalf("something is left (-before +after):\n%s", diff)
+		}
+	}
+	if loaded == 0 || loaded == 500 {
+		t.Errorf("%d files were loaded: some changes matter, and some don't", loaded)
+	}
+}
+
+// Lists of devices that can't be are refused before anything is allocated or loaded on those that
+// can.
+func TestListsOfDevices(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	before := b.allocated()
+	for _, tt := range []struct {
+		ds   []*reprise.Device
+		says string
+	}{
+		{nil, "no devices"},
+		{[]*reprise.Device{nil}, "device 0 of the list is nil"},
+		{[]*reprise.Device{b.dev, nil}, "device 1 of the list is nil"},
+		{[]*reprise.Device{b.dev, b.dev}, "is given twice"},
+	} {
+		_, err := reprise.NewBuffers(tt.ds, reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "x"})
+		b.says(err, `reprise: new buffer "x"`, tt.says)
+		_, err = reprise.LoadAll(b.ctx, tt.ds, make([]*reprise.Program, len(tt.ds)))
+		b.says(err, "reprise: load", tt.says)
+	}
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("allocated (-before +now):\n%s", diff)
+	}
+}
+
+// Lists that name the same devices or queues in different orders don't make their callers wait for
+// each other.
+func TestListsInAnyOrder(t *testing.T) {
+	beside := func(t *testing.T, n int, fs ...func() error) {
+		t.Helper()
+		done := make(chan error, len(fs))
+		for _, f := range fs {
+			go func() {
+				var err error
+				for range n {
+					if err = f(); err != nil {
+						break
+					}
+				}
+				done <- err
+			}()
+		}
+		late := time.After(time.Minute)
+		for range fs {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-late:
+				panic("they wait for each other") // and so would closing the devices
+			}
+		}
+	}
+	t.Run("buffers", func(t *testing.T) {
+		a, b := open(t, sim.Blackhole()), open(t, sim.Blackhole())
+		allocate := func(ds ...*reprise.Device) func() error {
+			return func() error {
+				bufs, err := reprise.NewBuffers(ds, reprise.BufferConfig{Kind: allocator.L1, Size: 64, PageSize: 64, Name: "x"})
+				for _, buf := range bufs {
+					err = errors.Join(err, buf.Release())
+				}
+				return err
+			}
+		}
+		beside(t, rounds(20_000, 2000), allocate(a.dev, b.dev), allocate(b.dev, a.dev))
+	})
+	t.Run("queues of a device", func(t *testing.T) {
+		left, right := chip.Range{End: chip.Core{X: 3, Y: 3}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 7, Y: 3}}
+		b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+		q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+		x0, x1 := b.load(b.blank("x0", chip.Single(0, 0))), b.load(b.blank("x1", chip.Single(4, 0)))
+		both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
+			return errors.Join(rs[0].Run(x0), rs[1].Run(x1))
+		})
+		b.must(err)
+		other, err := captureQueues(b.ctx, "other", []*reprise.Queue{q1, q0}, func(rs []*reprise.Recorder) error {
+			return errors.Join(rs[0].Run(x1), rs[1].Run(x0))
+		})
+		b.must(err)
+		beside(t, 2000, func() error { return both.Replay(b.ctx) }, func() error { return other.Replay(b.ctx) },
+			func() error { return both.Replay(b.ctx) })
+	})
 }

@@ -3,6 +3,7 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -92,10 +92,7 @@ func TestCheckBehindReplay(t *testing.T) {
 	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
 	in, mid, out, far, word := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4), b.pages("far", 4), b.word()
 	a0, a1 := b.load(b.adder("a0", chip.Core{X: 0}, in, mid, 1)), b.load(b.adder("a1", chip.Core{X: 4}, far, out, 100))
-	wait := b.load(&reprise.Program{Name: "wait", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: b.image(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(4, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
-	}}})
+	wait := b.spin("wait", word, chip.BRISC, chip.Single(4, 0))
 	both, err := captureQueues(b.ctx, "both", []*reprise.Queue{q0, q1}, func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(a0), rs[1].Run(wait), rs[1].Run(a1))
 	})
@@ -113,4 +110,125 @@ func TestCheckBehindReplay(t *testing.T) {
 	b.must(<-done)
 	b.must(q1.Wait(b.ctx))
 	b.holds(out, 105)
+}
+
+// From inside of its own steps and pieces a trace can be looked at, and everything else is an error
+// at once: no function of a caller's waits for itself. Nothing of it changes the trace.
+func TestInsideOfSteps(t *testing.T) {
+	b := split(t, sim.Blackhole())
+	q := []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}
+	x, y, z := b.pages("x", 2), b.pages("y", 2), b.pages("z", 2)
+	there, back := b.load(b.adder("there", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("back", chip.Core{X: 5, Y: 1}, y, z, 2))
+	e := b.dev.NewEvent("there")
+	trace, err := captureQueues(b.ctx, "both", q, func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(there), rs[0].Param("addend", addend), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(back))
+	})
+	b.must(err)
+	before, d := b.allocated(), trace.Debug()
+	b.write(x, 10)
+	b.must(q[0].Wait(b.ctx))
+	calls := 0
+	look := func() error {
+		calls++
+		released := make(chan error)
+		go func() { released <- trace.Release(b.ctx) }()
+		for op, err := range map[string]error{
+			"replay": trace.Replay(b.ctx), "release": trace.Release(b.ctx), "step": d.Step(b.ctx, nil), "split": d.Split(b.ctx, 1, nil),
+			"check": d.Check(b.ctx), "bisect": second(d.Bisect(b.ctx, nil, nil)), "another goroutine's release": <-released,
+		} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+			}
+		}
+		if err := d.CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
+			t.Errorf("check results from inside: %v, want ErrNoResults", err)
+		}
+		return errors.Join(trace.Save(b.ctx, io.Discard), d.Verify(b.ctx))
+	}
+	b.must(d.Step(b.ctx, func(int) error { return look() }))
+	b.holds(z, 13)
+	b.must(d.Split(b.ctx, 2, func(int, int) error { return look() }))
+	step, err := d.Bisect(b.ctx, func(int) error { return look() }, func(int) (bool, error) { return true, look() })
+	b.must(err)
+	if step != -1 || calls != 6 {
+		t.Errorf("%d calls, step %d", calls, step)
+	}
+	b.must(errors.Join(trace.Set("addend", 5), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
+	b.holds(z, 17)
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		t.Errorf("something is left (-before +after):\n%s", diff)
+	}
+	// To recover the device from inside ends the run, and leaves traces that work.
+	for op, err := range map[string]error{
+		"step":  d.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
+		"split": d.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
+	} {
+		var at *debug.StepError
+		if !errors.As(err, &at) || at.First != 0 || !errors.Is(err, reprise.ErrRecovering) {
+			t.Errorf("%s, recovered from inside: %v", op, err)
+		}
+	}
+	b.write(x, 10)
+	b.must(errors.Join(q[0].Wait(b.ctx), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
+	b.holds(z, 17)
+	b.must(trace.Release(b.ctx))
+	if err := d.Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("stepped after the release: %v", err)
+	}
+}
+
+// Closing the device from inside of a step ends the run.
+func TestCloseInsideOfSteps(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		trace, _ := b.chain(3)
+		steps := 0
+		err := trace.Debug().Step(b.ctx, func(int) error {
+			steps++
+			return b.dev.Close(t.Context())
+		})
+		if !errors.Is(err, reprise.ErrClosed) || steps != 1 {
+			b.Errorf("%d steps, %v, want ErrClosed", steps, err)
+		}
+	})
+}
+
+// A release that can't wait for others that use the trace ends with its context, and can be called
+// again.
+func TestReleaseWaitsForOthers(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.load(b.blank("blank", chip.Single(0, 0)))
+	trace := b.capture("t", x)
+	r, w := make(chan struct{}), make(chan struct{})
+	saved := make(chan error)
+	go func() { saved <- trace.Save(b.ctx, stopper{r, w}) }()
+	<-r // inside of Save
+	ctx, cancel := context.WithCancel(b.ctx)
+	cancel()
+	err := trace.Release(ctx)
+	b.says(err, `release trace "t": it is in use`, "call Release again")
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	if err := trace.Debug().Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("verified while it is released: %v", err)
+	}
+	released := make(chan error)
+	go func() { released <- trace.Release(b.ctx) }()
+	close(w)
+	b.must(errors.Join(<-saved, <-released))
+	if err := trace.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("released twice: %v", err)
+	}
+}
+
+// stopper is a writer that says when it is first written to, and then waits.
+type stopper struct{ in, out chan struct{} }
+
+func (s stopper) Write(p []byte) (int, error) {
+	select {
+	case s.in <- struct{}{}:
+	case <-s.out:
+	}
+	<-s.out
+	return len(p), nil
 }

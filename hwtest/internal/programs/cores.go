@@ -239,6 +239,9 @@ func sixteenSemaphores(t *rig.T) {
 	g := t.Grid()
 	for _, id := range []int{0, 1, 15} {
 		prog := &reprise.Program{Name: "semaphores", Buffers: []*reprise.Buffer{b}}
+		for i := range 32 { // as many circular buffers as there can be, beside the semaphores
+			rig.AddCircularBuffer(t, prog, i, 16*(i+1), 3)
+		}
 		for i := range program.MaxSemaphores {
 			v := uint32(0)
 			if i == id {
