@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"github.com/alecthomas/kong"
 	"io"
 	"io/fs"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/writertest"
@@ -79,5 +81,36 @@ func TestTargets(t *testing.T) {
 	_, err := ParseTarget("emu:grayskull")
 	if !errors.Is(err, chip.ErrUnknownArch) {
 		t.Errorf("an emulator that doesn't exist: %v", err)
+	}
+}
+
+// The limit of operations is TT-NN's variable, unless a flag says another.
+func TestHangTimeout(t *testing.T) {
+	for _, c := range []struct {
+		env  string
+		args []string
+		want time.Duration
+		bad  bool
+	}{
+		{"", nil, 0, false},
+		{"30", nil, 30 * time.Second, false},
+		{"2.5", nil, 2500 * time.Millisecond, false},
+		{"30", []string{"--hang-timeout=1"}, time.Second, false},
+		{"soon", nil, 0, true},
+		{"-1", nil, 0, true},
+		{"1e30", nil, 0, true},
+		{"NaN", nil, 0, true},
+	} {
+		if c.env != "" {
+			t.Setenv("TT_METAL_OPERATION_TIMEOUT_SECONDS", c.env)
+		}
+		var flags Hangs
+		p, err := kong.New(&flags, kong.Vars{"temp_dir": t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Parse(c.args); (err != nil) != c.bad || time.Duration(flags.HangTimeout) != c.want {
+			t.Errorf("%q, %v: %v, %v", c.env, c.args, time.Duration(flags.HangTimeout), err)
+		}
 	}
 }

@@ -42,8 +42,7 @@ type Cmd struct {
 	Timeline  string `help:"Write what the host and each queue did, and on the emulator what engines waited for, to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
 	Record    string `help:"Record all calls between this program and the driver in this file: --device session:FILE plays them back without a device, if the other flags are the same. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
-	// DumpDir is for hangs.
-	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	cli.Hangs
 
 	target  kmd.Target      // what Device names
 	machine *target.Machine // if it names one of several chips
@@ -183,7 +182,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	if err != nil {
 		return nil, err
 	}
-	opts := []reprise.Option{reprise.WithDumpDir(c.DumpDir), reprise.WithQueues(2)}
+	opts := append(c.Hangs.Options(), reprise.WithQueues(2))
 	on, end, err := c.recorded()
 	if err != nil {
 		return nil, err
@@ -408,7 +407,7 @@ func inputError(path string, err error) error {
 
 // RunInteger runs the integer network of reprise demo on a device, with all its checks.
 func RunInteger(ctx context.Context, t kmd.Target) error {
-	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", DumpDir: os.TempDir(), target: t}
+	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
 	images, measured, err := c.images(ctx)
 	if err != nil {
 		return err

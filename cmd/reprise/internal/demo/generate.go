@@ -35,7 +35,7 @@ type GenerateCmd struct {
 	Temperature float64 `help:"What the model's logits are divided by, from 0.0625 to 16: lower ones give more usual words." default:"1"`
 	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
-	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	cli.Hangs
 
 	target kmd.Target // what Device names
 }
@@ -160,7 +160,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	if err != nil {
 		return nil, err
 	}
-	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
+	dev, err := reprise.Open(ctx, c.target, c.Hangs.Options()...)
 	if err != nil {
 		return nil, cli.OpenError(c.Device, err)
 	}

@@ -84,7 +84,7 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	defer func() { err = errors.Join(err, end()) }()
 	shape, opts := machineShape(c.machine, len(cards)*j.Size())
 	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape,
-		append(append(opts, j.options()...), mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
+		append(append(opts, j.options()...), mesh.WithDevice(c.Hangs.Options()...))...)
 	if err != nil {
 		return nil, cli.OpenError(c.Device, err)
 	}

@@ -134,7 +134,7 @@ type traceRunCmd struct {
 	Check    bool              `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
 	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	JSON     bool              `help:"Print one JSON object instead of text." name:"json"`
-	DumpDir  string            `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	cli.Hangs
 }
 
 // Help is shown by --help.
@@ -226,7 +226,7 @@ type runBufferJSON struct {
 }
 
 func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
-	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware, reprise.WithDumpDir(c.DumpDir))...)
+	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware, c.Hangs.Options()...)...)
 	if err != nil {
 		return err
 	}
