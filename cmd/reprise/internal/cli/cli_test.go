@@ -3,12 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"github.com/alecthomas/kong"
 	"io"
 	"io/fs"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/writertest"
