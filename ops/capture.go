@@ -85,9 +85,21 @@ func (all *captures) start(cfg graph.Config, lock *sync.Mutex, first *graph.Reco
 			all.gen++
 		}
 	}
+	for _, some := range []graph.Details{graph.DetailStackTraces, graph.DetailBufferPages} {
+		if all.on.Has(some) {
+			c.rec.Set(some, true)
+		}
+	}
+	c.rec.Set(graph.DetailDurations, all.on.Has(graph.DetailDurations))
 	all.stack = append(all.stack, c)
 	return c
 }
+
+// Set switches details on or off for this capture, from the next event on.
+func (c *Capture) Set(some graph.Details, on bool) { c.rec.Set(some, on) }
+
+// Has reports whether this capture records all of some details.
+func (c *Capture) Has(some graph.Details) bool { return c.rec.Has(some) }
 
 // End ends the capture and returns its report. It has the times on the device of all programs that
 // are done: [Device.Wait] first, if the last ones may not be. The error wraps [ErrNotCapturing] if

@@ -19,8 +19,9 @@ type captures struct {
 	id  int // of the device in graphs
 
 	mu    sync.Mutex
-	stack []*Capture // the outermost first
-	stop  func()     // removes the Observer
+	on    graph.Details // of captures that begin, beside those that they ask for
+	stack []*Capture    // the outermost first
+	stop  func()        // removes the Observer
 	bufs  map[*reprise.Buffer]*graph.Buffer
 	next  uint64        // number of the latest buffer
 	open  *reprise.Call // the observed call whose function is open, or nil

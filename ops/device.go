@@ -42,7 +42,7 @@ type Device struct {
 type scratchKey struct {
 	queue int // whose programs use it
 	slot  int // which of those that an operation has
-	kind kind
+	kind  kind
 }
 
 // loaded is a program in the cache.
@@ -77,7 +77,7 @@ func New(dev *reprise.Device, opts ...Option) *Device {
 	for _, o := range opts {
 		o(d)
 	}
-	d.captures.dev, d.captures.id = dev, d.id
+	d.captures.dev, d.captures.id, d.captures.on = dev, d.id, graph.DetailDurations
 	return d
 }
 
@@ -147,7 +147,9 @@ type queueOf struct{}
 // OnQueue returns a context with which operations, transfers, captures and waits use a queue by its
 // number, whatever queue their Device has. Calls return an error with [ErrQueue] if the device
 // has no such queue. It is what TT-NN's command_queue is.
-func OnQueue(ctx context.Context, id int) context.Context { return context.WithValue(ctx, queueOf{}, id) }
+func OnQueue(ctx context.Context, id int) context.Context {
+	return context.WithValue(ctx, queueOf{}, id)
+}
 
 // queue returns the queue of calls with a context.
 func (d *Device) queue(ctx context.Context) (*reprise.Queue, error) {
@@ -235,6 +237,24 @@ func WithObserver(o Observer) Option {
 // Captures nest: each of them records everything, and they end from the innermost to the outermost.
 // The mode of the outermost one decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
+
+// SetDetails switches what the captures of the Device record: those that are under way, from the
+// next event on, and those that begin later, beside what their Config asks for. [Capture.Set]
+// does it for one.
+func (d *Device) SetDetails(some graph.Details, on bool) {
+	d.captures.each(func(c *Capture) { c.rec.Set(some, on) })
+	d.captures.mu.Lock()
+	defer d.captures.mu.Unlock()
+	d.captures.on = d.captures.on.With(some, on)
+}
+
+// HasDetails reports whether captures that begin record all of some details, whatever their Config
+// asks for.
+func (d *Device) HasDetails(some graph.Details) bool {
+	d.captures.mu.Lock()
+	defer d.captures.mu.Unlock()
+	return d.captures.on.Has(some)
+}
 
 //go:embed kernels/prebuilt
 var archives embed.FS

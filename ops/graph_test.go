@@ -322,3 +322,62 @@ func TestPlannedTensors(t *testing.T) {
 	b.must(err)
 	b.holds(x, 0, 1)
 }
+
+// Details can be switched and asked for, of all captures of a device and of one, while they are
+// under way.
+func TestDetailsOfCaptures(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	out := b.ok(b.Add(b.ctx, x, x))
+	all := []graph.Details{graph.DetailStackTraces, graph.DetailBufferPages, graph.DetailDurations}
+	states := func(has func(graph.Details) bool) (on []bool) {
+		for _, d := range all {
+			on = append(on, has(d))
+		}
+		return on
+	}
+	first := b.BeginCapture(graph.Config{BufferPages: true})
+	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
+	b.SetDetails(graph.DetailStackTraces, true)
+	b.SetDetails(graph.DetailDurations, false)
+	second := b.BeginCapture(graph.Config{})
+	if d := cmp.Diff([][]bool{{true, false, false}, {true, true, false}, {true, false, false}},
+		[][]bool{states(b.HasDetails), states(first.Has), states(second.Has)}); d != "" {
+		t.Errorf("switched for the device: %s", d)
+	}
+	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
+	second.Set(graph.DetailBufferPages, true)
+	second.Set(graph.DetailStackTraces, false)
+	if d := cmp.Diff([]bool{false, true, false}, states(second.Has)); d != "" {
+		t.Errorf("switched for one capture: %s", d)
+	}
+	b.ok(b.Exp(b.ctx, x, ops.Into(out)))
+	inner, outer := b.report(second), b.report(first)
+	b.SetDetails(graph.DetailStackTraces, false)
+	if inner.BufferPages == nil || outer.BufferPages == nil {
+		t.Error("a report has no pages of buffers")
+	}
+	type recorded struct{ stack, duration bool }
+	of := func(g *graph.Graph, name string) (r recorded) {
+		for _, c := range g.Calls() {
+			if c.Name == name {
+				r = recorded{g.Nodes[c.Start].StackTrace != nil, g.Nodes[c.End].Duration != 0}
+			}
+		}
+		return r
+	}
+	for _, c := range []struct {
+		g    *graph.Graph
+		name string
+		want recorded
+	}{
+		{outer.Graph, "ttnn::add", recorded{false, true}},
+		{outer.Graph, "ttnn::relu", recorded{true, false}},
+		{inner.Graph, "ttnn::relu", recorded{true, false}},
+		{inner.Graph, "ttnn::exp", recorded{false, false}},
+	} {
+		if got := of(c.g, c.name); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

@@ -45,7 +45,8 @@ type Arg struct {
 //
 // The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
-	cfg Config
+	cfg     Config // as it was given: details may have been switched since
+	details details
 
 	mu       sync.Mutex
 	nodes    []Node
@@ -86,6 +87,9 @@ func NewRecorder(c Config) *Recorder {
 	}
 	r := &Recorder{cfg: c, lastEnd: -1, started: c.Now(), buffers: map[uint64]int{}, tensors: map[uint64]int{}, live: map[uint64]*Buffer{},
 		perOp: map[int][]OperationBuffer{}, versions: map[uint64][]PageVersion{}}
+	r.Set(DetailDurations, true)
+	r.Set(DetailStackTraces, c.StackTraces)
+	r.Set(DetailBufferPages, c.BufferPages)
 	r.nodes = append(r.nodes, Node{Type: CaptureStart, Params: Params{}})
 	r.open = append(r.open, frame{start: r.started})
 	return r
@@ -131,7 +135,7 @@ func (r *Recorder) link(from, to int) {
 func (r *Recorder) Begin(name string, args ...Arg) {
 	now := r.cfg.Now()
 	var stack []string
-	if r.cfg.StackTraces && r.cfg.Format >= Format2026v1 {
+	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
 		stack = callers(3)
 	}
 	r.event("begin "+name, func() {
@@ -185,7 +189,7 @@ func (r *Recorder) end(outputs []*Tensor) {
 		}
 		f := *r.top()
 		c := r.add(FunctionEnd, Params{ParamName: f.name})
-		if r.cfg.Format >= Format2026v1 {
+		if r.Has(DetailDurations) && r.cfg.Format >= Format2026v1 {
 			r.nodes[c].Duration = max(now.Sub(f.start), 0)
 		}
 		r.link(f.counter, c)
@@ -239,7 +243,7 @@ func (r *Recorder) Allocate(b *Buffer) {
 	r.event("allocate", func() {
 		c := r.leaf(BufferAllocate, b.params(r.cfg.Format, BufferAllocate), r.addBuffer(b))
 		r.live[b.ID] = b
-		if r.cfg.BufferPages && b.Pages != nil && b.Type.short() == "L1" {
+		if r.Has(DetailBufferPages) && b.Pages != nil && b.Type.short() == "L1" {
 			r.versions[b.Address] = append(r.versions[b.Address], PageVersion{Allocation: c, Pages: b.Pages()})
 		}
 	})
@@ -248,7 +252,7 @@ func (r *Recorder) Allocate(b *Buffer) {
 // Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
 	var stack []string
-	if r.cfg.StackTraces && r.cfg.Format >= Format2026v1 {
+	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
 		stack = callers(3)
 	}
 	r.event("deallocate", func() {
@@ -354,7 +358,7 @@ func (r *Recorder) Finish() (*Report, error) {
 		r.open = r.open[:1]
 		from := max(r.lastEnd, 0)
 		c := r.add(CaptureEnd, Params{})
-		if r.cfg.Format >= Format2026v1 {
+		if r.Has(DetailDurations) && r.cfg.Format >= Format2026v1 {
 			r.nodes[c].Duration = r.total
 		}
 		r.link(from, c)
@@ -380,7 +384,7 @@ func (r *Recorder) reportLocked() *Report {
 	if r.cfg.OperationBuffers && r.cfg.Format >= Format2026v2 {
 		p.OperationBuffers = maps.Clone(r.perOp)
 	}
-	if r.cfg.BufferPages {
+	if r.Has(DetailBufferPages) {
 		if r.cfg.Format >= Format2026v2 {
 			p.PagesByAddress = maps.Clone(r.versions)
 		}
