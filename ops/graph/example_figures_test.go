@@ -97,12 +97,12 @@ func ExampleTable() {
 // The data flow between operations: level 1 are those that the program called.
 func ExampleLevelized() {
 	for _, v := range graph.Levelized(sample(), 2) {
-		fmt.Println(v.Counter, v.Level, v.Name, v.OutputShapes, "internals", v.Internals)
+		fmt.Println(v.Counter, v.Level, v.Name, v.OutputShapes, "from", v.In, "internals", v.Internals)
 	}
 	// Output:
-	// 0 1 tensor [ttnn.Shape([4, 3, 32, 32])] internals []
-	// 1 1 tensor [ttnn.Shape([1, 3, 32, 32])] internals []
-	// 2 1 ttnn::add [ttnn.Shape([4, 3, 32, 32])] internals [3 4]
-	// 3 2 ttnn::repeat [ttnn.Shape([4, 3, 32, 32])] internals []
-	// 4 2 ttnn::prim::binary [ttnn.Shape([4, 3, 32, 32])] internals []
+	// 0 1 tensor [ttnn.Shape([4, 3, 32, 32])] from [] internals []
+	// 1 1 tensor [ttnn.Shape([1, 3, 32, 32])] from [] internals []
+	// 2 1 ttnn::add [ttnn.Shape([4, 3, 32, 32])] from [0 1] internals [3 4]
+	// 3 2 ttnn::repeat [ttnn.Shape([4, 3, 32, 32])] from [1] internals []
+	// 4 2 ttnn::prim::binary [ttnn.Shape([4, 3, 32, 32])] from [0 3] internals []
 }

@@ -170,11 +170,14 @@ func (l *levelizer) addOut(from, to int) {
 	}
 }
 
-// inputs returns the tensors among a function's arguments. A format that doesn't list them has as
-// many as arguments that begin with the word.
+// inputs returns the tensors among a function's arguments: those that the format lists, or as many
+// as arguments that begin with the word. Of [Format2025], which has no arguments, all.
 func (l *levelizer) inputs(n *Node, takers []int) []int {
 	if n.InputTensors != nil {
 		return n.InputTensors
+	}
+	if l.g.Format == Format2025 {
+		return takers
 	}
 	tensors := 0
 	for _, a := range n.Arguments {

@@ -27,6 +27,7 @@ type Cmd struct {
 	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
 	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
 	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
+	Levels graphLevelsCmd `cmd:"" help:"Print the levelized graph: operations down to a level, and who takes what from whom."`
 	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
 	Perf   graphPerfCmd   `cmd:"" help:"Write times on the device as a performance report of the vendor's visualizer."`
 	HTML   graphHTMLCmd   `cmd:"" name:"html" help:"Write a report as one HTML file, to be opened from disk or mailed."`
@@ -78,6 +79,39 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 		return r.PrintTree(s.Out)
 	}
 	return r.Graph.Print(s.Out)
+}
+
+type graphLevelsCmd struct {
+	reportArg
+	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 those inside of these too." default:"1" placeholder:"N"`
+	JSON     bool `help:"Print one JSON object instead of text: the vertices have the keys of TT-NN's extract_levelized_graph." name:"json"`
+}
+
+func (c *graphLevelsCmd) Run(s cli.Streams) error {
+	if c.MaxLevel < 1 {
+		return cli.Wrong("--max-level", fmt.Sprint(c.MaxLevel), "levels count from 1", "give 1 or more")
+	}
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	vertices := graph.Levelized(r.Graph, c.MaxLevel)
+	if c.JSON {
+		return cli.PrintJSON(s.Out, map[string]any{"vertices": vertices})
+	}
+	w := bufio.NewWriter(s.Out)
+	for _, v := range vertices {
+		fmt.Fprintf(w, "%d %s (level %d) %s\n", v.Counter, v.Name, v.Level, strings.Join(v.OutputShapes, ", "))
+		for _, edges := range []struct {
+			name string
+			to   []int
+		}{{"inputs", v.In}, {"outputs", v.Out}, {"internals", v.Internals}} {
+			if len(edges.to) > 0 {
+				fmt.Fprintf(w, "  %s %v\n", edges.name, edges.to)
+			}
+		}
+	}
+	return w.Flush()
 }
 
 type graphTableCmd struct {
