@@ -163,14 +163,7 @@ func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Siz
 // the device is open, but the card's firmware may lower it. If the firmware doesn't tell, the error
 // wraps [dispatch.ErrNoClock].
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
-	if err := d.usable("read the AI clock"); err != nil {
-		return 0, err
-	}
-	mhz, err := d.disp.AIClock(ctx)
-	if err != nil {
-		return 0, d.opError("read the AI clock", err)
-	}
-	return mhz, nil
+	return ask(d, "read the AI clock", func() (float64, error) { return d.disp.AIClock(ctx) })
 }
 
 // Queues returns the number of command queues.
@@ -182,8 +175,21 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // Memory returns the state of one kind of memory; allocator.Trace is the kind of traces.
 func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
 
-// opError wraps the error of an operation. It is ErrClosed if the device was closed meanwhile.
+// ask calls f on an open device, and adds the operation to the error.
+func ask[T any](d *Device, op string, f func() (T, error)) (v T, err error) {
+	if err = d.usable(op); err != nil {
+		return v, err
+	}
+	v, err = f()
+	return v, d.opError(op, err)
+}
+
+// opError adds the operation to an error. It is ErrClosed if the device was closed meanwhile, and
+// nil for nil.
 func (d *Device) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if closed := d.usable(op); closed != nil {
 		return closed
 	}

@@ -369,24 +369,33 @@ func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 }
 
 func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
+	return x.change("arguments", func() error {
+		at, err := x.words(args)
+		if err == nil && b != nil {
+			v = b.Addr()
+			err = x.hold(b)
+		}
+		if err == nil {
+			x.image.SetWords(at, v)
+		}
+		return err
+	})
+}
+
+// change calls set with the executable's lock.
+func (x *Executable) change(what string, set func() error) error {
 	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
+		return fmt.Errorf("reprise: set %s: %w", what, x.checkDeviceLocked(nil))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err := x.checkDeviceLocked(x.d)
-	var at []int
 	if err == nil {
-		at, err = x.words(args)
-	}
-	if err == nil && b != nil {
-		v = b.Addr()
-		err = x.hold(b)
+		err = set()
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
+		return fmt.Errorf("reprise: set %s of executable %q: %w", what, x.Name(), nameOnce(x.Name(), err))
 	}
-	x.image.SetWords(at, v)
 	return nil
 }
 
@@ -398,29 +407,13 @@ func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)
 	if set == nil {
 		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
 	}
-	return x.setAll(func() error { return x.image.SetArgs(kernel, set) })
+	return x.change("arguments", func() error { return x.image.SetArgs(kernel, set) })
 }
 
 // SetCommonArgs is SetArgs for all common arguments of a kernel. There must be as many as the
 // program was loaded with.
 func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
-	return x.setAll(func() error { return x.image.SetCommonArgs(kernel, args) })
-}
-
-func (x *Executable) setAll(set func() error) error {
-	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err := x.checkDeviceLocked(x.d)
-	if err == nil {
-		err = set()
-	}
-	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
-	}
-	return nil
+	return x.change("arguments", func() error { return x.image.SetCommonArgs(kernel, args) })
 }
 
 func (x *Executable) hold(b *Buffer) error {
@@ -458,29 +451,21 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 // captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
 // kernel with common arguments. Nothing is written to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
-	if x == nil {
-		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err := x.checkDeviceLocked(x.d)
-	at := x.given[index]
-	if err == nil && at == nil {
-		err = circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
-			"and each of its cores needs a kernel with common arguments")
-	}
-	if err == nil {
+	return x.change("circular buffer", func() error {
+		at := x.given[index]
+		if at == nil {
+			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
+				"and each of its cores needs a kernel with common arguments")
+		}
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
 		c := &x.cbs[i]
-		if err = x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
-			c.Addr = addr
-			x.image.SetWords(at, addr)
+		if err := x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("reprise: set circular buffer of executable %q: %w", x.Name(), err)
-	}
-	return nil
+		c.Addr = addr
+		x.image.SetWords(at, addr)
+		return nil
+	})
 }
 
 func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {

@@ -36,22 +36,20 @@ func (q *Queue) ID() int { return q.q.ID() }
 // the queue has finished. Replays without loops run to their end. It returns how many replays it
 // has ended.
 func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
-	fail := func(err error) (int, error) {
-		return 0, q.d.opError(fmt.Sprintf("abort queue %d", q.ID()), err)
-	}
+	op := fmt.Sprintf("abort queue %d", q.ID())
 	before, err := q.q.Aborted()
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = q.q.Abort()
 	}
-	if err := q.q.Abort(); err != nil {
-		return fail(err)
+	if err != nil {
+		return 0, q.d.opError(op, err)
 	}
 	if err := q.Wait(ctx); err != nil {
 		return 0, err
 	}
 	after, err := q.q.Aborted()
 	if err != nil {
-		return fail(err)
+		return 0, q.d.opError(op, err)
 	}
 	return int(after - before), nil
 }
@@ -111,10 +109,7 @@ func (q *Queue) Wait(ctx context.Context) (err error) {
 	if err := q.d.refuse(ctx, q, opQueueWait, ""); err != nil {
 		return err
 	}
-	if err := q.await(ctx); err != nil {
-		return q.d.opError("wait for queue", err)
-	}
-	return nil
+	return q.d.opError("wait for queue", q.await(ctx))
 }
 
 // await waits until everything in the queue has run, and frees deferred memory.
@@ -130,14 +125,7 @@ func (q *Queue) await(ctx context.Context) error {
 
 // Clock reads the clock of [Event.DeviceTime] for this queue, without waiting for the queue.
 func (q *Queue) Clock() (dispatch.Clock, error) {
-	if err := q.d.usable("read clock"); err != nil {
-		return dispatch.Clock{}, err
-	}
-	c, err := q.q.Clock()
-	if err != nil {
-		return dispatch.Clock{}, q.d.opError("read clock", err)
-	}
-	return c, nil
+	return ask(q.d, "read clock", q.q.Clock)
 }
 
 // ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
@@ -145,15 +133,7 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 // waits. Programs that are in the queue already may be among them. The error is
 // [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
-	const op = "read the times of programs"
-	if err := q.d.usable(op); err != nil {
-		return nil, err
-	}
-	p, err := q.q.ProgramTimes()
-	if err != nil {
-		return nil, q.d.opError(op, err)
-	}
-	return p, nil
+	return ask(q.d, "read the times of programs", q.q.ProgramTimes)
 }
 
 // WaitFunc waits until done reports true, at the pace of all waits ([WithPace]). It ends early with
@@ -164,10 +144,7 @@ func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err
 	}
-	if err := q.q.WaitFunc(ctx, "what the caller asked for", done); err != nil {
-		return q.d.opError("wait", err)
-	}
-	return nil
+	return q.d.opError("wait", q.q.WaitFunc(ctx, "what the caller asked for", done))
 }
 
 // Event marks a place among the commands of a queue, for other queues and the host to wait for. It
@@ -218,10 +195,7 @@ func (e *Event) Wait(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := e.e.Wait(ctx, at); err != nil {
-		return e.d.opError("synchronize", err)
-	}
-	return nil
+	return e.d.opError("synchronize", e.e.Wait(ctx, at))
 }
 
 // Query reports whether the event's newest recording is done, without waiting.
@@ -231,10 +205,7 @@ func (e *Event) Query() (bool, error) {
 		return false, err
 	}
 	done, err := e.e.Query(at)
-	if err != nil {
-		return false, e.d.opError("query", err)
-	}
-	return done, nil
+	return done, e.d.opError("query", err)
 }
 
 // DeviceTime returns when the newest recording of a timed event was done, in cycles of the queue's
@@ -267,10 +238,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opRecord, e.Name()); err != nil {
 		return err
 	}
-	if err := q.q.Record(ctx, e.e, at); err != nil {
-		return q.d.opError("record", err)
-	}
-	return nil
+	return q.d.opError("record", q.q.Record(ctx, e.e, at))
 }
 
 // WaitEvent holds everything that is put into the queue from now on until the event's newest
@@ -288,10 +256,7 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opWaitEvent, e.Name()); err != nil {
 		return err
 	}
-	if err := q.q.WaitEvent(ctx, e.e, at); err != nil {
-		return q.d.opError("wait", err)
-	}
-	return nil
+	return q.d.opError("wait", q.q.WaitEvent(ctx, e.e, at))
 }
 
 func (e *Event) label() string {
