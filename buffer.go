@@ -44,9 +44,9 @@ type Buffer struct {
 	freed atomic.Bool
 }
 
-// NewBuffer allocates a buffer. Its content is undefined. The error is a
-// *allocator.OutOfMemoryError when there is no room and an *allocator.OccupiedError when something
-// is in the way of a fixed address.
+// NewBuffer allocates a buffer with undefined content. The error is a *allocator.OutOfMemoryError
+// if there is no room, and an *allocator.OccupiedError if something is in the way of a fixed
+// address.
 func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
 	if ctx := context.Background(); d.watched() {
 		call := d.begin(ctx, &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size})
@@ -91,7 +91,7 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
-// plan checks a configuration. It returns a buffer without memory, and the request for that memory.
+// plan checks a configuration. It returns a buffer without memory, and the request for its memory.
 func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	bad := func(format string, args ...any) (*Buffer, allocator.Request, error) {
 		return nil, allocator.Request{}, fmt.Errorf(format, args...)
@@ -134,7 +134,6 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 	return b, allocator.Request{Kind: c.Kind, Size: uint64(size), PageSize: uint64(page), Owner: c.Name, Tag: "buffer"}, nil
 }
 
-// place takes the memory of a buffer.
 func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allocator.Extent, error) {
 	if c.Addr != 0 {
 		return mem.AllocateAt(r, uint64(c.Addr))
@@ -142,7 +141,6 @@ func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allo
 	return mem.Allocate(r)
 }
 
-// interleaved describes an extent to the queues.
 func interleaved(e allocator.Extent) dispatch.Interleaved {
 	return dispatch.Interleaved{
 		DRAM: e.Kind == allocator.DRAM || e.Kind == allocator.Trace, Addr: uint32(e.Addr), PageSize: uint32(e.Stride),
@@ -151,11 +149,10 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 	}
 }
 
-// setExtent sets the buffer's memory.
 func (b *Buffer) setExtent(e allocator.Extent) { b.ext, b.mem.Whole = e, interleaved(e) }
 
-// Addr returns the buffer's address, the same in every bank. It is what kernels take as an
-// argument. Of a part of a buffer it is that of the whole.
+// Addr returns the buffer's address, the same in every bank, which kernels take as an argument. A
+// part of a buffer has that of the whole.
 func (b *Buffer) Addr() uint32 { return b.mem.Whole.Addr }
 
 // Kind returns the memory that the buffer is in.
@@ -188,9 +185,9 @@ func (b *Buffer) Layout() allocator.Layout {
 	return b.dist.Layout()
 }
 
-// Release releases the buffer. Its memory can be allocated again at once, or when the last
-// executable and trace that use it and the last part of it have been released. The error of a
-// second Release matches ErrReleased.
+// Release releases the buffer. Its memory can be allocated again once the executables and traces
+// that use it, and all parts of it, are released. The error of a second Release matches
+// ErrReleased.
 func (b *Buffer) Release() (err error) {
 	if ctx := context.Background(); b.d.watched() {
 		defer b.d.begin(ctx, &Call{Kind: CallReleaseBuffer, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
@@ -204,7 +201,6 @@ func (b *Buffer) Release() (err error) {
 	return nil
 }
 
-// checkDevice checks that the buffer can be used with a device.
 func (b *Buffer) checkDevice(d *Device) error {
 	if b == nil {
 		return errors.New("no buffer: it is nil")
@@ -218,7 +214,6 @@ func (b *Buffer) checkDevice(d *Device) error {
 	return nil
 }
 
-// cloneSharding copies what a caller may change.
 func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 	c := *s
 	c.Tensor, c.Shard, c.Cores = slices.Clone(s.Tensor), slices.Clone(s.Shard), slices.Clone(s.Cores)
@@ -226,8 +221,8 @@ func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 }
 
 // Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page.
-// It shares the memory, which stays allocated until the buffer and all parts of it are released.
-// Pages of the part are numbered from 0, and lie where they lie in the whole.
+// The part shares the memory, which stays allocated until the buffer and all its parts are
+// released. Pages of the part are numbered from 0, and lie where they lie in the whole.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.checkDevice(b.d); err != nil {
 		return nil, fmt.Errorf("reprise: part of a buffer: %w", err)
@@ -246,7 +241,7 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	return b.part(off/page, size/page), nil
 }
 
-// part returns pages of the buffer, without holding its memory.
+// part returns pages of the buffer. It doesn't hold the memory.
 func (b *Buffer) part(first, pages int) *Buffer {
 	page, mem := b.PageSize(), b.mem
 	mem.First, mem.Pages = mem.First+first, pages
@@ -264,8 +259,8 @@ func (b *Buffer) whole() *Buffer {
 	return b
 }
 
-// FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part.
-// Kernels that address the pages of an interleaved buffer add it to the page numbers of a part.
+// FirstPage returns the number of the part's first page in the whole buffer; 0 if the buffer is no
+// part. Kernels that address pages of an interleaved buffer add it to the page numbers of a part.
 func (b *Buffer) FirstPage() int { return b.mem.First }
 
 // Place is where a page lies.
@@ -284,8 +279,8 @@ func (b *Buffer) Page(i int) (Place, bool) {
 	return Place{bank, b.d.coreOf(b.ext.Kind, bank), addr}, true
 }
 
-// PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the offset in it in
-// bytes. It is false where no page of the buffer lies. It ignores p.Core.
+// PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the byte offset in
+// the page. ok is false where no page of the buffer lies. PageAt ignores p.Core.
 func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	if b.dist == nil {
 		at, o, ok := b.ext.PageAt(p.Bank, uint64(p.Addr))
@@ -314,7 +309,7 @@ func (b *Buffer) Cores() []chip.Core {
 	return b.dist.Cores()
 }
 
-// coreOf returns the core of a bank: L1 banks are the workers, row by row.
+// coreOf returns the core of a bank. L1 banks are the workers, row by row.
 func (d *Device) coreOf(k allocator.Kind, bank int) chip.Core {
 	if k == allocator.DRAM {
 		return chip.Core{X: bank}
@@ -323,7 +318,6 @@ func (d *Device) coreOf(k allocator.Kind, bank int) chip.Core {
 	return chip.Core{X: bank % w, Y: bank / w}
 }
 
-// banksOf returns the banks of the cores of a distribution.
 func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int, error) {
 	var out []int
 	for _, c := range dist.Cores() {
@@ -342,17 +336,15 @@ func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int,
 }
 
 // Pool is device memory that buffers are taken from: scratch for programs, shared by traces that
-// never overlap in time, which are all traces of one queue.
+// never overlap in time. Those are all traces of one queue.
 //
-// A trace holds the memory of every buffer that it uses until it is released, so each trace costs
-// its intermediate buffers. Of a buffer that comes from a pool it holds the pool instead. What is
-// released can be taken from the pool again, by programs of the next trace; so a replay may change
-// any buffer of the pool, also one that its trace doesn't use. Keep in a pool only what a trace
-// computes for itself. Copy results to buffers outside of it, or read them before the next replay
-// of another trace.
+// A trace that uses a buffer of a pool holds the whole pool until the trace is released. Released
+// buffers can be taken again, by programs of the next trace, so a replay may change any buffer of
+// the pool, also one that its trace doesn't use. Keep in a pool only what a trace computes for
+// itself. Copy results to buffers outside of the pool, or read them before another trace is
+// replayed.
 //
-// Taking a buffer from a pool is possible during a capture. Its methods may be called from any
-// goroutine.
+// Buffers can be taken from a pool during a capture. The methods may be called from any goroutine.
 type Pool struct {
 	d     *Device
 	name  string
@@ -372,8 +364,7 @@ type PoolConfig struct {
 	Name string // for statistics and errors
 }
 
-// NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError when there is no
-// room.
+// NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError if there is no room.
 func (d *Device) NewPool(c PoolConfig) (*Pool, error) {
 	if err := d.usable("new pool"); err != nil {
 		return nil, err
@@ -425,8 +416,8 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// NewBuffer takes a buffer from the pool, whose kind it has. Its content is undefined. The error is
-// a *allocator.OutOfMemoryError when the pool has no room.
+// NewBuffer takes a buffer of the pool's kind from the pool. Its content is undefined. The error is
+// a *allocator.OutOfMemoryError if the pool has no room.
 func (p *Pool) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := p.d.usable("new buffer"); err != nil {
 		return nil, err
@@ -461,14 +452,14 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
-// Memory returns what of the pool is taken and free.
+// Memory returns how much of the pool is taken and free.
 func (p *Pool) Memory() allocator.Stats { return p.mem.Stats(p.kind) }
 
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Release releases the pool. Its memory can be allocated again when its buffers are released and
-// the traces and executables that use them are released.
+// Release releases the pool. Its memory can be allocated again once its buffers, and the traces and
+// executables that use them, are released.
 func (p *Pool) Release() error {
 	err := ErrReleased
 	if !p.freed.Swap(true) {
@@ -480,7 +471,7 @@ func (p *Pool) Release() error {
 	return nil
 }
 
-// owned is the extent that users of the buffer have to hold.
+// owned is the extent that users of the buffer hold: that of its pool, if it has one.
 func (b *Buffer) owned() allocator.Extent {
 	if b.pool != nil {
 		return b.pool.ext
@@ -488,7 +479,6 @@ func (b *Buffer) owned() allocator.Extent {
 	return b.ext
 }
 
-// freeMemory frees the memory of a buffer that was released.
 func (b *Buffer) freeMemory() error {
 	switch {
 	case b.pool != nil:

@@ -26,7 +26,6 @@ type captureContext struct {
 	c *capture
 }
 
-// Value implements context.Context.
 func (x *captureContext) Value(key any) any {
 	if _, ok := key.(captureKey); ok {
 		return &x.c.recording
@@ -34,26 +33,23 @@ func (x *captureContext) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// Capture records what record puts into the Recorder as a trace of that name and writes the trace
-// to DRAM. Nothing runs, and the queue is as before; other goroutines may go on using it.
+// Capture records what record puts into the Recorder as a trace and writes the trace to DRAM.
+// Nothing runs and the queue's state doesn't change. Other goroutines may use the queue meanwhile.
 //
-// A trace may have parts on other queues too, of this device or of others. They are given after
-// record, and [Recorder.On] returns the Recorder of each. At every replay all parts start together,
-// and nothing orders those of one device but the edges that [Recorder.Record] and
-// [Recorder.WaitEvent] make; the queues of one device must have workers of their own then
-// ([WithQueueWorkers]). Parts on several devices lie at the same address everywhere, and commands
-// that are equal on several devices are kept once on the host: record the same programs ([LoadAll])
-// in the same order, first into the first Recorder. A queue for which nothing is recorded has no
-// part in the trace.
+// A trace may have parts on other queues too, of this device or of others: name them after record,
+// and take their Recorders from [Recorder.On]. At every replay all parts start together. On one
+// device only the edges of [Recorder.Record] and [Recorder.WaitEvent] order the parts, and the
+// queues must have workers of their own ([WithQueueWorkers]). Parts on several devices lie at the
+// same address. Commands that are equal on several devices are kept once on the host: record the
+// same programs ([LoadAll]) in the same order, first into the first Recorder. A queue for which
+// nothing is recorded has no part.
 //
-// record is handed a context for everything that it calls. A transfer, a load, a wait, a run, a
-// replay or a capture with this context, on a device of the capture, is a *CaptureError that names
-// the place, and the capture fails with it even if record drops the error. With another context
-// such calls are what other goroutines do: they happen, and the trace has nothing of them. Nor is
-// it noticed if record allocates, which does no harm. Buffers and executables may be released: the
-// trace keeps them.
+// A transfer, load, wait, run, replay or capture with record's context, on a device of the capture,
+// returns a *CaptureError that names the call, and the capture fails even if record drops that
+// error. Calls with another context happen as usual and aren't recorded. record may allocate, and
+// may release buffers and executables: the trace keeps what it uses.
 //
-// If record or anything else fails, nothing is left allocated or queued.
+// If record or anything else fails, nothing stays allocated or queued.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*Trace, error) {
 	site := callerPC()
@@ -81,7 +77,6 @@ func captureObserved(ctx context.Context, queues []*Queue, name string, site uin
 	return captureOn(ctx, queues, name, site, record)
 }
 
-// capturable returns an error unless a trace can have a part on each of the queues.
 func capturable(ctx context.Context, name string, queues []*Queue) error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("reprise: capture %q: %w", name, fmt.Errorf(format, a...))
@@ -109,7 +104,6 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 	return nil
 }
 
-// captureOn is Capture, which returns to site.
 func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
@@ -124,8 +118,8 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	return c.finish(ctx)
 }
 
-// siteOf returns the call site that a return address in the stack works for. Captures in a loop
-// have the same one.
+// siteOf returns the user's call site for a return address in the stack. Captures in a loop have
+// the same address, so the last site is cached.
 func (d *Device) siteOf(pc uintptr) uintptr {
 	if pc != d.lastSite.Load() {
 		pc = userPC()
@@ -134,7 +128,6 @@ func (d *Device) siteOf(pc uintptr) uintptr {
 	return pc
 }
 
-// newCapture makes the Recorders of a capture.
 func newCapture(name string, queues []*Queue) *capture {
 	c := &capture{recording: recording{name: name, queues: queues}}
 	c.rs = c.list[:0]
@@ -154,7 +147,7 @@ func newCapture(name string, queues []*Queue) *capture {
 	return c
 }
 
-// link has the Recorders of different devices share commands, and gives those of one device their
+// link makes the Recorders of different devices share commands, and gives those of one device their
 // edges.
 func (c *capture) link() {
 	if len(c.rs) == 1 {
@@ -180,7 +173,7 @@ func (c *capture) link() {
 	}
 }
 
-// call has a function record, and ends the capture whatever becomes of the function.
+// call calls the function that records, and closes the capture even if the function panics.
 func (c *capture) call(ctx context.Context, record func(context.Context, *Recorder) error) (err error) {
 	cause := errPanicked
 	defer func() {
@@ -196,11 +189,11 @@ func (c *capture) call(ctx context.Context, record func(context.Context, *Record
 
 var errPanicked = errors.New("the function that records panicked")
 
-// Begin starts a capture without a function, for programs that are ported from interfaces where it
-// is so. Until [Recorder.End] or [Recorder.Discard] whatever [Queue.Run] is given on this queue, by
-// any goroutine, is recorded instead of run. Transfers, waits and replays on this queue fail
-// meanwhile with a *CaptureError, and so do allocating and loading on the device; if it is the
-// queue that refuses, End fails too, since the trace would lack what was refused. The error is an
+// Begin starts a capture without a function, for programs ported from interfaces that work like
+// this. Until [Recorder.End] or [Recorder.Discard], whatever any goroutine gives to [Queue.Run] of
+// this queue is recorded instead of run. Meanwhile transfers, waits and replays on this queue
+// return a *CaptureError and make End fail, because the trace would lack them. Allocating and
+// loading on the device return a *CaptureError too, and End still succeeds. The error is an
 // ErrNestedCapture while another capture of the queue is under way.
 func (q *Queue) Begin(name string) (*Recorder, error) {
 	if err := q.d.usable("capture"); err != nil {
@@ -220,7 +213,7 @@ func (q *Queue) Begin(name string) (*Recorder, error) {
 }
 
 // End ends a capture that [Queue.Begin] started and writes the trace to DRAM. From then on the
-// queue runs what it is given, also if End fails; then nothing is left allocated or queued.
+// queue runs programs again. If End fails, nothing stays allocated or queued.
 func (r *Recorder) End(ctx context.Context) (*Trace, error) {
 	if err := r.end("end"); err != nil {
 		return nil, err
@@ -231,8 +224,7 @@ func (r *Recorder) End(ctx context.Context) (*Trace, error) {
 	return r.c.finish(ctx)
 }
 
-// Discard ends a capture that [Queue.Begin] started, without a trace, whether it could have become
-// one or not.
+// Discard ends a capture that [Queue.Begin] started, without a trace.
 func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
@@ -243,7 +235,6 @@ func (r *Recorder) Discard() error {
 
 var errDiscarded = errors.New("it was discarded")
 
-// end makes the queue run again what it is given.
 func (r *Recorder) end(op string) error {
 	if r == nil {
 		return fmt.Errorf("reprise: %s capture: no recorder: it is nil: %w", op, ErrNotCapturing)
@@ -254,8 +245,8 @@ func (r *Recorder) end(op string) error {
 	return nil
 }
 
-// close ends the recording. If that failed, or the caller has a reason not to go on, it releases
-// what was held and returns the reason.
+// close ends the recording. If it failed, or the caller gives a cause, close releases everything
+// held and returns the error.
 func (c *capture) close(cause error) error {
 	for _, r := range c.rs {
 		r.d.capturing.Add(-1)
@@ -278,7 +269,6 @@ func (c *capture) close(cause error) error {
 	return errors.Join(errs...)
 }
 
-// finish makes a trace of what was recorded.
 func (c *capture) finish(ctx context.Context) (*Trace, error) {
 	one := [1]*Device{c.queues[0].d}
 	ds := one[:]
@@ -354,8 +344,8 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	return newTrace(c.name, parts, devicesOf(c.queues))
 }
 
-// allocateParts takes the memory of a new trace: at one address for the parts on queues of the same
-// number, so that devices that were alike stay so.
+// allocateParts takes the memory of a new trace. Parts on queues of the same number get one
+// address, so that equal devices stay equal.
 func allocateParts(parts []*part) error {
 	for i, p := range parts {
 		if !p.ext.IsZero() {

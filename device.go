@@ -47,9 +47,9 @@ type Device struct {
 	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
 }
 
-// Open opens a device, brings up its firmware and its command queues. The target is kmd.Path for a
-// device node of the kernel driver, sim.Blackhole() or sim.Wormhole() for the embedded emulator, or
-// ttsim.Library for the vendor's simulator.
+// Open opens a device, and starts its firmware and command queues. The target is kmd.Path for a
+// device node, sim.Blackhole() or sim.Wormhole() for the embedded emulator, or ttsim.Library for
+// the vendor's simulator.
 func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	o := options{usageLog: usage.Dir}
 	for _, opt := range opts {
@@ -97,11 +97,11 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// Close releases everything of the device and closes it. It waits for work that is still in the
-// queues as long as it makes progress and ctx lasts, and a second longer, so that an idle device
-// closes under a context that has ended. Errors of that work are lost; use [Queue.Wait] first. Work
-// that is cut off is an error that wraps the context's cause; the device is closed all the same.
-// Closing it again does nothing.
+// Close closes the device and releases everything of it. It waits for work in the queues as long as
+// the work makes progress and ctx lasts, and a second longer, so that an idle device closes under a
+// context that has ended. Errors of that work are lost; use [Queue.Wait] first. If Close cuts off
+// work, the error wraps the context's cause and the device is closed all the same. A second Close
+// does nothing.
 func (d *Device) Close(ctx context.Context) error {
 	d.mu.Lock()
 	if d.closed {
@@ -132,10 +132,10 @@ func (d *Device) Grid() chip.Range { return d.disp.Grid() }
 // NoCs. The error is a *chip.CoordinateError for a core outside of the chip.
 func (d *Device) Virtual(c chip.Core) (chip.XY, error) { return d.disp.Chip().Virtual(c) }
 
-// Multicast returns the rectangle of coordinates that a multicast to a range of workers takes, and
-// how many workers that are. Routers leave out columns and rows without workers, so one rectangle
-// is enough on harvested chips too. Its Corners are those of a NoC. The error is a
-// *chip.CoordinateError for a range that reaches beyond the chip.
+// Multicast returns the rectangle of coordinates for a multicast to a range of workers, with their
+// number. Routers skip columns and rows without workers, so one rectangle is enough on harvested
+// chips too. Its Corners are those of a NoC. The error is a *chip.CoordinateError for a range that
+// reaches beyond the chip.
 func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	rects := d.disp.Chip().Rects(r)
 	if len(rects) == 1 {
@@ -149,8 +149,8 @@ func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	return chip.VirtualRect{}, fmt.Errorf("reprise: multicast: the range %v has no workers", r)
 }
 
-// Debug returns what lies beside the queues: the workers' memory, what their engines wait for, what
-// their kernels print.
+// Debug gives access to the workers' memory, to what their engines wait for, and to what their
+// kernels print.
 func (d *Device) Debug() *dispatch.Debug { return d.disp.Debug() }
 
 // DRAMBanks returns the number of DRAM banks.
@@ -159,18 +159,11 @@ func (d *Device) DRAMBanks() int { return d.banks }
 // DRAMBankSize returns the bytes of each DRAM bank.
 func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Size }
 
-// AIClock reads the clock of the chip's tiles, in MHz. The runtime holds the driver's request for
-// the full clock while the device is open, but the card's firmware lowers the clock when it has to.
-// Where the firmware doesn't tell, the error wraps [dispatch.ErrNoClock].
+// AIClock reads the clock of the chip's tiles, in MHz. The runtime requests the full clock while
+// the device is open, but the card's firmware may lower it. If the firmware doesn't tell, the error
+// wraps [dispatch.ErrNoClock].
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
-	if err := d.usable("read the AI clock"); err != nil {
-		return 0, err
-	}
-	mhz, err := d.disp.AIClock(ctx)
-	if err != nil {
-		return 0, d.opError("read the AI clock", err)
-	}
-	return mhz, nil
+	return ask(d, "read the AI clock", func() (float64, error) { return d.disp.AIClock(ctx) })
 }
 
 // Queues returns the number of command queues.
@@ -179,19 +172,30 @@ func (d *Device) Queues() int { return len(d.queues) }
 // Queue returns a command queue by number, from 0 up to Queues()-1.
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
-// Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
+// Memory returns the state of one kind of memory; allocator.Trace is the kind of traces.
 func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
 
-// opError is the error of an operation: ErrClosed if the device was closed meanwhile, whatever
-// broke.
+// ask calls f on an open device, and adds the operation to the error.
+func ask[T any](d *Device, op string, f func() (T, error)) (v T, err error) {
+	if err = d.usable(op); err != nil {
+		return v, err
+	}
+	v, err = f()
+	return v, d.opError(op, err)
+}
+
+// opError adds the operation to an error. It is ErrClosed if the device was closed meanwhile, and
+// nil for nil.
 func (d *Device) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if closed := d.usable(op); closed != nil {
 		return closed
 	}
 	return fmt.Errorf("reprise: %s: %w", op, err)
 }
 
-// usable returns an error unless the device is open.
 func (d *Device) usable(op string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,8 +205,8 @@ func (d *Device) usable(op string) error {
 	return nil
 }
 
-// openFirmware reads the folders of tt-metal's firmware that the options name, and returns the base
-// firmware of the workers; nil for this runtime's own.
+// openFirmware reads the folders of tt-metal's firmware and returns the workers' base firmware; nil
+// for this runtime's own.
 func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err error) {
 	if o.firmware != "" {
 		if base, err = metal.OpenFirmware(o.firmware); err != nil {
@@ -220,7 +224,6 @@ func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err e
 	return base, nil
 }
 
-// baseFirmware returns base firmware as package dispatch takes it.
 func baseFirmware(m *metal.Firmware) *dispatch.Firmware {
 	f := &dispatch.Firmware{Layout: m.Layout, DRAMBanks: m.DRAMBanks, L1Banks: m.L1Banks, CountsArgs: m.CountsArgs()}
 	for p := range m.Base {
@@ -233,7 +236,6 @@ func baseFirmware(m *metal.Firmware) *dispatch.Firmware {
 	return f
 }
 
-// queueFirmware returns command-queue firmware as package dispatch takes it.
 func queueFirmware(m *metal.QueueFirmware) *dispatch.QueueFirmware {
 	f := &dispatch.QueueFirmware{Name: m.Dir, Base: baseFirmware(m.Base)}
 	for i := range m.Queues {
@@ -257,8 +259,8 @@ func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
 	return out
 }
 
-// checkFirmware returns an error unless the workers' base firmware is that which the kernel was
-// built for.
+// checkFirmware returns an error if a kernel was built for other base firmware than the workers
+// run.
 func (d *Device) checkFirmware(k *Kernel) error {
 	if d.firmware != nil {
 		return d.firmware.CheckProcessor(k.Image, k.Processor)

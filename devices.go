@@ -15,10 +15,9 @@ import (
 // aren't one mesh.
 
 // NewBuffers allocates a buffer of the same configuration on each of several devices, all at one
-// address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards;
-// on others it is an address that is free everywhere. Either all devices have their buffer or none.
-// Errors are as those of NewBuffer, or an *allocator.NoCommonAddressError where each device has
-// room and no address is free in all.
+// address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards.
+// Either all devices have their buffer or none. Errors are those of NewBuffer, or an
+// *allocator.NoCommonAddressError if no address is free on all devices.
 func NewBuffers(ds []*Device, c BufferConfig) (bufs []*Buffer, err error) {
 	if err := distinct(ds); err != nil {
 		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
@@ -75,8 +74,8 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 }
 
 // LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all
-// programs at one address: so programs that are equal have equal commands on all devices. Each
-// takes as much memory as the largest of them. Either all programs are loaded or none.
+// programs at one address. So equal programs have equal commands on all devices. Each takes as much
+// memory as the largest. Either all programs are loaded or none.
 func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable, err error) {
 	if len(ds) != len(ps) {
 		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
@@ -134,7 +133,6 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 	return nil
 }
 
-// loadError is an error of loading a program on some of n devices.
 func loadError(program string, on []*Device, n int, err error) error {
 	where := ""
 	switch {
@@ -148,8 +146,8 @@ func loadError(program string, on []*Device, n int, err error) error {
 	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
 }
 
-// placeAll takes memory for kernels and circular buffers: of all programs as much as for the
-// largest, so that devices stay in step.
+// placeAll takes memory for kernels and circular buffers, for each program as much as the largest
+// needs, so that the devices' allocators stay equal.
 func placeAll(ds []*Device, xs []*Executable) error {
 	rs, site := make([]allocator.Request, len(xs)), userPC()
 	most, end := uint64(0), uint64(0)
@@ -180,10 +178,8 @@ func placeAll(ds []*Device, xs []*Executable) error {
 // lockOrder returns the devices in the order in which locks of several are taken.
 func lockOrder(ds []*Device) []*Device { return slices.SortedFunc(slices.Values(ds), compareDevices) }
 
-// compareDevices orders devices as their queues are ordered.
 func compareDevices(a, b *Device) int { return a.queues[0].q.Compare(b.queues[0].q) }
 
-// distinct returns an error unless all devices are there and none is twice.
 func distinct(ds []*Device) error {
 	for i, d := range ds {
 		if d == nil {
@@ -207,7 +203,8 @@ func memories(ds []*Device) []*allocator.Allocator {
 	return out
 }
 
-// eachOf calls f for 0 up to n-1 concurrently and returns the first error, after all have returned.
+// eachOf calls f for 0 up to n-1 concurrently. It returns the first error, after all calls have
+// returned.
 func eachOf(n int, f func(i int) error) error {
 	if n == 1 {
 		return f(0)

@@ -16,30 +16,25 @@ import (
 )
 
 var (
-	// ErrClosed is returned when something is used after its device was closed.
+	// ErrClosed: the device was closed before or during the call.
 	ErrClosed = errors.New("the device is closed")
-	// ErrReleased is returned when a buffer, executable or trace is used after it was released.
+	// ErrReleased: a buffer, executable or trace was used after its release.
 	ErrReleased = errors.New("it has been released already")
-	// ErrRecovering is returned by what a Recover ends, and by what is put into a queue before it
-	// is through.
+	// ErrRecovering: Recover ended the wait, or isn't through yet.
 	ErrRecovering = errors.New("the device is being recovered")
-	// ErrLayout is returned for a part of a buffer where only a whole one will do: in the place of
-	// a loaded trace's.
+	// ErrLayout: a loaded trace was given a part of a buffer instead of a whole one.
 	ErrLayout = errors.New("only a whole buffer can be used")
-	// ErrWrongDevice is returned when a buffer, executable or trace of one device is used with
-	// another.
+	// ErrWrongDevice: a buffer, executable or trace of one device was used with another.
 	ErrWrongDevice = errors.New("it belongs to another device")
-	// ErrCaptureEnded is returned when a Recorder is used after the function it was handed to has
-	// returned.
+	// ErrCaptureEnded: a Recorder was used after its capture's function had returned.
 	ErrCaptureEnded = errors.New("the capture has ended")
-	// ErrReserved is returned by what would run while a trace is being stepped through or checked
-	// on the queue, and by releasing that trace meanwhile.
+	// ErrReserved: a trace is being stepped through or checked on the queue, so nothing else runs
+	// there, and that trace can't be released.
 	ErrReserved = dispatch.ErrReserved
-	// ErrNotCapturing is returned by Recorder.End and Recorder.Discard when there is nothing to
-	// end: Begin didn't start the capture, or it has ended.
+	// ErrNotCapturing: End or Discard was called for a capture that Begin didn't start or that has
+	// ended.
 	ErrNotCapturing = errors.New("no capture is under way that Begin started")
-	// ErrInCapture is returned for what can't be done while a trace is captured. A *CaptureError
-	// says where and why.
+	// ErrInCapture: a capture can't hold the operation. A *CaptureError says where and why.
 	ErrInCapture = errors.New("it can't be part of a trace")
 	// ErrNestedCapture is an ErrInCapture: a capture was started inside another, or on a queue that
 	// is recording.
@@ -47,45 +42,42 @@ var (
 	// ErrReplayInCapture is an ErrInCapture: a trace was replayed inside a capture, or on a queue
 	// that is recording.
 	ErrReplayInCapture = fmt.Errorf("a replay inside a capture: %w", ErrInCapture)
-	// ErrSkipped is the error of a part of a trace that wasn't replayed because another part
-	// couldn't be.
+	// ErrSkipped: a part of a trace wasn't replayed because another part couldn't be.
 	ErrSkipped = dispatch.ErrSkipped
-	// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
+	// ErrNoParam: the trace has no parameter of that name and kind.
 	ErrNoParam = tracebuf.ErrNoParam
-	// ErrOtherQueue is returned for a queue that a trace or a capture has no part on.
+	// ErrOtherQueue: the trace or capture has no part on the queue.
 	ErrOtherQueue = errors.New("it belongs to another queue")
 
-	// ErrEmptyTrace is returned when a capture recorded nothing.
+	// ErrEmptyTrace: a capture recorded nothing.
 	ErrEmptyTrace = tracebuf.ErrEmpty
-	// ErrDamagedTrace is returned for a trace file that was changed or cut off, ErrInvalidTrace for
-	// one that no recorder makes, and ErrOtherTarget for one of another kind of device.
+	// ErrDamagedTrace: a trace file was changed or cut off. ErrInvalidTrace: no recorder makes such
+	// a file. ErrOtherTarget: the file is for another kind of device.
 	ErrDamagedTrace = tracebuf.ErrDamaged
 	ErrInvalidTrace = tracebuf.ErrInvalid
 	ErrOtherTarget  = tracebuf.ErrTarget
-	// ErrOutOfMemory is returned when device memory doesn't hold what was asked for; a
-	// *allocator.OutOfMemoryError says more.
+	// ErrOutOfMemory: device memory is full. A *allocator.OutOfMemoryError says more.
 	ErrOutOfMemory = allocator.ErrOutOfMemory
-	// ErrTimeout is the cause of a *dispatch.HangError when nothing else is known.
+	// ErrTimeout: nothing moved for the hang timeout; the cause of a *dispatch.HangError when
+	// nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
-	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver
-	// isn't loaded.
+	// ErrNoDevice: there is no device at the path; the card is absent or the driver isn't loaded.
 	ErrNoDevice = kmd.ErrNoDevice
-	// ErrPermission is returned when a device node exists and this user may not open it.
+	// ErrPermission: this user may not open the device node.
 	ErrPermission = kmd.ErrPermission
-	// ErrBusy is returned when what users of a card share is taken: ranges of host memory, windows.
+	// ErrBusy: what users of a card share is taken: ranges of host memory, or windows.
 	ErrBusy = kmd.ErrBusy
-	// ErrDeviceLost is returned when the device is gone, or was reset under the runtime.
+	// ErrDeviceLost: the device is gone, or was reset by another process.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )
 
-// callerPC returns the call site of the caller's caller.
+// callerPC returns the return address of its caller.
 func callerPC() uintptr {
 	var pc [1]uintptr
 	runtime.Callers(3, pc[:])
 	return pc[0]
 }
 
-// overlap adds the call site to an *dispatch.OverlapError.
 func overlap(err error) error {
 	var o *dispatch.OverlapError
 	if errors.As(err, &o) {
@@ -95,8 +87,7 @@ func overlap(err error) error {
 	return err
 }
 
-// callSite returns the call site that the caller works for; its File is empty if that is on another
-// goroutine.
+// callSite returns the user's call site; its File is empty if that is on another goroutine.
 func callSite() runtime.Frame {
 	pc := userPC()
 	if pc == 0 {
@@ -106,8 +97,8 @@ func callSite() runtime.Frame {
 	return at
 }
 
-// userPC returns the call site that the caller works for: the innermost one outside of this package
-// and of those that call it for their own callers. It is 0 if that is on another goroutine.
+// userPC returns the user's call site: the innermost one outside of this package and its wrappers.
+// It is 0 if that is on another goroutine.
 func userPC() uintptr {
 	var pcs [5]uintptr
 	for skip := 2; ; skip += len(pcs) {
@@ -129,20 +120,19 @@ func userPC() uintptr {
 	}
 }
 
-// modulePath is the path of this package. It isn't written here, so that a copy of the module under
-// another one needs no change.
+// modulePath is the path of this package, found by reflection so that a renamed copy of the module
+// works.
 var modulePath = reflect.TypeFor[trimmedError]().PkgPath()
 
-// isWrapper reports whether a function is of this package, or of one that calls it, or is called by
-// it, for others' callers.
+// isWrapper reports whether a function belongs to this package or to one that works for its own
+// callers.
 func isWrapper(function string) bool {
 	rest, ok := strings.CutPrefix(function, modulePath)
 	return ok && slices.ContainsFunc([]string{".", "/mesh.", "/pipeline.", "/allocator."},
 		func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// trimmedError is an error without its "program X:" prefix: the error around it names the program
-// already.
+// trimmedError is an error without its "program X:" prefix, which the error around it has already.
 type trimmedError struct {
 	err  error
 	text string
@@ -152,7 +142,7 @@ func (e *trimmedError) Error() string { return e.text }
 
 func (e *trimmedError) Unwrap() error { return e.err }
 
-// nameOnce prepares an error for one that names the program before it.
+// nameOnce removes the program's name from an error that will be wrapped with that name.
 func nameOnce(program string, err error) error {
 	before, after, ok := strings.Cut(err.Error(), fmt.Sprintf("program %q: ", program))
 	if !ok {

@@ -13,19 +13,18 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// MemoryFingerprint returns a number that stands for everything that decides the addresses of later
-// buffers of a kind. As long as it is the same, the same buffers get the same addresses: note and
-// compare it to learn whether a buffer that is allocated again gets the address that it had.
+// MemoryFingerprint returns a hash of everything that decides the addresses of later buffers of a
+// kind. While the hash stays the same, the same allocations give the same addresses.
 func (d *Device) MemoryFingerprint(k allocator.Kind) uint64 { return d.mem.Fingerprint(k) }
 
-// MemorySnapshot is what was allocated at a moment. It says what would fit, also without some of
-// the buffers.
+// MemorySnapshot is the state of a device's allocator at a moment. It answers what would fit, also
+// without some of the buffers.
 type MemorySnapshot struct {
 	d   *Device
 	mem *allocator.Allocator
 }
 
-// MemorySnapshot copies the state of the device's memory, not its content.
+// MemorySnapshot copies the state of the allocator, not the content of memory.
 func (d *Device) MemorySnapshot() *MemorySnapshot {
 	// While circular buffers grow or shrink, their place is free for a moment.
 	d.cbs.Lock()
@@ -33,13 +32,13 @@ func (d *Device) MemorySnapshot() *MemorySnapshot {
 	return &MemorySnapshot{d: d, mem: d.mem.Clone()}
 }
 
-// Map returns what lay where when the snapshot was taken.
+// Map returns what was allocated where.
 func (s *MemorySnapshot) Map() *allocator.Map { return s.mem.Map() }
 
 // Changes lists what was allocated and freed since, by kind and address.
 func (s *MemorySnapshot) Changes() []allocator.Change { return s.d.mem.Diff(s.mem) }
 
-// Without takes a buffer out of the snapshot, as if it were freed.
+// Without frees a buffer in the snapshot.
 func (s *MemorySnapshot) Without(b *Buffer) error {
 	if b == nil || b.d != s.d {
 		return fmt.Errorf("reprise: memory snapshot: %w", b.checkDevice(s.d))
@@ -54,10 +53,9 @@ func (s *MemorySnapshot) Without(b *Buffer) error {
 	return nil
 }
 
-// Take allocates in the snapshot as NewBuffer would on the device; WouldFit and later Takes see the
-// memory as taken. It returns the address in every bank, a function that says where a page would
-// be, as [Buffer.Page] does for a buffer, and one that frees the memory in the snapshot. The
-// device's memory stays as it is.
+// Take allocates in the snapshot as NewBuffer would on the device, whose memory it doesn't touch.
+// It returns the address in every bank, a function like [Buffer.Page], and one that frees the
+// memory in the snapshot.
 func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Place, bool), free func() error, err error) {
 	b, err := s.take(&c)
 	if err != nil {
@@ -79,8 +77,8 @@ func (s *MemorySnapshot) take(c *BufferConfig) (*Buffer, error) {
 	return b, nil
 }
 
-// WouldFit returns the addresses that buffers would get if they were allocated one after the other
-// in the snapshot, which stays as it is.
+// WouldFit returns the addresses that buffers would get if they were allocated one after the other.
+// The snapshot doesn't change.
 func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	with := &MemorySnapshot{d: s.d, mem: s.mem.Clone()}
 	out := make([]uint32, 0, len(cs))
@@ -94,7 +92,7 @@ func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
 	return out, nil
 }
 
-// gauge writes what the allocator says into the device's log.
+// gauge writes the allocator's usage into the device's log.
 type gauge struct{ log *usage.Log }
 
 // Set implements allocator.Gauge. The kinds of both packages have tt-metal's values.
@@ -102,8 +100,8 @@ func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
-// openLog makes the device's log unless dir is empty. The device works without it, so an error is
-// only kept for UsageLog.
+// openLog creates the usage log unless dir is empty. Open succeeds without it, so the error is kept
+// for UsageLog.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
 		return nil
@@ -127,7 +125,7 @@ func (d *Device) closeLog() error {
 }
 
 // UsageLog returns the file in which other processes see how much memory of the device is in use.
-// It is "" without one; the error says why if the file could not be made.
+// It is "" if there is none; the error says why if the file could not be created.
 func (d *Device) UsageLog() (string, error) {
 	if d.log == nil {
 		return "", d.logErr
@@ -135,9 +133,8 @@ func (d *Device) UsageLog() (string, error) {
 	return d.log.Path(), nil
 }
 
-// deferredFrees is memory of calls that failed, mostly because their context ended, while queues
-// may still write to it or run what lies there. It is freed once the host has waited for those
-// queues.
+// deferredFrees is memory of failed calls that queues may still use. It is freed once the host has
+// waited for those queues.
 type deferredFrees struct {
 	some atomic.Bool // list isn't empty
 	mu   sync.Mutex
@@ -155,8 +152,8 @@ type waitFor struct {
 	n uint64
 }
 
-// freeAfter calls free after the queues have finished what is in them now: at once if that wait
-// ends without an error, otherwise after a later wait for them.
+// freeAfter waits for the queues and calls free. If the wait fails, free is called after a later
+// wait for them.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
 		if q.await(ctx) != nil { // mostly for the reason for which the call failed
@@ -167,7 +164,6 @@ func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue)
 	return free()
 }
 
-// deferFree calls free after the host has waited for the queues.
 func (d *Device) deferFree(free func() error, qs []*Queue) {
 	l := deferredFree{free: free}
 	for _, q := range qs {
@@ -179,8 +175,8 @@ func (d *Device) deferFree(free func() error, qs []*Queue) {
 	d.left.some.Store(true)
 }
 
-// freeDeferred frees the memory that no queue uses any more, or all of it if the queues have lost
-// what was in them.
+// freeDeferred frees what no queue uses any more, or everything if the queues have lost their
+// contents.
 func (d *Device) freeDeferred(all bool) error {
 	if !d.left.some.Load() {
 		return nil

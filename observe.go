@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// Observer is told of the calls that use a device: timelines, graphs, metrics and logs are
-// Observers. [Device.Observe] attaches one; without any, a call tests one pointer.
+// Observer is told of the calls that use a device, for timelines, graphs, metrics and logs.
+// [Device.Observe] attaches one; without any, a call tests one pointer.
 //
-// Begin is called before a call does anything, End with its result; both with the call's own
-// context, on its goroutine, and with the same *Call, which the Observer may read until End
-// returns. For calls that put something into a queue, nothing else gets into that queue between
-// Begin and End, so an Observer is told of them in the queue's order. An Observer must return
-// quickly, and must not use the queue except by [Call.Stamp].
+// Begin is called before a call does anything, End with its result. Both get the call's own
+// context, on its goroutine, and the same *Call, which the Observer may read until End returns.
+// While a call that puts something into a queue is between Begin and End, nothing else gets into
+// that queue, so Observers hear of calls in the queue's order. An Observer must return quickly and
+// must not use the queue except by [Call.Stamp].
 //
-// An Observer that has a method
+// An Observer with a method
 //
 //	RecordControl(name string) (end func())
 //
-// is also told when a [Recorder] of the device records control flow. It is called before what is
-// inside is recorded, and end after that, on the same goroutine: for a loop with a name such as
-// "loop of 5" or "while state[0] < 4, at most 100", for a branch with one such as "if state[0] ==
-// 1" or "switch of state" and inside of it with "then", "otherwise" or "body 2", and for a call
-// with one such as "call layer".
+// is also told when a [Recorder] of the device records control flow: RecordControl is called before
+// the body is recorded, end after it, on the same goroutine. A loop's name is like "loop of 5" or
+// "while state[0] < 4, at most 100", a branch's like "if state[0] == 1" or "switch of state", with
+// "then", "otherwise" or "body 2" inside. A call's name is like "call layer".
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)
@@ -89,9 +88,9 @@ type Call struct {
 }
 
 // Stamp records a timed event on one of the call's queues, directly after what the call has put
-// there, and returns it: its [Event.DeviceTime] says when the device had carried that out.
-// Observers are not told of the event. Only an Observer's End may call Stamp, and only for a call
-// whose kind is [CallKind.Queued].
+// there. The event's [Event.DeviceTime] is when the device had carried that out. Observers aren't
+// told of the event. Only an Observer's End may call Stamp, and only for a call whose kind is
+// [CallKind.Queued].
 func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	if !c.ending || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
 		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's End, or the call put nothing into this queue", c.Kind, c.Name)
@@ -108,8 +107,7 @@ type controlObserver interface {
 	RecordControl(name string) (end func())
 }
 
-// recordControl tells Observers that control flow of this name is recorded. The caller calls end
-// after what is inside.
+// recordControl tells Observers of control flow that is being recorded.
 func (d *Device) recordControl(name string) (end func()) {
 	var ends []func()
 	for _, o := range d.watch.all() {
@@ -124,8 +122,8 @@ func (d *Device) recordControl(name string) (end func()) {
 	}
 }
 
-// Observe attaches an Observer to the device. The returned function detaches it; it is still told
-// of the end of calls that have begun. A nil Observer attaches nothing.
+// Observe attaches an Observer to the device. stop detaches it; calls that have begun still end
+// with it. A nil Observer attaches nothing.
 func (d *Device) Observe(o Observer) (stop func()) {
 	if o == nil {
 		return func() {}
@@ -151,7 +149,6 @@ type watchers struct {
 // observer is an Observer that was attached; its address tells it from others.
 type observer struct{ Observer }
 
-// all returns the Observers that are attached.
 func (w *watchers) all() []*observer {
 	if p := w.on.Load(); p != nil {
 		return *p
@@ -167,17 +164,12 @@ func (w *watchers) set(list []*observer) {
 	w.on.Store(&list)
 }
 
-// watched reports whether the device has Observers.
 func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
 // fastPath reports that no observer and no capture is active.
 func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
-// begin tells the device's Observers that a call begins. The caller defers c.end:
-//
-//	if d.watched() {
-//		defer d.begin(ctx, &Call{...}).end(ctx, &err)
-//	}
+// begin tells Observers that a call begins. The caller defers c.end.
 func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	c.ID = d.watch.calls.Add(1)
 	if c.Kind.Queued() {
@@ -193,7 +185,6 @@ func (d *Device) begin(ctx context.Context, c *Call) *Call {
 	return c
 }
 
-// end tells the Observers that were told of the beginning how the call ended.
 func (c *Call) end(ctx context.Context, err *error) {
 	c.Err, c.End, c.ending = *err, time.Now(), true
 	if c.Kind.Queued() {
@@ -213,7 +204,7 @@ type deviceCall struct {
 	queues []*Queue // by their numbers
 }
 
-// callsOf returns the devices of some queues, in the order in which their locks are taken.
+// callsOf groups queues by device, in lock order.
 func callsOf(queues []*Queue) []deviceCall {
 	if len(queues) == 1 {
 		return []deviceCall{{queues[0].d, queues}}
@@ -229,7 +220,6 @@ func callsOf(queues []*Queue) []deviceCall {
 	return out
 }
 
-// callsOn is callsOf for what isn't about queues: in the order of the devices.
 func callsOn(ds []*Device) []deviceCall {
 	out := make([]deviceCall, len(ds))
 	for i, d := range ds {
@@ -238,7 +228,7 @@ func callsOn(ds []*Device) []deviceCall {
 	return out
 }
 
-// beginAll is begin on each of several devices that has Observers. The caller defers endAll.
+// beginAll is begin on each device that has Observers. The caller defers endAll.
 func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*Call {
 	begun := make([]*Call, len(on))
 	for i := range on {
@@ -249,8 +239,8 @@ func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*C
 	return begun
 }
 
-// endAll ends what beginAll began. done completes the Call of device i if there was no error; nil
-// if nothing is missing.
+// endAll ends what beginAll began. If there was no error, done completes the Call of each device;
+// done may be nil.
 func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *error) {
 	for i, c := range slices.Backward(begun) {
 		if c == nil {
@@ -263,7 +253,6 @@ func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *
 	}
 }
 
-// label returns a buffer's name, also of nil.
 func (b *Buffer) label() string {
 	if b == nil {
 		return ""

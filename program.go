@@ -42,8 +42,7 @@ type Kernel struct {
 	NOC       chip.NOC                 // network of a BRISC kernel; NCRISC takes the other one
 }
 
-// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each
-// other.
+// CircularBuffer is a ring of pages in L1, through which the kernels of a core pass data.
 type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []chip.Range
@@ -83,10 +82,10 @@ type Executable struct {
 	released bool
 }
 
-// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards
-// without effect on the Executable. A *dispatch.ProgramError says what is wrong with a program. If
-// ctx ends while the kernels are being written, their memory is free again after the next
-// successful wait for queue 0 ([Queue.Wait]).
+// Load compiles a program and writes its kernels to DRAM. Later changes of p have no effect on the
+// Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the
+// kernels are being written, their memory is free again after the next successful wait for queue 0
+// ([Queue.Wait]).
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	xs, err := LoadAll(ctx, []*Device{d}, []*Program{p})
 	if err != nil {
@@ -95,7 +94,7 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	return xs[0], nil
 }
 
-// prepare compiles the program and allocates what it needs, except for the kernels' memory.
+// prepare compiles the program and allocates everything but the kernels' memory.
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
@@ -156,7 +155,6 @@ func (x *Executable) prepare(p *Program) error {
 	return x.findGiven(&spec)
 }
 
-// request is for the kernels' DRAM.
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
 		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: program.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
@@ -164,7 +162,6 @@ func (x *Executable) request() allocator.Request {
 	}
 }
 
-// place writes the kernels to their DRAM.
 func (x *Executable) place(ctx context.Context) error {
 	bin, ext := x.image.Binary(), x.bin
 	if err := x.image.Place(uint32(ext.Addr), int(ext.Banks)); err != nil {
@@ -179,7 +176,6 @@ func (x *Executable) place(ctx context.Context) error {
 	return q.await(ctx)
 }
 
-// dispatchKernel resolves a kernel's arguments.
 func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if k.Image == nil {
 		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
@@ -211,7 +207,6 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 // Name returns the program's name.
 func (x *Executable) Name() string { return x.image.Name() }
 
-// label is the name for errors.
 func (x *Executable) label() string {
 	if x == nil {
 		return ""
@@ -225,8 +220,8 @@ func (x *Executable) Cores() int { return x.image.Cores() }
 // Commands returns the size of the commands of one run.
 func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands() }
 
-// Release releases the kernels' memory and the program's buffers. It waits for the device's queues
-// first; traces keep the kernels that they run.
+// Release frees the kernels' memory and the program's buffers, after it has waited for the device's
+// queues. Traces keep the kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
 	if x.d.watched() {
 		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
@@ -254,8 +249,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 }
 
 // retire marks the executable as released. A run holds x.mu for reading while it waits for room in
-// its queue, so retire tries the lock until ctx ends. TryLock does not queue for the lock, so a
-// later run is not blocked by retire.
+// its queue. TryLock doesn't queue for the lock, so later runs aren't blocked meanwhile.
 func (x *Executable) retire(ctx context.Context) error {
 	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
@@ -273,7 +267,7 @@ func (x *Executable) retire(ctx context.Context) error {
 	return nil
 }
 
-// discard is drop for an executable that Load doesn't return: it waits until the kernels are no
+// discard is drop for an executable that Load doesn't return. It waits until the kernels are no
 // longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
@@ -282,7 +276,6 @@ func (x *Executable) discard(ctx context.Context) error {
 	return x.drop()
 }
 
-// drop frees the memory.
 func (x *Executable) drop() error {
 	var errs []error
 	if x.image != nil {
@@ -303,7 +296,6 @@ func (x *Executable) drop() error {
 	return errors.Join(errs...)
 }
 
-// checkDeviceLocked checks that the executable can be used with a device.
 func (x *Executable) checkDeviceLocked(d *Device) error {
 	if x == nil {
 		return errors.New("no executable: it is nil")
@@ -337,7 +329,7 @@ func (a *Arg) on(c chip.Core) bool {
 	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
 }
 
-// words returns where arguments lie in the commands of one run.
+// words returns the offsets of arguments in the commands of one run.
 func (x *Executable) words(args []Arg) ([]int, error) {
 	var at []int
 	for i := range args {
@@ -361,13 +353,12 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 	return at, nil
 }
 
-// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a
-// queue or a trace already keeps the value that it has; see [Recorder.Param] for arguments of
-// traces. It writes nothing to the device.
+// SetArg sets a runtime argument for later runs and captures. What is in a queue or a trace keeps
+// its value; see [Recorder.Param] for arguments of traces. Nothing is written to the device.
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
-// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on.
-// The buffer is held until the executable is released.
+// SetBuffer sets arguments to the address of another buffer, for later runs and captures. The
+// executable holds the buffer until it is released.
 func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 	if x != nil {
 		if err := b.checkDevice(x.d); err != nil {
@@ -378,48 +369,23 @@ func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 }
 
 func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
+	return x.change("arguments", func() error {
+		at, err := x.words(args)
+		if err == nil && b != nil {
+			v = b.Addr()
+			err = x.hold(b)
+		}
+		if err == nil {
+			x.image.SetWords(at, v)
+		}
+		return err
+	})
+}
+
+// change calls set with the executable's lock.
+func (x *Executable) change(what string, set func() error) error {
 	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err := x.checkDeviceLocked(x.d)
-	var at []int
-	if err == nil {
-		at, err = x.words(args)
-	}
-	if err == nil && b != nil {
-		v = b.Addr()
-		err = x.hold(b)
-	}
-	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
-	}
-	x.image.SetWords(at, v)
-	return nil
-}
-
-// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now
-// on: set is called with each core that has some, row by row, and with the arguments that it has,
-// which it changes in place. It must not keep the slice, nor use the executable. What is in a queue
-// or a trace already keeps the values that it has. SetArgs writes nothing to the device and costs
-// little more than going through the arguments.
-func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
-	if set == nil {
-		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
-	}
-	return x.setAll(func() error { return x.image.SetArgs(kernel, set) })
-}
-
-// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as
-// it was loaded with.
-func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
-	return x.setAll(func() error { return x.image.SetCommonArgs(kernel, args) })
-}
-
-func (x *Executable) setAll(set func() error) error {
-	if x == nil {
-		return fmt.Errorf("reprise: set arguments: %w", x.checkDeviceLocked(nil))
+		return fmt.Errorf("reprise: set %s: %w", what, x.checkDeviceLocked(nil))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -428,12 +394,28 @@ func (x *Executable) setAll(set func() error) error {
 		err = set()
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
+		return fmt.Errorf("reprise: set %s of executable %q: %w", what, x.Name(), nameOnce(x.Name(), err))
 	}
 	return nil
 }
 
-// hold keeps a buffer as long as the executable lives.
+// SetArgs sets all unique arguments of a kernel for later runs and captures. It calls set with each
+// core that has arguments, row by row, and set changes them in place. set must not keep the slice,
+// nor use the executable. What is in a queue or a trace keeps its values. Nothing is written to the
+// device.
+func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
+	if set == nil {
+		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
+	}
+	return x.change("arguments", func() error { return x.image.SetArgs(kernel, set) })
+}
+
+// SetCommonArgs is SetArgs for all common arguments of a kernel. There must be as many as the
+// program was loaded with.
+func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
+	return x.change("arguments", func() error { return x.image.SetCommonArgs(kernel, args) })
+}
+
 func (x *Executable) hold(b *Buffer) error {
 	if slices.Contains(x.bufs, b) {
 		return nil
@@ -454,8 +436,7 @@ type CircularPlace struct {
 	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
 }
 
-// CircularBuffers returns where the program's circular buffers lie, in the order in which the
-// program names them.
+// CircularBuffers returns where the program's circular buffers lie, in the program's order.
 func (x *Executable) CircularBuffers() []CircularPlace {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -466,37 +447,27 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
-// SetCircularAddr moves a circular buffer that the program was loaded with an address for to
-// another address, for later runs and captures. What is in a queue or a trace already keeps its
-// address. Each core with the buffer needs a kernel with common arguments. It writes nothing to the
-// device.
+// SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
+// captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
+// kernel with common arguments. Nothing is written to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
-	if x == nil {
-		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err := x.checkDeviceLocked(x.d)
-	at := x.given[index]
-	if err == nil && at == nil {
-		err = circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
-			"and each of its cores needs a kernel with common arguments")
-	}
-	if err == nil {
+	return x.change("circular buffer", func() error {
+		at := x.given[index]
+		if at == nil {
+			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
+				"and each of its cores needs a kernel with common arguments")
+		}
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
 		c := &x.cbs[i]
-		if err = x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
-			c.Addr = addr
-			x.image.SetWords(at, addr)
+		if err := x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("reprise: set circular buffer of executable %q: %w", x.Name(), err)
-	}
-	return nil
+		c.Addr = addr
+		x.image.SetWords(at, addr)
+		return nil
+	})
 }
 
-// placedCircular describes a circular buffer that the caller placed.
 func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
 	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
 	if c.PageSize > math.MaxUint32/c.Pages {
@@ -506,7 +477,6 @@ func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch
 	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
 }
 
-// checkInL1 checks that a circular buffer can lie at an address.
 func (x *Executable) checkInL1(program string, index int, addr uint32, size uint64) error {
 	l1 := &x.d.disp.WorkerLayout().L1
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
@@ -520,7 +490,7 @@ func circularError(program string, index int, format string, args ...any) error 
 	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf(format, args...)}
 }
 
-// findGiven finds where the commands have the addresses that the caller may change.
+// findGiven finds the addresses of caller-placed circular buffers in the commands.
 func (x *Executable) findGiven(p *dispatch.Program) error {
 	for _, c := range x.cbs {
 		if !c.Given {

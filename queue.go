@@ -11,8 +11,8 @@ import (
 )
 
 // Queue is a hardware command queue: what is put into it runs in order. Its methods may be called
-// from any goroutine; the order is that in which the calls return. Nothing orders two queues but
-// events ([Queue.Record], [Queue.WaitEvent]) and what the host has waited for.
+// from any goroutine; the order is that in which the calls return. Only events ([Queue.Record],
+// [Queue.WaitEvent]) and the host's waits order two queues.
 type Queue struct {
 	d         *Device
 	q         *dispatch.Queue
@@ -32,43 +32,42 @@ type Queue struct {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.q.ID() }
 
-// Abort ends the replays of traces that the queue was given so far where an iteration of a loop
-// ends, and waits until the queue has finished. Replays without loops run to their end. It returns
-// how many replays it has ended.
+// Abort ends the replays that are in the queue at the end of a loop's iteration, and waits until
+// the queue has finished. Replays without loops run to their end. It returns how many replays it
+// has ended.
 func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
-	fail := func(err error) (int, error) {
-		return 0, q.d.opError(fmt.Sprintf("abort queue %d", q.ID()), err)
-	}
+	op := fmt.Sprintf("abort queue %d", q.ID())
 	before, err := q.q.Aborted()
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = q.q.Abort()
 	}
-	if err := q.q.Abort(); err != nil {
-		return fail(err)
+	if err != nil {
+		return 0, q.d.opError(op, err)
 	}
 	if err := q.Wait(ctx); err != nil {
 		return 0, err
 	}
 	after, err := q.q.Aborted()
 	if err != nil {
-		return fail(err)
+		return 0, q.d.opError(op, err)
 	}
 	return int(after - before), nil
 }
 
-// Workers returns the workers that the queue starts: what its programs may use.
+// Workers returns the workers that the queue's programs may use.
 func (q *Queue) Workers() chip.Range { return q.q.Workers() }
 
 // Device returns the queue's device.
 func (q *Queue) Device() *Device { return q.d }
 
-// Run puts a program into the queue. It returns once its commands are in the issue ring. The error
-// is a *dispatch.WorkersError if the program uses cores that the queue doesn't start, and an
+// Run puts a program into the queue and returns once its commands are in the issue ring. The error
+// is a *dispatch.WorkersError if the program uses cores that the queue doesn't start. It is an
 // *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders
-// the two. Between [Queue.Begin] and [Recorder.End] it records the program instead. If ctx ends
-// while the commands wait for room, the program isn't in the queue, not even in part. The exception
-// is a program whose commands are larger than a quarter of the queue's memory: once the first of
-// them are in the queue, ctx no longer counts.
+// the two. Between [Queue.Begin] and [Recorder.End] Run records the program instead.
+//
+// If ctx ends while the commands wait for room, nothing of the program is in the queue. The
+// exception are commands larger than a quarter of the queue's memory: once their first part is in
+// the queue, ctx no longer counts.
 func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	if q.d.watched() && q.rec.Load() == nil {
 		defer q.d.begin(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}).end(ctx, &err)
@@ -110,13 +109,10 @@ func (q *Queue) Wait(ctx context.Context) (err error) {
 	if err := q.d.refuse(ctx, q, opQueueWait, ""); err != nil {
 		return err
 	}
-	if err := q.await(ctx); err != nil {
-		return q.d.opError("wait for queue", err)
-	}
-	return nil
+	return q.d.opError("wait for queue", q.await(ctx))
 }
 
-// await waits until everything in the queue has run, and frees what was kept until then.
+// await waits until everything in the queue has run, and frees deferred memory.
 func (q *Queue) await(ctx context.Context) error {
 	n := q.begun.Add(1)
 	if err := q.q.Wait(ctx); err != nil {
@@ -127,56 +123,36 @@ func (q *Queue) await(ctx context.Context) error {
 	return q.d.freeDeferred(false)
 }
 
-// Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without
-// waiting for the queue.
+// Clock reads the clock of [Event.DeviceTime] for this queue, without waiting for the queue.
 func (q *Queue) Clock() (dispatch.Clock, error) {
-	if err := q.d.usable("read clock"); err != nil {
-		return dispatch.Clock{}, err
-	}
-	c, err := q.q.Clock()
-	if err != nil {
-		return dispatch.Clock{}, q.d.opError("read clock", err)
-	}
-	return c, nil
+	return ask(q.d, "read clock", q.q.Clock)
 }
 
-// ProgramTimes returns what reads when the programs run that the queue starts from here on, in
-// cycles of [Queue.Clock]. The device notes that always, so nothing is put into the queue and
-// nothing waits. Programs that are in the queue already may be among them. The error is
+// ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
+// [Queue.Clock]. The device always notes these times, so nothing is put into the queue and nothing
+// waits. Programs that are in the queue already may be among them. The error is
 // [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
-	const op = "read the times of programs"
-	if err := q.d.usable(op); err != nil {
-		return nil, err
-	}
-	p, err := q.q.ProgramTimes()
-	if err != nil {
-		return nil, q.d.opError(op, err)
-	}
-	return p, nil
+	return ask(q.d, "read the times of programs", q.q.ProgramTimes)
 }
 
-// WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a
-// while, then sleeps between polls. It ends early with ctx, in the error of a queue that hangs or
-// is lost, or in an ErrTimeout when nothing on the device moves for the hang timeout; the queue
-// stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not
-// call the device.
+// WaitFunc waits until done reports true, at the pace of all waits ([WithPace]). It ends early with
+// ctx, with the error of a queue that hangs or is lost, or with an ErrTimeout if nothing on the
+// device moves for the hang timeout. The queue stays as it is. WaitFunc is for what kernels store
+// to a [HostBuffer]: done reads memory and must not call the device.
 func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err
 	}
-	if err := q.q.WaitFunc(ctx, "what the caller asked for", done); err != nil {
-		return q.d.opError("wait", err)
-	}
-	return nil
+	return q.d.opError("wait", q.q.WaitFunc(ctx, "what the caller asked for", done))
 }
 
-// Event marks a place among the commands of a queue, for other queues and for the host to wait for.
-// It can be recorded again and again: [Queue.WaitEvent], Wait and Query mean its newest recording
-// at the moment of the call, so a later recording doesn't change a wait that is in a queue already.
-// Its methods may be called from any goroutine.
+// Event marks a place among the commands of a queue, for other queues and the host to wait for. It
+// can be recorded again and again. [Queue.WaitEvent], Wait and Query mean its newest recording at
+// the moment of the call; later recordings don't change waits. The methods may be called from any
+// goroutine.
 //
-// Waits can't deadlock: what a queue waits for was put into another queue before the wait was.
+// Waits can't deadlock: the recording was put into its queue before the wait.
 type Event struct {
 	d *Device
 	e *dispatch.Event
@@ -187,12 +163,11 @@ type EventOption func(*eventOptions)
 
 type eventOptions struct{ timed bool }
 
-// Timed makes an event take the device's time with each recording, for [Event.DeviceTime].
-// Recording it is refused (dispatch.ErrQueueFirmware) on a device that was opened with
-// [WithQueueFirmware].
+// Timed makes each recording of an event take the device's time, for [Event.DeviceTime]. Recording
+// fails with dispatch.ErrQueueFirmware on a device opened with [WithQueueFirmware].
 func Timed() EventOption { return func(o *eventOptions) { o.timed = true } }
 
-// NewEvent returns an event that was never recorded. The name is for errors.
+// NewEvent returns an event without a recording. The name is for errors.
 func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 	var o eventOptions
 	for _, opt := range opts {
@@ -204,8 +179,9 @@ func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.e.Name() }
 
-// Wait waits until the event's newest recording is done. The error is an *dispatch.EventError if it
-// was never recorded or the recording is lost, and wraps a *dispatch.HangError if the device stops.
+// Wait waits until the event's newest recording is done. The error is an *dispatch.EventError if
+// the event was never recorded or the recording is lost. It wraps a *dispatch.HangError if the
+// device stops.
 func (e *Event) Wait(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
@@ -219,10 +195,7 @@ func (e *Event) Wait(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := e.e.Wait(ctx, at); err != nil {
-		return e.d.opError("synchronize", err)
-	}
-	return nil
+	return e.d.opError("synchronize", e.e.Wait(ctx, at))
 }
 
 // Query reports whether the event's newest recording is done, without waiting.
@@ -232,16 +205,13 @@ func (e *Event) Query() (bool, error) {
 		return false, err
 	}
 	done, err := e.e.Query(at)
-	if err != nil {
-		return false, e.d.opError("query", err)
-	}
-	return done, nil
+	return done, e.d.opError("query", err)
 }
 
-// DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of
-// the queue's dispatch core since its reset. ok is false if the event isn't timed or the host
-// hasn't seen the recording done yet; after Wait, a Query that returned true, or Queue.Wait it has.
-// The cores' clocks run at the same rate, but the times of two queues may differ by a constant.
+// DeviceTime returns when the newest recording of a timed event was done, in cycles of the queue's
+// dispatch core since its reset. ok is false if the event isn't timed or the host hasn't seen the
+// recording done; after Wait, a Query that returned true, or Queue.Wait it has. The clocks of two
+// queues run at the same rate and may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
 // checkDevice checks that the event can be used with a device; nil stands for its own.
@@ -255,9 +225,8 @@ func (e *Event) checkDevice(d *Device, op string) error {
 	return e.d.usable(op)
 }
 
-// Record makes an event mean this place in the queue: the recording is done when everything so far
-// in the queue has run and all its results are in memory. It returns once the command is in the
-// issue ring.
+// Record records an event: the recording is done when everything so far in the queue has run and
+// all its results are in memory. Record returns once the command is in the issue ring.
 func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {
@@ -269,16 +238,13 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opRecord, e.Name()); err != nil {
 		return err
 	}
-	if err := q.q.Record(ctx, e.e, at); err != nil {
-		return q.d.opError("record", err)
-	}
-	return nil
+	return q.d.opError("record", q.q.Record(ctx, e.e, at))
 }
 
-// WaitEvent holds whatever is put into the queue from now on until the event's newest recording is
-// done. The call itself returns at once. The error is an *dispatch.EventError, which names both
-// calls, if nothing would end the wait: the event was never recorded, or the recording is lost.
-// Waiting for a recording of the same queue has no effect.
+// WaitEvent holds everything that is put into the queue from now on until the event's newest
+// recording is done. The call itself returns at once. The error is an *dispatch.EventError, which
+// names both calls, if the event was never recorded or the recording is lost. Waiting for a
+// recording of the same queue has no effect.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {
@@ -290,13 +256,9 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	if err := q.d.refuse(ctx, q, opWaitEvent, e.Name()); err != nil {
 		return err
 	}
-	if err := q.q.WaitEvent(ctx, e.e, at); err != nil {
-		return q.d.opError("wait", err)
-	}
-	return nil
+	return q.d.opError("wait", q.q.WaitEvent(ctx, e.e, at))
 }
 
-// label returns an event's name, also of nil.
 func (e *Event) label() string {
 	if e == nil {
 		return ""

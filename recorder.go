@@ -14,8 +14,8 @@ import (
 )
 
 // Recorder records programs into the part of a trace that is on one queue. It has no method to
-// write, read, allocate or load, because a replay can't do those. What it records must come from
-// one goroutine at a time to have an order.
+// write, read, allocate or load, because a replay can't do those. Record from one goroutine at a
+// time to have a defined order.
 type Recorder struct {
 	c *capture
 	d *Device
@@ -46,8 +46,8 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	r.state = d.disp.ReplayState()
 }
 
-// On returns the Recorder of another queue of the capture. For a queue that the capture doesn't
-// have, that Recorder records nothing and the capture fails with an ErrOtherQueue.
+// On returns the Recorder of another queue of the capture. For a queue outside of the capture it
+// returns a Recorder that records nothing, and the capture fails with ErrOtherQueue.
 func (r *Recorder) On(q *Queue) *Recorder {
 	for _, o := range r.c.rs {
 		if o.q == q {
@@ -65,17 +65,15 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	return &none.one
 }
 
-// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever
-// becomes of the executable and its buffers, the trace keeps the kernels and the memory from here
-// on.
+// Run records a program. An error makes the capture fail. From here on the trace holds the kernels
+// and buffers, whatever becomes of the executable.
 //
-// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a
-// buffer in DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word
-// when all programs recorded before are done and their results are in memory, and the program has
-// it in place of the value that the argument has otherwise. For programs of other queues it waits
-// only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with
-// firmware of tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't
-// have.
+// args are arguments that the device computes: From and Offset name a 32-bit word of a buffer in
+// DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word when all
+// programs recorded before are done and their results are in memory. The program has the word in
+// place of the argument's value. Programs of other queues are waited for only where an event orders
+// them. The error matches [dispatch.ErrQueueFirmware] on queues with tt-metal's firmware, and is a
+// [*dispatch.ArgError] for an argument that the program doesn't have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
@@ -138,10 +136,10 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	return err
 }
 
-// linearSearchMax is how many programs are searched faster than a map is made.
+// linearSearchMax is how many programs are searched faster without a map.
 const linearSearchMax = 16
 
-// find returns the place of a program in the part's programs, -1 if it wasn't recorded yet.
+// find returns the index of a program in part.programs, -1 if the program wasn't recorded yet.
 func (r *Recorder) find(x *Executable) int {
 	if r.index == nil {
 		return slices.Index(r.part.programs, x)
@@ -152,7 +150,7 @@ func (r *Recorder) find(x *Executable) int {
 	return -1
 }
 
-// enter has the part hold a program and its buffers, and returns the program's place.
+// enter makes the part hold a program and its buffers, and returns the program's index.
 func (r *Recorder) enter(x *Executable) (int, error) {
 	i := r.find(x)
 	if i < 0 {
@@ -179,9 +177,8 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 	return i, nil
 }
 
-// Keep makes the trace hold buffers until it is released, as it holds those that a program names as
-// its own: for programs that are given other buffers for each run, by [Executable.SetCommonArgs] or
-// [Executable.SetArgs]. An error ends the capture.
+// Keep makes the trace hold buffers until it is released, for programs whose buffers
+// [Executable.SetCommonArgs] or [Executable.SetArgs] change. An error makes the capture fail.
 func (r *Recorder) Keep(bs ...*Buffer) error {
 	return r.locked("keep buffers", func() error {
 		for _, b := range bs {
@@ -196,8 +193,8 @@ func (r *Recorder) Keep(bs ...*Buffer) error {
 	})
 }
 
-// locked calls f with the capture's lock, unless the capture has ended. The capture fails with an
-// error.
+// locked calls f with the capture's lock. An error, or a capture that has ended, makes the capture
+// fail.
 func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -211,15 +208,15 @@ func (r *Recorder) locked(op string, f func() error) error {
 	return nil
 }
 
-// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A
-// name that was given before gets the arguments added, in this run or another: all of them change
-// together, so all must have the same value when they are recorded. Without arguments, right after
-// a [Recorder.Loop], it names the loop's number of iterations. An error ends the capture.
+// Param names arguments of the last recorded run, so that [Trace.Set] can change them. A name can
+// be given again, in this run or another: all its arguments change together, so all must have the
+// same value when they are recorded. Without arguments, right after a [Recorder.Loop], Param names
+// the loop's number of iterations. An error makes the capture fail.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can
+// ParamBuffer is Param for arguments that hold a buffer's address, which [Trace.SetBuffer] can
 // change.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
@@ -278,7 +275,7 @@ func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 	return nil
 }
 
-// inline has all arguments of the run that was recorded last among its commands.
+// inline re-encodes the last run with all arguments among its commands.
 func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	if inside {
 		return r.snapshot(&n.Rec, x, true)
@@ -291,7 +288,7 @@ func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	return nil
 }
 
-// addParam makes words of the recording a parameter, whose offsets count from base.
+// addParam makes words of the recording a parameter. Their offsets count from base.
 func (r *Recorder) addParam(p *argParam, base int) error {
 	for i := range p.at {
 		p.at[i] += base
@@ -299,7 +296,6 @@ func (r *Recorder) addParam(p *argParam, base int) error {
 	return r.part.params.add(r.part, r.rec.Bytes(), p.name, p.kind, p.buf, p.at)
 }
 
-// loopStep returns the step that begins a loop.
 func (r *Recorder) loopStep(loop int) int {
 	return slices.IndexFunc(r.rec.Steps(), func(s tracebuf.Step) bool { return s.Control.Kind == flow.Loop && s.Control.Loop == loop })
 }
@@ -309,7 +305,7 @@ func (r *Recorder) lastStep() *tracebuf.Step {
 	return &steps[len(steps)-1]
 }
 
-// refused is the error of a method of the Recorder. The capture fails with it.
+// refused makes the capture fail with the error of a Recorder's method.
 func (r *Recorder) refused(op string, err error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -323,7 +319,6 @@ func (r *Recorder) refusedLocked(op string, err error) error {
 	return err
 }
 
-// finish makes an image of what was recorded.
 func (r *Recorder) finish() error {
 	if len(r.control.open) > 0 {
 		return errors.New("a loop or a branch is still being recorded: end the capture after its function has returned")
@@ -347,7 +342,6 @@ func (r *Recorder) finish() error {
 	return err
 }
 
-// place writes the image to its memory and enters the part in its device.
 func (r *Recorder) place(ctx context.Context) error {
 	if err := r.part.place(ctx, r.state.Detach()); err != nil {
 		return err
@@ -355,14 +349,13 @@ func (r *Recorder) place(ctx context.Context) error {
 	return r.part.register(partLive)
 }
 
-// empty reports whether nothing was recorded.
 func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 
-// scratchSize is enough for traces of some programs; others are recorded in memory of their own.
+// scratchSize is enough for short traces; longer ones are recorded in memory of their own.
 const scratchSize = 64 << 10
 
-// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues
-// Recorders compare what they record, so each has memory of its own there.
+// borrowScratch makes the Recorder record in the scratch memory. Captures on several queues don't:
+// their Recorders compare what they record.
 func (r *Recorder) borrowScratch() {
 	if len(r.c.rs) > 1 {
 		return
@@ -373,7 +366,6 @@ func (r *Recorder) borrowScratch() {
 	r.rec.Borrow(r.mem)
 }
 
-// returnScratch ends the recording.
 func (r *Recorder) returnScratch() {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -392,8 +384,8 @@ type argRead struct {
 	targets []cq.ArgTarget
 }
 
-// readsLocked returns what the device reads for arguments of a run, each word once, and makes the
-// part hold the buffers.
+// readsLocked returns the words that the device reads for arguments of a run, each once, and makes
+// the part hold their buffers.
 func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -438,7 +430,6 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	return out, nil
 }
 
-// commands are as many as the targets need.
 func (a *argRead) commands() []cq.ReadArg {
 	var out []cq.ReadArg
 	for some := range slices.Chunk(a.targets, cq.MaxArgTargets) {
@@ -447,8 +438,8 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// snapshot keeps a run as the program is now: with its present arguments, and with places for those
-// that the device reads. inline has all arguments among the run's commands.
+// snapshot encodes a run with the program's present arguments, and with places for those that the
+// device reads. inline puts all arguments among the run's commands.
 func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
 	if inline {
@@ -464,8 +455,8 @@ func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	return x.image.ReadArgs(run.commands, run.variant)
 }
 
-// edges are the events inside a capture on several queues of a device: what was recorded after a
-// Wait runs, at every replay, after what was recorded before the Record of the same event.
+// edges are the events inside a capture on several queues of a device. At every replay, what was
+// recorded after a WaitEvent runs after what was recorded before the Record of that event.
 type edges struct {
 	rs       []*Recorder // of the device
 	recorded []uint32    // recordings so far, by queue
@@ -482,8 +473,8 @@ func newEdges(r *Recorder) *edges {
 	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
 }
 
-// any reports whether an event was recorded. Then every queue has to have a part, which clears what
-// others count there.
+// any reports whether an event was recorded. Then every queue needs a part, which clears the counts
+// that others keep there.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
@@ -495,9 +486,9 @@ var (
 		"wait on the queues before the replay: %w", ErrInCapture)
 )
 
-// Record records an event into a capture over several queues of a device: a place that a WaitEvent
-// in another queue's part can refer to, by the newest recording at that moment. The event's
-// recordings outside of the capture are untouched. An error also ends the capture.
+// Record records an event into a capture over several queues of a device. A WaitEvent in another
+// queue's part refers to the newest recording at that moment. Recordings outside of the capture
+// aren't affected. An error makes the capture fail.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
 		s := r.edges
@@ -508,10 +499,9 @@ func (r *Recorder) Record(e *Event) error {
 	})
 }
 
-// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the
-// place of the event's newest recording in this capture is reached: everything before it has run
-// and all its results are in memory. An event that wasn't recorded in this capture can't be waited
-// for. An error also ends the capture.
+// WaitEvent holds what is recorded into this part from now on, at every replay, until everything
+// before the event's newest recording in this capture has run and its results are in memory. An
+// event that wasn't recorded in this capture can't be waited for. An error makes the capture fail.
 func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]
@@ -525,7 +515,6 @@ func (r *Recorder) WaitEvent(e *Event) error {
 	})
 }
 
-// addEvent checks what can be checked of a Record or a Wait.
 func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 	what := op.what()
 	if e != nil {
@@ -546,7 +535,6 @@ func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 	})
 }
 
-// addEdge records an edge.
 func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
 	commands, err := r.q.edge(nil, r.peers(), edge, r.state.Expected)
 	if err == nil {
@@ -569,7 +557,6 @@ func (r *Recorder) appendEnd() error {
 	return err
 }
 
-// peers are the other queues of the device in the capture, with their recordings so far.
 func (r *Recorder) peers() []tracebuf.Peer {
 	var out []tracebuf.Peer
 	for _, o := range r.edges.rs {
@@ -580,7 +567,6 @@ func (r *Recorder) peers() []tracebuf.Peer {
 	return out
 }
 
-// edge appends the commands of an edge of a part of the queue.
 func (q *Queue) edge(dst []byte, peers []tracebuf.Peer, e tracebuf.Edge, expected cq.Count) ([]byte, error) {
 	return tracebuf.AppendEdge(dst, cq.Layout(q.d.Arch()), uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), q.dispatcher(), peers, e,
 		uint32(expected))

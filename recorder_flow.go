@@ -14,10 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Cond is a condition that the device finds true or false while a trace runs: a 32-bit
-// little-endian word of a buffer, or the number of an iteration, compared with a constant as
-// unsigned numbers. The word is read once all programs recorded before are done and their results
-// are in memory. The number of an iteration is known without waiting for them.
+// Cond is a condition that the device evaluates while a trace runs: a 32-bit little-endian word of
+// a buffer, or the number of an iteration, compared with a constant as unsigned numbers. The word
+// is read once all programs recorded before are done and their results are in memory. The number of
+// an iteration is known without that wait.
 type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
@@ -29,7 +29,7 @@ type Cond struct {
 	Value     uint32
 }
 
-// node is something that is recorded: a run, or control flow.
+// node is a recorded run, or control flow.
 type node = flow.Node[recorded]
 
 // recorded is what a Recorder keeps of a node.
@@ -50,9 +50,8 @@ type argParam struct {
 	at   []int // from the start of the run's main commands; of a loop from its first command
 }
 
-// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a
-// loop or a branch is kept until the outermost one ends: only then it is known which kernels can
-// stay on the workers.
+// controlFlow is the Recorder's state of control flow. Bodies are kept as nodes until the outermost
+// loop or branch ends: only then it is known which kernels can stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // loops of them
@@ -70,21 +69,19 @@ type condWord struct {
 	noc, addr uint32 // where it lies
 }
 
-// Loop records a loop of n iterations of what body records; body is called once. Of a parameter
-// that [Recorder.Param] names after it, without arguments, n is the value. 0 iterations run
-// nothing.
+// Loop records a loop of n iterations; body records its programs and is called once. 0 iterations
+// run nothing. [Recorder.Param] after the loop, without arguments, makes n a parameter.
 //
 // Every iteration begins when all programs before are done. Kernels of the body are sent once,
 // before the loop, if all of them have room in the workers' kernel-config memory. Loops nest up to
-// cq.MaxLoops deep. An error of body, or any other, ends the capture.
+// cq.MaxLoops deep. An error of body, or any other, makes the capture fail.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
 	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// While records a loop that goes on as long as a condition holds, which is tested before each
-// iteration, and of at most limit iterations: one more stops the queue with a [*dispatch.HangError]
-// that names the loop.
+// While records a loop whose condition is tested before each iteration. One iteration more than
+// limit stops the queue with a [*dispatch.HangError] that names the loop.
 func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	n := node{Name: "while " + c.text(), Kind: flow.Loop, Count: limit}
 	if limit == 0 {
@@ -93,14 +90,14 @@ func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	return r.recordControl("while", n, []Cond{c}, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// If records what then records, to be run if a condition holds, and what otherwise records, to be
-// run if not. otherwise may be nil.
+// If records a branch: then records what runs if the condition holds, otherwise what runs if not.
+// otherwise may be nil.
 func (r *Recorder) If(c Cond, then, otherwise func() error) error {
 	return r.branch("if", "if "+c.text(), []Cond{c}, []func() error{then}, otherwise)
 }
 
-// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any
-// other word.
+// Switch records a branch by a word of a buffer: body i runs if the word is i. Other words run no
+// body.
 func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	conds := make([]Cond, len(bodies))
 	for i := range conds {
@@ -125,7 +122,6 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 	})
 }
 
-// bodyName names a body of a branch that has a condition.
 func bodyName(op string, i int) string {
 	if op == "if" {
 		return "then"
@@ -133,16 +129,14 @@ func bodyName(op string, i int) string {
 	return fmt.Sprintf("body %d", i)
 }
 
-// caseOf has a function record a body of a branch.
 func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error {
 	defer r.d.recordControl(name)()
 	return r.bodyOf(&n.Cases[i].Body, body)
 }
 
-// Call records that another trace runs here, as it is on this queue, with the parameters that it
-// has at each replay. It must be captured on one queue of the device, this one. The trace that is
-// being recorded keeps what the other one has; both may be released in any order. Calls nest up to
-// cq.MaxCalls deep.
+// Call records that another trace runs here, with its parameters at each replay. The called trace
+// must have one part on this device, on this queue. The trace that is being recorded keeps what the
+// called one holds; both may be released in any order. Calls nest up to cq.MaxCalls deep.
 func (r *Recorder) Call(t *Trace) error {
 	if err := r.call(t); err != nil {
 		op := "call"
@@ -190,7 +184,6 @@ func (r *Recorder) call(t *Trace) error {
 	return r.addNodeLocked(node{Name: "call " + t.name, Kind: flow.Call, Rec: recorded{call: callee}})
 }
 
-// holdCallee makes the part keep another one, with all that it holds.
 func (p *part) holdCallee(o *part) error {
 	if slices.Contains(p.callees, o) {
 		return nil
@@ -203,7 +196,7 @@ func (p *part) holdCallee(o *part) error {
 	return nil
 }
 
-// flowAllowed returns why the trace can't have control flow; nil if it can.
+// flowAllowed returns an error if the trace can't have control flow.
 func (r *Recorder) flowAllowed() error {
 	if r.edges != nil && r.edges.any() {
 		return errFlowEdges
@@ -213,7 +206,6 @@ func (r *Recorder) flowAllowed() error {
 
 var errFlowEdges = fmt.Errorf("a trace can't have both control flow and events between its queues: %w", ErrInCapture)
 
-// recordControl records a loop or a branch.
 func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*node) error) error {
 	err := r.beginControl(&n, conds)
 	if err == nil {
@@ -240,7 +232,6 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 	return nil
 }
 
-// label names the node for Observers.
 func label(n *node) string {
 	if n.Kind == flow.Loop && n.Cond != nil {
 		return fmt.Sprintf("%s, at most %d", n.Name, n.Count)
@@ -283,8 +274,7 @@ func (r *Recorder) beginControl(n *node, conds []Cond) error {
 	return nil
 }
 
-// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are
-// around the condition.
+// condLocked finds the word of a condition inside that many loops, and holds its buffer.
 func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	if !c.Is.Valid() || c.Is == cq.Never {
 		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
@@ -306,7 +296,7 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	return &flow.Cond{NOC: w.noc, Addr: w.addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
-// wordLocked finds where a word of a buffer lies, and makes the part hold the buffer.
+// wordLocked finds a word of a buffer, and makes the part hold the buffer.
 func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	if err := b.checkDevice(r.d); err != nil {
 		return w, err
@@ -321,7 +311,7 @@ func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	return w, r.part.hold(b)
 }
 
-// word returns where a prefetcher or dispatcher reads the word at an offset of the buffer.
+// word returns the NoC address of the word at an offset of the buffer.
 func (b *Buffer) word(off int) (noc, addr uint32, err error) {
 	at, _ := b.Page(off / b.PageSize())
 	addr = at.Addr + uint32(off%b.PageSize())
@@ -333,7 +323,6 @@ func (b *Buffer) word(off int) (noc, addr uint32, err error) {
 	return b.d.Arch().NOCXY(xy), addr, err
 }
 
-// loopOf has a function record the body of a loop.
 func (r *Recorder) loopOf(n *node, body func() error) error {
 	enter := func(by int) error {
 		r.c.mu.Lock()
@@ -349,7 +338,7 @@ func (r *Recorder) loopOf(n *node, body func() error) error {
 	return err
 }
 
-// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the
+// deepLocked notes that loops nest more levels deep than are open, and refuses more than the
 // prefetcher has room for.
 func (r *Recorder) deepLocked(more int) error {
 	n := r.control.deep + more
@@ -360,7 +349,6 @@ func (r *Recorder) deepLocked(more int) error {
 	return nil
 }
 
-// bodyOf has a function record into a body.
 func (r *Recorder) bodyOf(into *[]node, record func() error) error {
 	if record == nil {
 		return errors.New("no function to record with: it is nil")
@@ -376,7 +364,7 @@ func (r *Recorder) bodyOf(into *[]node, record func() error) error {
 	return record()
 }
 
-// addNodeLocked adds to the innermost body, or encodes what has no other one around it.
+// addNodeLocked adds a node to the innermost open body. Outside of all bodies it encodes the node.
 func (r *Recorder) addNodeLocked(n node) error {
 	if k := len(r.control.open); k > 0 {
 		into := r.control.open[k-1]
@@ -388,7 +376,6 @@ func (r *Recorder) addNodeLocked(n node) error {
 	return flow.Encode(encoder{r}, &n)
 }
 
-// useControl notes that the trace has control flow.
 func (r *Recorder) useControl() {
 	if r.control.used {
 		return
@@ -418,7 +405,7 @@ func bufferName(b *Buffer) string {
 	return b.name
 }
 
-// encoder appends nodes to a Recorder's recording. It implements flow.Target.
+// encoder implements flow.Target on a Recorder's recording.
 type encoder struct{ *Recorder }
 
 func (e encoder) State() dispatch.State     { return e.state }
@@ -432,7 +419,6 @@ func (e encoder) Join(s dispatch.State) {
 	}
 }
 
-// Leaf appends a run or a call.
 func (e encoder) Leaf(n *node) error {
 	if n.Kind == flow.Call {
 		return e.call(n)
@@ -443,8 +429,7 @@ func (e encoder) Leaf(n *node) error {
 	return e.runLocked(n, x)
 }
 
-// runLocked appends a run with the arguments that it was recorded with, and before it what the
-// device reads for others.
+// runLocked appends a run as it was recorded, after the commands that read its computed arguments.
 func (e encoder) runLocked(n *node, x *Executable) error {
 	if err := e.reads(n.Rec.reads); err != nil {
 		return err
@@ -462,10 +447,8 @@ func (e encoder) runLocked(n *node, x *Executable) error {
 	return e.addParams(n.Rec.params, e.lastStep().Offset+x.image.MainOffset(n.Rec.variant))
 }
 
-// Begun names the count of a loop.
 func (e encoder) Begun(n *node) error { return e.addParams(n.Rec.params, e.lastStep().Offset) }
 
-// addParams names words whose offsets count from base.
 func (e encoder) addParams(params []argParam, base int) error {
 	for _, p := range params {
 		if err := e.addParam(&p, base); err != nil {
@@ -475,7 +458,6 @@ func (e encoder) addParams(params []argParam, base int) error {
 	return nil
 }
 
-// reads appends the commands for arguments of the run that is appended next.
 func (e encoder) reads(reads []argRead) error {
 	for i := range reads {
 		a := &reads[i]
@@ -493,7 +475,7 @@ func (e encoder) reads(reads []argRead) error {
 	return nil
 }
 
-// Reset implements flow.Target. With stall the prefetcher waits for it.
+// Reset implements flow.Target. With stall the prefetcher waits for the reset.
 func (e encoder) Reset(stall bool) error {
 	if !e.state.IsReset() {
 		cmds, err := flow.AppendReset(nil, e.q.resetConfig(), uint32(e.state.Expected), stall)
@@ -510,7 +492,6 @@ func (e encoder) Reset(stall bool) error {
 	return nil
 }
 
-// Stall implements flow.Target.
 func (e encoder) Stall() error { return e.stall("wait for results", uint32(e.state.Expected)) }
 
 func (e encoder) stall(name string, expected uint32) error {
@@ -521,7 +502,6 @@ func (e encoder) stall(name string, expected uint32) error {
 	return err
 }
 
-// Command implements flow.Target.
 func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, reads *flow.Cond) (int, error) {
 	if reads != nil && reads.Level == 0 {
 		word := e.control.words[reads.Word]
@@ -537,8 +517,7 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 	return e.rec.AddControl(name, c, cmds), nil
 }
 
-// Kernels implements flow.Target. Kernels that don't all have room are brought again in every
-// iteration.
+// Kernels implements flow.Target. If not all kernels have room, each iteration sends them again.
 func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false

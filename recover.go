@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// RecoverError says in which step Recover failed. The device is as unusable as before, and Recover
-// can be called again.
+// RecoverError names the step in which Recover failed. The device is as unusable as before, and
+// Recover can be called again.
 type RecoverError struct {
 	Device string
 	Step   string // "reopen", "reset" or "start"
@@ -29,20 +29,18 @@ func (e *RecoverError) Error() string {
 // Unwrap returns why it failed.
 func (e *RecoverError) Unwrap() error { return e.Err }
 
-// Recover makes a device usable again whose queue hangs, or that was lost: reset by somebody,
-// stopped, or taken out and put back. It ends everything that waits on the device in ErrRecovering,
-// drops what is in the queues, and starts the firmware and the queues anew. If the device was lost
-// it is opened again; if it doesn't answer then, or its cores don't start, the chip is reset,
-// unless another process has it open.
+// Recover makes a device usable again whose queue hangs, or that was lost: reset by another
+// process, stopped, or unplugged and plugged in again. It ends every wait on the device with
+// ErrRecovering, drops what is in the queues, and restarts the firmware and the queues. A lost
+// device is opened again. If it doesn't answer, or its cores don't start, the chip is reset, unless
+// another process has it open.
 //
-// What survives: every Buffer, Executable and Trace stays valid at its address, and the kernels of
-// executables and the traces are written again and compared before any queue takes commands. A
-// HostBuffer is pinned again, with what it holds. The contents of buffers are undefined, in DRAM as
-// well as in L1: commands may have been cut off in the middle, and a reset of the chip loses all
-// memory. Write them again.
+// Every Buffer, Executable and Trace stays valid at its address. Kernels and traces are written
+// again and compared before any queue takes commands. A HostBuffer is pinned again with its
+// contents. The contents of buffers are undefined, in DRAM and in L1: commands may have been cut
+// off, and a reset loses all memory. Write them again.
 //
-// A device that works can be recovered too, with the same effect. The error is a *RecoverError, or
-// matches ErrClosed.
+// A working device can be recovered too. The error is a *RecoverError, or matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {
 	d.admin.Lock()
 	defer d.admin.Unlock()
@@ -92,7 +90,7 @@ func (d *Device) recover(ctx context.Context) *RecoverError {
 	return nil
 }
 
-// reopen opens a lost device again, and resets the chip if it doesn't answer even then.
+// reopen opens a lost device again, and resets the chip if that isn't enough.
 func (d *Device) reopen(ctx context.Context) (wasReset bool, err error) {
 	err = d.kd.Recover(ctx)
 	if err == nil || !errors.Is(err, ErrDeviceLost) {
@@ -101,7 +99,6 @@ func (d *Device) reopen(ctx context.Context) (wasReset bool, err error) {
 	return true, d.reset(ctx, err)
 }
 
-// reset resets the chip because of why, and opens it again.
 func (d *Device) reset(ctx context.Context, why error) error {
 	c := kmd.ResetConfig{Mode: kmd.ResetASIC}
 	_, err := kmd.Reset(ctx, d.target, c)
@@ -120,13 +117,12 @@ func (d *Device) reset(ctx context.Context, why error) error {
 	return d.kd.Recover(ctx)
 }
 
-// onlyOurs reports whether the only files that keep a card from being reset are the Device's own.
+// onlyOurs reports whether only this Device's files keep the card from being reset.
 func (d *Device) onlyOurs(e *kmd.HeldError) bool {
 	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files <= d.kd.Files()
 }
 
-// contents lists what must be in memory again: the kernels of all executables that live or that a
-// trace runs, and the traces.
+// contents lists what Recover writes again: the kernels of executables and traces, and the traces.
 func (d *Device) contents() []dispatch.Content {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +148,7 @@ func (d *Device) contents() []dispatch.Content {
 	return out
 }
 
-// resident is a part of a trace, as its device knows it.
+// resident is a part of a trace, as its device sees it.
 type resident interface {
 	// contents returns the programs whose kernels it has, and its commands.
 	contents() ([]*Executable, dispatch.Content)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// recording is what devices and queues know of a capture.
+// recording is the state of a capture that devices and queues see.
 type recording struct {
 	name   string
 	queues []*Queue // in the order of the call
@@ -20,24 +20,22 @@ type recording struct {
 	ended atomic.Bool // the function has returned, or End or Discard was called
 }
 
-// runner records what Queue.Run is given.
 type runner interface {
 	Run(x *Executable, args ...Arg) error
 }
 
-// fail makes the capture fail.
 func (c *recording) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = cmp.Or(c.err, err)
 }
 
-// captureKey is the key under which the context of a capture's function holds the *recording.
+// captureKey is the context key of the *recording.
 type captureKey struct{}
 
-// CaptureError is returned for what can't be done during a capture. It names the operation, where
-// it was called, and what to do instead. Err is ErrInCapture or one of the more precise errors that
-// wrap it, or why a program couldn't be recorded.
+// CaptureError is returned for what a capture can't hold. It names the operation, its call site and
+// the alternative. Err is ErrInCapture, an error that wraps it, or why a program couldn't be
+// recorded.
 type CaptureError struct {
 	Trace   string // name of the trace
 	Op      string // "run program \"dense\"", "write buffer \"in\""
@@ -63,7 +61,7 @@ func (e *CaptureError) Error() string {
 // Unwrap returns why it can't be recorded.
 func (e *CaptureError) Unwrap() error { return e.Err }
 
-// captureOp is something that can't be done during a capture.
+// captureOp is an operation that a capture can't hold.
 type captureOp uint8
 
 const (
@@ -82,7 +80,6 @@ const (
 	opEventWait
 )
 
-// refusals says of each operation how it is named, what the error is, and what to do instead.
 var refusals = [...]struct {
 	what    string
 	err     error
@@ -106,9 +103,9 @@ var refusals = [...]struct {
 
 func (op captureOp) what() string { return refusals[op].what }
 
-// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is
-// the one that a capture's function was handed, or Begin has started a capture on the queue, or on
-// any queue if q is nil. While no capture is under way it costs one load.
+// refuse returns a *CaptureError if an operation belongs to a capture of the device: by its
+// context, or because of Begin on the queue; if q is nil, on any queue. Without captures it costs
+// one load.
 func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
 	if d.capturing.Load() == 0 {
 		return nil
@@ -130,7 +127,6 @@ func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string
 	return err
 }
 
-// captureOf returns the capture that an operation belongs to, or nil.
 func (d *Device) captureOf(ctx context.Context, q *Queue) *recording {
 	if c, ok := ctx.Value(captureKey{}).(*recording); ok && !c.ended.Load() &&
 		slices.ContainsFunc(c.queues, func(o *Queue) bool { return o.d == d }) {

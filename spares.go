@@ -7,16 +7,16 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// scratch is what a Recorder needs until the capture ends. The next one of the device uses it
-// again, when it is still in the processor's caches.
+// scratch is a Recorder's memory during a capture. The device's next capture uses it again while it
+// is in the processor's caches.
 type scratch struct {
 	state dispatch.State // after what was recorded
 	prior dispatch.State // before what was recorded last
 	mem   []byte         // to record in
 }
 
-// spares is memory of traces that were released, for the commands of later ones: new memory is in
-// nobody's cache, and Go's allocator has to find and clear it, which took a quarter of a capture.
+// spares keeps the memory of released traces for later ones: fresh memory is cache-cold, and Go has
+// to find and clear it.
 type spares struct {
 	mu   sync.Mutex
 	free [][]byte // most recently given last, since that one is most likely in the processor's caches
@@ -28,8 +28,7 @@ const (
 	largestSpare = 16 << 10 // bytes
 )
 
-// take returns n bytes with arbitrary contents. Their capacity is at most twice that, unless they
-// are newly allocated.
+// take returns n bytes with arbitrary contents. Reused memory is at most twice as large.
 func (s *spares) take(n int) []byte {
 	s.mu.Lock()
 	for i := len(s.free) - 1; i >= 0; i-- {
@@ -43,7 +42,7 @@ func (s *spares) take(n int) []byte {
 	return make([]byte, n)
 }
 
-// give adds memory that nothing refers to any more. A full list drops its oldest entry for it.
+// give adds memory that nothing refers to any more. A full list drops its oldest entry.
 func (s *spares) give(mem []byte) {
 	if cap(mem) == 0 || cap(mem) > largestSpare {
 		return

@@ -14,10 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Trace is a recorded sequence of programs that lies in device memory: a part for each queue that
-// it was captured on, of one device or several. It owns what it touches: the kernels and the
-// buffers of its programs stay allocated until Release. Its methods may be called from any
-// goroutine.
+// Trace is a recorded sequence of programs in device memory, with a part for each queue that it was
+// captured on, of one device or several. The kernels and buffers of its programs stay allocated
+// until Release. Its methods may be called from any goroutine.
 type Trace struct {
 	name  string
 	parts []*part   // by queue, in the order of the capture
@@ -31,8 +30,8 @@ type Trace struct {
 	one singlePart // used if the trace has one part
 }
 
-// singlePart is the only part of a trace, with the small objects that most such traces need: one
-// allocation for all.
+// singlePart is the only part of a trace, with the small objects that most such traces need, in one
+// allocation.
 type singlePart struct {
 	part     part
 	batch    dispatch.Batch
@@ -45,7 +44,6 @@ type singlePart struct {
 	replay   [256]byte
 }
 
-// finishOne makes a trace of its one part, which lies in memory.
 func (t *Trace) finishOne(name string) (*Trace, error) {
 	p := &t.one.part
 	t.name = name
@@ -59,7 +57,6 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	return t, nil
 }
 
-// newTrace joins parts that lie in memory.
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	t := &Trace{name: name, parts: parts, on: on, calls: callsOf(queuesOf(parts))}
 	t.setAlone()
@@ -75,7 +72,6 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	return t, nil
 }
 
-// setAlone notes the part of a trace that needs no other for a replay.
 func (t *Trace) setAlone() {
 	if len(t.parts) == 1 && len(t.parts[0].called()) == 0 {
 		t.alone = t.parts[0]
@@ -93,7 +89,6 @@ func queuesOf(parts []*part) []*Queue {
 	return out
 }
 
-// devices returns the devices of the capture.
 func (t *Trace) devices() []*Device {
 	if t.on != nil {
 		return t.on
@@ -101,7 +96,6 @@ func (t *Trace) devices() []*Device {
 	return []*Device{t.parts[0].q.d}
 }
 
-// devicesOf returns the devices of queues, each once.
 func devicesOf(queues []*Queue) []*Device {
 	var out []*Device
 	for _, q := range queues {
@@ -112,7 +106,6 @@ func devicesOf(queues []*Queue) []*Device {
 	return out
 }
 
-// owner returns the trace that owns the parts.
 func (t *Trace) owner() *Trace {
 	if t.whole != nil {
 		return t.whole
@@ -121,15 +114,16 @@ func (t *Trace) owner() *Trace {
 }
 
 // Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Wait
-// waits for the device. It allocates nothing.
+// waits for the device. Replay allocates nothing.
 //
-// The parts of a trace start together: within the time that it takes the host to make one store for
-// each queue. Either all queues take their part or none; the error of a trace over several devices
-// is a *PartsError then, with ErrSkipped for the parts that nothing is wrong with. If a device
-// stops in the middle, the others have their parts. On one device the parts of two replays don't
-// overlap across queues: a part begins when the other queues' parts of the replay before are done.
-// The error is an *dispatch.OverlapError if another queue has put a program on the same workers and
-// nothing orders the two.
+// The parts of a trace start together, within the time of one store per queue. Either all queues
+// take their part or none. Then the error of a trace over several devices is a *PartsError, with
+// ErrSkipped for the parts that nothing is wrong with. If a device stops in the middle, the others
+// still have their parts.
+//
+// On one device the parts of two replays don't overlap across queues: a part begins when the other
+// queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
+// queue has put a program on the same workers and nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
 	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() { // fast path
 		if err := t.batch.Submit(ctx); err != nil {
@@ -187,7 +181,6 @@ func (t *Trace) replay(ctx context.Context) error {
 	return t.replayError(err)
 }
 
-// replayError is the error of a replay, by what the queues say.
 func (t *Trace) replayError(err error) error {
 	var each *dispatch.BatchError
 	if errors.As(err, &each) {
@@ -202,7 +195,7 @@ func (t *Trace) replayError(err error) error {
 	return t.parts[0].replayError(err)
 }
 
-// flush writes the parameters that have changed, each part's in its queue.
+// flush writes changed parameters, each part's in its own queue.
 func (t *Trace) flush(ctx context.Context) error {
 	for i, p := range t.parts {
 		if !p.params.changed.Load() {
@@ -215,10 +208,9 @@ func (t *Trace) flush(ctx context.Context) error {
 	return nil
 }
 
-// Subset returns the part of a trace over several devices that is on some of its queues, to be
-// replayed, saved or looked into by itself. Queues that the trace has no part on are left out. Of a
-// device with several queues it takes all or none. The whole trace keeps owning the memory; a
-// Subset is never released.
+// Subset returns the parts of a trace that are on some queues, to be replayed, saved or inspected
+// alone. Queues without a part are ignored. Of a device with several queues it takes all or none.
+// The whole trace owns the memory; a Subset is never released.
 func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 	fail := func(err error) (*Trace, error) {
 		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
@@ -246,11 +238,10 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 
 var errNoPart = errors.New("nothing was recorded for these queues")
 
-// Release waits for the queues and frees the trace's memory, and that of the buffers and kernels
-// that nothing else holds. Replays that are in the queues run to their end first. Traces may be
-// released in any order. If it fails, on one device or on some, it can be called again. While the
-// trace is being stepped through, split, checked or bisected the error is ErrReserved, also for a
-// call from inside.
+// Release waits for the queues, replays included, and frees the trace's memory and the buffers and
+// kernels that nothing else holds. Traces may be released in any order. After an error Release can
+// be called again. The error is ErrReserved while the trace is being stepped through, split,
+// checked or bisected, also for a call from inside.
 func (t *Trace) Release(ctx context.Context) (err error) {
 	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		return &Call{Kind: CallReleaseTrace, Queues: t.calls[i].queues, Name: t.name, Object: t}
@@ -279,7 +270,7 @@ func (t *Trace) Release(ctx context.Context) (err error) {
 // Name returns the trace's name.
 func (t *Trace) Name() string { return t.name }
 
-// Size returns the bytes of device memory that the trace takes, over all banks of all its devices.
+// Size returns the bytes of device memory of the trace, over all banks of all its devices.
 func (t *Trace) Size() int {
 	n := 0
 	for _, p := range t.parts {
@@ -320,8 +311,7 @@ type Part struct {
 	ReplayCommands int // that the host writes for a replay
 }
 
-// Parts returns what the trace has on each queue, in the order in which the capture was given the
-// queues.
+// Parts returns what the trace has on each queue, in the order of the capture's queues.
 func (t *Trace) Parts() []Part {
 	out := make([]Part, len(t.parts))
 	for i, p := range t.parts {
@@ -334,8 +324,8 @@ func (t *Trace) Parts() []Part {
 	return out
 }
 
-// Streams returns how many different streams of commands the host keeps for the parts, and their
-// bytes: equal parts of several devices share one.
+// Streams returns how many different command streams the host keeps for the parts, and their bytes.
+// Equal parts of several devices share one.
 func (t *Trace) Streams() (n, bytes int) {
 	for i, p := range t.parts {
 		if !slices.ContainsFunc(t.parts[:i], func(o *part) bool { return o.image == p.image }) {
@@ -345,13 +335,12 @@ func (t *Trace) Streams() (n, bytes int) {
 	return n, bytes
 }
 
-// Buffers returns the buffers that the trace's programs and conditions use, in order of first use,
-// and those that [Trace.SetBuffer] has put in their place, then those of the traces that it calls:
-// the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are
-// gone when it is released.
+// Buffers returns the buffers of the trace's programs and conditions in order of first use, those
+// set by [Trace.SetBuffer], and then those of the traces that it calls. For a part of a buffer it
+// returns the whole one. The buffers of a loaded trace end with the trace.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
-// buffersOf returns the buffers of parts, of one device or, if d is nil, of all.
+// buffersOf returns the buffers of parts on one device, or on all devices if d is nil.
 func buffersOf(parts []*part, d *Device) []*Buffer {
 	type place struct {
 		d *Device
@@ -379,8 +368,7 @@ func buffersOf(parts []*part, d *Device) []*Buffer {
 	return out
 }
 
-// Print writes the trace's commands as text. The error is ErrReleased once the trace has been
-// released.
+// Print writes the trace's commands as text. The error is ErrReleased after the trace's release.
 func (t *Trace) Print(w io.Writer) error {
 	u := &t.owner().use
 	if err := u.enter(false); err != nil {
@@ -400,8 +388,8 @@ func (t *Trace) Print(w io.Writer) error {
 	return nil
 }
 
-// PartsError says what became of each part of a trace over several devices in something that some
-// of them couldn't do.
+// PartsError lists what became of each part of a trace over several devices when some of them
+// failed.
 type PartsError struct {
 	Op    string // "replay trace \"layer\""
 	Parts []PartState
@@ -448,8 +436,8 @@ func (e *PartsError) Failed() []PartState {
 	return out
 }
 
-// errorOf returns the error of something that the parts did by themselves, nil if all did it: the
-// first of a trace on one device, and otherwise a *PartsError.
+// errorOf returns the first error of a trace on one device, or a *PartsError; nil if all parts
+// succeeded.
 func (t *Trace) errorOf(op string, errs []error) error {
 	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
 		return err
@@ -457,7 +445,7 @@ func (t *Trace) errorOf(op string, errs []error) error {
 	return t.partsError(op, errs)
 }
 
-// firstError is errorOf where part i failed and those after it weren't asked.
+// firstError is errorOf where part i failed and the others were skipped.
 func (t *Trace) firstError(op string, i int, err error) error {
 	errs := make([]error, len(t.parts))
 	errs[i] = err

@@ -17,10 +17,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Debug returns what steps through the trace, splits it, checks it against its programs run one by
-// one, bisects it, takes the times of its programs and compares device memory with what was
-// recorded. Of a trace over several devices only the latter is possible: programs of different
-// devices may wait for each other. Take the Subset of one device.
+// Debug returns the trace's debugger. It steps through the trace, splits it, checks it against its
+// programs run one by one, bisects it, times its programs and compares device memory with what was
+// recorded. For a trace over several devices only the comparison is possible, because programs of
+// different devices may wait for each other: take the Subset of one device.
 func (t *Trace) Debug() *debug.Debugger { return debug.New(debugTrace{t}) }
 
 // debugTrace implements debug.Trace.
@@ -47,7 +47,7 @@ func (d debugTrace) Parts() []debug.Part {
 	return out
 }
 
-// everyPart returns the parts, and then what they call.
+// everyPart returns the parts, then their callees.
 func (t *Trace) everyPart() []*part { return append(slices.Clip(t.parts), allCallees(t.parts...)...) }
 
 // Inside implements debug.Trace.
@@ -70,7 +70,7 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 	return t.debugError(op, f(debugMemory(d)))
 }
 
-// debugError says which trace an error is of, unless the error does.
+// debugError adds the trace's name to an error that lacks it.
 func (t *Trace) debugError(op string, err error) error {
 	d, what := t.parts[0].q.d, fmt.Sprintf("%s trace %q", op, t.name)
 	var step *debug.StepError
@@ -261,7 +261,6 @@ func (s *debugSession) Place(ctx context.Context, pieces []debug.Piece) (debug.P
 	return p, nil
 }
 
-// place writes a piece to DRAM.
 func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepared, error) {
 	t, im := p.s.t.parts[piece.Part], piece.Image
 	ext, err := t.q.d.mem.Allocate(allocator.Request{
@@ -328,7 +327,6 @@ func (p *placed) Release(ctx context.Context) error {
 // debugMemory implements debug.Memory.
 type debugMemory struct{ t *Trace }
 
-// region is DRAM of the part that holds some bytes.
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
 	iv := interleaved(e)
 	return debug.Region{What: p.label(what), Want: want,
@@ -459,7 +457,7 @@ func (l *controlLog) stop(ctx context.Context) (log []cq.TurnEntry, dropped int,
 	return log, dropped, errors.Join(err, q.d.mem.Free(l.ext))
 }
 
-// flow describes the part, and what it calls, for hang reports.
+// flow describes the part and its callees for hang reports.
 func (p *part) flow() *postmortem.Trace {
 	t := &postmortem.Trace{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image, Steps: p.image.Steps,
 		Patched: len(p.params.patches.All()) > 0}

@@ -25,30 +25,30 @@ type loadOptions struct {
 }
 
 // WithBuffers makes a loaded trace use these buffers instead of allocating those of the same names.
-// They must have the same size, pages and layout, and the address in the file unless all arguments
+// Size, pages and layout must be equal. The address must be that in the file, unless all arguments
 // with that address are parameters.
 func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
 
-// WithDevices names the other devices of a trace over several: the one whose LoadTrace is called
-// gets the parts of the first device of the trace, these those of the others, in order.
+// WithDevices names the other devices of a trace over several, in the trace's order. The device of
+// LoadTrace gets the parts of the first one.
 func WithDevices(ds ...*Device) LoadOption {
 	return func(o *loadOptions) { o.devices = append(o.devices, ds...) }
 }
 
-// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has
-// the same workers as the queue that it was captured on. A trace over several queues needs a queue
-// with the workers of each ([WithQueues], [WithQueueWorkers]), and one over several devices as many
-// devices ([WithDevices]). Kernels and commands are allocated anywhere. Buffers are allocated at
-// the addresses that they had when the trace was recorded, or elsewhere if those are taken and all
-// arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents
-// that are in the file. The shards of a sharded buffer stay on the same cores.
+// LoadTrace reads a file of [Trace.Save] and makes it a trace of the first queue with the same
+// workers. A trace over several queues needs a queue with the workers of each ([WithQueues],
+// [WithQueueWorkers]), one over several devices as many devices ([WithDevices]). Kernels and
+// commands are allocated anywhere. Buffers get their recorded addresses. If those are taken,
+// buffers may lie elsewhere if all arguments with their addresses are parameters
+// ([Recorder.ParamBuffer]). Buffers get the contents that are in the file. Shards stay on the same
+// cores.
 //
-// A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]),
-// holds what no recorder makes ([ErrInvalidTrace]) or was recorded for another kind of device or
-// another number of devices ([ErrOtherTarget]); the error says what is wrong. The kernels in it run
-// on the device: load files whose programs you would run.
+// Before anything reaches the device, a file is refused that is damaged ([ErrDamagedTrace]), holds
+// what no recorder makes ([ErrInvalidTrace]), or was recorded for another kind or number of devices
+// ([ErrOtherTarget]). The kernels in the file run on the device: load only files whose programs you
+// would run.
 func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*Trace, error) {
 	var o loadOptions
 	for _, opt := range opts {
@@ -111,12 +111,11 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	return t, nil
 }
 
-// onDevice returns those of some queues that are of a device.
 func onDevice(queues []*Queue, d *Device) []*Queue {
 	return slices.DeleteFunc(slices.Clone(queues), func(q *Queue) bool { return q.d != d })
 }
 
-// loading is a file that becomes the parts of a trace on a device.
+// loading is a file that becomes the parts of a trace on one device.
 type loading struct {
 	d     *Device
 	f     *tracebuf.File
@@ -150,7 +149,7 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 	return l
 }
 
-// queueFor is the first queue with these workers, or the first one if there is none.
+// queueFor returns the first queue with these workers, or queue 0 if there is none.
 func (d *Device) queueFor(workers chip.Range) *Queue {
 	for _, q := range d.queues {
 		if q.q.Workers() == workers {
@@ -222,8 +221,8 @@ func (l *loading) load(ctx context.Context) error {
 	return nil
 }
 
-// match finds out whether the trace is for this device, and takes the memory that its circular
-// buffers need. It returns the states of the queues after each of l.every.
+// match checks that the trace is for this device, and takes the memory of its circular buffers. It
+// returns the queue states after each of l.every.
 func (l *loading) match() (afters []dispatch.Detached, err error) {
 	for i, p := range l.f.Parts() {
 		t := l.parts[i]
@@ -260,7 +259,7 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 	return afters, nil
 }
 
-// loadBuffers allocates the file's buffers at their addresses, or takes those that are given.
+// loadBuffers allocates the file's buffers at their addresses, or takes the given ones.
 func (l *loading) loadBuffers() error {
 	wants := l.f.Image.Buffers
 	l.made = make([]*Buffer, len(wants))
@@ -312,13 +311,11 @@ func (l *loading) loadBuffers() error {
 	return nil
 }
 
-// movable returns an error unless a buffer of the trace may lie elsewhere than when it was
-// recorded.
+// movable returns an error if a buffer must lie where it was recorded.
 func (l *loading) movable(i int) error {
 	return l.f.CheckMovable(i, l.rows(i)*uint64(l.f.Image.Buffers[i].Stride))
 }
 
-// rows returns how many pages of a buffer a bank has room for.
 func (l *loading) rows(i int) uint64 {
 	plan := l.plans[i]
 	if plan.dist != nil {
@@ -331,7 +328,6 @@ func (l *loading) rows(i int) uint64 {
 	return uint64((plan.mem.Pages + banks - 1) / banks)
 }
 
-// config is that of a buffer of the file.
 func (l *loading) config(i int) *BufferConfig {
 	u := &l.f.Image.Buffers[i]
 	c := &BufferConfig{Kind: allocator.Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
@@ -344,7 +340,6 @@ func (l *loading) config(i int) *BufferConfig {
 	return c
 }
 
-// allocate takes memory for a buffer.
 func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {
 	b, err := l.d.newBuffer(c)
 	if err == nil {
@@ -353,7 +348,7 @@ func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {
 	return b, err
 }
 
-// take has the trace use a buffer that is there already.
+// take checks a given buffer against the file's.
 func (l *loading) take(i int, b *Buffer) error {
 	want, plan := &l.f.Image.Buffers[i], l.plans[i]
 	if b.root != nil {
@@ -374,7 +369,6 @@ func (l *loading) take(i int, b *Buffer) error {
 	return nil
 }
 
-// where says which cores hold a buffer.
 func (b *Buffer) where() string {
 	if b.dist == nil {
 		return "all banks"
@@ -382,7 +376,7 @@ func (b *Buffer) where() string {
 	return fmt.Sprintf("the cores %v", b.dist.Cores())
 }
 
-// use makes a buffer one of the trace, whose parts all hold it.
+// use makes all parts hold a buffer.
 func (l *loading) use(i int, b *Buffer) error {
 	if stride := int(b.PageStride()); stride != l.f.Image.Buffers[i].Stride {
 		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride,
@@ -397,7 +391,6 @@ func (l *loading) use(i int, b *Buffer) error {
 	return nil
 }
 
-// keep holds a buffer for a loaded trace.
 func (t *part) keep(b *Buffer) error {
 	if err := t.q.d.mem.Hold(b.owned()); err != nil {
 		return err
@@ -406,7 +399,6 @@ func (t *part) keep(b *Buffer) error {
 	return nil
 }
 
-// loadKernels gives a program's kernels memory and writes them there.
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: program.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
@@ -426,8 +418,7 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
 }
 
-// newLoaded returns a part that has no memory yet, of a queue. callees are those that its file
-// numbers.
+// newLoaded returns a part without memory. callees are in the file's order.
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
 	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
 	places, _ := im.Flow() // it was checked
@@ -448,7 +439,7 @@ func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part
 	return p
 }
 
-// relocate changes the commands for where kernels, callees and the words of conditions lie now.
+// relocate updates the commands for the new addresses of kernels, callees and condition words.
 func (l *loading) relocate() error {
 	for i, t := range l.parts {
 		callees := l.calleesOf(i)
@@ -485,7 +476,7 @@ func (l *loading) relocate() error {
 	return nil
 }
 
-// calleesOf returns the parts that one of l.parts calls, as its file numbers them.
+// calleesOf returns the callees of part i in the file's order.
 func (l *loading) calleesOf(i int) []*part {
 	end := slices.Index(l.every, l.parts[i])
 	return l.every[end-len(l.parts[i].image.Callees) : end]

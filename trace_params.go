@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// params are the patch points of a part of a trace, and the buffers that they hold.
+// params are the parameters of a part, and the buffers that they hold.
 type params struct {
 	changed atomic.Bool // some are not in DRAM yet
 
@@ -33,7 +33,6 @@ type retired struct {
 	wait uint64 // the number of the first wait for the queue after which nothing uses it
 }
 
-// add names words of what is being recorded.
 func (ps *params) add(t *part, cmds []byte, name string, kind tracebuf.ParamKind, b *Buffer, at []int) error {
 	value, err := tracebuf.SameWords(cmds, at)
 	if err != nil {
@@ -49,7 +48,6 @@ func (ps *params) add(t *part, cmds []byte, name string, kind tracebuf.ParamKind
 	return err
 }
 
-// drop releases what the parameters hold.
 func (ps *params) drop(mem *allocator.Allocator) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -70,7 +68,7 @@ func (ps *params) drop(mem *allocator.Allocator) error {
 	return errors.Join(errs...)
 }
 
-// describe returns the parameters. Those that are the address of a buffer name one of bufs.
+// describe returns the parameters. Their buffers are indices into bufs.
 func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -86,10 +84,9 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	return out
 }
 
-// Set gives a parameter a value from the next replay on, in all parts that have one of that name,
-// or, if the trace has none, in what it calls. Replays that are in a queue keep the one they have.
-// The next replay writes the words that have changed to the trace, and only these; until then it
-// costs nothing.
+// Set gives a parameter a value from the next replay on, in all parts with a parameter of that
+// name, or, if there are none, in the called traces. Replays in a queue keep their value. The next
+// replay writes only the changed words to the trace.
 func (t *Trace) Set(name string, v uint32) error {
 	if t.ownParam(name) {
 		return t.parts[0].set(name, v)
@@ -97,9 +94,9 @@ func (t *Trace) Set(name string, v uint32) error {
 	return t.set(name, func(p *part) error { return p.set(name, v) })
 }
 
-// SetBuffer is Set for the address of a buffer: of a trace over several devices, one on each that
-// has the parameter. A buffer must be of the same kind and have the same pages as the one before,
-// and at least its size. The trace holds it in place of that one.
+// SetBuffer is Set for a buffer's address. For a trace over several devices it takes a buffer on
+// each device with the parameter. A buffer must have the kind and pages of the one before, and at
+// least its size. The trace holds the new buffer instead of the old one.
 func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
 	if t.ownParam(name) {
 		return t.parts[0].setOneBuffer(name, bufs)
@@ -107,7 +104,7 @@ func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
 	return t.set(name, func(p *part) error { return p.setOneBuffer(name, bufs) })
 }
 
-// ownParam reports whether a parameter can only be one of the trace's single part.
+// ownParam is the fast path of set: only the trace's single part can have the parameter.
 func (t *Trace) ownParam(name string) bool {
 	return len(t.parts) == 1 && (t.parts[0].params.has(name) || len(t.parts[0].called()) == 0)
 }
@@ -123,8 +120,8 @@ func (p *part) setOneBuffer(name string, bufs []*Buffer) error {
 	return nil
 }
 
-// bufferOn returns the one of some buffers that is on a device. If there is only one, it is that,
-// and can be refused.
+// bufferOn returns the buffer that is on a device. A single buffer is returned as it is, to be
+// refused later.
 func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	for _, b := range bufs {
 		if b != nil && b.d == d {
@@ -137,7 +134,7 @@ func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrWrongDevice)
 }
 
-// set calls f for the parts that have a parameter, or for what they call.
+// set calls f for the parts with a parameter, or for their callees.
 func (t *Trace) set(name string, f func(*part) error) error {
 	errs, found := make([]error, len(t.parts)), false
 	try := func(in func(*part) []*part) {
@@ -209,20 +206,18 @@ func (ps *params) has(name string) bool {
 	return ps.patches.Has(name)
 }
 
-// like says whether programs find the pages of two buffers in the same way.
+// like reports whether programs find the pages of two buffers in the same way.
 func (b *Buffer) like(o *Buffer) bool {
 	return b.ext.Kind == o.ext.Kind && b.PageSize() == o.PageSize() && b.PageStride() == o.PageStride() && b.mem.First == o.mem.First &&
 		slices.Equal(b.mem.Banks, o.mem.Banks) && reflect.DeepEqual(b.dist, o.dist)
 }
 
-// setWordsLocked changes a parameter on the host.
 func (p *part) setWordsLocked(one *tracebuf.Patch[*Buffer], v uint32) {
 	if p.params.patches.Set(p.image.Bytes, one, v) {
 		p.params.changed.Store(true)
 	}
 }
 
-// replayChanged is Replay when parameters have changed.
 func (p *part) replayChanged(ctx context.Context) error {
 	ps := &p.params
 	ps.mu.Lock()
@@ -238,7 +233,7 @@ func (p *part) replayChanged(ctx context.Context) error {
 	return nil
 }
 
-// flushAll is flush for a part that others call, and for those that it calls.
+// flushAll flushes a part and its callees.
 func (p *part) flushAll(ctx context.Context) error {
 	for _, o := range p.called() {
 		if err := o.flushAll(ctx); err != nil {
@@ -251,7 +246,7 @@ func (p *part) flushAll(ctx context.Context) error {
 	return p.flush(ctx)
 }
 
-// flush writes changed parameters to the trace without a replay.
+// flush writes changed parameters to DRAM without a replay.
 func (p *part) flush(ctx context.Context) error {
 	ps := &p.params
 	ps.mu.Lock()
@@ -267,7 +262,6 @@ func (p *part) flush(ctx context.Context) error {
 	return nil
 }
 
-// piecesLocked returns the pieces of the commands that have changed.
 func (ps *params) piecesLocked(commands []byte) []dispatch.Patch {
 	ps.pieces = ps.pieces[:0]
 	for _, r := range ps.patches.Changed() {
@@ -276,7 +270,6 @@ func (ps *params) piecesLocked(commands []byte) []dispatch.Patch {
 	return ps.pieces
 }
 
-// writtenLocked notes that the patches are in the queue.
 func (ps *params) writtenLocked(q *Queue) {
 	ps.patches.Written()
 	ps.changed.Store(false)
@@ -286,7 +279,6 @@ func (ps *params) writtenLocked(q *Queue) {
 	ps.replaced = ps.replaced[:0]
 }
 
-// buffers returns those whose addresses are parameters.
 func (ps *params) buffers() []*Buffer {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -299,7 +291,7 @@ func (ps *params) buffers() []*Buffer {
 	return out
 }
 
-// restore makes parameters of those that a trace was loaded with. made are the file's buffers.
+// restore adds the parameters of a loaded trace. made are the file's buffers.
 func (ps *params) restore(t *part, made []*Buffer) error {
 	for _, p := range t.image.Params {
 		var b *Buffer
@@ -315,8 +307,7 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	return nil
 }
 
-// settleLocked releases the buffers that nothing uses any more, after that many waits have
-// returned.
+// settleLocked releases the buffers that no replay uses after that many waits.
 func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {
@@ -329,7 +320,6 @@ func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error 
 	return errors.Join(errs...)
 }
 
-// usableLocked returns an error once the trace has been released.
 func (p *part) usableLocked() error {
 	if p.state >= partReleased {
 		return ErrReleased
@@ -337,7 +327,7 @@ func (p *part) usableLocked() error {
 	return nil
 }
 
-// commands returns the trace as the next replay will find it, nothing once it has been released.
+// commands returns the commands of the next replay; nil after a release.
 func (p *part) commands() []byte {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()

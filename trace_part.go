@@ -44,8 +44,7 @@ type part struct {
 	shown   bool      // others may have the image, so that its memory isn't used again
 }
 
-// partState is how far a part has come in its life. A part only ever goes on to a later state, some
-// of which it may skip.
+// partState is a part's stage of life. It only increases, and may skip stages.
 type partState uint8
 
 const (
@@ -57,7 +56,7 @@ const (
 	partRecycled           // the memory of the image's bytes is another trace's now
 )
 
-// move takes the part to a later state. It reports whether the part wasn't there yet.
+// move advances the state. It reports whether the state was lower before.
 func (p *part) move(to partState) bool {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
@@ -72,15 +71,13 @@ func (p *part) moveLocked(to partState) bool {
 	return true
 }
 
-// fileContents is what a loaded part has of its file. Only the first part of a device has buffers
-// and results.
+// fileContents is what a loaded part has of its file. Only the first part of a device has any.
 type fileContents struct {
 	buffers []*Buffer       // by their number in the file
 	results []tracebuf.Data // what buffers hold after a replay
 }
 
-// allCallees returns the parts that parts call, and those that these call, each after what it calls
-// itself.
+// allCallees returns the direct and indirect callees of parts, each after its own callees.
 func allCallees(parts ...*part) []*part {
 	var out []*part
 	var visit func(p *part)
@@ -98,18 +95,15 @@ func allCallees(parts ...*part) []*part {
 	return out
 }
 
-// called returns the parts that the part calls: none once it is dropped. The slice doesn't change
-// after the capture.
+// called returns the direct callees; none once the part is dropped.
 func (p *part) called() []*part {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
 	return p.callees
 }
 
-// where names the part in errors of a trace that has others.
 func (p *part) where() string { return fmt.Sprintf("queue %d of %s", p.q.ID(), p.q.d.name) }
 
-// label names something of the part in errors.
 func (p *part) label(s string) string {
 	if p.several {
 		return fmt.Sprintf("%s on queue %d", s, p.q.ID())
@@ -117,7 +111,7 @@ func (p *part) label(s string) string {
 	return s
 }
 
-// failure is an error of one of n parts.
+// failure adds the part's queue to the error of one of n parts.
 func (p *part) failure(n int, err error) error {
 	if err == nil || n == 1 {
 		return err
@@ -125,7 +119,6 @@ func (p *part) failure(n int, err error) error {
 	return fmt.Errorf("%s: %w", p.where(), err)
 }
 
-// hold makes the part keep a buffer.
 func (p *part) hold(b *Buffer) error {
 	if _, ok := p.holding[b]; ok {
 		return nil
@@ -142,7 +135,7 @@ func (p *part) hold(b *Buffer) error {
 	return nil
 }
 
-// holdProgram makes the part keep a program's kernels and the room of its circular buffers.
+// holdProgram holds a program's kernels, host buffers and circular buffers.
 func (p *part) holdProgram(x *Executable) error {
 	if err := p.q.d.mem.Hold(x.bin); err != nil {
 		return err
@@ -157,13 +150,13 @@ func (p *part) holdProgram(x *Executable) error {
 	return p.holdCircular(x.cbEnd)
 }
 
-// addProgram adds a program whose kernels are held, and has the part hold what they print.
+// addProgram adds a program whose kernels are held already.
 func (p *part) addProgram(x *Executable) {
 	p.q.d.disp.HoldPrints(x.image)
 	p.programs, p.kept = append(p.programs, x), append(p.kept, x)
 }
 
-// holdCircular makes the part keep the room of circular buffers up to an address.
+// holdCircular keeps the memory of circular buffers up to an address.
 func (p *part) holdCircular(end uint64) error {
 	if end <= p.cbEnd {
 		return nil
@@ -175,7 +168,6 @@ func (p *part) holdCircular(end uint64) error {
 	return nil
 }
 
-// request is for the part's DRAM.
 func (p *part) request() allocator.Request {
 	if p.site == 0 {
 		p.site = userPC()
@@ -185,7 +177,6 @@ func (p *part) request() allocator.Request {
 	}
 }
 
-// allocate takes the part's DRAM.
 func (p *part) allocate() error {
 	var err error
 	if p.ext, err = p.q.d.mem.Allocate(p.request()); err != nil {
@@ -194,7 +185,7 @@ func (p *part) allocate() error {
 	return nil
 }
 
-// noRoom says how large a trace region of fixed size has to be.
+// noRoom adds the size that a fixed trace region must have.
 func (p *part) noRoom(n int, err error) error {
 	d := p.q.d
 	var oom *allocator.OutOfMemoryError
@@ -205,7 +196,7 @@ func (p *part) noRoom(n int, err error) error {
 		n, d.name, oom.Total*uint64(oom.Banks), oom.TraceRegion, err)
 }
 
-// place writes the part to its DRAM and prepares the commands of a replay.
+// place writes the part to its DRAM and prepares the replay's commands.
 func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	d := p.q.d
 	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
@@ -234,12 +225,10 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
-// replayConfig says how what lies in an extent is replayed.
 func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
 	return tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
 }
 
-// resetConfig says how the queue's workers are reset.
 func (q *Queue) resetConfig() flow.ResetConfig {
 	core := q.q.DispatchCore()
 	return flow.ResetConfig{
@@ -248,12 +237,12 @@ func (q *Queue) resetConfig() flow.ResetConfig {
 	}
 }
 
-// counts are the words of a replay's commands that depend on what its queue expects.
+// counts are the words of a replay that depend on the queue's expected count.
 func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
 	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
 }
 
-// register enters the part in its device, in the state to live in.
+// register adds the part to its device.
 func (p *part) register(as partState) error {
 	d := p.q.d
 	d.mu.Lock()
@@ -266,12 +255,10 @@ func (p *part) register(as partState) error {
 	return nil
 }
 
-// contents implements resident.
 func (p *part) contents() ([]*Executable, dispatch.Content) {
 	return p.programs, content("trace "+p.name, p.ext, p.q.q.TraceBytes(p.commands()))
 }
 
-// unregister takes the part out of its device.
 func (p *part) unregister() {
 	d := p.q.d
 	d.mu.Lock()
@@ -279,7 +266,6 @@ func (p *part) unregister() {
 	delete(d.parts, p)
 }
 
-// replayError is the error of a replay.
 func (p *part) replayError(err error) error {
 	if errors.Is(err, dispatch.ErrRevoked) {
 		err = ErrReleased
@@ -287,7 +273,7 @@ func (p *part) replayError(err error) error {
 	return p.q.d.opError(fmt.Sprintf("replay trace %q", p.name), overlap(err))
 }
 
-// release ends the part once its queue has finished. It does nothing if that was done before.
+// release ends the part once its queue has finished. A second call does nothing.
 func (p *part) release(ctx context.Context) error {
 	if p.stateNow() > partLive {
 		return nil
@@ -302,7 +288,8 @@ func (p *part) release(ctx context.Context) error {
 	return p.leave(0)
 }
 
-// leave ends the part unless others call it, of which so many have been dropped.
+// leave ends the part once no caller uses it. callers is how many were dropped; 0 is the user's
+// release.
 func (p *part) leave(callers int) error {
 	p.params.mu.Lock()
 	p.callers -= callers
@@ -323,7 +310,6 @@ func (p *part) stateNow() partState {
 	return p.state
 }
 
-// end frees everything that the part holds, once it was released.
 func (p *part) end() error {
 	p.unregister()
 	err := p.drop()
@@ -334,9 +320,8 @@ func (p *part) end() error {
 	return nil
 }
 
-// giveMemory lets other traces have the memory of the part's commands, unless they are shared with
-// other parts or were shown. Nobody looks at them any more: the part is released, and not in its
-// device.
+// giveMemory recycles the memory of the part's commands, unless other parts share it or the image
+// was handed out.
 func (p *part) giveMemory() {
 	if p.room == nil {
 		return
@@ -350,7 +335,6 @@ func (p *part) giveMemory() {
 	}
 }
 
-// retain keeps the part for one that calls it.
 func (p *part) retain() error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
@@ -361,15 +345,13 @@ func (p *part) retain() error {
 	return nil
 }
 
-// extents returns where the part lies in each DRAM bank.
 func (p *part) extents() []tracebuf.Extent {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
 }
 
-// discard takes a part that never becomes a trace out of the device and releases what it holds,
-// once no queue writes to it any more: its own, or others.
+// discard drops a part that never becomes a trace, once no queue writes to its memory any more.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
@@ -379,7 +361,6 @@ func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	return p.drop()
 }
 
-// drop releases everything that the part holds.
 func (p *part) drop() error {
 	mem := p.q.d.mem
 	p.params.mu.Lock()
@@ -403,7 +384,6 @@ func (p *part) drop() error {
 // heldBuffer is a buffer whose memory a part holds.
 type heldBuffer struct{ *Buffer }
 
-// letGo releases something that the part keeps.
 func (p *part) letGo(one any) error {
 	mem := p.q.d.mem
 	switch one := one.(type) {
@@ -424,8 +404,8 @@ func (p *part) letGo(one any) error {
 	return nil
 }
 
-// use counts who works with what a trace has in memory, so that a release waits for them. It is no
-// lock, because who steps through a trace may read its results, verify or save it in between.
+// use counts the users of a trace's memory, so that a release waits for them. It is no lock: while
+// a trace is stepped through, it may also be read, verified and saved.
 type use struct {
 	mu       sync.Mutex
 	n        int
@@ -437,7 +417,7 @@ type use struct {
 	freeing sync.Mutex // held by a release
 }
 
-// enter begins a use. alone is for those that run the trace in pieces.
+// enter begins a use. alone is set by those who run the trace in pieces.
 func (u *use) enter(alone bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -449,7 +429,6 @@ func (u *use) enter(alone bool) error {
 	return nil
 }
 
-// leave ends a use.
 func (u *use) leave(alone bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -462,8 +441,7 @@ func (u *use) leave(alone bool) {
 	}
 }
 
-// close says that the trace is going to be released: nobody enters any more. It waits for those who
-// have.
+// close refuses new users and waits for the present ones.
 func (u *use) close(ctx context.Context) error {
 	u.mu.Lock()
 	if u.released {
@@ -498,7 +476,7 @@ func (u *use) done() {
 	u.mu.Unlock()
 }
 
-// enter begins a use of what the trace has in memory. The caller calls leave.
+// enter begins a use of the trace's memory. The caller calls leave.
 func (t *Trace) enter(op string) (leave func(), err error) {
 	what := fmt.Sprintf("%s trace %q", op, t.name)
 	for i := range t.calls {

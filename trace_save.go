@@ -23,23 +23,23 @@ type saveOptions struct {
 	results []*Buffer
 }
 
-// WithData has the file hold what is in buffers now: all that the trace's programs use, or only
-// those given, which may be parts of them. So a trace with its weights and inputs runs anywhere.
-// Reading them waits for the trace's queues.
+// WithData saves the present contents of buffers: all that the trace's programs use, or only those
+// given, which may be parts. So a trace with its weights and inputs runs anywhere. Reading them
+// waits for the trace's queues.
 func WithData(only ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.data, o.only = true, append(o.only, only...) }
 }
 
-// WithResults has the file hold what is in these buffers, or parts of buffers, now as what a replay
-// gives, so that who loads it can compare (CheckResults of [Trace.Debug]). Replay the trace on the
-// data that are saved with it before. What WithData would save of these bytes is left out.
+// WithResults saves the present contents of these buffers, or parts, as a replay's results, for
+// CheckResults of [Trace.Debug] after loading. Replay the trace on the saved data before. WithData
+// leaves these bytes out.
 func WithResults(bufs ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.results = append(o.results, bufs...) }
 }
 
 // Save writes the trace as a file that [Device.LoadTrace] takes on any device of the same kind;
-// docs/trace-file.md describes it. Buffers are in it by name, address and layout, with their
-// contents only if asked for.
+// docs/trace-file.md describes it. Buffers are saved by name, address and layout, with contents
+// only if asked for.
 func (t *Trace) Save(ctx context.Context, w io.Writer, opts ...SaveOption) error {
 	if err := t.save(ctx, w, opts); err != nil {
 		return t.parts[0].q.d.opError(fmt.Sprintf("save trace %q", t.name), err)
@@ -84,7 +84,6 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 	return tracebuf.EncodeAll(w, files)
 }
 
-// partsOn returns the parts on a device.
 func (t *Trace) partsOn(d *Device) []*part {
 	var out []*part
 	for _, p := range t.parts {
@@ -95,7 +94,7 @@ func (t *Trace) partsOn(d *Device) []*part {
 	return out
 }
 
-// fileOf describes the parts of a trace on a device, without the contents of its buffers.
+// fileOf describes the parts of a trace on a device, without buffer contents.
 func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
@@ -135,8 +134,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	return tracebuf.NewFile(name, described, buffers), nil
 }
 
-// file describes what of a trace runs on the queue, without its buffers, which are bufs, and what
-// it calls, which is among callees.
+// file describes the part, whose buffers are among bufs and whose callees are among callees.
 func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im := *t.image
 	im.Programs, im.Buffers, im.Callees, im.Conds = nil, nil, nil, nil
@@ -168,7 +166,7 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	return im
 }
 
-// file describes a buffer that stands beside others in a file.
+// file describes a buffer, given those before it in the file.
 func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	u := tracebuf.Buffer{
 		Name: b.name, Kind: uint8(b.ext.Kind), Addr: b.ext.Addr, Size: b.Size(), PageSize: b.PageSize(), Stride: int(b.PageStride()),
@@ -190,7 +188,7 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	return u, nil
 }
 
-// relocations finds the places in the commands that name DRAM of kernels.
+// relocations finds the kernels' DRAM addresses in the commands.
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
@@ -204,9 +202,8 @@ func (t *part) relocations() []tracebuf.Reloc {
 // byteRanges are ranges of the bytes of whole buffers.
 type byteRanges map[*Buffer][]tracebuf.ByteRange
 
-// readData adds the contents of buffers to a file: of those in only, or of all, without the
-// results, which stand by themselves. The trace holds the buffers' memory, also if they were
-// released.
+// readData adds buffer contents to a file: of only, or of all buffers, without the results, which
+// are saved separately. The trace holds the memory, also of released buffers.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
 		for _, p := range parts[1:] { // the reads wait for the first part's queue
@@ -246,8 +243,7 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptio
 	return nil
 }
 
-// among returns buffers, or parts of some, as bytes of the whole buffers, each of which must be one
-// of all.
+// among returns bufs as byte ranges of whole buffers, each of which must be one of all.
 func among(all, bufs []*Buffer) (byteRanges, error) {
 	out := byteRanges{}
 	for _, b := range bufs {
@@ -267,7 +263,7 @@ func among(all, bufs []*Buffer) (byteRanges, error) {
 	return out, nil
 }
 
-// fingerprint is what of the device and the queue is in the commands of a trace.
+// fingerprint is what the commands of a trace depend on.
 func (q *Queue) fingerprint() (tracebuf.Target, error) {
 	d := q.d
 	sum, err := d.disp.FirmwareHash()

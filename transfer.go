@@ -13,12 +13,11 @@ import (
 )
 
 // Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It
-// returns once the data are copied; the device may still be busy. Any range inside the buffer will
-// do, but whole pages are the fastest: memory is written in units of 16 to 64 bytes, and a unit
-// that is only written in part is read first, which waits for the queue and must not race with
-// anything else that writes to the same unit. If ctx ends while a long write waits for room, its
-// first part is written; the queue goes on. The error is a *dispatch.TransferError if the range
-// isn't inside.
+// returns once the data are copied; the device may still be busy. Whole pages are the fastest.
+// Memory is written in units of 16 to 64 bytes, and partial units are read first. That read waits
+// for the queue, and nothing else may write to the same unit meanwhile. If ctx ends while a long
+// write waits for room, its first part is written; the queue goes on. The error is a
+// *dispatch.TransferError if the range isn't inside the buffer.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}).end(ctx, &err)
@@ -32,9 +31,9 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err
 	return nil
 }
 
-// Read reads from a buffer, from byte off on, after everything so far in the queue has run, and
-// waits for the data. Any range inside the buffer will do. The error is a *dispatch.TransferError
-// if it isn't inside.
+// Read reads any range of a buffer, from byte off on, after everything so far in the queue has run,
+// and waits for the data. The error is a *dispatch.TransferError if the range isn't inside the
+// buffer.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -59,7 +58,6 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	return p, nil
 }
 
-// checkTransfer checks that the queue can transfer data of a buffer now.
 func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b *Buffer) error {
 	if err := q.d.usable(name); err != nil {
 		return err
@@ -70,7 +68,7 @@ func (q *Queue) checkTransfer(ctx context.Context, name string, op captureOp, b 
 	return q.d.refuse(ctx, q, op, b.name)
 }
 
-// read reads from the buffer through a queue, unobserved, and waits for the data.
+// read reads through a queue, unobserved.
 func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byte) error {
 	p := &Pending{b: b}
 	if err := b.mem.StartRead(ctx, q, &p.transfer, off, dst); err != nil {
@@ -79,13 +77,13 @@ func (b *Buffer) read(ctx context.Context, q *dispatch.Queue, off int, dst []byt
 	return p.wait(ctx)
 }
 
-// write writes to the buffer through a queue, unobserved.
+// write writes through a queue, unobserved.
 func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []byte) error {
 	return b.mem.Write(ctx, q, off, data)
 }
 
-// Pending is a read, or a write from pinned host memory, that was put into a queue. Its methods may
-// be called from any goroutine.
+// Pending is a started read, or a started write from pinned host memory. Its methods may be called
+// from any goroutine.
 type Pending struct {
 	b        *Buffer
 	q        *Queue
@@ -94,8 +92,8 @@ type Pending struct {
 	transfer dispatch.Transfer
 }
 
-// Wait waits for the data. When it fails, the read is abandoned: nothing is written to dst any
-// more, unless it is pinned.
+// Wait waits for the data. If it fails, the read is abandoned: dst isn't written any more, unless
+// it is pinned.
 func (p *Pending) Wait(ctx context.Context) (err error) {
 	if p.b.d.watched() {
 		defer p.b.d.begin(ctx, &Call{Kind: CallPendingWait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
@@ -103,7 +101,6 @@ func (p *Pending) Wait(ctx context.Context) (err error) {
 	return p.wait(ctx)
 }
 
-// wait is Wait unobserved.
 func (p *Pending) wait(ctx context.Context) error {
 	if err := p.transfer.Wait(ctx); err != nil {
 		return p.failed(err)
@@ -120,8 +117,8 @@ func (p *Pending) Done() (bool, error) {
 	return done, nil
 }
 
-// Abandon returns dst to the caller: nothing is written to it any more, unless it is pinned. The
-// read itself stays in the queue.
+// Abandon returns dst to the caller: dst isn't written any more, unless it is pinned. The read
+// stays in the queue.
 func (p *Pending) Abandon() { p.transfer.Abandon() }
 
 func (p *Pending) failed(err error) error {
@@ -132,9 +129,9 @@ func (p *Pending) failed(err error) error {
 	return p.b.d.opError(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
 }
 
-// HostBuffer is memory of this process that the device reads and writes itself: transfers with it
-// need no copy by the host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release, and it
-// is not on Go's heap. Its methods may be called from any goroutine.
+// HostBuffer is memory of this process that the device reads and writes itself, without a copy by
+// the host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release and isn't on Go's heap.
+// Its methods may be called from any goroutine.
 type HostBuffer struct {
 	d      *Device
 	h      *dispatch.HostBuffer
@@ -163,9 +160,9 @@ type HostBufferConfig struct {
 }
 
 // NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card
-// share; the queues' own memory has one too. Without an IOMMU that translates, the memory is of
-// huge pages, and each takes a range. The error matches ErrBusy if ranges or addresses are taken,
-// and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
+// share; each queue's own memory has one too. Without an IOMMU that translates, the memory is made
+// of huge pages, and each takes a range. The error matches ErrBusy if ranges or addresses are
+// taken, and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
 func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err := d.usable("new host buffer"); err != nil {
 		return nil, err
@@ -177,11 +174,11 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
 }
 
-// Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it
+// Bytes returns the memory. After Release or the device's Close it must not be accessed, unless it
 // is the caller's.
 func (h *HostBuffer) Bytes() []byte { return h.h.Bytes() }
 
-// View returns how kernels reach the memory, and words of it that they share with the host (package
+// View returns how kernels reach the memory, and words that they share with the host (package
 // stream). A program names the buffer in Program.HostBuffers, so that it isn't released under its
 // kernels. The error matches ErrReleased or ErrClosed.
 func (h *HostBuffer) View() (dispatch.HostView, error) {
@@ -200,10 +197,10 @@ func (h *HostBuffer) View() (dispatch.HostView, error) {
 func (h *HostBuffer) Name() string { return h.name }
 
 // Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until
-// everything in the device's queues has run, transfers with the buffer included, and blocks other
-// calls that use the queues meanwhile. If ctx ends before that, or a queue hangs, the buffer stays
-// as it is. The error of a second Release matches ErrReleased; it is a *dispatch.HeldError while a
-// program or a trace uses the buffer.
+// everything in the device's queues has run, and blocks other calls that use the queues meanwhile.
+// If ctx ends before, or a queue hangs, the buffer stays as it is. The error of a second Release
+// matches ErrReleased. The error is a *dispatch.HeldError while a program or a trace uses the
+// buffer.
 func (h *HostBuffer) Release(ctx context.Context) error {
 	if err := h.d.usable("release host buffer"); err != nil {
 		return err
@@ -223,7 +220,7 @@ func (h *HostBuffer) Release(ctx context.Context) error {
 	return nil
 }
 
-// hold keeps the buffer from being released while by, an *Executable or a *part, uses it.
+// hold prevents a release while by, an *Executable or a *part, uses the buffer.
 func (h *HostBuffer) hold(d *Device, by any, name string) error {
 	if h == nil {
 		return errors.New("no host buffer: it is nil")
@@ -242,14 +239,12 @@ func (h *HostBuffer) hold(d *Device, by any, name string) error {
 	return nil
 }
 
-// unhold ends what hold began.
 func (h *HostBuffer) unhold(by any) {
 	h.holding.Lock()
 	defer h.holding.Unlock()
 	delete(h.holders, by)
 }
 
-// inUse returns an error that names what uses the buffer; nil if nothing does.
 func (h *HostBuffer) inUse() error {
 	h.holding.Lock()
 	defer h.holding.Unlock()
@@ -259,7 +254,6 @@ func (h *HostBuffer) inUse() error {
 	return &dispatch.HeldError{Buffer: h.name, Holders: slices.Sorted(maps.Values(h.holders))}
 }
 
-// checkLocked checks that n bytes of the buffer can be used with a device, with life held.
 func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 	switch {
 	case h.d != d:
@@ -274,41 +268,40 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 
 // ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on,
 // after everything so far in the queue has run, and waits for them. The device writes them there
-// itself; nothing passes through the queue's own memory. It allocates nothing unless the host
-// copies.
+// itself. ReadTo allocates nothing unless the host copies.
 //
 // No copy is needed where off, counted from the start of its page, and at are equal modulo 16.
-// Where they aren't, for the first bytes up to a multiple of 16, and for pages below 16 KiB that
-// have gaps between them on the device, the host copies, as Read does. If the host buffer is
-// strict, such pages are not copied either, and where the addresses need a copy, the call fails
-// with a *dispatch.DirectError before anything has moved.
+// Otherwise the host copies, as Read does. It also copies the first bytes up to a multiple of 16,
+// and pages below 16 KiB that have gaps between them on the device. If the host buffer is strict,
+// pages with gaps aren't copied, and where the addresses need a copy the call fails with a
+// *dispatch.DirectError before anything has moved.
 //
 // The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the
-// host buffer was released. When it fails after it began, because ctx ended, the device may still
-// write to the memory until the queue was finished.
+// host buffer was released. If ctx ends after the transfer began, the device may still write to the
+// memory until the queue has finished.
 func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, true, b, off, h, at, n)
 }
 
-// StartReadTo puts a ReadTo into the queue and returns without waiting for the data. That part of
-// the host buffer belongs to the read until Wait has returned nil or Done has reported true; after
-// Abandon, or a Wait that failed, until the queue was finished.
+// StartReadTo puts a ReadTo into the queue and returns without waiting for it. That part of the
+// host buffer belongs to the device until Wait has returned nil or Done has reported true; after
+// Abandon, or a Wait that failed, until the queue has finished.
 func (q *Queue) StartReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, true, b, off, h, at, n)
 }
 
 // WriteFrom writes n bytes of pinned host memory, from byte at on, to a buffer, from byte off on,
 // after everything so far in the queue has run, and waits until they are in device memory. The
-// device fetches them itself. When the host copies, and the errors, are as for ReadTo. If a ReadTo
-// of the same queue puts data into that host memory, WriteFrom comes after it; on another queue,
-// events order the two as always. A kernel that stores to host memory has to be waited for.
+// device fetches them itself. Copies and errors are as for ReadTo. A WriteFrom comes after a ReadTo
+// of the same queue into the same memory; on another queue, events order the two. A kernel that
+// stores to host memory has to be waited for.
 func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, false, b, off, h, at, n)
 }
 
 // StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of
-// the host buffer must stay as it is until Wait has returned nil or Done has reported true; after
-// Abandon, or a Wait that failed, until the queue was finished.
+// the host buffer must not change until Wait has returned nil or Done has reported true; after
+// Abandon, or a Wait that failed, until the queue has finished.
 func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, false, b, off, h, at, n)
 }
@@ -321,7 +314,7 @@ func (q *Queue) startDirect(ctx context.Context, read bool, b *Buffer, off int, 
 	return p, nil
 }
 
-// direct carries a transfer out, with a Pending that is used again and again.
+// direct carries a transfer out, with a reused Pending.
 func (q *Queue) direct(ctx context.Context, read bool, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	p := q.spare.Swap(nil)
 	if p == nil {
@@ -339,7 +332,6 @@ func (q *Queue) direct(ctx context.Context, read bool, b *Buffer, off int, h *Ho
 	return err
 }
 
-// putDirect puts a transfer into the queue, as p.
 func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer, off int, h *HostBuffer, at, n int) (err error) {
 	kind, op, name := CallWrite, opWrite, "write"
 	if read {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NoCommonAddressError says that no address is free in all of several allocators. It wraps
+// NoCommonAddressError is returned if no address is free in all of several allocators. It wraps
 // [ErrOutOfMemory].
 type NoCommonAddressError struct {
 	Kind    Kind
@@ -25,8 +25,7 @@ func (e *NoCommonAddressError) Error() string {
 // Unwrap returns the cause.
 func (e *NoCommonAddressError) Unwrap() error { return e.Err }
 
-// allocateAllTries bounds how often AllocateAll starts again because another goroutine took the
-// range that was free.
+// allocateAllTries bounds retries after another goroutine took the free range.
 const allocateAllTries = 64
 
 // AllocateAll allocates rs[i] from as[i] for each i, all at one address. The requests are of one
@@ -87,8 +86,8 @@ func AllocateAllAt(as []*Allocator, rs []Request, addr uint64) ([]Extent, error)
 	return takeAll(as, rs, addr, -1, Extent{})
 }
 
-// takeAll allocates at addr from all allocators. If have isn't negative, as[have] has allocated e
-// there already. On an error it frees all, e among them.
+// takeAll allocates at addr from all allocators; as[have] has e already if have isn't negative. On
+// an error it frees everything, e too.
 func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]Extent, error) {
 	out := make([]Extent, len(as))
 	if have >= 0 {
@@ -111,8 +110,8 @@ func takeAll(as []*Allocator, rs []Request, addr uint64, have int, e Extent) ([]
 	return out, nil
 }
 
-// common returns the lowest, or highest, address at which need[i] bytes are free in each bank of
-// as[i], and the size of the largest range that is free in all.
+// common returns the lowest or highest address at which need[i] bytes are free in each bank of
+// as[i], and the largest range that is free in all.
 func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest uint64, ok bool) {
 	free := as[0].Holes(k)
 	starts := shorten(free, need[0])
@@ -134,7 +133,7 @@ func common(as []*Allocator, k Kind, need []uint64, topDown bool) (addr, largest
 	return starts[0].Addr, largest, true
 }
 
-// shorten turns holes into the ranges of addresses at which n bytes may begin.
+// shorten returns the ranges of addresses at which n bytes may begin.
 func shorten(holes []Hole, n uint64) []Hole {
 	var out []Hole
 	for _, h := range holes {
@@ -145,7 +144,7 @@ func shorten(holes []Hole, n uint64) []Hole {
 	return out
 }
 
-// intersect returns what is in both of two lists of ranges, each by address.
+// intersect returns the intersection of two sorted lists of ranges.
 func intersect(a, b []Hole) []Hole {
 	var out []Hole
 	for len(a) > 0 && len(b) > 0 {

@@ -34,7 +34,6 @@ type region struct {
 	extents   int
 }
 
-// take finds room for units by a policy.
 func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok bool) {
 	var start uint32
 	switch {
@@ -48,7 +47,7 @@ func (r *region) take(units uint32, p Policy, topDown bool) (addr uint64, ok boo
 	return r.low + uint64(start)<<r.shift, ok
 }
 
-// takeAt takes units at an address, a multiple of the unit, if they are free.
+// takeAt takes units at an aligned address if they are free.
 func (r *region) takeAt(addr uint64, units uint32) bool {
 	if addr < r.low || addr >= r.high || uint64(units)<<r.shift > r.high-addr {
 		return false
@@ -56,23 +55,18 @@ func (r *region) takeAt(addr uint64, units uint32) bool {
 	return r.holes.takeAt(uint32((addr-r.low)>>r.shift), units)
 }
 
-// free returns the bytes of all holes, and of the largest.
 func (r *region) free() (sum, largest uint64) {
 	return r.holes.units << r.shift, uint64(r.holes.largest()) << r.shift
 }
 
-// state is what freeing an extent must know of it: the number of times that its slot was taken or
-// given up, odd while it is live, and whether it is held. It isn't part of the block because with
-// many extents the time to free one is mostly the time to fetch what is known about it.
+// state counts how often a slot was taken or given up, odd while it is live; stateHeld says that it
+// is held. It isn't in block because with many extents the cost of a free is mostly cache misses.
 type state uint32
 
-// stateHeld is set in the state of an extent that is held, as often as more says.
 const stateHeld state = 1 << 31
 
-// next is the state after the extent was taken, or given up.
 func (s state) next() state { return (s + 1) &^ stateHeld }
 
-// live reports whether the slot has an extent.
 func (s state) live() bool { return s&1 != 0 }
 
 // block is the record of a live extent. What most extents don't need is in more and names.
@@ -97,13 +91,12 @@ const (
 	blockPaged = 1 << 14   // its size and page size are in more
 )
 
-// more is what is known of an extent that has pages, or is held.
+// more is the rest of the record of an extent that has pages, or is held.
 type more struct {
 	size, page uint64 // bytes over all banks, and of a page
 	holds      uint16
 }
 
-// moreOfLocked returns what is known of an extent beyond its block.
 func (a *Allocator) moreOfLocked(slot uint32) *more {
 	for len(a.more) <= int(slot) {
 		a.more = append(a.more, more{})
@@ -111,7 +104,6 @@ func (a *Allocator) moreOfLocked(slot uint32) *more {
 	return &a.more[slot]
 }
 
-// sizesLocked returns the size and the page size of a live extent.
 func (a *Allocator) sizesLocked(slot uint32) (size, page uint64) {
 	b := &a.blocks[slot]
 	if b.slack&blockPaged != 0 {
@@ -121,7 +113,6 @@ func (a *Allocator) sizesLocked(slot uint32) (size, page uint64) {
 	return size, size
 }
 
-// holdsLocked returns how often a live extent is held.
 func (a *Allocator) holdsLocked(slot uint32) uint16 {
 	if a.state[slot]&stateHeld == 0 {
 		return 0
@@ -187,7 +178,6 @@ func New(c Config) (*Allocator, error) {
 	return a, nil
 }
 
-// region returns an empty region of each bank. high is at least low.
 func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool) *region {
 	shift := uint8(bits.TrailingZeros64(c.DRAMAlign))
 	return &region{
@@ -199,8 +189,9 @@ func (c *Config) region(low, high uint64, banks int, align uint64, topDown bool)
 // Config returns the configuration that the allocator was made with.
 func (a *Allocator) Config() Config { return a.cfg }
 
-// Allocate allocates an extent, by default in the lowest hole that fits, or the highest for a kind
-// that grows downward ([Config.Policy]). Errors wrap [ErrRequest] or are an [*OutOfMemoryError].
+// Allocate allocates an extent: in the lowest hole that fits, or in the highest for a kind that
+// grows downward, unless [Config.Policy] says otherwise. Errors wrap [ErrRequest] or are an
+// [*OutOfMemoryError].
 func (a *Allocator) Allocate(r Request) (e Extent, err error) {
 	reg, err := a.plan(&r, &e)
 	if err != nil {
@@ -251,7 +242,7 @@ func (a *Allocator) AllocateAt(r Request, addr uint64) (e Extent, err error) {
 	return e, nil
 }
 
-// plan checks a request and works out how much each bank must hold.
+// plan checks a request and computes the bytes that each bank must hold.
 func (a *Allocator) plan(r *Request, e *Extent) (*region, error) {
 	if !r.Kind.valid() || a.region[r.Kind] == nil {
 		return nil, r.refuse("there is no such memory")
@@ -296,7 +287,7 @@ func (r *Request) refuse(format string, args ...any) error {
 	return fmt.Errorf("allocator: allocate %d B of %s: %w: %s", r.Size, r.Kind, ErrRequest, fmt.Sprintf(format, args...))
 }
 
-// recordLocked notes a new extent and gives it its slot.
+// recordLocked gives a new extent its slot.
 func (a *Allocator) recordLocked(e *Extent, r *Request, reg *region) {
 	if n := len(a.free); n > 0 {
 		e.slot = a.free[n-1]
@@ -332,7 +323,6 @@ func (a *Allocator) recordLocked(e *Extent, r *Request, reg *region) {
 	}
 }
 
-// lookupLocked returns the live block of an extent.
 func (a *Allocator) lookupLocked(op string, e *Extent) (*block, error) {
 	if e.from != a && !a.inherits(e) || int(e.slot) >= len(a.blocks) {
 		return nil, fmt.Errorf("allocator: %s %s: %w", op, *e, ErrWrongAllocator)
@@ -372,8 +362,8 @@ func (a *Allocator) Free(e Extent) error {
 }
 
 // Hold keeps an extent's memory from being allocated again until [Allocator.Unhold], even if its
-// owner frees it. That is how a trace keeps what its commands write to. Holds are counted, up to
-// 65535. Errors wrap [ErrDoubleFree] or [ErrWrongAllocator], or [ErrRequest] for one hold more.
+// owner frees it. A trace holds what its commands write to. Holds are counted, up to 65535. Errors
+// wrap [ErrDoubleFree] or [ErrWrongAllocator], or [ErrRequest] for one hold too many.
 func (a *Allocator) Hold(e Extent) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -413,8 +403,8 @@ func (a *Allocator) Unhold(e Extent) error {
 	return nil
 }
 
-// releaseLocked frees the memory of a live block that is not held. It reads e, which is equal to
-// the block, and not the block, which is seldom in a cache.
+// releaseLocked frees the memory of a live extent that isn't held. It reads e and not the equal
+// block, which is seldom in a cache.
 func (a *Allocator) releaseLocked(e *Extent) {
 	reg := a.region[e.Kind]
 	reg.holes.give(uint32((e.Addr-reg.low)>>reg.shift), uint32(e.PerBank>>reg.shift))

@@ -19,8 +19,8 @@ type Area struct {
 	ext  Extent
 }
 
-// NewArea returns an area. name says what lies there; site returns the call that has it grow or
-// shrink, for Request.Site.
+// NewArea returns an area. name is its owner in maps and errors; site returns the call site for
+// Request.Site.
 func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area {
 	return &Area{base: base, mem: a, name: name, site: site, ends: map[uint64]int{}}
 }
@@ -45,7 +45,7 @@ func (a *Area) Grow(end uint64) error {
 	return nil
 }
 
-// Shrink removes a user, and returns memory that no other needs.
+// Shrink removes a user and frees the memory that no other user needs.
 func (a *Area) Shrink(end uint64) error {
 	a.Lock()
 	defer a.Unlock()
@@ -56,8 +56,8 @@ func (a *Area) Shrink(end uint64) error {
 	return a.fitLocked()
 }
 
-// Move has a user that needs the area up to one end need it up to a larger one, 0 standing for
-// nothing. It is taken before the smaller one is released, so that nothing is allocated in between.
+// Move changes a user's end from one address, or 0 for nothing, to a larger one. The larger area is
+// taken before the smaller one is released, so nothing is allocated in between.
 func (a *Area) Move(from, to uint64) error {
 	if err := a.Grow(to); err != nil || from == 0 {
 		return err
@@ -71,7 +71,6 @@ func (a *Area) removeLocked(end uint64) {
 	}
 }
 
-// fitLocked makes the reserved extent reach up to the highest end.
 func (a *Area) fitLocked() error {
 	top := a.base
 	for end := range a.ends {

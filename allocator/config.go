@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Config says what there is to allocate. Addresses and sizes are bytes in each bank unless a field
-// says otherwise.
+// Config describes the memory. Addresses and sizes are bytes in each bank unless a field says
+// otherwise.
 type Config struct {
 	DRAMBanks int    // number of DRAM banks (views)
 	DRAMBase  uint64 // first usable address of a bank; rounded up to DRAMAlign
@@ -34,9 +34,9 @@ type Config struct {
 // tracePage is the largest page of a trace; a bank's share of the trace region is a multiple of it.
 const tracePage = 8192
 
-// TracePerBank returns how many bytes each bank gives to a trace region of a size over all banks:
-// an equal share, rounded up to the alignment and to the largest trace page, so that the region
-// holds at least one page in every bank (the rule of tt-metal since pull request 47766).
+// TracePerBank returns the bytes that each bank gives to a trace region of a size over all banks:
+// an equal share, rounded up to the alignment and to the largest trace page, so that each bank
+// holds at least one page. Source: tt-metal pull request 47766.
 func TracePerBank(size uint64, banks int, align uint64) uint64 {
 	if size == 0 || banks <= 0 {
 		return 0
@@ -49,7 +49,6 @@ func TracePerBank(size uint64, banks int, align uint64) uint64 {
 	return up(share, max(align, tracePage))
 }
 
-// up rounds v up to a multiple of align, a power of two.
 func up(v, align uint64) uint64 { return (v + align - 1) &^ (align - 1) }
 
 func powerOfTwo(v uint64) bool { return v != 0 && v&(v-1) == 0 }

@@ -21,17 +21,14 @@
 //
 // # State
 //
-// [Allocator.Map] says what lies where, its owner and its call site, as text, JSON, a picture or
-// CSV. [Allocator.Clone] copies the state: to find out what would fit ([Allocator.Fits]), to
-// compare ([Allocator.Diff]) and to go back ([Allocator.Restore]). [Allocator.Fingerprint] is a
-// hash of everything that decides where the next extent goes: if two are equal, so are the
-// addresses.
+// [Allocator.Map] is a memory map with owners and call sites, as text, JSON, a picture or CSV.
+// [Allocator.Clone] copies the state: to find out what would fit ([Allocator.Fits]), to compare
+// ([Allocator.Diff]) and to go back ([Allocator.Restore]). [Allocator.Fingerprint] is a hash of
+// everything that decides where the next extent goes.
 //
 // # Cost
 //
-// Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are a list in
-// order of address, cut into chunks of at most 32. The largest hole of each chunk, and of each 16
-// chunks, is known, so the lowest (or highest) hole that fits is found by looking at few numbers,
-// and the neighbours of what is freed by a binary search. There are no pointers in it; allocating
-// and freeing don't allocate memory once the list has its size.
+// Placement is first fit by address, unless [Config.Policy] says otherwise. Holes are a sorted list
+// with an index of the largest ones, so that few numbers are looked at. The list has no pointers;
+// once it has its size, allocating and freeing don't allocate memory.
 package allocator

@@ -9,27 +9,24 @@ import (
 )
 
 var (
-	// ErrOutOfMemory is returned when no hole is large enough. An [*OutOfMemoryError] wraps it.
+	// ErrOutOfMemory: no hole is large enough. An [*OutOfMemoryError] wraps it.
 	ErrOutOfMemory = errors.New("out of memory")
-	// ErrConfig is returned by [New] for a configuration that leaves a region empty, overlapping or
-	// misaligned.
+	// ErrConfig: the configuration leaves a region empty, overlapping or misaligned.
 	ErrConfig = errors.New("impossible configuration")
-	// ErrRequest is returned for a request that is wrong whatever is free: an unknown kind, a size
-	// of zero or no multiple of the page size, or more shards than banks.
+	// ErrRequest: the request is wrong whatever is free: an unknown kind, a size of zero or no
+	// multiple of the page size, or more shards than banks.
 	ErrRequest = errors.New("impossible request")
-	// ErrOccupied is returned by [Allocator.AllocateAt] when the range is not free. An
-	// [*OccupiedError] wraps it.
+	// ErrOccupied: the range for [Allocator.AllocateAt] isn't free. An [*OccupiedError] wraps it.
 	ErrOccupied = errors.New("range is not free")
-	// ErrDoubleFree is returned when an extent is used that has been freed already.
+	// ErrDoubleFree: the extent has been freed already.
 	ErrDoubleFree = errors.New("extent has been freed already")
-	// ErrWrongAllocator is returned when an extent is used that this allocator did not return, or
-	// that was changed since.
+	// ErrWrongAllocator: this allocator didn't return the extent, or its fields were changed.
 	ErrWrongAllocator = errors.New("extent belongs to another allocator or to none")
-	// ErrNotHeld is returned by [Allocator.Unhold] for an extent that isn't held.
+	// ErrNotHeld: [Allocator.Unhold] was called for an extent that isn't held.
 	ErrNotHeld = errors.New("extent is not held")
 )
 
-// OwnerUsage is how much memory one owner has in each bank.
+// OwnerUsage is the memory of one owner in each bank.
 type OwnerUsage struct {
 	Owner   string // "" for extents without one
 	Kind    Kind
@@ -37,8 +34,8 @@ type OwnerUsage struct {
 	PerBank uint64 // bytes in each bank
 }
 
-// OutOfMemoryError says what was asked for, what is free, and which owners have the rest. It
-// matches [ErrOutOfMemory]. Sizes are bytes in each bank unless a field says otherwise.
+// OutOfMemoryError says what was asked for, what is free, and who owns the rest. It matches
+// [ErrOutOfMemory]. Sizes are bytes in each bank unless a field says otherwise.
 type OutOfMemoryError struct {
 	Kind   Kind
 	Owner  string
@@ -92,7 +89,7 @@ func (e *OutOfMemoryError) Error() string {
 // Unwrap returns [ErrOutOfMemory].
 func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 
-// OccupiedError says why a range could not be allocated at its address. It matches [ErrOccupied].
+// OccupiedError says why a range can't be allocated at its address. It matches [ErrOccupied].
 type OccupiedError struct {
 	Kind      Kind
 	Addr, End uint64 // the range asked for, in each bank
@@ -115,7 +112,6 @@ func (e *OccupiedError) Error() string {
 // Unwrap returns [ErrOccupied].
 func (e *OccupiedError) Unwrap() error { return ErrOccupied }
 
-// bytesOf prints a size exactly and, where it helps, readably.
 func bytesOf(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

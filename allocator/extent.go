@@ -2,9 +2,9 @@ package allocator
 
 import "fmt"
 
-// Extent is an allocated range: one address, valid in every bank of its kind. It is a small value;
-// copies are the same extent. Only what an allocator returned can be freed or held, and its fields
-// must not be changed.
+// Extent is an allocated range: one address, valid in every bank of its kind. Copies are the same
+// extent. Only extents that an allocator returned can be freed or held, and their fields must not
+// be changed.
 type Extent struct {
 	Addr     uint64 // in each bank
 	PerBank  uint64 // bytes taken in each bank
@@ -18,11 +18,10 @@ type Extent struct {
 	Kind     Kind
 }
 
-// state returns the state of the extent's slot since it was allocated, or something else if the
-// extent has been changed.
+// state returns the slot's state at the allocation; another value if the extent was changed.
 func (e *Extent) state() state { return e.seal ^ e.mix() }
 
-// mix returns a number that changes with what says which memory is to be freed.
+// mix returns a hash of the fields that decide which memory is freed.
 func (e *Extent) mix() state {
 	const golden = 0x9e3779b97f4a7c15                                         // 2^64 over the golden ratio: the high half of a product depends on all bits
 	return state((e.Addr*golden + e.PerBank + uint64(e.Kind)) * golden >> 33) // without stateHeld
@@ -52,9 +51,9 @@ func (e Extent) Page(i uint64) (bank int, addr uint64) {
 	return int(i % n), e.Addr + e.Stride*(i/n)
 }
 
-// PageAt is the reverse of [Extent.Page]: the page that holds an address of a bank and the offset
-// in it. It is false outside the extent, in the gap between a page's size and its stride, and in
-// the unused slots of the last row.
+// PageAt is the inverse of [Extent.Page]: the page at an address of a bank and the offset in it. ok
+// is false outside the extent, between a page's size and its stride, and in unused slots of the
+// last row.
 func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	if bank < 0 || bank >= int(e.Banks) || addr < e.Addr || addr >= e.End() || e.Stride == 0 {
 		return 0, 0, false
@@ -67,13 +66,13 @@ func (e Extent) PageAt(bank int, addr uint64) (page, offset uint64, ok bool) {
 	return page, offset, true
 }
 
-// Overlaps reports whether the extents share bytes: same memory and a common address.
+// Overlaps reports whether the extents share bytes.
 func (e Extent) Overlaps(f Extent) bool {
 	dram := func(k Kind) bool { return k == DRAM || k == Trace }
 	return dram(e.Kind) == dram(f.Kind) && e.Addr < f.End() && f.Addr < e.End()
 }
 
-// Live is an extent that takes memory, with what is known about it.
+// Live is an allocated extent with its record.
 type Live struct {
 	Extent
 	Owner, Tag string

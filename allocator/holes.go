@@ -2,15 +2,13 @@ package allocator
 
 import "slices"
 
-// holes is the set of free ranges of an address space. Holes never touch each other. Addresses and
-// sizes are counted in units from the start of the space. The zero value is not usable; see
-// newHoles.
+// holes is the set of free ranges of an address space; they never touch each other. Addresses and
+// sizes are units from the start of the space. See newHoles.
 //
-// The holes are a list in order of address, cut into chunks of at most chunkWidth. A directory has
-// each chunk's last address and the size of its largest hole, and over the directory the largest
-// hole of every groupWidth chunks is known. So the lowest hole that fits is found by skipping
-// groups, then chunks, then holes, and the neighbours of a range by a binary search for its chunk.
-// A chunk that is full is cut in two, and chunks that are half empty are joined.
+// The holes are a sorted list, cut into chunks of at most chunkWidth. A directory has each chunk's
+// last address and largest hole, and most the largest hole of every groupWidth chunks. So the
+// lowest hole that fits is found by skipping groups, then chunks, then holes. Neighbours are found
+// by a binary search for the chunk. A full chunk is cut in two, and half empty chunks are joined.
 type holes struct {
 	dir    []chunkEntry // in order of address
 	most   []uint32     // by position in dir over groupWidth: the size of the largest hole of the group
@@ -25,10 +23,9 @@ const (
 	groupWidth = 16 // chunks in a group
 )
 
-// chunk is holes in order of address.
 type chunk [chunkWidth]hole
 
-// chunkEntry is what the directory has of a chunk, which is never empty.
+// chunkEntry is the directory's entry of a chunk, which is never empty.
 type chunkEntry struct {
 	end   uint32 // of its last hole
 	most  uint32 // size of its largest hole
@@ -45,10 +42,9 @@ func (x hole) end() uint32   { return uint32(x >> 32) }
 func (x hole) size() uint32  { return uint32(x) }
 func (x hole) start() uint32 { return x.end() - x.size() }
 
-// place is where a hole is: a position in the directory, and one in that chunk.
+// place is a hole's position in the directory and in its chunk.
 type place struct{ c, i int }
 
-// newHoles returns a space of size units, all of it free.
 func newHoles(size uint32) *holes {
 	h := &holes{}
 	if size != 0 {
@@ -57,13 +53,11 @@ func newHoles(size uint32) *holes {
 	return h
 }
 
-// of returns the holes of a chunk, given by its position.
 func (h *holes) of(c int) []hole {
 	e := &h.dir[c]
 	return h.chunks[e.chunk][:e.n]
 }
 
-// largest returns the size of the largest hole, 0 if there is no hole.
 func (h *holes) largest() uint32 {
 	m := uint32(0)
 	for _, v := range h.most {
@@ -72,7 +66,7 @@ func (h *holes) largest() uint32 {
 	return m
 }
 
-// lowest returns where the lowest hole of at least size is.
+// lowest returns the place of the lowest hole of at least size.
 func (h *holes) lowest(size uint32) (p place, ok bool) {
 	for g, m := range h.most {
 		if m < size {
@@ -91,7 +85,7 @@ func (h *holes) lowest(size uint32) (p place, ok bool) {
 	return p, false
 }
 
-// highest returns where the highest hole of at least size is.
+// highest returns the place of the highest hole of at least size.
 func (h *holes) highest(size uint32) (p place, ok bool) {
 	for g := len(h.most) - 1; g >= 0; g-- {
 		if h.most[g] < size {
@@ -111,8 +105,8 @@ func (h *holes) highest(size uint32) (p place, ok bool) {
 	return p, false
 }
 
-// from returns where the first hole is that ends at key or above it: after the last hole of the
-// last chunk if none does.
+// from returns the place of the first hole that ends at key or above: after the last hole if none
+// does.
 func (h *holes) from(key uint32) (p place) {
 	if len(h.dir) == 0 {
 		return p
@@ -182,22 +176,19 @@ func (h *holes) takeAt(start, size uint32) bool {
 	return true
 }
 
-// trim takes size units from the low end of a hole.
 func (h *holes) trim(p place, size uint32) {
 	h.units -= uint64(size)
 	x := h.of(p.c)[p.i]
 	h.set(p, x.end(), x.size()-size)
 }
 
-// trimTop takes size units from the high end of a hole.
 func (h *holes) trimTop(p place, size uint32) {
 	h.units -= uint64(size)
 	x := h.of(p.c)[p.i]
 	h.set(p, x.end()-size, x.size()-size)
 }
 
-// give returns [start, start+size), which must not overlap a hole, and joins it with holes that it
-// touches.
+// give returns [start, start+size), which must not overlap a hole, and joins adjacent holes.
 func (h *holes) give(start, size uint32) {
 	h.units += uint64(size)
 	end := start + size
@@ -225,7 +216,7 @@ func (h *holes) give(start, size uint32) {
 	}
 }
 
-// next returns where the hole after another one is: in no chunk if that is the last.
+// next returns the place of the next hole; its chunk doesn't exist after the last.
 func (h *holes) next(p place) place {
 	if p.i++; p.i == int(h.dir[p.c].n) {
 		return place{c: p.c + 1}
@@ -233,7 +224,7 @@ func (h *holes) next(p place) place {
 	return p
 }
 
-// set changes a hole, which must not change its order among the holes. A size of 0 removes it.
+// set changes a hole without changing its order. A size of 0 removes it.
 func (h *holes) set(p place, end, size uint32) {
 	if size == 0 {
 		h.remove(p)
@@ -265,7 +256,6 @@ func largestOf(all []hole) uint32 {
 	return max(a, b)
 }
 
-// setMost records the size of a chunk's largest hole.
 func (h *holes) setMost(c int, size uint32) {
 	old, g := h.dir[c].most, c/groupWidth
 	h.dir[c].most = size
@@ -277,7 +267,6 @@ func (h *holes) setMost(c int, size uint32) {
 	}
 }
 
-// largestIn returns the size of the largest hole of a group.
 func (h *holes) largestIn(g int) uint32 {
 	m := uint32(0)
 	for _, e := range h.dir[g*groupWidth : min((g+1)*groupWidth, len(h.dir))] {
@@ -286,7 +275,7 @@ func (h *holes) largestIn(g int) uint32 {
 	return m
 }
 
-// insert puts a hole that touches no other before the one at p.
+// insert inserts a hole that touches no other before p.
 func (h *holes) insert(p place, x hole) {
 	if len(h.dir) == 0 {
 		h.insertChunk(0, nil)
@@ -311,7 +300,6 @@ func (h *holes) insert(p place, x hole) {
 	}
 }
 
-// remove takes the hole at p out of the list.
 func (h *holes) remove(p place) {
 	e := &h.dir[p.c]
 	h.count--
@@ -335,7 +323,7 @@ func (h *holes) remove(p place) {
 	}
 }
 
-// join moves the holes of the chunk after c to c.
+// join merges the chunk after c into c.
 func (h *holes) join(c int) {
 	e, more := &h.dir[c], h.of(c+1)
 	copy(h.chunks[e.chunk][e.n:], more)
@@ -344,15 +332,14 @@ func (h *holes) join(c int) {
 	h.removeChunk(c + 1)
 }
 
-// settle records what a chunk holds.
+// settle updates a chunk's directory entry.
 func (h *holes) settle(c int) {
 	all := h.of(c)
 	h.dir[c].end = all[len(all)-1].end()
 	h.setMost(c, largestOf(all))
 }
 
-// insertChunk makes a chunk of holes, at position c of the directory. The caller settles a chunk
-// without any.
+// insertChunk makes a chunk of holes at position c. The caller settles an empty chunk.
 func (h *holes) insertChunk(c int, all []hole) {
 	e := chunkEntry{n: uint32(len(all))}
 	if n := len(h.unused); n > 0 {
@@ -370,14 +357,13 @@ func (h *holes) insertChunk(c int, all []hole) {
 	h.regroup(c)
 }
 
-// removeChunk takes a chunk out of the directory.
 func (h *holes) removeChunk(c int) {
 	h.unused = append(h.unused, h.dir[c].chunk)
 	h.dir = slices.Delete(h.dir, c, c+1)
 	h.regroup(c)
 }
 
-// regroup works out the groups from position c of the directory on, where all entries have moved.
+// regroup recomputes the groups from position c on.
 func (h *holes) regroup(c int) {
 	groups := (len(h.dir) + groupWidth - 1) / groupWidth
 	h.most = slices.Grow(h.most[:min(len(h.most), groups)], 1)[:groups]
@@ -386,7 +372,6 @@ func (h *holes) regroup(c int) {
 	}
 }
 
-// each calls f for every hole in ascending order until it returns false.
 func (h *holes) each(f func(start, size uint32) bool) {
 	for c := range h.dir {
 		for _, x := range h.of(c) {
@@ -397,7 +382,6 @@ func (h *holes) each(f func(start, size uint32) bool) {
 	}
 }
 
-// clone returns a copy of its own.
 func (h *holes) clone() *holes {
 	c := *h
 	c.dir, c.most = slices.Clone(h.dir), slices.Clone(h.most)

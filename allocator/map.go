@@ -1,10 +1,15 @@
 package allocator
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/csv"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,7 +19,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Map is what lies where, the same in every bank of a kind.
+// Map is a memory map, the same in every bank of a kind.
 type Map struct {
 	Regions []RegionMap `json:"regions"`
 }
@@ -60,7 +65,7 @@ func SiteOf(pc uintptr) string {
 	return f.File + ":" + strconv.Itoa(f.Line)
 }
 
-// Map returns what lies where now.
+// Map returns the present memory map.
 func (a *Allocator) Map() *Map {
 	c := a.Clone() // so that all regions are of one moment
 	m := new(Map)
@@ -103,7 +108,7 @@ func (m *Map) WriteJSON(w io.Writer) error {
 	return e.Encode(m)
 }
 
-// String returns the map as text: a line for what each kind has, then one for each range.
+// String returns the map as text: a line for each kind, then one for each range.
 func (m *Map) String() string {
 	var b strings.Builder
 	for i := range m.Regions {
@@ -129,7 +134,6 @@ func (m *Map) WriteText(w io.Writer) error {
 	return err
 }
 
-// what describes a range but for its addresses.
 func (e *MapEntry) what() string {
 	if e.Free {
 		return "free"
@@ -151,3 +155,196 @@ func (e *MapEntry) what() string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// Measures of the picture, in pixels.
+const (
+	svgWidth  = 1000 // of a region's bar
+	svgBar    = 40
+	svgText   = 16
+	svgMargin = 10
+)
+
+// WriteSVG writes the map as a picture: a bar for each region, with tooltips for the ranges. Ranges
+// too narrow to be seen are drawn together.
+func (m *Map) WriteSVG(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	height := svgMargin
+	for i := range m.Regions {
+		height += len(m.Regions[i].Stats)*svgText + svgBar + 2*svgMargin
+	}
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" font-size="12">`+"\n",
+		svgWidth+2*svgMargin, height)
+	y := svgMargin
+	for i := range m.Regions {
+		r := &m.Regions[i]
+		for _, s := range r.Stats {
+			y += svgText
+			fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", svgMargin, y-4, escape(s.String()))
+		}
+		r.draw(b, y)
+		y += svgBar + 2*svgMargin
+	}
+	b.WriteString("</svg>\n")
+	return b.Flush()
+}
+
+func (r *RegionMap) draw(b *bufio.Writer, y int) {
+	if len(r.Entries) == 0 {
+		return
+	}
+	low := r.Entries[0].Start
+	scale := svgWidth / float64(r.Entries[len(r.Entries)-1].End-low)
+	at := func(addr uint64) float64 { return svgMargin + float64(addr-low)*scale }
+	for i := 0; i < len(r.Entries); {
+		e := r.Entries[i]
+		n := 1 // entries that are drawn as one
+		for i+n < len(r.Entries) && at(e.End)-at(e.Start) < 1 && at(r.Entries[i+n].End)-at(e.Start) < 2 {
+			e.End = r.Entries[i+n].End
+			n++
+		}
+		title, color := e.what(), "#e8e8e8"
+		if n > 1 {
+			title = fmt.Sprintf("%d ranges", n)
+		}
+		if n > 1 || !e.Free {
+			color = hue(r.Entries[i].Owner)
+		}
+		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"><title>[%#x,%#x) %s: %s</title></rect>`+"\n",
+			at(e.Start), y, max(at(e.End)-at(e.Start), 0.5), svgBar, color, e.Start, e.End, humanize.IBytes(e.Bytes()), escape(title))
+		i += n
+	}
+}
+
+func hue(owner string) string {
+	h := uint32(2166136261)
+	for _, c := range []byte(owner) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return fmt.Sprintf("hsl(%d,60%%,%d%%)", h%360, 45+h>>9%20)
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(s)); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// The three reports have the names and columns of tt-metal's memory reporter
+// (tt_metal/detail/reports/memory_reporter.cpp), so that what reads those reads these. KB are 1024
+// B.
+
+const kb = 1024
+
+// WriteReports writes l1_usage_summary.csv, memory_usage_summary.csv and detailed_memory_usage.csv
+// to a directory, each with a prefix to its name and tt-metal's columns.
+func (m *Map) WriteReports(dir, prefix string) error {
+	var errs []error
+	for _, r := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"l1_usage_summary.csv", m.WriteL1Summary},
+		{"memory_usage_summary.csv", m.WriteSummary},
+		{"detailed_memory_usage.csv", m.WriteDetailed},
+	} {
+		f, err := os.Create(filepath.Join(dir, prefix+r.name))
+		if err == nil {
+			err = errors.Join(r.write(f), f.Close())
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("allocator: write memory reports: %w", err)
+	}
+	return nil
+}
+
+// WriteL1Summary writes l1_usage_summary.csv: the largest hole for an interleaved L1 buffer in each
+// bank and over all banks.
+func (m *Map) WriteL1Summary(w io.Writer) error {
+	if _, err := io.WriteString(w, "This report indicates available space for interleaving L1 buffers\n"+
+		", Largest Contiguous Free Block (KB), Total Free L1 Space (KB)\n"); err != nil {
+		return err
+	}
+	s := m.stats(L1)
+	return table(w, []string{"", num(s.LargestHole / kb), num(s.LargestHole / kb * uint64(s.Banks))})
+}
+
+// WriteSummary writes memory_usage_summary.csv: the numbers of a bank of each kind, DRAM and L1
+// first.
+func (m *Map) WriteSummary(w io.Writer) error {
+	if _, err := io.WriteString(w, ", Total Allocatable Size (KB), Total Allocated (KB), Total Free (KB), Largest Free Block (KB)\n"); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, k := range []Kind{DRAM, L1, L1Small, Trace} {
+		if s := m.stats(k); s.Total != 0 {
+			rows = append(rows, []string{k.Code(), num(s.Total / kb), num(s.Allocated / kb), num(s.Free / kb), num(s.LargestHole / kb)})
+		}
+	}
+	return table(w, rows...)
+}
+
+// WriteDetailed writes detailed_memory_usage.csv: for each region the totals over all banks, then
+// each bank with its blocks. Kind, owner, tag and call site are added to tt-metal's columns.
+func (m *Map) WriteDetailed(w io.Writer) error {
+	c := csv.NewWriter(w)
+	put := func(fields ...string) { _ = c.Write(fields) } // Flush keeps the error
+	for i := range m.Regions {
+		r := &m.Regions[i]
+		var allocated uint64
+		for _, s := range r.Stats {
+			allocated += s.Allocated
+		}
+		s := r.Stats[0]
+		n := uint64(s.Banks)
+		put("", r.Name)
+		put("", "Total allocatable (KB):", num(s.Total*n/kb))
+		put("", "Total allocated (KB):", num(allocated*n/kb))
+		put("", "Total free (KB):", num(s.Free*n/kb))
+		for bank := range s.Banks {
+			put("Bank ID:", strconv.Itoa(bank))
+			put("", "", "Total allocatable (KB):", num(s.Total/kb))
+			put("", "", "Total free (KB):", num(s.Free/kb))
+			put("", "", "Total allocated (KB):", num(allocated/kb))
+			put("", "", "Largest free block (KB):", num(s.LargestHole/kb))
+			put("", "", "", "blockID", "address", "size", "prevID", "nextID", "allocated", "kind", "owner", "tag", "call site")
+			for j := range r.Entries {
+				e := &r.Entries[j]
+				prev, next, yes := "none", "none", "yes"
+				if j > 0 {
+					prev = strconv.Itoa(j - 1)
+				}
+				if j+1 < len(r.Entries) {
+					next = strconv.Itoa(j + 1)
+				}
+				if e.Free {
+					yes = "no"
+				}
+				put("", "", "", strconv.Itoa(j), num(e.Start), num(e.Bytes()), prev, next, yes, e.Kind, e.Owner, e.Tag, e.Site)
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func (m *Map) stats(k Kind) Stats {
+	for i := range m.Regions {
+		for _, s := range m.Regions[i].Stats {
+			if s.Kind == k {
+				return s
+			}
+		}
+	}
+	return Stats{Kind: k}
+}
+
+func table(w io.Writer, rows ...[]string) error {
+	c := csv.NewWriter(w)
+	return c.WriteAll(rows)
+}
+
+func num(v uint64) string { return strconv.FormatUint(v, 10) }

@@ -1,9 +1,7 @@
 package allocator
 
-import "fmt"
-
-// Policy says which of the holes that are large enough an allocation takes. [FirstFit] and
-// [WorstFit] look at one number for some hundred holes, [BestFit] in the worst case at all holes.
+// Policy says which of the large enough holes an allocation takes. [FirstFit] and [WorstFit] look
+// at one number for some hundred holes, [BestFit] in the worst case at all holes.
 type Policy uint8
 
 // The policies. Where several holes are as good, the lowest is taken, or the highest by an
@@ -22,21 +20,11 @@ const (
 
 // String returns the policy's name.
 func (p Policy) String() string {
-	switch p {
-	case FirstFit:
-		return "first fit"
-	case BestFit:
-		return "best fit"
-	case WorstFit:
-		return "worst fit"
-	}
-	return fmt.Sprintf("policy(%d)", uint8(p))
+	return nameOf([]string{"first fit", "best fit", "worst fit"}, p, "policy")
 }
 
 func (p Policy) valid() bool { return p < numPolicies }
 
-// takeBy takes size units from the low end or the high end of the hole that a policy other than
-// FirstFit chooses.
 func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bool) {
 	if h.largest() < size {
 		return 0, false
@@ -59,8 +47,8 @@ func (h *holes) takeBy(p Policy, size uint32, topDown bool) (start uint32, ok bo
 	return start, h.takeAt(start, size)
 }
 
-// best returns the smallest hole of at least size, which there must be: of equal ones the first, or
-// with last the last.
+// best returns the smallest hole of at least size, which must exist: of equal ones the first, or
+// the last if last is set.
 func (h *holes) best(size uint32, last bool) (found hole) {
 	for c := range h.dir {
 		if h.dir[c].most < size {

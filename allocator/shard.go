@@ -23,7 +23,7 @@ type ShardSpec struct {
 	Strategy Strategy
 }
 
-// Distribution is where the pages of a sharded buffer are: a ShardSpec, worked out.
+// Distribution says where the pages of a sharded buffer are.
 type Distribution struct {
 	layout   Layout
 	tensor   []int
@@ -40,8 +40,8 @@ type Distribution struct {
 // mostPages bounds a buffer, so that products of shapes cannot overflow.
 const mostPages = 1 << 40
 
-// NewDistribution works out where pages are. Errors wrap [ErrRequest]: shapes of different rank or
-// without size, a shard that is no row, column or rectangle where the layout wants one, more shards
+// NewDistribution computes where pages are. Errors wrap [ErrRequest]: shapes of different rank or
+// without size, a shard that is no row, column or rectangle where the layout needs one, more shards
 // than cores where each needs its own, or cores that are named twice.
 func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
@@ -113,7 +113,6 @@ func NewDistribution(s ShardSpec) (*Distribution, error) {
 	return d, nil
 }
 
-// coresOf lists the cores of ranges in order.
 func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	var out []chip.Core
 	seen := make(map[chip.Core]bool)
@@ -148,8 +147,8 @@ func coresOf(ranges []chip.Range, o Orientation) ([]chip.Core, error) {
 	return out, nil
 }
 
-// gridCores returns the cores of a grid of shards, high by wide, in the order of the shards: each
-// at its place in the one range, with rows and columns exchanged by ColMajor.
+// gridCores returns the cores of a grid of shards in the shards' order: each at its place in the
+// one range, with rows and columns exchanged by ColMajor.
 func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core, error) {
 	if len(ranges) != 1 {
 		return nil, fmt.Errorf("%d ranges of cores: a grid of shards needs one", len(ranges))
@@ -178,7 +177,7 @@ func gridCores(ranges []chip.Range, o Orientation, high, wide int) ([]chip.Core,
 // Layout returns the layout.
 func (d *Distribution) Layout() Layout { return d.layout }
 
-// Cores returns the cores that hold shards, in the order in which pages name them.
+// Cores returns the cores that hold shards; pages refer to them by index.
 func (d *Distribution) Cores() []chip.Core { return slices.Clone(d.cores) }
 
 // Pages returns the number of pages of the tensor.
@@ -193,11 +192,11 @@ func (d *Distribution) ShardPages() int { return d.volume }
 // CorePages returns the places for pages in each core.
 func (d *Distribution) CorePages() int { return d.perCore * d.volume }
 
-// DevicePages returns the places for pages in all cores, those that hold no page included.
+// DevicePages returns the places for pages in all cores, empty ones included.
 func (d *Distribution) DevicePages() int { return d.CorePages() * len(d.cores) }
 
-// Page returns where page i of the tensor is: the number of its core in Cores and its place there.
-// i must be from 0 on and below Pages.
+// Page returns where page i of the tensor is: its core's index in Cores and its place there. i must
+// be from 0 on and below Pages.
 func (d *Distribution) Page(i int) (core, slot int) {
 	shard, place := 0, 0
 	shardStep, placeStep := 1, 1
@@ -213,7 +212,7 @@ func (d *Distribution) Page(i int) (core, slot int) {
 	return core, nth*d.volume + place
 }
 
-// of returns the core of a shard, and which of the core's shards it is.
+// of returns the core of a shard, and the shard's number in that core.
 func (d *Distribution) of(shard int) (core, nth int) {
 	switch d.strategy {
 	case RoundRobin:
@@ -224,7 +223,7 @@ func (d *Distribution) of(shard int) (core, nth int) {
 	return shard, 0
 }
 
-// shardAt is the reverse of of.
+// shardAt is the inverse of of.
 func (d *Distribution) shardAt(core, nth int) int {
 	switch d.strategy {
 	case RoundRobin:
@@ -235,8 +234,7 @@ func (d *Distribution) shardAt(core, nth int) int {
 	return core
 }
 
-// PageAt is the reverse of [Distribution.Page]: the page at a place of a core. It is false for a
-// place that holds no page.
+// PageAt is the inverse of [Distribution.Page]. It is false for a place that holds no page.
 func (d *Distribution) PageAt(core, slot int) (page int, ok bool) {
 	if core < 0 || core >= len(d.cores) || slot < 0 || slot >= d.CorePages() {
 		return 0, false

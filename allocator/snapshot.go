@@ -12,9 +12,9 @@ import (
 // ErrHeld is returned by [Allocator.Restore] if an extent that it would have to free is held.
 var ErrHeld = errors.New("extent is held")
 
-// Clone returns an independent copy: allocating and freeing in it have no effect on a. The live
-// extents of a are valid in the copy, for example to find out what would fit without one of them;
-// extents of the copy aren't valid in a. The copy has no gauge.
+// Clone returns an independent copy without a gauge. The live extents of a are valid in the copy,
+// for example to find out what would fit without one of them; extents of the copy aren't valid in
+// a.
 func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,14 +44,13 @@ func (a *Allocator) Clone() *Allocator {
 	return c
 }
 
-// inherits reports whether e is an extent of the allocator that a is a copy of, from before the
-// copy.
+// inherits reports whether e is an extent of a's original from before the copy.
 func (a *Allocator) inherits(e *Extent) bool {
 	return a.origin != nil && e.from == a.origin && int(e.slot) < len(a.blocks) && a.blocks[e.slot].flags&blockInherited != 0
 }
 
-// Fits returns where requests would be placed one after the other, without allocating anything: it
-// allocates them in a copy. The error is that of the first request that doesn't fit.
+// Fits returns where requests would be placed one after the other, by allocating them in a copy.
+// The error is that of the first request that doesn't fit.
 func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 	c := a.Clone()
 	out := make([]Extent, 0, len(rs))
@@ -65,11 +64,9 @@ func (a *Allocator) Fits(rs ...Request) ([]Extent, error) {
 	return out, nil
 }
 
-// Fingerprint returns a hash of everything that decides where extents of a kind will be placed: the
-// memory's geometry, the policy and the holes. Two allocators, or one at two times, with the same
-// fingerprint give the same requests the same addresses, whatever happened before; it is the same
-// in every process. The owners of memory that is not free make no difference. It is 0 if the device
-// has no memory of the kind.
+// Fingerprint returns a hash of everything that decides where extents of a kind are placed:
+// geometry, policy and holes, but not the owners. Allocators with equal fingerprints give the same
+// requests the same addresses, in every process. It is 0 if the device has no memory of the kind.
 func (a *Allocator) Fingerprint(k Kind) uint64 {
 	if !k.valid() || a.region[k] == nil {
 		return 0
@@ -114,7 +111,7 @@ func (c Change) String() string {
 	return "- " + c.Live.String()
 }
 
-// identity is what makes two extents of two states the same.
+// identity identifies an extent across two states.
 type identity struct {
 	kind                Kind
 	addr, perBank, size uint64
@@ -128,8 +125,8 @@ func (l *Live) identity() identity {
 	return identity{l.Kind, l.Addr, l.PerBank, l.Size, l.PageSize, l.Banks, l.Owner, l.Tag, l.Site}
 }
 
-// Diff returns the changes from an earlier state, a copy made by [Allocator.Clone], to the present
-// one, by kind and address.
+// Diff returns the changes since an earlier state, a copy by [Allocator.Clone], by kind and
+// address.
 func (a *Allocator) Diff(earlier *Allocator) []Change {
 	was := map[identity]Live{}
 	for _, l := range earlier.all() {
@@ -161,7 +158,6 @@ func bit(b bool) int {
 	return 0
 }
 
-// all returns the live extents of all kinds.
 func (a *Allocator) all() []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,12 +170,11 @@ func (a *Allocator) all() []Live {
 	return out
 }
 
-// Restore goes back to an earlier state of the same allocator, or of one with the same
-// configuration: extents that are live now and were not then are freed, and extents that were live
-// then and are not now are allocated again at their addresses, with their owners, tags and call
-// sites. Extents that are live in both stay valid; those that come back are found with
-// [Allocator.Extents]. High-water marks stay. If something that would have to go is held, or the
-// configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
+// Restore goes back to an earlier state, of this allocator or of one with the same configuration.
+// Extents that are only live now are freed. Extents that were only live then are allocated again at
+// their addresses, with owners, tags and call sites; find them with [Allocator.Extents]. Extents
+// that are live in both stay valid. High-water marks stay. If an extent that would be freed is
+// held, or the configurations differ, nothing changes and the error wraps [ErrHeld] or [ErrConfig].
 func (a *Allocator) Restore(earlier *Allocator) error {
 	mine, theirs := a.cfg, earlier.cfg
 	mine.Gauge, theirs.Gauge = nil, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Stats describes the region of one kind. Sizes are bytes in each bank: an extent takes the same
-// addresses of every bank, so the banks of a kind never differ.
+// Stats describes the region of one kind. Sizes are bytes in each bank; the banks of a kind never
+// differ.
 type Stats struct {
 	Kind  Kind `json:"kind"`
 	Banks int  `json:"banks"`
@@ -26,8 +26,8 @@ type Stats struct {
 	Holes       int    `json:"holes"`        // free ranges
 }
 
-// Fragmentation says how much of what is free lies outside of the largest hole: 0 if all is in one
-// piece, towards 1 if it is in many small ones.
+// Fragmentation returns the share of free memory outside of the largest hole: 0 for one piece,
+// towards 1 for many small ones.
 func (s Stats) Fragmentation() float64 {
 	if s.Free == 0 {
 		return 0
@@ -43,8 +43,7 @@ func (s Stats) String() string {
 }
 
 // Stats returns the numbers of one kind; the zero Stats if the device has no memory of the kind.
-// Where traces have no region of their own, DRAM and Trace have the same Free, LargestHole and
-// Holes.
+// Where traces have no region of their own, DRAM and Trace share Free, LargestHole and Holes.
 func (a *Allocator) Stats(k Kind) Stats {
 	if !k.valid() || a.region[k] == nil {
 		return Stats{Kind: k}
@@ -69,7 +68,6 @@ func (a *Allocator) Stats(k Kind) Stats {
 	return s
 }
 
-// shared reports whether traces live in DRAM's space.
 func (a *Allocator) shared() bool { return a.region[Trace].holes == a.region[DRAM].holes }
 
 // ResetPeak sets the high-water mark of a kind to what is allocated now.
@@ -85,8 +83,7 @@ func (a *Allocator) ResetPeak(k Kind) {
 	}
 }
 
-// Extents returns the live extents of a kind by address, held ones that their owners have freed
-// included.
+// Extents returns the live extents of a kind by address, including those that only holds keep.
 func (a *Allocator) Extents(k Kind) []Live {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +97,6 @@ func (a *Allocator) Extents(k Kind) []Live {
 	return out
 }
 
-// liveLocked describes a live block.
 func (a *Allocator) liveLocked(slot uint32) Live {
 	b, n := &a.blocks[slot], a.nameOfLocked(slot)
 	r := a.region[b.kind()]
@@ -116,7 +112,6 @@ func (a *Allocator) liveLocked(slot uint32) Live {
 	return l
 }
 
-// nameOfLocked returns owner, tag and call site of a live block.
 func (a *Allocator) nameOfLocked(slot uint32) name {
 	if a.blocks[slot].flags&blockNamed != 0 {
 		return a.names[slot]
@@ -143,14 +138,13 @@ func (a *Allocator) Holes(k Kind) []Hole {
 	return out
 }
 
-// Owners returns what each owner has of each kind, most bytes in a bank first.
+// Owners returns the memory of each owner and kind, most bytes in a bank first.
 func (a *Allocator) Owners() []OwnerUsage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.usageLocked(func(*block) bool { return true })
 }
 
-// usageLocked sums live blocks by owner and kind.
 func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
 	type key struct {
 		owner string
@@ -181,7 +175,6 @@ func (a *Allocator) usageLocked(want func(*block) bool) []OwnerUsage {
 	return out
 }
 
-// outOfMemoryLocked describes why an extent found no room.
 func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error {
 	owners := a.usageLocked(func(b *block) bool { return a.region[b.kind()].holes == reg.holes })
 	free, largest := reg.free()
@@ -200,7 +193,6 @@ func (a *Allocator) outOfMemoryLocked(e *Extent, r *Request, reg *region) error 
 	return err
 }
 
-// overlappingLocked returns the live extents that share bytes with e, by address.
 func (a *Allocator) overlappingLocked(e Extent) []Live {
 	var out []Live
 	for i, s := range a.state {
@@ -214,8 +206,7 @@ func (a *Allocator) overlappingLocked(e Extent) []Live {
 	return out
 }
 
-// LowestOccupied returns the lowest address that is taken in a kind's region; false if all of it is
-// free.
+// LowestOccupied returns the lowest address in use in a kind's region; false if none is.
 func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
 	if !k.valid() || a.region[k] == nil {
 		return 0, false
@@ -231,4 +222,26 @@ func (a *Allocator) LowestOccupied(k Kind) (addr uint64, ok bool) {
 		return false
 	})
 	return addr, addr < r.high
+}
+
+// Usage is the use of one kind's memory. Sizes are bytes over all banks.
+type Usage struct {
+	Allocated uint64 // what extents take
+	Peak      uint64 // the most that was ever allocated at once
+	// Capacity is what the kind could have if nothing else were allocated. Where traces have no
+	// region of their own, DRAM and Trace have the same capacity and share it.
+	Capacity uint64
+	Extents  int // live extents
+}
+
+// Gauge is told of every change of a kind's memory, and of each kind once by New. Set is called
+// with the allocator's lock held: it must be quick and not call the allocator.
+type Gauge interface {
+	Set(k Kind, u Usage)
+}
+
+func (a *Allocator) notifyLocked(k Kind) {
+	r := a.region[k]
+	n := uint64(r.banks)
+	a.cfg.Gauge.Set(k, Usage{Allocated: r.allocated * n, Peak: r.peak * n, Capacity: (r.high - r.low) * n, Extents: r.extents})
 }
