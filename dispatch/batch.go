@@ -241,29 +241,51 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 // devices have their parts, and all queues of that device with a part are closed. With parts on
 // several devices the error is a *BatchError.
 func (b *Batch) Submit(ctx context.Context) (err error) {
-	if len(b.parts) > 1 {
+	q := b.one.lock[0]
+	if q == nil {
 		return b.submit(ctx, nil)
 	}
-	p := &b.parts[0]
-	q := p.Queue
 	q.mu.Lock()
 	before, left := debug.SetPanicOnFault(true), false
 	defer func() {
-		if !left { // else not even recover is called
+		if !left { // without a panic even a call of recover would cost too much
 			q.leaveBy(recover(), &err, before)
 		}
 	}()
-	if err = p.prepareLocked(ctx, nil); err == nil {
-		p.copyLocked()
-		p.announceLocked()
-		p.settleLocked()
-	} else if p.acquired {
-		q.rollbackLocked()
+	part := &b.one.part[0]
+	p, n, off := part.Prepared, uint32(len(part.Bytes)), q.rings.issue.wr
+	if !q.freeLocked(p) || !q.rings.roomy(n) {
+		if err = part.prepareLocked(ctx, nil); err != nil && part.acquired {
+			q.rollbackLocked()
+		}
+		off = part.offset
 	}
-	debug.SetPanicOnFault(before)
-	q.mu.Unlock()
+	if err == nil {
+		// The steps of several parts in one body: their calls take a twentieth of a replay.
+		p.count(q.stream.state.Expected)
+		copy(q.rings.issue.mem[off:], p.Bytes)
+		if q.translates {
+			q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
+		}
+		q.rings.issue.put(off, n, q.rings.fetch.put)
+		q.tiles.prefetchL1.Publish()
+		q.rings.fetch.push(cq.FetchEntry(n/cq.FetchUnit) | cq.FetchStall)
+		q.rings.issue.prefetch()
+		q.stream.replays++
+		if q.stream.lastPrepared != p {
+			q.submittedLocked(p)
+		}
+	}
 	left = true
+	q.mu.Unlock()
+	debug.SetPanicOnFault(before)
 	return err
+}
+
+// freeLocked reports whether the queue takes prepared commands as they are. Otherwise
+// submittableLocked says why not, or acquires workers.
+func (q *Queue) freeLocked(p *Prepared) bool {
+	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared
 }
 
 // SubmitReserved is Submit for queues that are reserved, by rs.
@@ -287,12 +309,15 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for i := range b.parts {
 		b.parts[i].awaitPeersLocked()
 	}
-	b.eachLocked(func(p *batchPart) error { p.copyLocked(); return nil })
-	if b.failed {
-		b.cutLocked()
+	for i := range b.parts {
+		b.parts[i].copyLocked()
 	}
-	b.eachLocked(func(p *batchPart) error { p.announceLocked(); return nil })
-	b.eachLocked(func(p *batchPart) error { p.settleLocked(); return nil })
+	b.eachLocked((*batchPart).announceLocked)
+	for i := range b.parts {
+		if b.errs[i] == nil {
+			b.parts[i].settleLocked()
+		}
+	}
 	if b.linked {
 		b.eachLocked((*batchPart).recordEndLocked)
 	}
@@ -375,7 +400,7 @@ func (b *Batch) errorLocked() error {
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
+	if !q.freeLocked(p.Prepared) || len(rs) > 0 {
 		if err := q.submittableLocked(p.Prepared, rs); err != nil {
 			return err
 		}
@@ -388,12 +413,7 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 			return err
 		}
 	}
-	n := uint32(len(p.Bytes))
-	if q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
-		p.offset = q.rings.issue.wr
-		return nil
-	}
-	p.offset, err = q.findRoomLocked(ctx, n)
+	p.offset, err = q.roomLocked(ctx, uint32(len(p.Bytes)))
 	return err
 }
 
@@ -419,8 +439,9 @@ func (p *batchPart) copyLocked() {
 }
 
 // announceLocked tells the prefetcher.
-func (p *batchPart) announceLocked() {
+func (p *batchPart) announceLocked() error {
 	p.Queue.rings.fetch.push(cq.FetchEntry(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	return nil
 }
 
 // settleLocked notes that the commands are in the queue.

@@ -119,7 +119,7 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		return noRoom
 	}
 	part.copyLocked()
-	part.announceLocked()
+	_ = part.announceLocked()
 	part.settleLocked()
 	return nil
 }
