@@ -11,29 +11,25 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A trace may have parts on several queues of a device, with edges between the parts. Ids of events
-// can't be used for these edges: what lies in DRAM is the same at every replay. So each dispatch
-// core has words of its own for them ([Queue.EdgeWord]), one for each queue that records; package
-// tracebuf knows the commands. The words start from 0 at every replay:
+// A trace may have parts on several queues of a device, with edges between the parts. Event ids
+// can't express these edges, because the commands in DRAM are the same at every replay. So each
+// dispatch core has an edge word for each queue that records ([Queue.EdgeWord]); package tracebuf
+// knows the commands. The words start from 0 at every replay:
 //
-//   - A part ends by waiting until all recordings of the other parts have arrived, and then clears
-//     its own core's words. No recording of this replay is on its way to them any more, because
-//     each recording waits until the writes before it have arrived.
-//   - After each part an event is recorded, once the clearing has arrived, and the next replay's
-//     parts begin with a wait for the other queues' events ([Batch.Submit]). So no recording of the
-//     next replay arrives before the word is clear.
+// - A part ends by waiting for all recordings of the other parts, and then clears its own core's
+// words. No recording of this replay is in flight then: each one waits for the writes before it.
+// - After each part an event is recorded, once the words are clear. The next replay's parts begin
+// with a wait for the other queues' events ([Batch.Submit]).
 //
-// All parts are put into their queues in one step, with all queues locked. So nothing that waits
-// for one part can precede another, and the edges go from what was recorded earlier to what was
-// recorded later: no circle.
+// All parts are put into their queues in one step, with all queues locked. So edges only go from
+// earlier to later commands, and no circle is possible.
 
-// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace
-// over several queues: an address in their L1, a multiple of 16.
+// EdgeWord returns the L1 address, a multiple of 16, at which dispatch cores count the queue's
+// recordings in a trace over several queues.
 func (q *Queue) EdgeWord() uint32 { return q.d.ctl.EdgeWord[q.id] }
 
-// Batch is prepared commands for one or more queues, of one device or several, that are submitted
-// as one: all queues take their part or none, and several devices start together. A Batch may be
-// submitted from several goroutines.
+// Batch is prepared commands for one or more queues, of one or several devices, that are submitted
+// as one: all queues take their part or none. Several goroutines may submit a Batch.
 type Batch struct {
 	// While it is submitted, guarded by the locks of all queues:
 	parts  []batchPart // in the order of the caller
@@ -57,8 +53,7 @@ type batchPart struct {
 	acquired bool   // the workers that the queue shares, by this submission
 }
 
-// peerWait is a wait for another queue's part of the submission before, at the start of prepared
-// commands.
+// peerWait is a wait for another queue's part of the previous submission.
 type peerWait struct {
 	peer *Queue
 	at   int // offset in Prepared.Bytes of the id to wait for
@@ -70,15 +65,14 @@ type partEnd struct {
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that was not submitted because another queue of the batch
-// couldn't take its part.
+// ErrSkipped is the error of a part that wasn't submitted because another queue of the batch
+// failed.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
-// BatchError is returned when a batch with parts on several devices was not, or not completely,
-// submitted.
+// BatchError is returned when a batch over several devices was submitted in part or not at all.
 type BatchError struct {
-	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part
-	// that was submitted, ErrSkipped for one that could have been.
+	// Errs has the error of each part in the order of NewBatch: nil for a submitted part,
+	// ErrSkipped for a part that was held back because of another.
 	Errs []error
 
 	queues []*Queue
@@ -104,8 +98,8 @@ func (e *BatchError) Unwrap() []error {
 
 // NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one
 // device are linked: each is changed to begin with a wait for the other queues' parts of the
-// submission before. Such a Prepared can't be joined again; [Batch.Subset] takes it into further
-// batches.
+// previous submission. A linked Prepared can't be joined again; [Batch.Subset] takes it into
+// further batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -118,7 +112,7 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory. It isn't copied
+// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory, which must not be copied
 // afterwards.
 func (b *Batch) Init(p *Prepared) error {
 	if err := joinable([]*Prepared{p}); err != nil {
@@ -128,7 +122,6 @@ func (b *Batch) Init(p *Prepared) error {
 	return nil
 }
 
-// joinable returns an error unless the parts can be made a batch.
 func joinable(parts []*Prepared) error {
 	for i, p := range parts {
 		if p == nil || p.Queue == nil {
@@ -172,14 +165,12 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 	return b, nil
 }
 
-// init makes b the batch of one part.
 func (b *Batch) init(p *Prepared) {
 	b.devices = 1
 	b.one.part[0].Prepared, b.one.lock[0] = p, p.Queue
 	b.parts, b.errs, b.locks = b.one.part[:], b.one.err[:], b.one.lock[:]
 }
 
-// link puts the waits for other queues of the same device before the commands of parts.
 func link(parts []*Prepared) error {
 	prefixes, peers := make([][]byte, len(parts)), make([][]peerWait, len(parts))
 	for i, p := range parts {
@@ -231,39 +222,57 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop
-// fetching until the commands say otherwise. First the commands are put into all issue rings, then
-// the entries that announce them are written, one store for each queue and nothing in between. It
-// returns once they are written; it allocates nothing and makes no system call unless a ring is
-// full.
+// Submit sends the commands of all parts. First it copies the commands into all issue rings; then
+// it rings the doorbells, one store for each queue and nothing in between. It allocates nothing,
+// and makes no system call unless a ring is full.
 //
 // If a queue can't take its part, no queue gets one. If a device stops in the middle, the other
 // devices have their parts, and all queues of that device with a part are closed. With parts on
 // several devices the error is a *BatchError.
 func (b *Batch) Submit(ctx context.Context) (err error) {
-	if len(b.parts) > 1 {
+	q := b.one.lock[0]
+	if q == nil {
 		return b.submit(ctx, nil)
 	}
-	p := &b.parts[0]
-	q := p.Queue
 	q.mu.Lock()
 	before, left := debug.SetPanicOnFault(true), false
 	defer func() {
-		if !left { // else not even recover is called
+		if !left { // without a panic even a call of recover would cost too much
 			q.leaveBy(recover(), &err, before)
 		}
 	}()
-	if err = p.prepareLocked(ctx, nil); err == nil {
-		p.copyLocked()
-		p.announceLocked()
-		p.settleLocked()
-	} else if p.acquired {
-		q.rollbackLocked()
+	part := &b.one.part[0]
+	p, n, off := part.Prepared, uint32(len(part.Bytes)), q.rings.issue.wr
+	if !q.freeLocked(p) || !q.rings.roomy(n) {
+		if err = part.prepareLocked(ctx, nil); err != nil && part.acquired {
+			q.rollbackLocked()
+		}
+		off = part.offset
 	}
-	debug.SetPanicOnFault(before)
-	q.mu.Unlock()
+	if err == nil {
+		// The steps of several parts in one body: their calls take a twentieth of a replay.
+		p.count(q.stream.state.Expected)
+		copy(q.rings.issue.mem[off:], p.Bytes)
+		if q.translates {
+			q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
+		}
+		q.rings.issue.put(off, n, q.rings.fetch.put)
+		q.tiles.prefetchL1.Publish()
+		q.rings.fetch.push(cq.FetchEntry(n/cq.FetchUnit) | cq.FetchStall)
+		q.rings.issue.prefetch()
+		q.stream.replays++
+		if q.stream.lastPrepared != p {
+			q.submittedLocked(p)
+		}
+	}
 	left = true
+	q.mu.Unlock()
+	debug.SetPanicOnFault(before)
 	return err
+}
+
+func (q *Queue) freeLocked(p *Prepared) bool {
+	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared
 }
 
 // SubmitReserved is Submit for queues that are reserved, by rs.
@@ -271,7 +280,6 @@ func (b *Batch) SubmitReserved(ctx context.Context, rs []*Reservation) error {
 	return b.submit(ctx, rs)
 }
 
-// submit sends any number of parts.
 func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for _, q := range b.locks {
 		q.mu.Lock()
@@ -287,12 +295,15 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for i := range b.parts {
 		b.parts[i].awaitPeersLocked()
 	}
-	b.eachLocked(func(p *batchPart) error { p.copyLocked(); return nil })
-	if b.failed {
-		b.cutLocked()
+	for i := range b.parts {
+		b.parts[i].copyLocked()
 	}
-	b.eachLocked(func(p *batchPart) error { p.announceLocked(); return nil })
-	b.eachLocked(func(p *batchPart) error { p.settleLocked(); return nil })
+	b.eachLocked((*batchPart).announceLocked)
+	for i := range b.parts {
+		if b.errs[i] == nil {
+			b.parts[i].settleLocked()
+		}
+	}
 	if b.linked {
 		b.eachLocked((*batchPart).recordEndLocked)
 	}
@@ -303,8 +314,8 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	return nil
 }
 
-// eachLocked takes the parts without an error through a step of the submission. The fault of an
-// access to a device that was removed is the error of its part.
+// eachLocked calls step for the parts without an error. The fault of an access to a removed device
+// becomes the error of its part.
 func (b *Batch) eachLocked(step func(*batchPart) error) {
 	for i := range b.parts {
 		if b.errs[i] != nil {
@@ -325,7 +336,6 @@ func (b *Batch) unlock() {
 	}
 }
 
-// rollbackLocked undoes what prepareLocked has done.
 func (b *Batch) rollbackLocked() {
 	for i := range b.parts {
 		if b.parts[i].acquired {
@@ -337,8 +347,8 @@ func (b *Batch) rollbackLocked() {
 	}
 }
 
-// cutLocked closes the queues of each device that has only some of its linked parts: they wait for
-// what others will never get.
+// cutLocked closes the queues of each device that has only some of its linked parts: these would
+// wait forever for the missing ones.
 func (b *Batch) cutLocked() {
 	for i, err := range b.errs {
 		if err == nil || b.parts[i].peers == nil {
@@ -355,7 +365,6 @@ func (b *Batch) cutLocked() {
 	}
 }
 
-// errorLocked returns the error of a submission that failed.
 func (b *Batch) errorLocked() error {
 	if b.devices > 1 {
 		e := &BatchError{Errs: slices.Clone(b.errs)}
@@ -367,44 +376,33 @@ func (b *Batch) errorLocked() error {
 	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
 }
 
-// The steps of a submission of a part:
-
-// prepareLocked makes sure that the queue takes the commands and has room for them, and that a
-// linked one has an event to wait for. It changes nothing else but the owner of workers that queues
-// share.
+// prepareLocked makes sure that the queue takes the commands and has room, and that a linked part
+// has an event to wait for. Its only change is to acquire shared workers.
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
+	if !q.freeLocked(p.Prepared) || len(rs) > 0 {
 		if err := q.submittableLocked(p.Prepared, rs); err != nil {
 			return err
 		}
 		p.acquired = true
 	}
-	// No event was recorded yet since the queue was started, or so long ago that the ids'
-	// difference could wrap.
+	// No event since the start of the queue, or one so old that the difference of ids could wrap.
 	if p.peers != nil && (q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30) {
 		if err := q.recordEndLocked(ctx); err != nil {
 			return err
 		}
 	}
-	n := uint32(len(p.Bytes))
-	if q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
-		p.offset = q.rings.issue.wr
-		return nil
-	}
-	p.offset, err = q.findRoomLocked(ctx, n)
+	p.offset, err = q.roomLocked(ctx, uint32(len(p.Bytes)))
 	return err
 }
 
-// awaitPeersLocked sets the event ids that a linked part waits for.
 func (p *batchPart) awaitPeersLocked() {
 	for _, w := range p.peers {
 		cq.Put32(p.Bytes, w.at, uint32(w.peer.stream.end.id))
 	}
 }
 
-// copyLocked puts the commands into the issue ring.
 func (p *batchPart) copyLocked() {
 	q := p.Queue
 	p.count(q.stream.state.Expected)
@@ -418,12 +416,11 @@ func (p *batchPart) copyLocked() {
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 }
 
-// announceLocked tells the prefetcher.
-func (p *batchPart) announceLocked() {
+func (p *batchPart) announceLocked() error {
 	p.Queue.rings.fetch.push(cq.FetchEntry(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
+	return nil
 }
 
-// settleLocked notes that the commands are in the queue.
 func (p *batchPart) settleLocked() {
 	q := p.Queue
 	q.stream.replays++
@@ -432,8 +429,8 @@ func (p *batchPart) settleLocked() {
 	}
 }
 
-// recordEndLocked records the event that the next submission's linked parts wait for. Should ctx
-// end, it is recorded all the same: otherwise those parts would have nothing to wait for.
+// recordEndLocked records the event that the next submission's linked parts wait for. The end of
+// ctx doesn't stop it: those parts would have nothing to wait for.
 func (p *batchPart) recordEndLocked() error {
 	if p.peers == nil {
 		return nil
@@ -442,7 +439,7 @@ func (p *batchPart) recordEndLocked() error {
 	return p.Queue.recordEndLocked(context.Background())
 }
 
-// recordEndLocked records an event for the device's other queues, which isn't reported to the host.
+// recordEndLocked records an event for the device's other queues; the host isn't told.
 func (q *Queue) recordEndLocked(ctx context.Context) error {
 	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
 	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])

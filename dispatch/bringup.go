@@ -20,8 +20,8 @@ import (
 // firmwareTimeout bounds the start of the base firmware. Source: tt-metal waits 10 s for it.
 const firmwareTimeout = 10 * time.Second
 
-// Segment is a part of a base firmware: bytes for an address of the tile. Addresses in local RAM
-// are for initial data, which the firmware copies there itself.
+// Segment is a part of a base firmware: bytes for an address of the tile. The firmware itself
+// copies segments for local RAM there.
 type Segment struct {
 	Addr uint32
 	Data []byte
@@ -31,14 +31,12 @@ type Segment struct {
 type Firmware struct {
 	Layout   *abi.Layout
 	Segments [chip.NumProcessors][]Segment // by processor
-	// DRAMBanks and L1Banks are the numbers of banks that it was compiled for; 0 for any.
+	// DRAMBanks and L1Banks are the numbers of banks that the firmware was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
-	// CountsArgs says that it wants the number of arguments in a word before them: tt-metal's
-	// watcher checks kernels' accesses to them.
+	// CountsArgs: the word before the arguments has their number, for tt-metal's watcher.
 	CountsArgs bool
 }
 
-// argFormat returns how kernels get their arguments.
 func (f *Firmware) argFormat() program.ArgFormat {
 	if f != nil && f.CountsArgs {
 		return program.Counted
@@ -57,7 +55,6 @@ func (e *FirmwareError) Error() string {
 	return fmt.Sprintf("dispatch: base firmware of %v: %s", e.Revision, e.Why)
 }
 
-// ownFirmware returns this runtime's own.
 func ownFirmware(arch chip.Arch) (*Firmware, error) {
 	images, err := firmware.Base(arch)
 	if err != nil {
@@ -70,7 +67,6 @@ func ownFirmware(arch chip.Arch) (*Firmware, error) {
 	return f, nil
 }
 
-// check returns an error unless the firmware can run on the workers.
 func (f *Firmware) check(ch *chip.Chip, workers int) error {
 	refuse := func(format string, a ...any) error {
 		return &FirmwareError{Revision: f.Layout.Revision, Why: fmt.Sprintf(format, a...)}
@@ -101,7 +97,6 @@ func (f *Firmware) check(ch *chip.Chip, workers int) error {
 	return nil
 }
 
-// place returns the L1 address to which a segment is written.
 func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 	l, params := f.Layout, f.Layout.Arch.Params()
 	start, size, to := l.L1.Firmware[p], l.L1.FirmwareSize[p], l.L1.Firmware[p]
@@ -119,7 +114,6 @@ func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 	return to + s.Addr - start, nil
 }
 
-// checkFirmware returns an error unless the base firmware of both kinds of cores can run on them.
 func (d *machine) checkFirmware() error {
 	if f := d.opts.Firmware; f != nil {
 		if err := f.check(d.ch, len(d.l1Banks)); err != nil {
@@ -169,7 +163,6 @@ func (d *machine) bringUp(ctx context.Context) error {
 	return d.selectGoMessages()
 }
 
-// loadFirmware writes what cores in reset need to start: base firmware, mailbox, tables.
 func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 	l1 := &f.Layout.L1
 	for p := range chip.Processor(chip.NumProcessors) {
@@ -216,7 +209,6 @@ func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 	return nil
 }
 
-// words fills data up to whole words.
 func words(data []byte) []byte {
 	if n := -len(data) & 3; n != 0 {
 		return append(slices.Clone(data), make([]byte, n)...)
@@ -224,7 +216,7 @@ func words(data []byte) []byte {
 	return data
 }
 
-// virtualMap returns the virtual coordinates of the whole logical grid as a layout has them.
+// virtualMap returns the virtual coordinates of the whole logical grid in the layout's format.
 func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	var columns, rows []chip.XY
 	w, h := d.ch.Grid()
@@ -245,7 +237,7 @@ func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	return l.VirtualMap(columns, rows)
 }
 
-// awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
+// awaitDone waits until a core's first go message is DONE. It calls meanwhile between polls.
 func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -270,14 +262,14 @@ func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duratio
 	}
 }
 
-// jump encodes the RISC-V instruction JAL x0 to a target below 1 MiB from address 0, where BRISC
-// starts.
+// jump encodes the RISC-V instruction JAL x0 from address 0, where BRISC starts, to a target below
+// 1 MiB.
 func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
 }
 
-// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that
-// were recorded with one firmware need not run with another.
+// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. A trace may
+// not run with other firmware than it was recorded with.
 func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	f := d.opts.Firmware
 	if f == nil {
@@ -294,9 +286,9 @@ func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	})
 }
 
-// HashFirmware returns what FirmwareHash returns for a device of an architecture with this
-// runtime's own command-queue firmware. workers are the segments, by processor and address, of base
-// firmware that replaces the workers' own; nil for none.
+// HashFirmware returns the FirmwareHash of a device with this runtime's own command-queue firmware.
+// workers are the segments, by processor and address, of base firmware that replaces the workers'
+// own; nil for none.
 func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	base, err := firmware.Base(a)

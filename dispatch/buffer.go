@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Buffer is device memory in pages, of which transfers move any range of bytes: the pages of an
-// Interleaved buffer, those of a buffer that is sharded over cores, or some of either.
+// Buffer is device memory in pages: an interleaved buffer, a sharded one, or pages of either.
+// Transfers move any range of bytes.
 type Buffer struct {
 	Whole    Interleaved // all the pages; of a sharded buffer only their sizes, and the address in the bank of each core
 	Sharding Sharding    // nil if the buffer is interleaved
@@ -26,7 +26,6 @@ type Sharding interface {
 // Size returns the buffer's size in bytes.
 func (b *Buffer) Size() int { return b.Pages * b.page() }
 
-// page returns the bytes of a page.
 func (b *Buffer) page() int { return int(b.Whole.HostPage) }
 
 // Page returns the bank of page i and its address there. i is from 0 on and below Pages.
@@ -38,7 +37,6 @@ func (b *Buffer) Page(i int) (bank int, addr uint32) {
 	return b.Banks[core], b.Whole.Addr + uint32(slot)*b.Whole.PageSize
 }
 
-// check checks that a range is inside the buffer.
 func (b *Buffer) check(op string, off, n int) error {
 	if off < 0 || n < 0 || off > b.Size() || n > b.Size()-off {
 		return &TransferError{Op: op, Offset: off, Size: n, Have: b.Size()}
@@ -46,8 +44,7 @@ func (b *Buffer) check(op string, off, n int) error {
 	return nil
 }
 
-// chunk is a part of a transfer that a queue moves as one. To the queue it is a range of an
-// interleaved buffer.
+// chunk is a part of a transfer that a queue moves as one range of an interleaved buffer.
 type chunk struct {
 	iv     Interleaved
 	at     int  // of the range in iv
@@ -56,8 +53,7 @@ type chunk struct {
 	run    bool // pages one after the other in a core of a sharded buffer, which iv has as one page
 }
 
-// gathered returns how many bytes a run of pages is to the queue, gaps between them included; 0 if
-// it has no gaps.
+// gathered returns the bytes of a run of pages with the gaps between them; 0 without gaps.
 func (c *chunk) gathered() int {
 	if n := int(c.iv.HostPage); c.run && n != c.n {
 		return n
@@ -88,8 +84,8 @@ func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	return nil
 }
 
-// eachRun cuts whole pages into chunks: one if the buffer is interleaved, otherwise runs of pages
-// that lie one after the other in a core.
+// eachRun cuts whole pages into chunks: one for an interleaved buffer, otherwise runs of adjacent
+// pages in a core.
 func (b *Buffer) eachRun(off, n, mostPages int, f func(chunk) error) error {
 	page, stride := b.page(), int(b.Whole.PageSize)
 	if b.Sharding == nil {
@@ -137,8 +133,8 @@ func (b *Buffer) chunkInPage(off, n int) chunk {
 	return c
 }
 
-// chunkInBank is n bytes of a bank: the last page of an interleaved buffer that has one page in
-// each bank up to this one.
+// chunkInBank is n bytes of a bank, as the last page of an interleaved buffer with one page per
+// bank.
 func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 	return chunk{
 		iv: Interleaved{DRAM: dram, Addr: addr, PageSize: uint32(n), HostPage: uint32(n), Pages: bank + 1, Banks: bank + 1},
@@ -147,9 +143,8 @@ func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 }
 
 // Write writes data to the buffer through a queue, from byte off on, after everything so far in the
-// queue has run. It returns once the data are copied. Of memory's units that are only written in
-// part it reads the others' bytes first, and waits for them. The error is a *TransferError if the
-// range isn't inside the buffer.
+// queue. It returns once the data are copied. Where data cover a memory unit in part, it waits to
+// read the unit first. The error is a *TransferError if the range isn't inside the buffer.
 func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) error {
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
@@ -172,8 +167,7 @@ func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) erro
 	})
 }
 
-// writeInPage writes to part of a page. Units of which only some bytes are to be written are read
-// first.
+// writeInPage writes to part of a page. It first reads units that are written in part.
 func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte) error {
 	unit := b.unit(q)
 	for len(data) > 0 {
@@ -215,7 +209,6 @@ func (b *Buffer) StartRead(ctx context.Context, q *Queue, t *Transfer, off int, 
 	return nil
 }
 
-// addReads starts reads of a range of the buffer and adds them to a transfer.
 func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int, dst []byte) error {
 	if len(dst) == 0 {
 		return into.add(q.StartRead(ctx, &b.Whole, 0, dst))
@@ -238,8 +231,8 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 	})
 }
 
-// unit returns the granularity, in bytes, in which parts of a page are copied: a multiple of the
-// alignment of reads and writes of the memory.
+// unit returns the granularity in bytes of copies inside a page: a multiple of the memory's
+// alignment for reads and writes.
 func (b *Buffer) unit(q *Queue) int {
 	if b.Whole.DRAM {
 		return int(q.d.pr.Align.DRAM())
@@ -253,9 +246,9 @@ func (b *Buffer) mostCopied() int {
 	return max(1, most/int(b.Whole.PageSize))
 }
 
-// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory, in all its
-// parts. The zero Transfer is there to be started, by StartRead or StartDirect. Once that has
-// succeeded, Wait, Done and Abandon may be called from any goroutine.
+// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory. StartRead
+// or StartDirect starts the zero Transfer. After that Wait, Done and Abandon may be called from any
+// goroutine.
 type Transfer struct {
 	last *Pending   // its last part, which arrives last
 	more []*Pending // the earlier parts
@@ -266,14 +259,13 @@ type Transfer struct {
 	abandoned bool
 }
 
-// spread is a part of a read that arrives elsewhere, because its pages have gaps on the device or
-// are read in part.
+// spread is a part of a read that lands in a bounce buffer, because its pages have gaps on the
+// device or are read in part.
 type spread struct {
 	dst, from    []byte
 	page, stride int
 }
 
-// add adds a part to the transfer.
 func (t *Transfer) add(part *Pending, err error) error {
 	if err != nil {
 		return err
@@ -304,7 +296,7 @@ func (t *Transfer) Done() (bool, error) {
 	return done, err
 }
 
-// arrange copies data that arrived elsewhere to where they belong, once.
+// arrange copies data from bounce buffers to their places, once.
 func (t *Transfer) arrange() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -319,8 +311,8 @@ func (t *Transfer) arrange() {
 	t.spread = nil
 }
 
-// Abandon returns the memory that is read into to the caller: nothing is written to it any more,
-// unless it is pinned. The transfer itself stays in the queue.
+// Abandon returns the memory of the read to the caller: nothing is written to memory that isn't
+// pinned any more. The transfer itself stays in the queue.
 func (t *Transfer) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -340,9 +332,8 @@ func (t *Transfer) Reset() {
 }
 
 // Direct is a transfer between a Buffer and pinned host memory. The device moves the data itself
-// where it can: where the place on the device and the place in host memory are equal modulo
-// DirectAlign, from the first multiple of it on. The host copies the rest, and pages below
-// DirectMin that have gaps between them on the device.
+// from the first multiple of DirectAlign on, if both addresses are equal modulo DirectAlign. The
+// host copies the rest, and pages below DirectMin with gaps between them on the device.
 type Direct struct {
 	Read   bool // from the buffer to host memory
 	Offset int  // in the buffer
@@ -359,8 +350,8 @@ func (d *Direct) op() string {
 	return "write"
 }
 
-// DirectError is returned when a strict transfer with pinned host memory would need a copy: it
-// names the part.
+// DirectError is returned when a strict transfer with pinned host memory would need a copy of a
+// part.
 type DirectError struct {
 	Op     string // "read" or "write"
 	Offset int    // in the device's buffer, of the part
@@ -373,10 +364,9 @@ func (e *DirectError) Error() string {
 	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, DirectAlign)
 }
 
-// StartDirect puts a transfer with pinned host memory, which has to stay pinned meanwhile, into a
-// queue, as t. If it fails, it abandons t; the device may still move parts of it until the queue
-// was finished. The error is a *TransferError if a range isn't inside the buffer or the host
-// memory.
+// StartDirect starts t, a transfer with pinned host memory, in a queue. The memory must stay pinned
+// meanwhile. If it fails, it abandons t; the device may still move parts of it until the queue has
+// finished. The error is a *TransferError if a range isn't inside the buffer or the host memory.
 func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direct) error {
 	p := direct{Direct: d, ctx: ctx, q: q, b: *b, t: t}
 	err := p.put()
@@ -386,7 +376,7 @@ func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direc
 	return err
 }
 
-// direct is a Direct that is put into a queue.
+// direct is a Direct under construction.
 type direct struct {
 	Direct
 	ctx context.Context
@@ -399,7 +389,6 @@ type direct struct {
 	reported bool // the queue will report the end of the transfer
 }
 
-// put puts the whole transfer into the queue.
 func (d *direct) put() error {
 	if err := d.b.check(d.op(), d.Offset, d.Size); err != nil {
 		return err
@@ -426,8 +415,8 @@ func (d *direct) put() error {
 	return nil
 }
 
-// move moves all parts. Small pages with gaps between them are copied as a whole, since each would
-// take commands of its own.
+// move moves all parts. The host copies small pages with gaps as a whole, since each would need
+// commands of its own.
 func (d *direct) move() error {
 	gaps := d.b.Whole.PageSize != d.b.Whole.HostPage
 	if gaps && (d.Strict || d.b.page() >= DirectMin) {
@@ -441,12 +430,10 @@ func (d *direct) move() error {
 	})
 }
 
-// host returns where a byte of the buffer belongs in host memory.
 func (d *direct) host(off int) int { return off - d.Offset + d.At }
 
-// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the
-// NoC's unit, if the addresses on the device and in host memory are equal modulo that unit.
-// Otherwise it copies the chunk.
+// moveDirectly moves a chunk without a copy if both addresses are equal modulo the NoC's unit,
+// except for the bytes before the first multiple of the unit. Otherwise the host copies the chunk.
 func (d *direct) moveDirectly(c chunk) error {
 	const unit = DirectAlign
 	start, at := int(c.iv.Addr)%unit, d.host(c.off)
@@ -475,7 +462,7 @@ func (d *direct) moveDirectly(c chunk) error {
 	return d.q.ReadDirect(d.ctx, &c.iv, from, d.Host, at, n, first, report)
 }
 
-// copy has the host copy n bytes from byte off of the buffer on, by way of the queue's own memory.
+// copy has the host copy n bytes from byte off of the buffer on, through the queue's own memory.
 func (d *direct) copy(off, n int) error {
 	at := d.host(off)
 	if d.dry {

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// clock is a vector clock: the position of each queue up to which its commands are ordered before
-// something. A queue counts a position for each command that acquires workers or lets another queue
+// clock is a vector clock: for each queue the position up to which its commands are ordered before
+// something. A position is counted for each command that acquires workers or lets another queue
 // acquire them.
 type clock [memmap.MaxQueues]uint64
 
@@ -17,8 +17,7 @@ func (c *clock) merge(o clock) {
 	}
 }
 
-// observed is what the host has seen done. Everything that is submitted later, to any queue, is
-// ordered after it.
+// observed is the work that the host has seen done. All later submissions are ordered after it.
 type observed struct {
 	mu    sync.Mutex
 	clock clock

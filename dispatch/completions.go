@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// completion is a record that the device will write: the data of a read, or an event.
+// completion is a record that the device will write: data of a read, or an event.
 type completion struct {
 	isEvent  bool
 	event    cq.Seq
@@ -29,8 +29,8 @@ type completion struct {
 	total    uint32 // programs and replays before it
 }
 
-// A record's payload: the id, then flags, then the time. This runtime's firmware reads the flags;
-// tt-metal's doesn't, and leaves the time as it is.
+// The payload of a record: the id, then flags, then the time. tt-metal's firmware ignores the flags
+// and the time.
 const (
 	atEventFlags = 4
 	atEventTime  = 8
@@ -44,7 +44,6 @@ type read struct {
 
 func (c *completion) done() bool { return c.finished.Load() }
 
-// size returns the bytes of the record's data.
 func (c *completion) size() uint32 {
 	if c.isEvent {
 		return 16
@@ -52,8 +51,7 @@ func (c *completion) size() uint32 {
 	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
 }
 
-// completions are the records that a queue expects, in the order in which they will arrive, and
-// their ring.
+// completions are a queue's expected records, in the order of arrival, and their ring.
 type completions struct {
 	queue uint16 // that records must name
 
@@ -67,7 +65,6 @@ type completions struct {
 	none     []*completion // the array of expected from the start
 }
 
-// push adds a completion, before its command is sent.
 func (c *completions) push(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +74,7 @@ func (c *completions) push(x *completion) {
 	}
 }
 
-// takeBack removes the newest completion, whose command was not sent.
+// takeBack removes the newest completion: its command was not sent.
 func (c *completions) takeBack(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +83,7 @@ func (c *completions) takeBack(x *completion) {
 	}
 }
 
-// lose finishes everything that is expected with a cause.
+// lose finishes all expected completions with an error.
 func (c *completions) lose(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,14 +94,14 @@ func (c *completions) lose(cause error) {
 	c.expected = nil
 }
 
-// restart empties the queue of expected records, with an empty ring.
+// restart forgets the expected records and empties the ring.
 func (c *completions) restart(queue uint16) {
 	c.queue = queue
 	c.pages.Store(0)
 	c.taken.Store(0)
 }
 
-// abandon drops data of a read that arrive from now on.
+// abandon drops the data of a read that arrive from now on.
 func (c *completions) abandon(r *read) {
 	c.ringMu.Lock()
 	defer c.ringMu.Unlock()
@@ -126,7 +123,6 @@ func (c *completions) first() *completion {
 	return c.expected[0]
 }
 
-// count returns how many are expected.
 func (c *completions) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +131,8 @@ func (c *completions) count() int {
 
 func (c *completions) seen() uint64 { return c.pages.Load() }
 
-// drain takes all complete records out of the ring. It does nothing while another goroutine drains.
+// drain takes all complete records out of the ring. It returns at once while another goroutine
+// drains.
 func (c *completions) drain() error {
 	if !c.ringMu.TryLock() {
 		return nil
@@ -178,8 +175,7 @@ func (c *completions) drain() error {
 	}
 }
 
-// check compares a record's header, which is the dispatcher command that wrote it, with the
-// expected one.
+// check compares a record's header, the dispatcher command that wrote it, with the expected one.
 func (c *completions) check(x *completion, size uint32) error {
 	w0, length := c.ring.word(0), c.ring.word(8)
 	event := w0>>8&0xFF != 0
@@ -194,8 +190,7 @@ func (c *completions) check(x *completion, size uint32) error {
 	return nil
 }
 
-// copyPages copies a record's data to where they were asked for, leaving out what pads each page on
-// the device.
+// copyPages copies a record's data to their destinations, without the padding of pages.
 func (c *completions) copyPages(x *completion) {
 	if x.hostPage == x.devPage {
 		c.ring.copyOut(x.dst, cq.HeaderSize)
@@ -227,7 +222,7 @@ type completionRing struct {
 	popped  uint64 // pages popped since the queue was opened
 }
 
-// available returns how many bytes the device has published and the host not popped.
+// available returns how many bytes the host has not yet popped.
 func (c *completionRing) available() uint32 {
 	w := c.host.Load32(c.wrWord)
 	off := (w&^memmap.ToggleBit - c.base) * 16
@@ -247,8 +242,8 @@ func (c *completionRing) copyOut(dst []byte, skip uint32) {
 	copy(dst[n:], c.mem)
 }
 
-// word returns the little-endian word at byte skip of the record at the read pointer. Records start
-// at a page, so no word of a header lies across the end of the ring.
+// word returns the little-endian word at byte skip of the record at the read pointer. Records begin
+// at pages, so no header wraps.
 func (c *completionRing) word(skip uint32) uint32 {
 	return binary.LittleEndian.Uint32(c.mem[c.rd+skip:])
 }
@@ -266,7 +261,6 @@ func (c *completionRing) pop(n uint32) {
 	c.win.Store32(c.rdOff, p)
 }
 
-// pointer returns the read pointer in the device's form.
 func (c *completionRing) pointer() uint32 {
 	p := c.base + c.rd/16
 	if c.toggled {

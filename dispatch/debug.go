@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Debug is what of a device lies beside its queues, for tools that look at programs while they run.
-// Its methods may be called from any goroutine until the device is closed.
+// Debug accesses a device beside its queues, for tools that look at running programs. Its methods
+// may be called from any goroutine until the device is closed.
 type Debug struct{ d *machine }
 
 // Debug returns the device's.
@@ -31,13 +31,13 @@ func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
 
-// PrintEpoch returns a number that goes up whenever the rings that kernels print to are emptied
-// (reprise.Device.Recover). It is odd while that is under way.
+// PrintEpoch counts how often the print rings were emptied (reprise.Device.Recover). It is odd
+// while that is under way.
 func (g *Debug) PrintEpoch() uint64 { return g.d.printing.current() }
 
-// EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest
-// instruction that isn't executed, and the condition that keeps it; "" if the thread has none.
-// Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for others the error wraps
+// EngineWait returns what a thread of a worker's Tensix engines waits for: its oldest pending
+// instruction and the condition that holds it back; "" if there is none. Thread 0 unpacks, 1
+// computes, 2 packs. Only an emulated device can tell; for others the error wraps
 // [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
 func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	xy, err := g.d.ch.Virtual(worker)
@@ -52,28 +52,27 @@ func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	return wait, nil
 }
 
-// PrintArea returns where in a worker's L1 kernels print to. It is false if the workers run
-// tt-metal's base firmware, with which they don't.
+// PrintArea returns where in a worker's L1 kernels print to; false with tt-metal's base firmware,
+// whose kernels don't.
 func (g *Debug) PrintArea() (addr uint32, ok bool) {
 	l1 := &g.d.worker.L1
 	return l1.Print, l1.PrintSize >= print.AreaSize
 }
 
 // Printing returns all programs with kernels that print, in the order in which they became known,
-// and a version that changes with them; no programs if they are those of a version that it has
-// returned before. A program is there from before it can run until the last of its executables and
-// of the traces that have it is released. One that is loaded again with other kernels is another
-// program.
+// and a version that changes with them; no programs if since is that version. A program is listed
+// from before its first run until all its executables and traces are released. One that is loaded
+// again with other kernels is another program.
 func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint64) {
 	return g.d.printing.since(since)
 }
 
-// OnPrinting has a function called when there is another program that prints, before it can run;
-// when one is about to be forgotten, after it has run; and at a restart when the cores were
-// stopped, before and after their rings are emptied. cancel ends that.
+// OnPrinting has f called before a new printing program can run, before one is forgotten, and at a
+// restart before and after the rings are emptied. cancel ends that.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
 
-// watchArea is the bytes of the records of failed checks, which are zero when a core starts.
+// watchArea returns the size in bytes of the records of failed checks, which are zero when a core
+// starts.
 func watchArea(l1 *abi.L1Map) int {
 	if l1.Watch == 0 {
 		return 0
@@ -81,7 +80,7 @@ func watchArea(l1 *abi.L1Map) int {
 	return watch.AreaSize
 }
 
-// tiles is what kernels check NoC requests with.
+// tiles returns the table by which kernels check NoC requests.
 func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	if l1.Tiles == 0 {
 		return nil
@@ -89,20 +88,18 @@ func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	return abi.Tiles(d.ch)
 }
 
-// Waits without progress poll for failed checks after watchFirst, then after twice as long each
-// time, up to watchLatest.
+// Waits without progress poll for failed checks after watchFirst, then at doubling intervals up to
+// watchLatest.
 const (
 	watchFirst  = 2 * time.Millisecond
 	watchLatest = 128 * time.Millisecond
 )
 
-// watchDue is when a wait polls for failed checks next.
 type watchDue struct {
 	next  time.Time
 	after time.Duration
 }
 
-// due returns true each time when they are to be polled for.
 func (d *watchDue) due() bool {
 	now := time.Now()
 	if now.Before(d.next) {
@@ -114,7 +111,7 @@ func (d *watchDue) due() bool {
 	return !first
 }
 
-// watchedCores returns those of some cores on which kernels may report failed checks.
+// watchedCores returns the cores in a range whose kernels may report failed checks.
 func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 	if d.worker.L1.Watch == 0 {
 		return nil
@@ -133,7 +130,6 @@ func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 	return out
 }
 
-// failures reads which checks have failed on a worker.
 func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	area := make([]byte, watch.AreaSize)
 	if err := d.read(c, d.worker.L1.Watch, area); err != nil {

@@ -2,9 +2,8 @@
 // up the base firmware, feeds the prefetcher through rings in pinned host memory, and reads what
 // the dispatcher reports back.
 //
-// The commands themselves are package cq's; the device code is under firmware. The package knows
-// nothing of traces: it offers what recording needs, the commands of a program as bytes for a given
-// [State].
+// Package cq has the commands, package firmware the device code. This package knows nothing of
+// traces: it gives recording the commands of a program as bytes for a given [State].
 package dispatch
 
 import (
@@ -92,7 +91,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	return d, nil
 }
 
-// checkDumpDir checks that dumps can have a place, before the day on which one is needed.
+// checkDumpDir finds out early whether dumps can be written.
 func checkDumpDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -153,7 +152,6 @@ func (d *Device) start(ctx context.Context) error {
 	return d.guard()
 }
 
-// add makes a queue one of the device's.
 func (d *Device) add(q *Queue) {
 	q.set = &workers{workerSet: d.sets[q.id]}
 	for _, o := range d.queues {
@@ -167,10 +165,9 @@ func (d *Device) add(q *Queue) {
 	}
 }
 
-// guard asks the driver for the full clock while the device is in use, and for stores that stop the
-// dispatchers and prefetchers of all queues if this process is killed: they would go on using its
-// memory. A device that is open exclusively has one store, for the dispatcher of queue 0, which
-// writes.
+// guard asks the driver for the full clock while the device is in use. It also registers stores
+// that stop the dispatchers and prefetchers if this process is killed, because they use its memory.
+// A device that is open exclusively has one such store, for the dispatcher of queue 0.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -239,16 +236,14 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// closeGrace is what Close still waits when its context has ended: a context that had ended before,
-// such as that of a test in its clean-up, must not cut off queues that have nothing to do. Their
-// kernels end within microseconds on a chip.
+// closeGrace is how long Close still waits when its context has ended before: queues without work
+// must not be cut off. Their kernels end within microseconds on a chip.
 const closeGrace = time.Second
 
-// Close ends the command queues and holds every core in reset. It waits for work that is still
-// queued as long as that makes progress and for a second after ctx has ended; the completions of
-// that work are lost, unless Queue.Wait came first. Work that is cut off is an error that wraps the
-// context's cause; everything is released all the same. Of a device that is lost only the host's
-// side is released.
+// Close ends the command queues and holds every core in reset. It waits for queued work as long as
+// that makes progress, and for a second after ctx has ended. The completions of that work are lost,
+// unless Queue.Wait came first. Work that is cut off is an error that wraps the context's cause;
+// everything is released all the same. Of a lost device only the host's side is released.
 func (d *Device) Close(ctx context.Context) error {
 	ctx, cancel := endsLater(ctx, closeGrace)
 	defer cancel()
@@ -275,8 +270,8 @@ func (d *Device) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Compile checks a program and turns it into commands. What its kernels print is known until
-// DropPrints.
+// Compile checks a program and encodes its commands. The texts that its kernels print are kept
+// until DropPrints.
 func (d *Device) Compile(p *Program) (*Image, error) {
 	im, err := d.programs.Compile(p)
 	if err == nil {
@@ -285,8 +280,8 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	return im, err
 }
 
-// PackedPage returns the bytes of a page in which commands for the dispatcher may share it
-// (cq.Pack), 0 if each has to have its own.
+// PackedPage returns the bytes of a page in which dispatcher commands may share it (cq.Pack), 0 if
+// each needs its own.
 func (d *Device) PackedPage() int { return d.programs.PackedPage() }
 
 // ReplayState returns the state in which a trace's commands run.
@@ -309,7 +304,7 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	return h, nil
 }
 
-// endsLater returns a context that ends, with the same cause, some time after another one.
+// endsLater returns a context that ends a time after another one, with the same cause.
 func endsLater(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -328,16 +323,15 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 // After returns the state of a queue after a trace.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
-// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often.
-// Compile does it for an image that it returns; a trace does it for those of its programs, which it
-// may outlive or, loaded from a file, knows alone.
+// HoldPrints keeps the texts that the kernels of an image print until as many calls of DropPrints.
+// Compile holds those of its image; a trace holds those of its programs, which it may outlive.
 func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
 
-// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read
-// it once more, and then it is forgotten: lines that nobody has read by then have no text.
+// DropPrints is the reverse of HoldPrints. After the last one Listeners read once more, and then
+// the texts are forgotten.
 func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
 
-// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each
+// NewEvent returns an event that was never recorded. A timed event keeps the device's time of each
 // recording, which only this runtime's own command-queue firmware reports: Record returns
 // [ErrQueueFirmware] otherwise.
 func (d *Device) NewEvent(name string, timed bool) *Event {

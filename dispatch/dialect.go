@@ -2,24 +2,21 @@ package dispatch
 
 import "github.com/reprise-tt/reprise/dispatch/cq"
 
-// dialect is what tt-metal's command-queue firmware reads in commands in another way than this
-// runtime builds them. Commands are changed when they are sent, and traces when they are written to
-// the device.
+// dialect is how tt-metal's command-queue firmware reads commands differently from this runtime's.
+// Commands are translated when they are sent, and traces when they are written to the device.
 type dialect struct {
 	movedWaits bool  // other flags of a WAIT: see movedWaitStream
 	slot       uint8 // go message that starts the queue's workers
 }
 
-// movedWaitStream is the flag of a WAIT for a stream, in revisions of tt-metal in which
-// CLEAR_MEMORY has the bit that was its. The one to clear a stream follows it.
+// movedWaitStream is the flag of a WAIT for a stream in revisions of tt-metal where CLEAR_MEMORY
+// took its bit. The flag to clear a stream follows it.
 const movedWaitStream = 2 * uint32(cq.WaitStream)
 
-// dialect returns that of a queue's firmware.
 func (d *machine) dialect(set *workerSet) dialect {
 	return dialect{movedWaits: d.ctl.WaitStream == movedWaitStream, slot: set.slot}
 }
 
-// translate changes the commands in a stream.
 func (t dialect) translate(l cq.Layout, stream []byte) {
 	for e, err := range cq.All(l, stream) {
 		if err != nil {

@@ -13,16 +13,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Event marks a place among the commands of a queue, for other queues and for the host to wait for.
-// It can be recorded again and again; each call means the newest recording at that moment, so a
-// later recording doesn't change a wait that is already in a queue. Its methods may be called from
-// any goroutine.
+// Event marks a place in a queue's commands for other queues and the host to wait for. It can be
+// recorded again; each call means the newest recording at that moment, so a later recording doesn't
+// change a wait that is already in a queue. Its methods may be called from any goroutine.
 //
-// Every recording is reported to the host. tt-metal records some events for the device only, and
-// waiting for those on the host would never end.
-//
-// Waits can't form a cycle: a queue waits for a recording that was submitted before, so each
-// command waits only for commands that were submitted earlier.
+// Every recording is reported to the host, unlike some of tt-metal's. Waits can't form a cycle: a
+// queue waits only for commands that were submitted earlier.
 type Event struct {
 	d     *machine
 	name  string
@@ -32,7 +28,7 @@ type Event struct {
 	last *recording
 }
 
-// recording is one time that an event was recorded.
+// recording is one recording of an event.
 type recording struct {
 	q     *Queue
 	start uint64 // which start of the queue it belongs to
@@ -46,8 +42,7 @@ func (e *Event) Name() string { return e.name }
 var (
 	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = errors.New("it was never recorded, so nothing would end the wait: record it first")
-	// ErrLost is returned when an event is waited for whose recording went with its queue's
-	// commands.
+	// ErrLost is returned when the newest recording of an event was lost with its queue's commands.
 	ErrLost = errors.New("its recording was lost, so nothing would end the wait: record it again")
 	// ErrOtherDevice is returned when an event is used with a queue of another device.
 	ErrOtherDevice = errors.New("it belongs to another device")
@@ -102,7 +97,6 @@ func (e *Event) fail(op string, queue int, site uintptr, r *recording, err error
 	return out
 }
 
-// newest returns the newest recording.
 func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,8 +106,8 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
-// Recorder returns the number of the queue with the event's newest recording; ok is false if it was
-// never recorded.
+// Recorder returns the number of the queue with the event's newest recording; ok is false if there
+// is none.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,7 +117,7 @@ func (e *Event) Recorder() (queue int, ok bool) {
 	return e.last.q.id, true
 }
 
-// broken returns why a recording will never be done; nil if it is done or still may be.
+// broken returns why a recording will never be done; nil if it may.
 func (r *recording) broken() error {
 	if r.done.done() {
 		if r.done.lost != nil {
@@ -161,7 +155,7 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 }
 
 // record makes the dispatcher tell all queues and the host when everything so far is done. It
-// returns the completion to wait for, and the start of the queue that it belongs to.
+// returns the completion, and the start of the queue that it belongs to.
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -201,7 +195,6 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	return c, q.status.starts.Load(), nil
 }
 
-// appendEventLocked makes the dispatcher tell all queues when everything so far is done.
 func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch),
 		Count: uint32(q.stream.state.Expected)})
@@ -211,12 +204,12 @@ func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	})
 }
 
-// tidyFrom is the number of outstanding completions at which recording an event takes them out of
-// the ring: the smallest completion queue holds 63.
+// tidyFrom is the number of outstanding completions at which recording an event drains the ring:
+// the smallest completion queue holds 63.
 const tidyFrom = 32
 
-// tidyLocked takes completions out of the ring when many are outstanding, so that a host that only
-// records and never waits doesn't stop the dispatcher.
+// tidyLocked drains the ring when many completions are outstanding, so that a host that only
+// records doesn't stop the dispatcher.
 func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
 		if err := q.comp.drain(); err != nil {
@@ -245,8 +238,8 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 		return e.fail("wait for", q.id, site, r, err)
 	}
 	if r.q == q || r.start != r.q.status.starts.Load() || r.q.status.latest.Load()-uint32(r.done.event) >= 1<<30 {
-		// It precedes this place in the same queue, or was done before the queue was restarted, or
-		// is so old that the dispatcher's comparison could wrap.
+		// Already ordered: recorded earlier on this queue, done before a restart, or so old that
+		// the dispatcher's comparison could wrap.
 		q.order.vclock.merge(r.done.before)
 		return nil
 	}
@@ -290,10 +283,9 @@ func (e *Event) Query(site uintptr) (bool, error) {
 	return done, nil
 }
 
-// DeviceTime returns the time at which the dispatcher reported the newest recording of a timed
-// event, in cycles of its tile's clock since reset. ok is false if the event isn't timed or the
-// recording isn't known to be done. The clocks of different tiles tick alike but needn't have
-// started alike.
+// DeviceTime returns when the dispatcher reported the newest recording of a timed event, in cycles
+// of its tile's clock since reset. ok is false if the event isn't timed or the recording isn't
+// known to be done. The clocks of different tiles have the same rate, but perhaps other starts.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -323,7 +315,6 @@ func (q *Queue) reported(c *completion) (done bool, err error) {
 	return true, nil
 }
 
-// peek takes the queue's completions out of the ring.
 func (q *Queue) peek() error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
@@ -345,9 +336,8 @@ type Clock struct {
 	Within time.Duration // half the time that the reading took
 }
 
-// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings at
-// different times relate the device's times to the host's; a reading of each queue relates the
-// queues' clocks to each other.
+// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings relate the
+// device's times to the host's; readings of all queues relate their clocks.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
 	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.At, uint64(reg)) }
@@ -381,8 +371,8 @@ func (q *Queue) Wait(ctx context.Context) error {
 	return q.awaitReport(ctx, "the commands so far to finish", done)
 }
 
-// taskLocked returns what a wait for everything so far waits for, and how many programs and replays
-// there were. mu is held.
+// taskLocked returns the task of a wait for everything so far, and how many programs and replays
+// were submitted.
 func (q *Queue) taskLocked() (t task, total uint32) {
 	total = q.stream.replays + uint32(q.stream.runs)
 	return task{last: q.history.name(), n: total - q.forecasts.waited.Load()}, total

@@ -20,9 +20,9 @@ func (q *Queue) ControlFlow() error {
 	return nil
 }
 
-// Abort asks the queue to end the replays that it was given so far where an iteration of a loop
-// ends. Those without loops run to their end. While another goroutine waits for room to submit
-// something, it asks this only of the replay that is running. Abort doesn't wait.
+// Abort asks the queue to end the replays submitted so far at the end of a loop's iteration.
+// Replays without loops run to their end. While another goroutine waits for room in the queue, only
+// the running replay is asked. Abort doesn't wait.
 func (q *Queue) Abort() (err error) {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -55,7 +55,6 @@ func (q *Queue) Aborted() (n uint32, err error) {
 	return n, err
 }
 
-// control calls a function that uses words of the prefetcher's struct cq_control.
 func (q *Queue) control(op string, f func(controlWords) error) error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
@@ -72,9 +71,9 @@ func (q *Queue) control(op string, f func(controlWords) error) error {
 	return nil
 }
 
-// controlWords are the words of a prefetcher's struct cq_control, by their offsets. They are read
-// and written by the way that leads to every core, also of a chip that is reached over Ethernet:
-// the queue's own windows lead elsewhere there.
+// controlWords are the words of a prefetcher's struct cq_control, by offset. They are accessed
+// through the tile's NoC address, which works for a chip behind Ethernet too, unlike the queue's
+// windows.
 type controlWords struct {
 	d    *machine
 	core chip.XY
@@ -88,7 +87,7 @@ func (w controlWords) store(off, v uint32) error {
 	return w.d.kd.Write32(w.core, uint64(w.d.ctl.Loops+off), v)
 }
 
-// ErrWireFormat is returned for what the stock wire format has no command for.
+// ErrWireFormat is returned for features that the stock wire format has no command for.
 var ErrWireFormat = errors.New("the stock wire format, with which the device was opened, has no command for it")
 
 // DeviceArgs returns nil if programs in traces of the queue may have arguments that the device
@@ -106,8 +105,8 @@ func (q *Queue) DeviceArgs() error {
 	return fmt.Errorf("dispatch: queue %d: arguments that the device computes: %w", q.id, err)
 }
 
-// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are,
-// unless it is tt-metal's and has other flags, or the queue has a part of the workers.
+// TraceBytes returns a trace's commands as the queue's firmware reads them: translated for
+// tt-metal's firmware with other flags, or for a queue with a part of the workers.
 func (q *Queue) TraceBytes(image []byte) []byte {
 	if !q.translates {
 		return image
@@ -117,10 +116,10 @@ func (q *Queue) TraceBytes(image []byte) []byte {
 	return image
 }
 
-// LogControl has the queue log what its prefetcher decides in the replays that are submitted from
+// LogControl has the queue log its prefetcher's decisions in the replays that are submitted from
 // here on: entries of cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a
-// multiple of 16. It has room for entries of them. 0 ends the log: replays that were submitted
-// before may still write to it until the queue has finished.
+// multiple of 16. 0 entries end the log; replays that were submitted before may still write to it
+// until the queue has finished.
 func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -143,8 +142,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	})
 }
 
-// ReadControlLog reads the log that was begun with LogControl, with the same arguments, once the
-// queue has finished, bypassing the queue. dropped is how many entries the log had no room for.
+// ReadControlLog reads the log of LogControl, with the same arguments, bypassing the queue. Call it
+// once the queue has finished. dropped is the number of entries that had no room.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return nil, 0, err

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// hang ends a wait, and with it the queue, in an error with the state of the device.
+// hang ends a wait and its queue with an error that has the state of the device.
 func (w *wait) hang(cause error) error {
 	q := w.q
 	q.life.mu.RLock()
@@ -23,7 +23,6 @@ func (w *wait) hang(cause error) error {
 	return w.hangLifeLocked(cause)
 }
 
-// hangLifeLocked is hang for a queue that isn't closed.
 func (w *wait) hangLifeLocked(cause error) error {
 	q, d := w.q, w.q.d
 	if d.up != nil {
@@ -35,7 +34,7 @@ func (w *wait) hangLifeLocked(cause error) error {
 	return q.fail(d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir))
 }
 
-// blameWatch names in the cause of a hang the first check that has failed, unless it is the cause.
+// blameWatch adds the first failed check to the cause of a hang, unless it is the cause.
 func (d *machine) blameWatch(cause error) error {
 	var f *watch.Failure
 	if errors.As(cause, &f) {
@@ -47,7 +46,7 @@ func (d *machine) blameWatch(cause error) error {
 	return cause
 }
 
-// kernelAt finds a kernel on a worker, according to what the queues sent last.
+// kernelAt finds a kernel on a worker by the commands that the queues sent last.
 func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32) {
 	for _, o := range w.q.all {
 		if !o.set.cores.Contains(core) {
@@ -61,8 +60,8 @@ func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *progra
 	return of, k, in
 }
 
-// inside calls a function with a queue's mu held, and returns whether it did: it doesn't wait for
-// another holder, which may wait for life.mu.
+// inside calls f with a queue's mu held, and reports whether it did. It doesn't wait for another
+// holder, which may wait for life.mu.
 func (w *wait) inside(o *Queue, f func()) bool {
 	if o != w.q || !w.submits {
 		if !o.mu.TryLock() {
@@ -97,7 +96,6 @@ func (w *wait) describeLifeLocked(cause error) *postmortem.Hang {
 	return h
 }
 
-// describeQueueLifeLocked describes a queue whose life.mu is held.
 func (w *wait) describeQueueLifeLocked(o *Queue, h *postmortem.Hang) postmortem.Queue {
 	out := postmortem.Queue{QueueDump: postmortem.QueueDump{ID: o.id, Prefetch: o.tiles.prefetch, Dispatch: o.tiles.dispatch,
 		Last: o.history.name()}}
@@ -107,8 +105,8 @@ func (w *wait) describeQueueLifeLocked(o *Queue, h *postmortem.Hang) postmortem.
 	return out
 }
 
-// describeHostLocked describes the host's side of the rings, and keeps the commands of the entries
-// of the prefetch queue that matter.
+// describeHostLocked describes the host's side of the rings, and keeps the commands of the relevant
+// prefetch queue entries.
 func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	fetch, issue := &q.rings.fetch, &q.rings.issue
 	if reachable {
@@ -140,7 +138,6 @@ func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	}
 }
 
-// describe describes the host's side of the ring, unless another goroutine takes records out of it.
 func (c *completions) describe(out *postmortem.HostRings) {
 	if c.ringMu.TryLock() {
 		r := &c.ring
@@ -150,7 +147,6 @@ func (c *completions) describe(out *postmortem.HostRings) {
 	out.Pages = c.seen()
 }
 
-// pending describes what the host expects to be reported.
 func (c *completions) pending() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +161,7 @@ func (c *completions) pending() []string {
 	return out
 }
 
-// hungError is the error of what a queue is asked for after a *HangError, which has said everything
-// else.
+// hungError is returned by later calls on a hung queue; it wraps the first *HangError.
 type hungError struct{ first *HangError }
 
 // Error implements error.
@@ -184,8 +179,8 @@ func (e *hungError) Error() string {
 // Unwrap returns the *HangError.
 func (e *hungError) Unwrap() error { return e.first }
 
-// failure returns why a queue takes no more commands, nil if it does. A hang has its whole text in
-// the first error only.
+// failure returns why a queue takes no more commands, nil if it does. Only the first error of a
+// hang has the whole text.
 func (q *Queue) failure() error {
 	err := q.status.failed.Load()
 	if err == nil {

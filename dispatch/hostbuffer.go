@@ -18,23 +18,20 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// DirectAlign is the alignment, in bytes, in which addresses in host memory and in device memory
-// must agree for a transfer without a copy: they are equal modulo it. The NoC moves data between
-// its own memory and a tile's only between such addresses; the core in the middle puts data after
-// headers of 16 and 32 bytes.
+// DirectAlign is the alignment in bytes for transfers without a copy: addresses in host and device
+// memory must be equal modulo it. The NoC moves data between its memory and a tile's only between
+// such addresses.
 const DirectAlign = cq.L1Align
 
-// DirectMin is the number of bytes from which a page with a gap after it is worth commands of its
-// own, which take the device some microseconds: measured on the emulator, where a copy of fewer
-// bytes through the queue's memory takes less.
+// DirectMin is the size in bytes from which a page with a gap after it is moved by commands of its
+// own, which take the device some microseconds.
 const DirectMin = 16 << 10
 
-// mostDirect is how many bytes one batch of commands moves from the device to host memory: few
-// enough that a wait sees progress.
+// mostDirect limits the bytes that one batch of commands moves to host memory, so that a wait sees
+// progress.
 const mostDirect = 256 << 10
 
-// HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and
-// from it without a copy by the host.
+// HostBuffer is pinned host memory: queues move data to and from it without a copy by the host.
 type HostBuffer struct {
 	d     *machine
 	of    *hostBuffers
@@ -43,13 +40,14 @@ type HostBuffer struct {
 	bytes []byte
 	gone  bool // guarded by mu of every queue: changed with all of them held
 
-	// Data that the device writes to the memory must be there before it is read from it, but a
-	// prefetcher works ahead of its dispatcher: it has to wait.
+	// Data that the device writes here must arrive before a queue reads them. A prefetcher works
+	// ahead of its dispatcher, so it has to wait.
 	delivered atomic.Uint64           // transfers to the memory
 	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
 }
 
-// edges counts what may have put new data into host memory before a queue's commands.
+// edges counts the operations that may have put new data into host memory before a queue's
+// commands.
 type edges struct {
 	delivered uint64 // transfers to the memory, of all queues
 	waits     uint64 // waits of the queue for other queues
@@ -61,10 +59,10 @@ var ErrUnpinned = errors.New("the host memory was unpinned already")
 // Bytes returns the memory. It is valid until Unpin.
 func (h *HostBuffer) Bytes() []byte { return h.bytes }
 
-// Unpin unpins the memory. It waits until everything in all queues of the device has run, and
-// blocks submissions meanwhile: to remove a range of addresses, the driver sets its base to 0
-// before it disables the range, and a request of the device in between would go to a wrong address.
-// The error matches ErrUnpinned the second time. While a queue hangs the memory stays pinned.
+// Unpin unpins the memory. It waits until all queues of the device are idle, and blocks submissions
+// meanwhile: the driver sets the range's base to 0 before it disables the range, so a request of
+// the device in between would go astray. The error matches ErrUnpinned the second time. While a
+// queue hangs the memory stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
 // quiet locks the queues in the order of their numbers and waits until they are idle.
@@ -120,7 +118,6 @@ func (p *hostBuffers) remove(h *HostBuffer) {
 	delete(p.all, h)
 }
 
-// closeAll unpins all memory when no core runs any more.
 func (p *hostBuffers) closeAll() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,9 +130,8 @@ func (p *hostBuffers) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// repin pins all memory again after the driver or a reset has ended its pins, in the order of the
-// addresses that it had: so it most likely has the same ones again, which programs and traces were
-// given.
+// repin pins all memory again after the driver or a reset has ended its pins. It keeps the order of
+// addresses, so that the memory most likely gets the addresses again that programs and traces know.
 func (p *hostBuffers) repin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,14 +144,14 @@ func (p *hostBuffers) repin() error {
 	return nil
 }
 
-// HostView is what kernels and the host need to share pinned memory.
+// HostView is how kernels and the host share pinned memory.
 type HostView struct {
 	// Addr is the NoC address of the memory's first byte in the PCIe tile.
 	Addr uint64
 	// Tile is the PCIe tile as kernels name it on each NoC: x | y<<6.
 	Tile [2]uint32
-	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no kernel of
-	// before runs any more, and Addr may be another one.
+	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no earlier
+	// kernel runs, and Addr may differ.
 	Restarts uint64
 
 	mem *kmd.HostMemory
@@ -170,15 +166,15 @@ func (h *HostBuffer) View() HostView {
 	return HostView{Addr: h.mem.NOCAddr(), Tile: [2]uint32{xy(chip.NOC0), xy(chip.NOC1)}, Restarts: h.d.restarts.Load(), mem: h.mem}
 }
 
-// Load32 atomically loads the 32-bit word at byte off, a multiple of 4 inside the memory. What the
-// device wrote before it wrote the word is visible afterwards.
+// Load32 atomically loads the 32-bit word at byte off, a multiple of 4. The device's earlier writes
+// are visible afterwards.
 func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 
-// Store32 atomically stores the 32-bit word at byte off, a multiple of 4 inside the memory. A
-// device that sees it sees what was stored before.
+// Store32 atomically stores the 32-bit word at byte off, a multiple of 4. A device that sees the
+// word sees all earlier stores.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
-// HeldError is returned when pinned host memory is released that programs or traces still use.
+// HeldError is returned when pinned host memory is released while programs or traces use it.
 type HeldError struct {
 	Buffer  string   // its name
 	Holders []string // `program "x"`, `trace "y"`
@@ -189,7 +185,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("host buffer %q is in use: release %s first", e.Buffer, strings.Join(e.Holders, ", "))
 }
 
-// addr returns the NoC address of n bytes of the memory, for the holder of a queue's mu.
+// addr returns the NoC address of n bytes of the memory. The caller holds a queue's mu.
 func (h *HostBuffer) addr(d *machine, at, n int) (uint64, error) {
 	switch {
 	case h.gone:
@@ -203,7 +199,6 @@ func (h *HostBuffer) addr(d *machine, at, n int) (uint64, error) {
 	return h.mem.NOCAddr() + uint64(at), nil
 }
 
-// check checks that a range is inside the memory.
 func (h *HostBuffer) check(at, n int) error {
 	if at < 0 || n < 0 || at > len(h.bytes) || n > len(h.bytes)-at {
 		return &TransferError{Op: "transfer with host memory", Offset: at, Size: n, Have: len(h.bytes)}
@@ -229,9 +224,9 @@ func (b *Interleaved) direct(op string, off, at, n int) error {
 }
 
 // ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory,
-// after everything so far. It moves bytes of one page, or whole pages of a buffer whose pages have
-// no gaps. first makes it wait for the writes before; of several transfers that belong together
-// only the first has to. If p isn't nil, a Report in p follows.
+// after everything so far. The range is inside one page, or whole pages without gaps. first makes
+// it wait for earlier writes; of several transfers only the first needs that. If p isn't nil, a
+// Report in p follows.
 func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool, p *Pending) (err error) {
 	if err := b.direct("read", off, at, n); err != nil {
 		return err
@@ -258,7 +253,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 		cmds.RelayPaged(relay)
 		n -= size
 		if p != nil && n == 0 {
-			// The report follows the data on the same path, and PCIe keeps writes in order.
+			// The report takes the path of the data, and PCIe keeps writes in order.
 			err = q.reportLocked(ctx, &cmds, p)
 		} else {
 			err = q.sendBuiltLocked(ctx, &cmds)
@@ -276,8 +271,8 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 }
 
 // WriteDirect submits a transfer of n bytes of pinned memory to the buffer, from byte off on: see
-// ReadDirect. The memory must not change until a later Report is done. Data that kernels write to
-// it themselves must be there before the call.
+// ReadDirect. The memory must not change until a later Report is done. Data written by kernels must
+// be there before the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err
@@ -336,9 +331,8 @@ func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, err
 	return addr, nil
 }
 
-// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is
-// given as a buffer with its first row at Addr, the bank of its first page, and its pages and
-// bytes.
+// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is a
+// buffer with its first row at Addr, the bank of its first page, and its pages and bytes.
 func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, pages, size int) error) error {
 	page := int(b.HostPage)
 	for n > 0 {

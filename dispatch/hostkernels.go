@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// hostKernel is one kernel of a command queue and what it is started with.
+// hostKernel is a kernel of a command queue with its arguments.
 type hostKernel struct {
 	proc chip.Processor
 	name string // of the firmware image
@@ -26,7 +26,6 @@ type hostKernel struct {
 // semaphores are the initial values of a core's semaphores, by id.
 type semaphores map[uint32]uint32
 
-// bytes lays the semaphores out as they lie in L1, 16 bytes apart.
 func (s semaphores) bytes() []byte {
 	var b []byte
 	for id, v := range s {
@@ -39,7 +38,7 @@ func (s semaphores) bytes() []byte {
 }
 
 // startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode:
-// the core reports its end to no dispatcher, and its launch pointer stays.
+// the core reports no end, and its launch pointer stays.
 func (d *machine) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores) error {
 	l1, launch := &d.queue.L1, &d.queue.Launch
 	le := binary.LittleEndian
@@ -104,7 +103,6 @@ func (d *machine) dispatchXYs() []uint32 {
 	return out
 }
 
-// openL1 maps the L1 of a tile, from address 0 on.
 func (d *machine) openL1(xy chip.XY) (*kmd.Window, error) {
 	size := uint64(0)
 	for _, c := range d.pr.Windows {

@@ -9,9 +9,9 @@ import (
 )
 
 // fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of entries
-// of 16 bits, or 32 bits with newer firmware of tt-metal, each the size in 16-byte units of one
-// batch of commands. The prefetcher zeroes an entry when it takes it and publishes the address of
-// the entry it took last. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
+// of 16 bits, or 32 bits with newer firmware of tt-metal. An entry is the size of a batch of
+// commands in units of 16 bytes. The prefetcher zeroes each entry that it takes and publishes the
+// entry's address. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
 	win     *kmd.Window // the prefetch core's L1 from winBase on
 	entries uint32
@@ -28,17 +28,15 @@ type fetchRing struct {
 
 func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
-// initialRead is what the read-pointer word holds before the first entry was taken: one past the
-// end, so that the whole ring is free.
+// initialRead is the read pointer before the first entry was taken: one past the end, so that the
+// whole ring is free.
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
-// full returns whether the ring is full, as of the last read of the device's pointer.
+// full and spare go by the last read of the device's pointer.
 func (f *fetchRing) full() bool { return f.put-f.taken >= uint64(f.entries-1) }
 
-// spare returns how many entries may be written, as of the last read of the device's pointer.
 func (f *fetchRing) spare() uint32 { return f.entries - 1 - uint32(f.put-f.taken) }
 
-// poll reads the device's pointer.
 func (f *fetchRing) poll() error {
 	r := f.win.Load32(uint64(f.rdAddr - f.winBase))
 	if r == f.lastR {
@@ -58,16 +56,15 @@ func (f *fetchRing) poll() error {
 	return nil
 }
 
-// advance counts the first n entries as taken without reading the device's pointer: something after
-// them is done, so the pointer is there or further on.
+// advance counts the first n entries as taken without reading the device's pointer: a later command
+// is done.
 func (f *fetchRing) advance(n uint64) {
 	if n > f.taken {
 		f.taken, f.lastR = n, f.addr(uint32((n-1)%uint64(f.entries)))
 	}
 }
 
-// push writes one entry. The caller has made sure that the ring is not full and that the commands
-// are visible.
+// push writes one entry. The ring must have room and the commands must be visible.
 func (f *fetchRing) push(entry cq.FetchEntry) {
 	at := uint64(f.addr(f.next) - f.winBase)
 	if f.log == 1 {
@@ -88,13 +85,11 @@ type queueRings struct {
 	issue issueRing
 }
 
-// roomy reports whether a batch of n bytes is known to have room where the issue ring's last one
-// ends.
+// roomy reports whether a batch of n bytes is known to fit after the newest one.
 func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.full() }
 
-// issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each
-// keep their own pointer and follow the same rule: a batch that doesn't fit before the end starts
-// again at the base.
+// issueRing is the part of sysmem from which the prefetcher reads commands. Host and prefetcher
+// follow the same rule: a batch that doesn't fit before the end starts at the base.
 type issueRing struct {
 	mem   []byte
 	wr    uint32
@@ -102,13 +97,13 @@ type issueRing struct {
 	ends  [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
 }
 
-// batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch
-// queue has entries.
+// batchEnds is how many batches' ends are remembered: a power of two above the number of prefetch
+// queue entries.
 const batchEnds = 2048
 
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
 
-// put notes that a batch, of a number, takes n bytes from off on, which were free.
+// put notes that a batch takes n free bytes from off on.
 func (r *issueRing) put(off, n uint32, batch uint64) {
 	if off != r.wr {
 		r.clear = 0
@@ -117,11 +112,9 @@ func (r *issueRing) put(off, n uint32, batch uint64) {
 	*r.end(batch) = off + n
 }
 
-// place returns the offset at which a batch of n bytes goes.
 func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
 
-// placeAfter returns the offset of a batch of n bytes after one that ends at wr. The prefetcher
-// follows the same rule for each batch, so batches of one program may wrap separately.
+// placeAfter returns the offset of a batch of n bytes after one that ends at wr.
 func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	if wr+n > uint32(len(r.mem)) {
 		return 0
@@ -129,11 +122,10 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	return wr
 }
 
-// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay
-// has 128 or 192 bytes, and a cache miss takes as long as several replays.
+// prefetchAhead is the distance in bytes at which memory is prefetched for writing. A replay has
+// 128 or 192 bytes, and a cache miss takes as long as several replays.
 const prefetchAhead = 1024
 
-// prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
 	if at := uint(r.wr) + prefetchAhead; at < uint(len(r.mem)) {
 		prefetch.Write(&r.mem[at])
@@ -143,23 +135,20 @@ func (r *issueRing) prefetch() {
 // roomy reports whether n bytes from wr on are known to be free.
 func (r *issueRing) roomy(n uint32) bool { return r.wr+n <= r.clear }
 
-// free reports whether [off, off+n) holds no bytes that the prefetcher may still read, when the
-// batches from number oldest on are outstanding and next is the number of the batch to be placed.
-// It notes what is free from wr on.
+// free reports whether the prefetcher has read everything in [off, off+n). Batches from number
+// oldest up to next are outstanding. It notes how much is free after wr.
 func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	if oldest == next {
 		r.clear = uint32(len(r.mem))
 		return true
 	}
-	// The outstanding bytes run from the end of the newest batch that is done to wr, around the
-	// ring.
+	// The outstanding bytes run from the end of the newest finished batch to wr, around the ring.
 	var tail uint32
 	if oldest > 0 {
 		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
-		// One piece [tail, wr): a batch placed after it is fine, one that wrapped must end before
-		// it.
+		// One piece [tail, wr): a batch may follow it, or wrap and end before it.
 		r.clear = uint32(len(r.mem))
 		return off >= r.wr || off+n <= tail
 	}

@@ -23,8 +23,8 @@ type Options struct {
 	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it
 	// is for data from the device, the rest for commands and data to it.
 	QueueMemory uint32
-	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is
-	// left out uses the whole grid. The workers of two queues are equal or disjoint.
+	// Workers are the logical cores that each queue starts programs on, by its number; the whole
+	// grid for queues that are left out. The workers of two queues are equal or disjoint.
 	Workers map[int]chip.Range
 	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32
 	// bits.
@@ -34,22 +34,21 @@ type Options struct {
 	HangTimeout time.Duration
 	// Pace is how waits on the host poll.
 	Pace Pace
-	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the
-	// dispatcher has a relay and a page of its own and go signals pass through the prefetcher. The
-	// firmware takes both formats; this is to compare them.
+	// StockWireFormat sends programs in tt-metal's wire format: each dispatcher command has a relay
+	// and a page of its own, and go signals pass through the prefetcher. For comparisons: the
+	// firmware takes both formats.
 	StockWireFormat bool
-	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its
-	// own. It sets StockWireFormat, and the size of the queues' host memory is that of the files.
+	// QueueFirmware replaces this runtime's firmware on the command-queue cores. It sets
+	// StockWireFormat, and the size of the queues' host memory.
 	QueueFirmware *QueueFirmware
-	// DumpDir is the directory in which a *HangError leaves a file with the state of the device;
-	// empty for none.
+	// DumpDir is the directory for dumps of hangs; empty for none.
 	DumpDir string
-	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own.
+	// Firmware is the base firmware of the workers; nil for this runtime's own.
 	Firmware *Firmware
 }
 
-// machine is a chip with its firmware and the memory of its command queues: what bring-up makes,
-// and all that a queue knows of its device.
+// machine is a chip with its firmware and the memory of its command queues: all that a queue knows
+// of its device.
 type machine struct {
 	queuePlan
 
@@ -84,8 +83,8 @@ func newMachine(kd *kmd.Device, ch *chip.Chip, o Options) *machine {
 		printing: newPrinting(), seed: maphash.MakeSeed()}
 }
 
-// describe describes the machine to those who compile programs and report hangs, once its queues
-// are planned.
+// describe tells the compiler of programs and hang reports about the machine, once its queues are
+// planned.
 func (d *machine) describe() {
 	d.programs = program.NewTarget(d.ch, d.worker, d.grid)
 	d.programs.Args, d.programs.PackedCores, d.programs.Stock = d.opts.Firmware.argFormat(), d.ctl.PackedCores, d.opts.StockWireFormat
@@ -93,10 +92,9 @@ func (d *machine) describe() {
 		Queues: d.cores[:d.opts.Queues], Foreign: d.opts.QueueFirmware != nil, Remote: d.up != nil, Mirror: d.mirror()}
 }
 
-// layout returns how commands are laid out.
 func (d *machine) layout() cq.Layout { return cq.Layout(d.ch.Arch()) }
 
-// layoutOf returns the layout of a core: a worker's or that of the cores that no program may use.
+// layoutOf returns the layout of a core's L1 and messages: a worker's or a command-queue core's.
 func (d *machine) layoutOf(c chip.Core) *abi.Layout {
 	if d.grid.Contains(c) {
 		return d.worker
@@ -115,8 +113,7 @@ func programGrid(ch *chip.Chip) chip.Range {
 	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
 }
 
-// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on
-// Blackhole.
+// queueGrid is the rest of the Tensix grid.
 func (d *machine) queueGrid() chip.Range {
 	r := d.tensixRange()
 	if d.ch.Arch() == chip.Wormhole {
@@ -132,7 +129,6 @@ func (d *machine) queueCores(id int) (prefetch, dispatch chip.Core) {
 	return d.cores[id][0], d.cores[id][1]
 }
 
-// pinQueueMemory pins the host memory of all queues.
 func (d *machine) pinQueueMemory() (err error) {
 	if d.sysmem, err = d.hostSide().PinHostMemory(d.memory); err != nil {
 		return fmt.Errorf("memory of the command queues: %w", err)
@@ -140,14 +136,13 @@ func (d *machine) pinQueueMemory() (err error) {
 	return d.checkHostMemory()
 }
 
-// tensixRange is the whole logical Tensix grid.
 func (d *machine) tensixRange() chip.Range {
 	w, h := d.ch.Grid()
 	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
 }
 
-// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer.
-// It waits until the cores are in reset: until the store arrives they use the host's memory.
+// hold holds every core in reset and waits for that: until then cores use the host's memory. The
+// error matches kmd.ErrDeviceLost if the device doesn't answer.
 func (d *machine) hold() error {
 	if err := d.kd.Alive(); err != nil {
 		return err
@@ -163,11 +158,10 @@ func (d *machine) hold() error {
 	return nil
 }
 
-// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe,
-// about a microsecond.
+// heldTries bounds the polls of a core that isn't in reset yet. A poll is a load over PCIe, about a
+// microsecond.
 const heldTries = 10_000
 
-// held waits until a core is in reset.
 func (d *machine) held(c chip.Core) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -185,7 +179,7 @@ func (d *machine) held(c chip.Core) error {
 	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
 }
 
-// write writes to the L1 of one core, bypassing the command queues.
+// write, read and multicast access L1, bypassing the command queues.
 func (d *machine) write(c chip.Core, addr uint32, p []byte) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -194,7 +188,6 @@ func (d *machine) write(c chip.Core, addr uint32, p []byte) error {
 	return d.kd.Write(xy, uint64(addr), p)
 }
 
-// read reads from the L1 of one core, bypassing the command queues.
 func (d *machine) read(c chip.Core, addr uint32, p []byte) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -203,7 +196,6 @@ func (d *machine) read(c chip.Core, addr uint32, p []byte) error {
 	return d.kd.Read(xy, uint64(addr), p)
 }
 
-// multicast writes the same bytes to every core of a range, bypassing the command queues.
 func (d *machine) multicast(r chip.Range, addr uint64, p []byte) error {
 	for _, rect := range d.ch.Rects(r) {
 		if err := d.kd.Multicast(rect.Start, rect.End, addr, p); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// workers are a set of workers that the queues of a device start programs on. Which launch message
-// the workers read next, and what lies in their kernel-config memory, is the workers' state: it is
-// in the State of the queue that owns them, and passes from queue to queue with them.
+// workers are a set of workers on which queues start programs. Their next launch message and the
+// contents of their kernel-config memory are in the State of the queue that owns them, and pass
+// from queue to queue with them.
 type workers struct {
 	*workerSet
 
@@ -18,7 +18,7 @@ type workers struct {
 	reserved *Queue // the only one that may start something; nil if they aren't reserved
 }
 
-// ordering is what a queue's commands are ordered after, and what they have put on shared workers.
+// ordering is what a queue's commands are ordered after, and its newest work on shared workers.
 // Guarded by Queue.mu.
 type ordering struct {
 	pos       uint64 // positions counted
@@ -27,7 +27,7 @@ type ordering struct {
 	prevOwner prevOwner
 }
 
-// nowLocked returns the clock of everything that the queue's next command is ordered after.
+// nowLocked returns the clock of everything before the queue's next command.
 func (q *Queue) nowLocked() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()
@@ -36,8 +36,7 @@ func (q *Queue) nowLocked() clock {
 	return q.order.vclock
 }
 
-// tickLocked counts a position and returns its clock: whatever is ordered after the position is
-// ordered after all that.
+// tickLocked counts a position and returns its clock.
 func (q *Queue) tickLocked() clock {
 	q.order.pos++
 	c := q.nowLocked()
@@ -75,10 +74,10 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of its workers, which it shares with other queues.
-// Another queue's last program or replay must be ordered before the queue's next command: by an
-// event, directly or through further queues, or because the host has seen it done. So it has ended,
-// and all kernel-config memory is free. Otherwise the error is an *OverlapError.
+// acquireLocked makes the queue the owner of the workers that it shares. The other queue's last
+// work must be ordered before the queue's next command: by events, or because the host has seen it
+// done. Then it has ended, and all kernel-config memory is free. Otherwise the error is an
+// *OverlapError.
 func (q *Queue) acquireLocked(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
@@ -91,8 +90,8 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id,
 				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
-		// o.stream.state doesn't change meanwhile: another run on o would have counted a position
-		// that isn't known here.
+		// o.stream.state can't change: another run on o would have counted a position that isn't
+		// known here.
 		q.d.programs.TakeOver(&q.stream.state, &o.stream.state)
 		q.stream.lastPrepared = nil
 	}
@@ -103,8 +102,8 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 	return nil
 }
 
-// rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for
-// has got into the queue. mu has been held since.
+// rollbackLocked undoes the last acquireLocked if nothing got into the queue. mu has been held
+// since.
 func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
@@ -114,8 +113,8 @@ func (q *Queue) rollbackLocked() {
 	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
 }
 
-// prevOwner is the owner of workers before a queue acquired them, and the acquiring queue's work
-// before.
+// prevOwner is what rollbackLocked restores: the owner of the workers and the acquiring queue's
+// work.
 type prevOwner struct {
 	owner *Queue
 	work  work
@@ -128,7 +127,6 @@ type work struct {
 	name *string
 }
 
-// forceAcquireLocked makes the queue the owner of its workers without checking the order.
 func (q *Queue) forceAcquireLocked() {
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
@@ -137,8 +135,7 @@ func (q *Queue) forceAcquireLocked() {
 	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
-// resetOwnerLocked counts the queue's commands so far as done and releases its workers, after a
-// restart.
+// resetOwnerLocked releases the queue's workers after a restart, with its commands counted as done.
 func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos

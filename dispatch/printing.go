@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// printing is what is known of kernels that print. Programs are known as long as an Image of theirs
-// is held by an executable or a trace: see HoldPrints.
+// printing knows the kernels that print. HoldPrints says how long.
 type printing struct {
 	mu       sync.Mutex
 	known    map[string]*printed
@@ -22,7 +21,6 @@ type printing struct {
 	any      atomic.Bool // there are programs
 }
 
-// printed is a program on some cores, and how often it is held.
 type printed struct {
 	program *print.Program
 	holds   int
@@ -34,15 +32,14 @@ func newPrinting() *printing {
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
 
-// hold makes programs known, or holds them once more. Listeners have made ready for them when it
-// returns.
+// hold holds programs. Listeners are ready for them when it returns.
 func (p *printing) hold(programs []print.Program) {
 	if p.learn(programs) {
 		p.tell()
 	}
 }
 
-// learn holds programs, and reports whether one wasn't known.
+// learn holds programs, and reports whether one of them is new.
 func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +60,7 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 	return more
 }
 
-// drop is the reverse of hold. Listeners have read what the programs printed before they are
-// forgotten.
+// drop is the reverse of hold. Listeners read once more before programs are forgotten.
 func (p *printing) drop(programs []print.Program) {
 	if p.last(programs) {
 		p.tell()
@@ -72,7 +68,7 @@ func (p *printing) drop(programs []print.Program) {
 	}
 }
 
-// last takes a hold off programs, and reports whether it was the last one of any.
+// last takes a hold off programs, and reports whether one of them lost its last.
 func (p *printing) last(programs []print.Program) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +81,7 @@ func (p *printing) last(programs []print.Program) (last bool) {
 	return last
 }
 
-// forget removes programs without a hold. One may have been held again since the last.
+// forget removes programs without a hold. Some may have been held again since last.
 func (p *printing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,13 +100,11 @@ func (p *printing) forget() {
 	}
 }
 
-// all returns the programs, which the caller must not change.
 func (p *printing) all() []*print.Program {
 	list, _ := p.since(0)
 	return list
 }
 
-// since is Debug.Printing.
 func (p *printing) since(version uint64) ([]*print.Program, uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +125,6 @@ func (p *printing) watch(f func()) (cancel func()) {
 	}
 }
 
-// tell calls what watch was given.
 func (p *printing) tell() {
 	p.mu.Lock()
 	var all []func()
@@ -144,7 +137,6 @@ func (p *printing) tell() {
 	}
 }
 
-// stopped is called when the cores are held in reset, before their rings are emptied.
 func (p *printing) stopped() {
 	p.tell()
 	p.mu.Lock()
@@ -153,7 +145,6 @@ func (p *printing) stopped() {
 	p.tell() // returns when what was begun before is done
 }
 
-// started is called when the rings are empty, before the cores start.
 func (p *printing) started() {
 	p.mu.Lock()
 	p.epoch += p.epoch & 1
@@ -167,8 +158,8 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when
-// a core starts.
+// printHeaders is the size in bytes of the headers of the print rings, which are zero when a core
+// starts.
 func printHeaders(l1 *abi.L1Map) int {
 	if l1.Print == 0 {
 		return 0

@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Queue is a hardware command queue. Commands run in the order in which the calls that submit them
-// return. Its methods may be called from any goroutine.
+// Queue is a hardware command queue. Commands run in the order of the calls that submit them. Its
+// methods may be called from any goroutine.
 type Queue struct {
 	d          *machine
 	id         int
@@ -43,13 +43,12 @@ type Queue struct {
 	forecasts forecasts
 }
 
-// queueTiles are the two tiles that run a queue.
 type queueTiles struct {
 	prefetch, dispatch     chip.Core
 	prefetchL1, dispatchL1 *kmd.Window
 }
 
-// streamState is what the commands so far leave for those to come. Guarded by Queue.mu.
+// streamState is the state after the commands so far. Guarded by Queue.mu.
 type streamState struct {
 	state        State
 	lastPrepared *Prepared // whose After state is, if it was submitted last and state hasn't changed since
@@ -66,7 +65,7 @@ type streamState struct {
 	ends []int  // of their batches, where they need several
 }
 
-// history is what was submitted last, for hang reports.
+// history is the newest submission, for hang reports.
 type history struct {
 	last     atomic.Pointer[string]   // of any kind
 	replayed atomic.Pointer[Prepared] // of prepared commands
@@ -74,7 +73,6 @@ type history struct {
 	reading sync.Mutex // held while what replayed runs is looked at
 }
 
-// name returns the name of what was submitted last.
 func (h *history) name() string {
 	if last := h.last.Load(); last != nil {
 		return *last
@@ -82,8 +80,7 @@ func (h *history) name() string {
 	return "nothing"
 }
 
-// show calls f with what was replayed last, unless there is nothing. It stays as it is until f
-// returns.
+// show calls f with the newest replay, if there is one. The replay can't be forgotten meanwhile.
 func (h *history) show(f func(*Prepared)) {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -100,8 +97,8 @@ type queueStatus struct {
 	latest atomic.Uint32         // streamState.event
 }
 
-// lifetime says whether the windows and host memory of a queue are still there. Code that uses them
-// without Queue.mu holds mu for reading.
+// lifetime guards the windows and host memory of a queue. Code that uses these without Queue.mu
+// holds mu for reading.
 type lifetime struct {
 	mu     sync.RWMutex
 	closed bool // windows and memory are gone
@@ -121,17 +118,16 @@ func (q *Queue) State() State {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
-// Starts returns how often the queue was started, from 1 on. A restart loses everything that ran
-// before.
+// Starts counts the starts of the queue, from 1 on. A restart loses all earlier commands.
 func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
 // Compare orders the queues of all devices: as the devices were started, then by number. Locks of
-// several queues or devices are taken in this order.
+// several queues are taken in this order.
 func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
-// Dispatcher returns the dispatch core, to which workers that this queue starts report.
+// Dispatcher returns the dispatch core, to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 // usable returns why the queue takes no commands; nil if it does.
@@ -142,11 +138,10 @@ func (q *Queue) usable(op string) error {
 	return nil
 }
 
-// leave unlocks mu after commands were put into the queue. A fault of the memory of a device that
-// was removed becomes an error. before is what debug.SetPanicOnFault returned when mu was taken.
+// leave unlocks mu after a submission. A fault of a removed device's memory becomes an error.
+// before is the result of debug.SetPanicOnFault when mu was locked.
 func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
 
-// leaveBy is leave after the panic e, nil if there was none.
 func (q *Queue) leaveBy(e any, err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	defer q.mu.Unlock()
@@ -155,8 +150,7 @@ func (q *Queue) leaveBy(e any, err *error, before bool) {
 	}
 }
 
-// fail closes the queue to further commands, because host and device may disagree about where they
-// are.
+// fail closes the queue to further commands: host and device may disagree about the rings.
 func (q *Queue) fail(err error) error {
 	q.status.failed.CompareAndSwap(nil, &err)
 	return err
@@ -186,7 +180,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	st := q.stream.state
 	run := im.Next(&st, q.dispatcher)
 	if n := run.Size(); n <= memmap.MaxCommandSize {
-		// The commands are built where the prefetcher reads them, so that they are copied once.
+		// Built in the issue ring, so that the commands are copied once.
 		off, err := q.roomLocked(ctx, uint32(n))
 		if err != nil {
 			q.rollbackLocked()
@@ -208,8 +202,8 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	return nil
 }
 
-// Prepared is a queue's commands that are built once and submitted again and again. Only the
-// completion counts that they wait for change.
+// Prepared is a queue's commands that are built once and submitted many times. Only completion
+// counts change.
 type Prepared struct {
 	// Queue is the only queue that the commands are submitted to.
 	Queue *Queue
@@ -221,7 +215,7 @@ type Prepared struct {
 	After Detached
 	// Name appears in hang reports.
 	Name string
-	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't
+	// Image is the trace in DRAM that Bytes run, for hang reports; nil without one. It doesn't
 	// change before Forget.
 	Image []byte
 	// Flow describes a trace with control flow, for hang reports; nil for others.
@@ -233,7 +227,7 @@ type Prepared struct {
 	peers   []peerWait
 }
 
-// Commands returns how many commands of the prefetcher are sent.
+// Commands returns how many prefetcher commands are sent.
 func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
 // ErrRevoked is returned when prepared commands are submitted after Revoke.
@@ -249,8 +243,8 @@ func (q *Queue) Revoke(p *Prepared) {
 	}
 }
 
-// Forget is called after Revoke, once p has run for the last time. Then nothing refers to p's Image
-// any more.
+// Forget is called after Revoke, once p has run for the last time. It drops the last reference to
+// p's Image.
 func (q *Queue) Forget(p *Prepared) {
 	q.history.reading.Lock()
 	defer q.history.reading.Unlock()
@@ -263,8 +257,8 @@ type CountPatch struct {
 	Add cq.Count
 }
 
-// submittableLocked checks that the queue takes prepared commands, and acquires workers that it
-// shares. With rs the queue must be reserved by one of them, without it must not be reserved.
+// submittableLocked checks that the queue takes prepared commands, and acquires shared workers. A
+// reserved queue must be reserved by one of rs.
 func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
@@ -286,14 +280,12 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	return nil
 }
 
-// submittedLocked notes that prepared commands, other than the last ones, are in the queue.
 func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
 	q.stream.state, q.stream.lastPrepared = q.d.programs.After(p.After), p
 }
 
-// count sets the completion counts that the commands wait for.
 func (p *Prepared) count(base cq.Count) {
 	if !p.sent || p.base != base {
 		for _, c := range p.Counts {
@@ -303,7 +295,6 @@ func (p *Prepared) count(base cq.Count) {
 	}
 }
 
-// sendLocked puts one batch of commands into the issue ring and announces it.
 func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 	off, err := q.roomLocked(ctx, uint32(len(p)))
 	if err != nil {
@@ -327,7 +318,7 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.fitsLocked(off, n) {
 		return off, nil
 	}
-	// Completions say so as well, without an access to the device.
+	// Completions tell without an access to the device.
 	if q.rings.fetch.advance(q.comp.taken.Load()); q.fitsLocked(off, n) {
 		return off, nil
 	}
@@ -343,8 +334,7 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 }
 
 func (q *Queue) fitsLocked(off, n uint32) bool {
-	// An entry counts as taken when its read was issued, so the bytes of the one taken last may
-	// still be on their way.
+	// An entry counts as taken when its read was issued: the last one's bytes may be on their way.
 	oldest := q.rings.fetch.taken
 	if oldest > 0 {
 		oldest--
@@ -352,7 +342,7 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 	return !q.rings.fetch.full() && q.rings.issue.free(off, n, oldest, q.rings.fetch.put)
 }
 
-// publishLocked announces a batch of n bytes that lies in the issue ring.
+// publishLocked announces n bytes of commands in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.put(off, n, q.rings.fetch.put)
 	if q.translates {

@@ -11,13 +11,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// QueueFirmware is firmware for the command-queue cores in place of this runtime's own: tt-metal's.
+// QueueFirmware is tt-metal's firmware for the command-queue cores, in place of this runtime's own.
 type QueueFirmware struct {
 	Name   string         // of the folder that it was read from, for errors
 	Base   *Firmware      // base firmware that the kernels were linked with
 	Queues []QueueKernels // by number of the queue; a device may have fewer queues
 	// Stripped are kernels without constants, in place of Queues: Start takes the constants from
-	// the revision's table, and compares them with the kernels' code.
+	// the revision's table and checks them against the kernels' code.
 	Stripped StrippedKernels
 }
 
@@ -29,18 +29,18 @@ type QueueKernels struct {
 	DRAMBanks                       int       // that they were compiled for; 0 if unknown
 }
 
-// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments say
-// which chips a split queue has.
+// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments name
+// the chips of a split queue.
 func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	args := make([]uint32, 3)
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
 		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args}, {proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
 }
 
-// ErrQueueFirmware is returned for what only this runtime's own command-queue firmware can do.
+// ErrQueueFirmware is returned for features of this runtime's own command-queue firmware.
 var ErrQueueFirmware = errors.New("it needs this runtime's own command-queue firmware, and the device was opened with another one")
 
-// Mismatch is something that queue firmware was compiled for and the device doesn't have.
+// Mismatch is a property that queue firmware was compiled for and the device lacks.
 type Mismatch struct {
 	Queue  int    // number of the queue
 	Name   string // of the value
@@ -49,8 +49,8 @@ type Mismatch struct {
 	Do     string // what to do
 }
 
-// QueueFirmwareError is returned by Start for queue firmware that can't drive the device: it was
-// compiled for something else, and nothing has been started, or it doesn't answer as it should.
+// QueueFirmwareError is returned by Start for queue firmware that doesn't fit the device or doesn't
+// answer. If it doesn't fit, nothing was started.
 type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
@@ -81,7 +81,6 @@ func (e *QueueFirmwareError) Error() string {
 	return b.String()
 }
 
-// matcher collects mismatches.
 type matcher struct {
 	d     *machine
 	queue int
@@ -117,7 +116,7 @@ const (
 	freeHostMemory = "end other processes that have pinned host memory"
 )
 
-// planFrom lays the queues out as files say, after a check of everything that the files count on
+// planFrom lays the queues out as firmware files say. It checks everything that the files assume
 // and the host can't adopt.
 func (d *machine) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
@@ -147,7 +146,7 @@ func (d *machine) planFrom(fw *QueueFirmware) error {
 		p.memory = max(p.memory, int(p.host[id].Base)+int(p.host[id].Size))
 	}
 	m.distinctCores(p.cores[:d.opts.Queues])
-	// After the subordinate's ring, the memory of the dispatch core is free.
+	// The dispatch core's memory is free after the subordinate's ring.
 	free := first.SubordinateRing + first.SubordinatePages*first.SubordinatePageSize
 	p.ctl.PlaceOwnWords(free)
 	if p.ctl.End() > d.queue.L1.Size {
@@ -167,7 +166,7 @@ func (m *matcher) err(fw *QueueFirmware) error {
 	return nil
 }
 
-// core returns the core with a coordinate word. It must be one that no program may use.
+// core returns the core of a coordinate word. It must be a core that no program may use.
 func (m *matcher) core(name string, xy uint32) chip.Core {
 	d := m.d
 	for c := range d.tensixRange().Cores() {
@@ -197,7 +196,7 @@ func (m *matcher) rect(w uint32) string {
 	return fmt.Sprintf("%v-%v", start, end)
 }
 
-// queueConstants compares what one queue's kernels count on with the device.
+// queueConstants compares one queue's constants with the device.
 func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	d, c := m.d, &k.Constants
 	same := *c // but for what differs between queues
@@ -241,8 +240,8 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	}
 }
 
-// addresses checks that words, rings and buffers lie one after the other in free L1, as far as the
-// host counts on it.
+// addresses checks that words, rings and buffers don't overlap in free L1, as far as the host uses
+// them.
 func (m *matcher) addresses(c *abi.Queue) {
 	low, high := m.d.queue.L1.Unreserved, m.d.queue.L1.Size
 	const do = "use kernels and base firmware of one revision"
@@ -273,7 +272,7 @@ func (m *matcher) addresses(c *abi.Queue) {
 	}
 }
 
-// checkHostMemory compares the address of the pinned host memory, which is known once it is pinned.
+// checkHostMemory compares the address of the pinned host memory, once that is known.
 func (d *machine) checkHostMemory() error {
 	fw := d.opts.QueueFirmware
 	if fw == nil {
@@ -287,8 +286,8 @@ func (d *machine) checkHostMemory() error {
 	return m.err(fw)
 }
 
-// fileHostBlock returns where a queue's parts of host memory are to files. first are the constants
-// of queue 0.
+// fileHostBlock returns where files put a queue's parts of host memory. first are the constants of
+// queue 0.
 func fileHostBlock(p *chip.Params, c, first *abi.Queue) memmap.Host {
 	return memmap.Host{
 		Base: c.Base - first.Base, Size: c.End() - c.Base,

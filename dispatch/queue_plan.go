@@ -5,8 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels, or
-// by files.
+// queuePlan is the layout of a device's command queues, of this runtime's kernels or from files.
 type queuePlan struct {
 	ctl    memmap.Control
 	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core
@@ -14,8 +13,6 @@ type queuePlan struct {
 	memory int // bytes of sysmem
 }
 
-// ownCores returns the prefetch core and the dispatch core of a queue with this runtime's own
-// kernels.
 func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 	w, h := ch.Grid()
 	if ch.Arch() == chip.Wormhole {
@@ -24,14 +21,13 @@ func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 	return [2]chip.Core{{X: w - 1, Y: 2 * id}, {X: w - 1, Y: 2*id + 1}}
 }
 
-// DefaultQueue returns what queue 0 of a chip is if nothing is asked for: the logical cores that it
-// starts programs on, and the virtual coordinates of the core that runs its dispatcher.
+// DefaultQueue describes queue 0 of a chip without options: its workers, and the virtual
+// coordinates of its dispatch core.
 func DefaultQueue(ch *chip.Chip) (workers chip.Range, dispatcher chip.XY, err error) {
 	dispatcher, err = ch.Virtual(ownCores(ch, 0)[1])
 	return programGrid(ch), dispatcher, err
 }
 
-// planQueues lays the command queues out. The layouts, the grid and the sets of workers are known.
 func (d *machine) planQueues() error {
 	if fw := d.opts.QueueFirmware; fw != nil {
 		return d.planFrom(fw)

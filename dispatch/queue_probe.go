@@ -9,10 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// probe has a queue of other firmware go through everything once, before work depends on it: a go
-// signal from the subordinate that has every worker reset its launch pointer and report, a wait for
-// all of them that clears their count, and a word that the dispatcher writes. It leaves no trace.
-// The error is a *QueueFirmwareError if the word isn't there in time.
+// probe runs through everything that work with other firmware depends on: a go signal from the
+// subordinate that resets all launch pointers, a wait for all workers that clears the count, and a
+// write of the dispatcher. It leaves no trace. The error is a *QueueFirmwareError if the write
+// doesn't arrive in time.
 func (q *Queue) probe(ctx context.Context) error {
 	d, word := q.d, q.d.ctl.EdgeWord[0]
 	stream := d.pr.Stream.FirstDispatch
@@ -21,7 +21,7 @@ func (q *Queue) probe(ctx context.Context) error {
 	b := cq.NewBuilder(d.layout(), q.stream.buf[:0])
 	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
 	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.GoWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
-	// Flags that mean something else to this firmware don't wait, or wait forever.
+	// With another meaning of the flags this doesn't wait, or waits forever.
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.Workers})
 	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.Workers + 1})
 	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// StrippedKernels are command-queue kernels whose files don't say what they were compiled with, by
-// kind. One of each is needed for each queue.
+// StrippedKernels are command-queue kernels without their compile-time constants, by kind. Each
+// queue needs one of each kind.
 type StrippedKernels struct {
 	Prefetch, Dispatch, Subordinate []StrippedKernel
 }
@@ -29,7 +29,7 @@ type immediate struct {
 	value uint32
 }
 
-// prefetchMakes returns what every build of tt-metal's prefetcher makes with the constants.
+// prefetchMakes returns the immediates of tt-metal's prefetcher in every build with the constants.
 func prefetchMakes(q *abi.Queue) []immediate {
 	return []immediate{
 		{"word of the prefetch queue's pointer", q.FetchRead}, {"word of the issue queue's pointer", q.IssueRead},
@@ -63,7 +63,6 @@ func subordinateMakes(q *abi.Queue, grid uint32) []immediate {
 	}
 }
 
-// missing returns what the kernel doesn't make.
 func (k *StrippedKernel) missing(all []immediate) []immediate {
 	var none []immediate
 	for _, m := range all {
@@ -74,8 +73,8 @@ func (k *StrippedKernel) missing(all []immediate) []immediate {
 	return none
 }
 
-// tableReader finds the constants of stripped kernels: those of the revision's table with which all
-// their instructions agree.
+// tableReader finds the constants of stripped kernels: those of the revision's table that agree
+// with all instructions.
 type tableReader struct {
 	d  *machine
 	fw *QueueFirmware
@@ -87,7 +86,7 @@ type tableReader struct {
 }
 
 // byTable returns firmware whose queues have the constants of the revision's table for this device,
-// proved by their code.
+// checked against their code.
 func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	r := &tableReader{d: d, fw: fw, rect: d.ch.Rects(d.grid)[0]}
 	if n := min(len(fw.Stripped.Prefetch), len(fw.Stripped.Dispatch), len(fw.Stripped.Subordinate)); n < d.opts.Queues {
@@ -121,8 +120,8 @@ func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	return nil, &QueueFirmwareError{Name: fw.Name, Mismatches: r.closest}
 }
 
-// queues returns the kernels of all queues if there are such with a form and a size of host memory;
-// nil otherwise.
+// queues returns the kernels of all queues for a form and a size of host memory; nil if some are
+// missing.
 func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	var out []QueueKernels
 	var differ []Mismatch
@@ -139,7 +138,7 @@ func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	return nil
 }
 
-// queue returns the kernels of a queue, and what they lack of the constants that fit best.
+// queue returns the kernels of a queue, and the immediates that they lack of the best constants.
 func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels QueueKernels, differ []Mismatch) {
 	d := r.d
 	at := abi.QueuePlace{
@@ -168,8 +167,8 @@ func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels Qu
 	return kernels, differ
 }
 
-// kernelsAt returns those kernels that were most likely compiled for a place, and what they lack of
-// its constants.
+// kernelsAt returns the kernels that most likely were compiled for a place, and the immediates that
+// they lack.
 func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (kernels QueueKernels, differ []Mismatch) {
 	c := r.fw.Base.Layout.MetalQueue(form, at)
 	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start) // NoC 1 counts from the other corner

@@ -25,16 +25,15 @@ type wait struct {
 	elsewhere bool // done may depend on something else than the queue, which then doesn't hang
 }
 
-// newWait begins a wait. Of a task it learns how long it takes.
+// newWait begins a wait, whose duration is learned for the task.
 func (q *Queue) newWait(what string, t task) wait {
 	w := wait{waiter: newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps), q: q, what: what, task: t}
 	w.expect(q.forecasts.get(t))
 	return w
 }
 
-// run waits until done returns true. Meanwhile it takes completions out of the ring, so that the
-// device never waits for the host. It fails with a *HangError when nothing moves for the device's
-// hang timeout.
+// run waits until done returns true, and drains completions meanwhile, so that the device never
+// waits for the host. It fails with a *HangError without progress for the hang timeout.
 func (w *wait) run(ctx context.Context, done func() bool) error {
 	for {
 		ended, err := w.poll(done)
@@ -58,12 +57,10 @@ func (w *wait) run(ctx context.Context, done func() bool) error {
 	}
 }
 
-// fail returns the error of a wait that has ended for a reason.
 func (w *wait) fail(err error) error {
 	return fmt.Errorf("dispatch: queue %d: wait for %s: %w", w.q.id, w.what, err)
 }
 
-// await waits until done returns true.
 func (q *Queue) await(ctx context.Context, what string, done func() bool, t task) error {
 	w := q.newWait(what, t)
 	return w.run(ctx, done)
@@ -76,16 +73,15 @@ func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) 
 	return w.run(ctx, done)
 }
 
-// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait,
-// with ErrTimeout, and not the queue: done may depend on something else than the queue. A queue
-// that has failed ends the wait with its error.
+// WaitFunc waits until done returns true. done may depend on something else than the queue: the
+// hang timeout ends only this wait, with ErrTimeout. A queue that has failed ends the wait with its
+// error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := q.newWait(what, task{last: what, function: reflect.ValueOf(done).Pointer()})
 	w.elsewhere = true
 	return w.run(ctx, done)
 }
 
-// awaitReport waits for a completion.
 func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
 	if err := q.await(ctx, what, c.done, c.task); err != nil {
 		return err
@@ -98,8 +94,8 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 	return nil
 }
 
-// drainOthers takes completions of the device's other queues out of their rings: this queue may
-// wait for one of them whose dispatcher waits for space in its completion queue.
+// drainOthers drains the device's other queues: this queue may wait for a queue whose dispatcher
+// waits for space in its completion ring.
 func (q *Queue) drainOthers() {
 	for _, o := range q.all {
 		if o != q {
@@ -108,9 +104,8 @@ func (q *Queue) drainOthers() {
 	}
 }
 
-// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It
-// doesn't wait for life.mu, because a goroutine that is about to lock it may wait for the caller.
-// It unlocks life.mu even if the memory faults.
+// drainAlive drains the queue unless it is being closed. It doesn't wait for life.mu: a goroutine
+// that is about to lock it may wait for the caller.
 func (q *Queue) drainAlive() {
 	if !q.life.mu.TryRLock() {
 		return
@@ -123,7 +118,6 @@ func (q *Queue) drainAlive() {
 	}
 }
 
-// overLifeLocked returns why waits have to end; nil if they may go on. life.mu is held.
 func (q *Queue) overLifeLocked() error {
 	if stop := q.status.stop.Load(); stop != nil {
 		return *stop
@@ -131,7 +125,6 @@ func (q *Queue) overLifeLocked() error {
 	return q.goneLifeLocked()
 }
 
-// goneLifeLocked returns an error if windows and memory of the queue are gone. life.mu is held.
 func (q *Queue) goneLifeLocked() error {
 	if q.life.closed {
 		return errClosed
@@ -139,7 +132,7 @@ func (q *Queue) goneLifeLocked() error {
 	return nil
 }
 
-// overLifeLocked is Queue.overLifeLocked, but a caller that ends the queue's kernels may go on.
+// overLifeLocked is Queue.overLifeLocked; a caller that ends the queue's kernels may go on.
 func (w *wait) overLifeLocked() error {
 	if w.submits && w.q.life.ending {
 		return w.q.goneLifeLocked()
@@ -147,8 +140,7 @@ func (w *wait) overLifeLocked() error {
 	return w.q.overLifeLocked()
 }
 
-// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for
-// progress.
+// poll is one poll of a wait: it drains completions, calls done and checks for progress.
 func (w *wait) poll(done func() bool) (ended bool, err error) {
 	q := w.q
 	q.life.mu.RLock()
@@ -187,8 +179,7 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 	return false, err
 }
 
-// movement is the last fingerprint that a wait has seen of everything that changes on a device that
-// makes progress.
+// movement is the last fingerprint of the state of a device that makes progress.
 type movement struct {
 	queue  [2]uint64
 	looked time.Time // when queue was read
@@ -197,7 +188,7 @@ type movement struct {
 	watch  watchDue
 }
 
-// changed notes a fingerprint of the queues, and reports whether it is another one.
+// changed notes a fingerprint of the queues, and reports whether it differs.
 func (m *movement) changed(now [2]uint64) bool {
 	if now == m.queue {
 		return false
@@ -206,8 +197,7 @@ func (m *movement) changed(now [2]uint64) bool {
 	return true
 }
 
-// queueDue returns true each time when the queue's fingerprint is to be read, which takes an access
-// to the device: less often than what is waited for is looked at.
+// queueDue reports when to read the queue's fingerprint, which takes an access to the device.
 func (w *wait) queueDue() bool {
 	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
 		return false
@@ -216,8 +206,7 @@ func (w *wait) queueDue() bool {
 	return true
 }
 
-// progressLifeLocked returns a fingerprint of what changes while queues take commands and report:
-// this one, and those that it may wait for.
+// progressLifeLocked returns a fingerprint of this queue and those that it may wait for.
 func (q *Queue) progressLifeLocked() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.all {
@@ -228,8 +217,7 @@ func (q *Queue) progressLifeLocked() [2]uint64 {
 	return p
 }
 
-// mix adds to a fingerprint what changes while the queue takes commands and reports, unless the
-// queue is being closed. It unlocks life.mu even if the memory faults.
+// mix adds the queue's state to a fingerprint, unless the queue is being closed.
 func (q *Queue) mix(p *[2]uint64) {
 	if !q.life.mu.TryRLock() {
 		return
@@ -241,17 +229,15 @@ func (q *Queue) mix(p *[2]uint64) {
 	}
 }
 
-// fingerprint is a hash of words.
 type fingerprint struct{ maphash.Hash }
 
 func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDeviceLifeLocked checks that the device answers, and counts any change on it as progress: a
-// completion was counted, or a processor is at another waypoint or has begun another kernel. So a
-// program that takes longer than the hang timeout is no hang as long as its kernels move. It reads
-// every core, which is too slow for every poll.
+// pollDeviceLifeLocked checks that the device answers. It counts any change on the device as
+// progress, so that a program longer than the hang timeout is no hang while its kernels move. It
+// reads every core, which is too slow for every poll.
 func (w *wait) pollDeviceLifeLocked() error {
 	if err := w.q.d.kd.Alive(); err != nil {
 		return w.hangLifeLocked(err)
@@ -275,8 +261,7 @@ func (w *wait) watchLifeLocked() error {
 	return nil
 }
 
-// deviceFingerprint returns a hash of all that changes on a device that works: completion counts,
-// waypoints, kernels.
+// deviceFingerprint hashes completion counts, waypoints and kernels.
 func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)

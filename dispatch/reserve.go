@@ -13,12 +13,12 @@ import (
 // ErrReserved is returned for programs and replays while the queue is reserved.
 var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
 
-// maxRelay exceeds the bytes of any relay that brings the data of a header.
+// maxRelay exceeds the bytes of any relay.
 const maxRelay = 1024
 
-// Reservation keeps a queue, and others with the same workers, from running anything but what is
-// submitted through the reservation. Transfers and waits go on. So a sequence of programs each of
-// which assumes the state after the one before can be sent piece by piece.
+// Reservation keeps a queue, and others with the same workers, from running anything but
+// submissions through the reservation. Transfers and waits go on. So a sequence of programs can be
+// sent piece by piece, each for the state after the one before.
 type Reservation struct{ q *Queue }
 
 // Reserve reserves the queue. The error matches ErrReserved if its workers are reserved already.
@@ -49,7 +49,6 @@ func (r *Reservation) Release() {
 // Starts is [Queue.Starts].
 func (r *Reservation) Starts() uint64 { return r.q.Starts() }
 
-// with runs f with the queue's lock, if the queue takes commands and the reservation lasts.
 func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err error) {
 	q := r.q
 	q.mu.Lock()
@@ -72,9 +71,9 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	return nil
 }
 
-// RunAgain runs a program once more with the runtime arguments of a run that was recorded before,
-// whatever has been changed since: run are its commands, v says how they were encoded. reads are
-// the commands before it that name the arguments which the device reads.
+// RunAgain runs a program with the runtime arguments of an earlier recording: run are its commands,
+// v is how they were encoded. reads are the commands before it that name the arguments which the
+// device reads.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte, v Variant) error {
 	return r.with(opRun, im.Label(), func(q *Queue) (err error) {
 		st := q.stream.state
@@ -91,8 +90,8 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte
 	})
 }
 
-// Commands sends commands as they are, such as a part of a trace. after is the queue's state after
-// them. The words at counts are set to the queue's completion count plus Add.
+// Commands sends raw commands, such as a part of a trace. after is the queue's state after them.
+// The words at counts are set to the queue's completion count plus Add.
 func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after Detached) error {
 	return r.with(opReplay, &name, func(q *Queue) error {
 		q.stream.buf = append(q.stream.buf[:0], cmds...)
@@ -108,7 +107,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 	})
 }
 
-// sendPiecesLocked sends commands in as many batches as the size of fetch entries needs.
+// sendPiecesLocked sends commands in as many batches as the size of fetch entries requires.
 func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
 	q.stream.ends = q.stream.ends[:0]

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrOtherChip is returned by Restart when the device's chip isn't the one that it was started
-// with.
+// ErrOtherChip is returned by Restart when the chip isn't the one that the device was started with.
 var ErrOtherChip = errors.New("it is another chip than before")
 
 // Content is data that Restart writes to device memory.
@@ -21,8 +20,8 @@ type Content struct {
 	Data []byte
 }
 
-// Interrupt ends every wait of the queues with cause, and makes the queues refuse commands with it
-// until Restart. Commands in the queues are lost.
+// Interrupt ends every wait of the queues with cause; until Restart the queues refuse commands with
+// it. Queued commands are lost.
 func (d *Device) Interrupt(cause error) {
 	for _, q := range d.queues {
 		q.status.stop.Store(&cause)
@@ -35,15 +34,14 @@ func (d *Device) Interrupt(cause error) {
 	}
 }
 
-// StopRelay stops the near end of an interrupted device's Ethernet link, which would go on using
-// host memory after the device's file is closed: its program doesn't notice that the far end is
-// lost.
+// StopRelay stops the near end of an interrupted device's Ethernet link: it would go on using host
+// memory after the device's file is closed.
 func (d *Device) StopRelay() {
 	_ = d.up.close() // Restart closes it again and returns the error
 }
 
-// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings the
-// base firmware up, writes contents, reads them back, and starts the queues with empty rings. The
+// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings up
+// the base firmware, writes contents, reads them back, and starts the queues with empty rings. The
 // *Queue values stay valid. If it fails, the queues go on refusing commands and it can be called
 // again. The caller has recovered the driver's side (kmd.Device.Recover).
 func (d *Device) Restart(ctx context.Context, contents []Content) error {
@@ -145,7 +143,6 @@ func (d *Device) restore(ctx context.Context, c *Content) error {
 	return nil
 }
 
-// place returns the tile and the address of a page as the host reaches them.
 func (d *Device) place(b *Interleaved, page int) (chip.XY, uint64) {
 	bank, addr := b.at(page)
 	if !b.DRAM {

@@ -9,14 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// sendBatchesLocked sends commands that need several batches, cut at each of ends, the last of
-// which is all of them: all are sent or none, so that a context that ends changes nothing. For
-// commands that don't fit the issue ring at once, the context ends only the wait for the first
-// batch. After that half a program is in the queue, which can end only with its other half: the
-// rest follows as the device takes one batch after the other, and only a device that stops ends the
-// call.
+// sendBatchesLocked sends commands in batches that end at each of ends: all are sent or none,
+// whenever ctx ends. Commands beyond the size of the issue ring are the exception: ctx ends only
+// the wait for the first batch. Half a program in the queue needs its other half, so only a stopped
+// device ends the rest.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
-	// A ring holds this much wherever it begins, with the batch before still being read.
+	// A ring holds this much wherever it begins, beside the previous batch.
 	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
 		return q.sendTogetherLocked(ctx, p, ends)
 	}
@@ -33,15 +31,13 @@ func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, en
 	return nil
 }
 
-// sendTogetherLocked sends commands in batches, cut at each of ends: all of them or none.
 func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) error {
 	if err := q.roomForLocked(ctx, ends); err != nil {
 		return err
 	}
 	start := 0
 	for _, end := range ends {
-		// Each batch is placed at the offset at which the prefetcher will read it, which may be the
-		// start of the ring.
+		// The prefetcher may read each batch at the start of the ring.
 		off := q.rings.issue.place(uint32(end - start))
 		copy(q.rings.issue.mem[off:], p[start:end])
 		q.publishLocked(off, uint32(end-start), false)
@@ -56,7 +52,7 @@ func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
 	return q.sendTogetherLocked(ctx, p, q.stream.ends)
 }
 
-// roomForLocked waits until batches, cut at each of ends, have room together.
+// roomForLocked waits until all batches have room together.
 func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	fits := func() bool { return q.fitTogetherLocked(ends) }
 	if fits() {
@@ -76,7 +72,6 @@ func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	return err
 }
 
-// fitTogetherLocked is fits for batches, each of which is placed by itself.
 func (q *Queue) fitTogetherLocked(ends []int) bool {
 	if q.rings.fetch.spare() < uint32(len(ends)) {
 		return false
@@ -100,8 +95,8 @@ type Patch struct {
 }
 
 // SubmitPatched submits p after patches of the trace in at that p runs. The patches are written
-// once the prefetcher has read everything before, traces of earlier replays included, and the
-// prefetcher goes on to p only when they are in memory.
+// once the prefetcher has read everything before, earlier replays included. The prefetcher goes on
+// to p when the patches are in memory.
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -119,7 +114,7 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		return noRoom
 	}
 	part.copyLocked()
-	part.announceLocked()
+	_ = part.announceLocked()
 	part.settleLocked()
 	return nil
 }
@@ -134,10 +129,9 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 	return q.patchLocked(ctx, at, patches)
 }
 
-// patchLocked sends the writes of patches. Commands go to the dispatcher in order and the
-// prefetcher takes nothing from the issue queue while it reads a trace, so nothing has to wait
-// before the writes. After them the dispatcher waits until they are in memory and releases the
-// prefetcher, which stalls until then.
+// patchLocked sends the writes of patches. Nothing has to wait before the writes: the prefetcher
+// takes no commands while it reads a trace. After them the dispatcher waits for the writes and
+// releases the prefetcher, which stalls until then.
 func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
 	b := cq.NewBuilder(l, q.stream.buf[:0])

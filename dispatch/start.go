@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// newQueue returns a queue that wasn't started.
 func newQueue(d *machine, id int) *Queue {
 	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id]), shared: d.sets[id].shared}
 	q.translates = q.dialect != dialect{}
@@ -40,7 +39,6 @@ func (q *Queue) start() error {
 	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
 	q.comp.restart(uint16(id))
 
-	// Host side.
 	host := d.host[id]
 	mem := d.sysmem.Bytes()[host.Base : host.Base+host.Size]
 	noc := d.sysmem.NOCAddr() + uint64(host.Base)
@@ -150,8 +148,8 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 	return nil
 }
 
-// close ends the queue's kernels, after the work that is queued unless ctx ends first, and closes
-// its windows.
+// close waits for queued work unless ctx ends first, ends the queue's kernels and closes its
+// windows.
 func (q *Queue) close(ctx context.Context) error {
 	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
@@ -167,7 +165,7 @@ func (q *Queue) close(ctx context.Context) error {
 	return errors.Join(err, q.releaseLocked(errClosed))
 }
 
-// releaseLocked closes the queue's windows and ends what still waits.
+// releaseLocked closes the queue's windows and ends all waits.
 func (q *Queue) releaseLocked(cause error) error {
 	q.life.mu.Lock() // waits end before the memory that they read is unmapped
 	defer q.life.mu.Unlock()
@@ -179,7 +177,7 @@ func (q *Queue) releaseLocked(cause error) error {
 	return errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close())
 }
 
-// terminate makes the kernels leave their loops, so that no transfer to host memory is on its way
+// terminate makes the kernels leave their loops, so that no transfer to host memory is in flight
 // when that memory goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in
 // this order, each in its own batch.
 func (q *Queue) terminate(ctx context.Context) error {
@@ -202,16 +200,14 @@ func (q *Queue) terminate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The kernels end after the work that is still queued, which may take long but must make
-	// progress. Completions must be taken out, here and of queues that this one waits for;
-	// otherwise their dispatchers would wait for space.
+	// Queued work may take long but must make progress. Completions must be drained, here and in
+	// queues that this one waits for; otherwise their dispatchers wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
 		q.drainOthers()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
-		// The device is polled only when it takes long: over a tunnel reading each core's state is
-		// slow.
+		// The device is polled only after a while: over a tunnel that is slow.
 		var before uint64
 		for polled := false; ; polled = true {
 			err := q.d.awaitDone(ctx, c, q.d.opts.HangTimeout, takeOut)

@@ -11,18 +11,16 @@ import (
 // ProgramTime is when a program ran, in cycles of the queue's clock ([Queue.Clock]).
 type ProgramTime struct {
 	Start uint64 // the programs before were done, and it was started
-	// End is when its workers were done. If the next program was waiting already, that is its
-	// Start, to the cycle. Otherwise it is late by the few instructions between two looks of the
-	// dispatch core. It is at most the Start of the next program.
+	// End is when its workers were done. If the next program was waiting, that is its Start, to the
+	// cycle. Otherwise it is a few instructions late, and at most the Start of the next program.
 	End uint64
 }
 
-// ErrTimesLost is returned when the times of programs can't be told from those of programs before:
-// the queue was restarted.
+// ErrTimesLost is returned after a restart of the queue, which forgets the times of programs.
 var ErrTimesLost = errors.New("the queue was restarted, which forgets them: begin to read times anew")
 
-// ProgramTimes reads when a queue's programs run, without waiting for them and without anything in
-// the queue. It is not safe for concurrent use.
+// ProgramTimes reads when a queue's programs run, without waiting and without commands. It is not
+// safe for concurrent use.
 type ProgramTimes struct {
 	q      *Queue
 	next   uint32 // number of the first program that was not returned
@@ -30,8 +28,8 @@ type ProgramTimes struct {
 }
 
 // ProgramTimes returns a reader of the times of the programs that are started from here on.
-// Programs that are in the queue already may be among them: wait for the queue first if they
-// shouldn't be. The error is [ErrQueueFirmware] for tt-metal's firmware, which notes none.
+// Programs already in the queue may be among them, unless the queue was waited for. The error is
+// [ErrQueueFirmware] for tt-metal's firmware, which notes no times.
 func (q *Queue) ProgramTimes() (*ProgramTimes, error) {
 	p := &ProgramTimes{q: q}
 	err := p.inside(func() error {
@@ -50,9 +48,8 @@ func (q *Queue) ProgramTimes() (*ProgramTimes, error) {
 }
 
 // Append appends the times of the programs that were started since the last call, in the order of
-// their starts, and without gaps but for lost ones: so many came before the first that is appended,
-// and were overwritten in the ring, which holds 1,024. The newest program is left for the next call
-// until it is done.
+// their starts. lost programs before the first one were overwritten in the ring of 1,024. The
+// newest program is left for the next call until it is done.
 func (p *ProgramTimes) Append(dst []ProgramTime) (_ []ProgramTime, lost int, err error) {
 	err = p.inside(func() error {
 		if p.q.Starts() != p.starts {
@@ -81,7 +78,7 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 	if err := p.ring(first, b); err != nil {
 		return dst, 0, err
 	}
-	// What was overwritten while it was read is dropped.
+	// Drop entries that were overwritten while being read.
 	if err := p.read(0, head[:]); err != nil {
 		return dst, 0, err
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// For tools and conformance tests: commands as bytes, and a way to tell the queue the state after
-// them. Commands that break the rules of package cq stop the queue's kernels for good.
+// For tools and conformance tests: raw commands. Commands that break the rules of package cq stop
+// the queue's kernels for good.
 
 // Send sends commands, built by a [cq.Builder] for the chip, as one prefetch queue entry. stall is
-// the entry's stall bit, which belongs to commands that end in an EXEC_BUF and only to those. It
-// returns once the commands are in the issue ring. Commands that change the completion count or the
-// workers' launch pointers need a [Queue.SetState] after them.
+// the entry's stall bit, which only commands that end in an EXEC_BUF have. It returns once the
+// commands are in the issue ring. Commands that change the completion count or the workers' launch
+// pointers need a [Queue.SetState] after them.
 func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -26,8 +26,8 @@ func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err erro
 	return q.sendLocked(ctx, commands, stall)
 }
 
-// Receive sends commands as Send does, of which exactly one is a WRITE_LINEAR_H_HOST of data (not
-// of an event) that names the queue in its Pad1 and carries len(dst) bytes, and waits for them.
+// Receive sends commands as Send does, of which exactly one is a WRITE_LINEAR_H_HOST of data that
+// names the queue in its Pad1 and carries len(dst) bytes. It waits for these.
 func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 	c, err := q.enqueueReceive(ctx, commands, dst)
 	if err != nil {

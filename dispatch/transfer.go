@@ -56,16 +56,15 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
 }
 
-// Write writes data to the buffer from byte off on, after everything so far has run. off and
-// len(data) are multiples of the page's data. It returns once data is copied into the issue ring.
+// Write writes data to the buffer from byte off on, after everything so far. off and len(data) are
+// multiples of the page's data. It returns once data is copied into the issue ring.
 func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, false)
 }
 
-// WriteSettled is Write of data, of which there are some, that makes later commands wait, already
-// in the prefetcher, until the workers are done and everything written so far is in memory. Data
-// that a program's commands relay from DRAM, and traces, have to be settled first. It is one batch
-// of commands if that holds all data.
+// WriteSettled is Write of some data, after which later commands wait, already in the prefetcher,
+// for the workers and all writes. A trace, and data that a program's commands relay from DRAM, have
+// to be settled before use. It is one batch of commands if that holds all data.
 func (q *Queue) WriteSettled(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, true)
 }
@@ -95,7 +94,7 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 }
 
 // writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several
-// batches. After the last of data it settles them, if asked to.
+// batches. After the last data it settles all, if asked to.
 func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
@@ -110,7 +109,7 @@ func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, d
 	for off := 0; off < int(b.HostPage); off += part {
 		n := min(part, int(b.HostPage)-off)
 		bank, addr := b.at(page)
-		// One page of just this part, in the same bank. Not a byte after the page is written.
+		// One page of just this part, in the same bank: not a byte after the page is written.
 		size := min(uint32(l.Stride(n)), b.PageSize-uint32(off))
 		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: size, HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
 		last := off+n == int(b.HostPage) && off+n == len(data)
@@ -134,7 +133,7 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	if err != nil {
 		return err
 	}
-	// The commands are built where the prefetcher reads them, so that the data are copied once.
+	// Built in the issue ring, so that the data are copied once.
 	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
 		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
@@ -162,7 +161,6 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	return nil
 }
 
-// settleBytes are those that appendSettleLocked appends.
 func settleBytes(l cq.Layout) int { return l.Stride(2*cq.HeaderSize) + l.Stride(cq.HeaderSize) }
 
 func (q *Queue) appendSettleLocked(b *cq.Builder) {
@@ -187,8 +185,8 @@ type Pending struct {
 	own  completion  // that, of a Report
 }
 
-// StartRead submits a Read and returns without waiting for the data. dst belongs to the read until
-// Wait has returned, Done has returned true, or Abandon was called.
+// StartRead is Read without waiting for the data. dst belongs to the read until Wait has returned,
+// Done has returned true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []byte) (*Pending, error) {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return nil, err
@@ -217,8 +215,7 @@ func (p *Pending) Wait(ctx context.Context) error {
 	return p.given()
 }
 
-// ErrAbandoned is returned for a read that was abandoned before: by Abandon, or by a Wait that
-// failed.
+// ErrAbandoned is returned for a read after Abandon, or after a Wait that failed.
 var ErrAbandoned = errors.New("the read was given up")
 
 func (p *Pending) given() error {
@@ -245,14 +242,13 @@ func (p *Pending) Done() (bool, error) {
 // the queue.
 func (p *Pending) Abandon() { p.q.comp.abandon(&p.read) }
 
-// enqueueRead sends the commands of a read and returns the completion of its last part.
 func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (done *completion, err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
 	if err := q.usable("read"); err != nil {
 		return nil, err
 	}
-	// A record must fit the completion queue beside one that is being taken out.
+	// A record must fit the completion queue beside one that is being drained.
 	perRecord := max(1, (len(q.comp.ring.mem)/4-memmap.PageSize)/int(b.PageSize))
 	if int(b.PageSize) > len(q.comp.ring.mem)-memmap.PageSize {
 		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
@@ -288,9 +284,8 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	return c, nil
 }
 
-// Report makes p complete when everything so far in the queue has left the dispatcher and arrived:
-// data in device memory, and data in pinned host memory. p is new, or one whose Wait has returned
-// without an error.
+// Report completes p when everything so far in the queue has arrived, in device memory and in
+// pinned host memory. p is new, or its Wait has succeeded.
 func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -302,7 +297,6 @@ func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	return q.reportLocked(ctx, &cmds, p)
 }
 
-// sendBuiltLocked sends commands that were built in q.stream.buf.
 func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
 	out, err := cmds.Finish()
 	if err != nil {

@@ -13,16 +13,13 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrRemoteChip is returned for what needs a chip's own PCI interface on a remote chip, which has
-// none.
+// ErrRemoteChip is returned for what needs the PCI interface that a remote chip lacks.
 var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
-// ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues
-// can't do it.
+// ErrLink is returned when the Ethernet tiles of a link can't carry a chip's command queues.
 var ErrLink = errors.New("the link can't carry command queues")
 
-// uplink is the link that carries the queues of a chip without a PCI interface, and the programs on
-// its two ends.
+// uplink is the Ethernet link of a chip without a PCI interface, and the programs on its two ends.
 type uplink struct {
 	*kmd.Uplink
 	d       *machine
@@ -39,7 +36,7 @@ func (d *machine) hostSide() *kmd.Device {
 	return d.kd
 }
 
-// outside is the addresses that the prefetcher and dispatcher of a queue use as host memory.
+// outside is the addresses that a queue's prefetcher and dispatcher use as host memory.
 type outside struct {
 	xy, hi                     uint32
 	issue, issueSize           uint32
@@ -47,8 +44,8 @@ type outside struct {
 	completionWr               uint32 // word
 }
 
-// The mirror is the L1 of the first core of the last row that no queue uses: for each queue room
-// for several of the largest batches of commands, and for two blocks of the dispatch ring, as a
+// The mirror is the L1 of the first core of the last row that no queue uses. Each queue has room
+// for several of the largest batches of commands, and for two blocks of the dispatch ring: a
 // dispatcher reports at most one at once.
 const (
 	mirrorWords          = 0x1F000
@@ -70,7 +67,6 @@ func (d *machine) mirror() chip.Core {
 	return chip.Core{X: 2 * memmap.MaxQueues, Y: h - 1}
 }
 
-// outside returns where a queue's kernels find host memory at a NoC address.
 func (d *machine) outside(id int, host memmap.Host, noc uint64) (outside, error) {
 	low := uint32(noc)
 	if d.up == nil {
@@ -83,8 +79,8 @@ func (d *machine) outside(id int, host memmap.Host, noc uint64) (outside, error)
 	return mirrorOf(id, xy.Packed()), err
 }
 
-// doorbells are the words that the host shares with the reader of a queue's commands: the prefetch
-// core and the dispatch core, or the near end of the link.
+// doorbells are the words that the host shares with the reader of a queue's commands: prefetch and
+// dispatch core, or the near end of the link.
 type doorbells struct {
 	pre, disp                 chip.XY
 	fetch, fetchRd, completRd uint32
@@ -97,12 +93,10 @@ func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 	return doorbells{d.up.Link.Near, d.up.Link.Near, relay.Fetch(id), relay.FetchRead(id), relay.CompletionRead(id)}
 }
 
-// linkTimeout is how long the programs of a link may take to start and to end, in which they are
-// called by the base firmware.
+// linkTimeout bounds the start and the end of a link's programs, which the base firmware calls.
 const linkTimeout = 2 * time.Second
 
-// startLink starts the programs on both ends of the link for all queues, whose kernels don't run
-// yet.
+// startLink starts the programs on both ends of the link for all queues, before their kernels.
 func (d *machine) startLink() error {
 	u := d.up
 	if u == nil {
@@ -209,7 +203,7 @@ type end struct {
 	xy   chip.XY
 }
 
-// ends are the tiles in the order in which programs on them start.
+// ends returns the tiles in the order in which their programs start.
 func (u *uplink) ends() []end { return []end{{false, u.d.kd, u.Link.Far}, {true, u.Near, u.Link.Near}} }
 
 func (u *uplink) await(e *end, want uint32) error {
@@ -226,8 +220,8 @@ func (u *uplink) await(e *end, want uint32) error {
 	}
 }
 
-// stop ends the programs, so that nothing is written to host memory any more and the base firmware
-// has its tiles for itself. The near end goes first.
+// stop ends the programs, so that nothing writes to host memory and the base firmware has its tiles
+// for itself. The near end goes first.
 func (u *uplink) stop() error {
 	var errs []error
 	ends := u.ends()
@@ -248,7 +242,6 @@ func (u *uplink) stop() error {
 	return errors.Join(errs...)
 }
 
-// close ends the programs and releases the link.
 func (u *uplink) close() error {
 	if u == nil {
 		return nil
@@ -271,11 +264,10 @@ func (u *uplink) close() error {
 	return nil
 }
 
-// guard asks for the full clock of the local chip, and has the driver stop the near end of the link
-// should this process be killed, since that end uses the process's memory. It stops at the next
-// request, so it is told when the first file goes as well as right before the last one, with which
-// the memory goes. The remote chip's cores then wait for a host that is gone, until the chip is
-// brought up again.
+// guard asks for the full clock of the local chip. It also has the driver stop the near end of the
+// link if this process is killed, since that end uses the process's memory. The stop comes both
+// when the first file goes and right before the last one, with which the memory goes. The remote
+// chip's cores then wait for a host that is gone, until the next bring-up.
 func (u *uplink) guard() (release func() error, err error) {
 	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
 		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)

@@ -12,19 +12,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap"
 )
 
-// ErrTimeout is the cause of a wait that ended because nothing moved for the hang timeout. A
-// *HangError wraps it where the device's state could be collected.
+// ErrTimeout is the cause of a wait without progress for the hang timeout. A *HangError wraps it
+// where the device's state could be collected.
 var ErrTimeout = errors.New("no progress")
 
-// Pace says how waits on the host poll. At first they only yield to other goroutines between polls,
-// because replays take microseconds. Then they sleep, longer and longer, so that a wait doesn't
-// keep a processor busy.
+// Pace says how waits on the host poll. They first yield to other goroutines, because replays take
+// microseconds, and then sleep longer and longer.
 type Pace struct {
 	// Spin is how long a wait polls without sleeping, at most half of the hang timeout. 0 is 64
 	// polls, some microseconds.
 	Spin time.Duration
-	// Longest is the longest sleep between two polls, and so how late a wait may see its end or
-	// that of its context; 0 means 1 ms. It is at most a quarter of the hang timeout.
+	// Longest is the longest sleep between two polls, and so how late a wait may notice its end; 0
+	// means 1 ms. It is at most a quarter of the hang timeout.
 	Longest time.Duration
 }
 
@@ -49,12 +48,11 @@ const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
-	// spinShare is what part of a wait its expected end may be off at most for the wait to poll
-	// around it without sleeping.
+	// spinShare: a wait polls around its expected end without sleeping if the end is known to one
+	// part in this many.
 	spinShare = 32
-	// lateness is how much longer than asked a sleep and the poll after it may take without
-	// counting as a process that was stopped: the time slice of a scheduler, or the tick of a
-	// kernel without fine timers.
+	// lateness bounds how much longer than asked a sleep and a poll take, unless the process was
+	// stopped: a scheduler's time slice, or the tick of a kernel without fine timers.
 	lateness = 10 * time.Millisecond
 )
 
@@ -67,12 +65,10 @@ func newWaiter(limit time.Duration, pace Pace, naps *nap.Sleeper) waiter {
 	return waiter{limit: limit, pace: pace, naps: naps}
 }
 
-// progress restarts the clock.
 func (w *waiter) progress() {
 	*w = waiter{limit: w.limit, pace: w.pace, naps: w.naps, begun: w.begun, looked: w.looked, forecast: w.forecast}
 }
 
-// spins returns whether the next pause is without a sleep.
 func (w *waiter) spins() bool {
 	w.rounds++
 	if w.rounds <= yieldRounds {
@@ -104,10 +100,9 @@ func (w *waiter) due() bool {
 	return true
 }
 
-// polled accounts for a poll of the whole device, which over a tunnel may take longer than the
-// limit. The queue wasn't watched meanwhile, so that time doesn't count as time without progress,
-// and polls don't take most of a wait. At least two precede a hang: the first one only gives what
-// to compare with.
+// polled excludes a poll of the whole device, which may take long over a tunnel, from the time
+// without progress. At least two polls precede a hang: the first only gives a state to compare
+// with.
 func (w *waiter) polled(took time.Duration) {
 	if w.sleep == 0 {
 		return // something has moved
@@ -117,9 +112,8 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept excludes time in which the queue wasn't watched from the time without progress: a
-// process that was stopped, in a debugger or because others had the processors, didn't watch it,
-// and an emulated device couldn't make progress either.
+// overslept excludes time in which a process was stopped, in a debugger or for lack of processors:
+// nobody watched the queue, and an emulated device made no progress.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return
@@ -129,8 +123,7 @@ func (w *waiter) overslept(now time.Time) {
 	}
 }
 
-// pause waits until the next poll. It fails when the context is done or nothing has moved for the
-// limit.
+// pause waits until the next poll. It fails when ctx is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
 	spins := w.spins()
 	if w.rounds > yieldRounds {
@@ -160,11 +153,10 @@ func (w *waiter) pause(ctx context.Context) error {
 	return nil
 }
 
-// nap returns how long to sleep: until shortly before the end that is expected, briefly around it,
-// else longer and longer. Around an end that is well known it is 0: polling for that time then
-// costs a small part of a processor, and a sleep is late by more. late is what sleeps are late by.
-// The last one before polls are to begin is asked to end earlier by that, but not by so much that
-// more would be polled than around an end that is just well known.
+// nap returns how long to sleep: until shortly before the expected end, briefly around it, else
+// longer and longer. Around a well-known end it is 0, because polling costs less there than a late
+// wake-up. late is how late sleeps end; the last sleep before polling is shortened by it, within
+// limits.
 func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
 		gone, margin, most := now.Sub(w.begun), f.margin(), f.mean/spinShare
@@ -184,19 +176,18 @@ func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	return nap
 }
 
-// expect begins a wait for what takes as long as a forecast says.
+// expect begins a wait for work with a forecast.
 func (w *waiter) expect(f forecast) {
 	w.begun, w.forecast = time.Now(), f
 	w.looked = w.begun
 }
 
-// took returns when the wait has ended, from expect on.
 func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since(w.begun)} }
 
 // forever is the limit of a wait that is never a hang.
 const forever = 100 * 365 * 24 * time.Hour
 
-// Poll calls done, paced like the waits for queues, until it returns true or an error, and returns
+// Poll calls done, paced like the waits for queues, until it returns true or an error. It returns
 // that error, or the cause of the context's end. It has no hang timeout.
 func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	var naps nap.Sleeper
@@ -212,13 +203,12 @@ func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// Waits learn how long work takes that is waited for again and again: the replay of a trace, a step
-// of a model. The next wait for the same work sleeps until shortly before its end and polls often
-// around it, so that it sees the end within microseconds and sleeps for nearly all of the time.
-// Work whose time varies is waited for as if it were new.
+// Waits learn how long repeated work takes: the replay of a trace, a step of a model. The next wait
+// for the same work sleeps until shortly before its end and polls often around it. Work of varying
+// duration is waited for as if it were new.
 
-// A task is what a wait waits for: what the queue was given last, and how much since the wait
-// before. The zero value is none, of which nothing is learned.
+// A task is what a wait waits for: the newest submission, and how much was submitted since the
+// previous wait. Nothing is learned of the zero value.
 type task struct {
 	last     string  // name of what was submitted last, or of the wait
 	function uintptr // that a wait calls
@@ -234,10 +224,9 @@ type forecasts struct {
 	next int // that another task takes
 }
 
-// forecastCount is how many tasks have one; others take their places in turn.
+// forecastCount is how many tasks have a forecast; new ones replace old ones in turn.
 const forecastCount = 32
 
-// A forecast is how long a task takes.
 type forecast struct {
 	task   task
 	seen   int           // times, at least; 0 if there is no forecast
@@ -245,7 +234,6 @@ type forecast struct {
 	spread time.Duration // mean distance from it, and half of the time in which nobody looked
 }
 
-// find returns the forecast of a task; nil if there is none. mu is held.
 func (f *forecasts) find(t task) *forecast {
 	for i := range f.of {
 		if f.of[i].task == t {
@@ -255,8 +243,8 @@ func (f *forecasts) find(t task) *forecast {
 	return nil
 }
 
-// get returns the forecast of a task. It is the zero value if there is none, or if its times vary
-// by more than a quarter.
+// get returns the forecast of a task: the zero value if there is none or its times vary by more
+// than a quarter.
 func (f *forecasts) get(t task) forecast {
 	if t == (task{}) {
 		return forecast{}
@@ -272,15 +260,15 @@ func (f *forecasts) get(t task) forecast {
 // margin is how far from mean most times are.
 func (f *forecast) margin() time.Duration { return max(2*f.spread, f.mean/64) }
 
-// A period is between two times after the begin of a wait: it had not ended then, and had now.
+// A period brackets the end of a wait: not ended then, ended now.
 type period struct{ then, now time.Duration }
 
 func (p period) middle() time.Duration { return (p.then + p.now) / 2 }
 
-// unseen is how far from the middle the end was at most.
+// unseen is the uncertainty of the middle.
 func (p period) unseen() time.Duration { return (p.now - p.then) / 2 }
 
-// from is how far it is from d, negative if it was before. It is 0 if d is in it.
+// from is the distance from d, negative before it; 0 if d is inside.
 func (p period) from(d time.Duration) time.Duration { return max(p.then-d, 0) + min(p.now-d, 0) }
 
 // learn takes in when a wait for a task ended.
@@ -304,15 +292,14 @@ func (f *forecasts) learn(t task, in period) {
 		off := in.middle() - c.mean
 		c.mean, c.spread = c.mean+off/2, max(off.Abs(), in.unseen())
 	case in.unseen() > c.margin() && in.then < early && early < in.now:
-		// The last sleep was to end before the time in which the end is expected, and was too long,
-		// so where in it the end was isn't known. If it is before that time, the next wait that
-		// looks earlier says so.
+		// The last sleep was too long, so it isn't known where in the expected range the end was.
+		// If it came earlier, the next wait that looks earlier says so.
 		c.mean -= c.margin() / 8
 	default:
 		off := in.from(c.mean)
 		if most := 2 * c.margin(); off.Abs() < c.mean/4 {
-			// A single end far from the others, such as one that came while other programs had the
-			// processor, says little of the next.
+			// A single end far from the others, such as while other programs had the processor,
+			// says little.
 			off = min(max(off, -most), most)
 		}
 		c.mean += off / 4

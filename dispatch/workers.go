@@ -9,15 +9,14 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
-// workerSet is a set of workers and what is known of it from the start on.
 type workerSet struct {
 	cores  chip.Range
 	shared bool  // queues start programs on it, not one alone
 	slot   uint8 // go message that starts them: see slotWorkers
 }
 
-// workerSets gives each queue its workers: those that the options name, or the whole grid. Sets
-// that touch are equal.
+// workerSets gives each queue its workers: those of the options, or the whole grid. Overlapping
+// sets are equal.
 func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
@@ -52,9 +51,8 @@ func (d *machine) workerSets() ([]*workerSet, error) {
 }
 
 // slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all
-// workers, a rectangle that is compiled into them. A worker reads one of its go messages, whose
-// number it has in a word of its mailbox: so the others of the grid don't see those of another set.
-// Number 0 is for the first set, which all workers begin with.
+// workers, a rectangle that is compiled into them. A worker reads only the go message whose number
+// is in its mailbox. All workers begin with number 0, the first set's.
 func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
@@ -65,8 +63,8 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 	}
 }
 
-// selectGoMessages has the workers read the go messages of their sets, once their base firmware is
-// up. Workers of no set read one that no queue sends.
+// selectGoMessages has the workers read the go messages of their sets, once the base firmware is
+// up. Workers of no set read a message that no queue sends.
 func (d *machine) selectGoMessages() error {
 	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
 		return nil

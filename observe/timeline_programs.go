@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -172,25 +173,10 @@ func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 // always returns the names of the programs that each replay runs once: those in no loop and no
 // branch.
 func always(steps []tracebuf.Step) []string {
-	inside := make([]int, len(steps)+1) // how many more regions each step is in than the step before
-	for i, s := range steps {
-		from, to := i, s.Control.Target
-		switch s.Control.Kind {
-		case flow.End:
-			from, to = s.Control.Target, i
-		case flow.Branch:
-		default:
-			continue
-		}
-		if from < to {
-			inside[from]++
-			inside[to]--
-		}
-	}
+	places, _ := flow.Read(cq.Blackhole, len(steps), func(i int) (*flow.Control, []byte) { return &steps[i].Control, nil })
 	var out []string
-	depth := 0
 	for i, s := range steps {
-		if depth += inside[i]; depth == 0 && s.Program != tracebuf.NoProgram {
+		if places[i].Depth == 0 && s.Program != tracebuf.NoProgram {
 			out = append(out, s.Name)
 		}
 	}

@@ -29,18 +29,6 @@ func runs(s *tracebuf.Step) bool {
 	return s.Control.Kind == flow.None && s.Program != tracebuf.NoProgram
 }
 
-// jumps reports whether the trace may go from a step to its Target. A loop that never has 0
-// iterations doesn't.
-func (t *Trace) jumps(s *tracebuf.Step) bool {
-	switch s.Control.Kind {
-	case flow.Loop:
-		return s.Control.Count == 0 || t.Patched
-	case flow.End, flow.Branch:
-		return true
-	}
-	return false
-}
-
 // TraceProgram is a run of a program in a trace that hangs.
 type TraceProgram struct {
 	Trace   string `json:"trace"`
@@ -130,11 +118,10 @@ type traceRun struct {
 func describe(list []traceRun, ended bool) (out []TraceProgram) {
 	for _, x := range list {
 		p := TraceProgram{Trace: x.g.flow.Name, Step: x.step, Program: x.g.steps[x.step].Name, Ended: ended}
-		for _, s := range x.g.steps[:x.step] {
-			if s.Control.Kind == flow.Loop && x.step < s.Control.Target {
-				p.Loops = append(p.Loops, s.Control.Loop)
-			}
+		for begin := x.g.places[x.step].Loop; begin >= 0; begin = x.g.places[begin].Loop {
+			p.Loops = append(p.Loops, x.g.steps[begin].Control.Loop)
 		}
+		slices.Reverse(p.Loops)
 		out = append(out, p)
 	}
 	return out
@@ -161,6 +148,7 @@ func onCores(list []traceRun, busy []chip.Core) []traceRun {
 type traceGraph struct {
 	flow   *Trace
 	steps  []tracebuf.Step
+	places []flow.Place
 	before [][]int       // steps that can come right before each step, and the end
 	runs   []int         // programs that were run since the last reset, at the beginning of each step, and at the end
 	resets []bool        // whether a step clears the completion count
@@ -180,13 +168,15 @@ func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	if i := slices.IndexFunc(*list, func(g *traceGraph) bool { return g.flow == f }); i >= 0 {
 		return (*list)[i]
 	}
-	g := &traceGraph{flow: f, steps: f.Steps}
+	im := tracebuf.Image{Layout: l, Bytes: f.Image, Steps: f.Steps}
+	places, _ := im.Flow()
+	g := &traceGraph{flow: f, steps: f.Steps, places: places}
 	for _, c := range f.Calls {
 		g.calls = append(g.calls, graphOf(l, c, list))
 	}
 	n := len(g.steps)
 	g.before, g.runs, g.resets, g.syncs = make([][]int, n+1), make([]int, n+1), make([]bool, n), make([]bool, n)
-	never := g.decode(l)
+	g.decode(l)
 	counts := map[int]int{} // at targets of branches
 	for i, s := range g.steps {
 		if c, ok := counts[i]; ok {
@@ -203,22 +193,21 @@ func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 			next++
 		}
 		g.runs[i+1] = next
-		if !never[i] {
-			g.before[i+1] = append(g.before[i+1], i)
-		}
-		if to := s.Control.Target; f.jumps(&s) && to >= 0 && to <= n {
-			g.before[to] = append(g.before[to], i)
-			counts[to] = next
+		for _, to := range s.Control.Next(i, &places[i], f.Patched) {
+			if to < 0 || to > n {
+				continue
+			}
+			if g.before[to] = append(g.before[to], i); to != i+1 {
+				counts[to] = next
+			}
 		}
 	}
 	*list = append(*list, g)
 	return g
 }
 
-// decode notes the waits and resets in the commands of the steps, and returns which steps are
-// jumps: always go to their Target.
-func (g *traceGraph) decode(l cq.Layout) (jumps []bool) {
-	jumps = make([]bool, len(g.steps))
+// decode notes the waits and resets in the commands of the steps.
+func (g *traceGraph) decode(l cq.Layout) {
 	i := -1
 	for e, err := range cq.All(l, g.flow.Image) {
 		if err != nil || e.Command == nil {
@@ -230,10 +219,7 @@ func (g *traceGraph) decode(l cq.Layout) (jumps []bool) {
 		if i < 0 {
 			continue
 		}
-		switch c := e.Command.(type) {
-		case cq.Branch:
-			jumps[i] = jumps[i] || c.Compare == cq.Never
-		case cq.Stall:
+		if _, ok := e.Command.(cq.Stall); ok {
 			g.syncs[i] = true
 		}
 		for r := range e.Relayed {
@@ -243,7 +229,6 @@ func (g *traceGraph) decode(l cq.Layout) (jumps []bool) {
 			}
 		}
 	}
-	return jumps
 }
 
 // loop returns the first and the last step of a loop; ok is false if the trace doesn't have it.
@@ -251,11 +236,14 @@ func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	if g.flow.Addr != l.Trace {
 		return 0, 0, false
 	}
-	is := func(k flow.Kind) func(tracebuf.Step) bool {
-		return func(s tracebuf.Step) bool { return s.Control.Kind == k && s.Control.Loop == int(l.Loop) }
+	begin = slices.IndexFunc(g.steps, func(s tracebuf.Step) bool {
+		return s.Control.Kind == flow.Loop && s.Control.Loop == int(l.Loop)
+	})
+	if begin < 0 {
+		return 0, 0, false
 	}
-	begin, end = slices.IndexFunc(g.steps, is(flow.Loop)), slices.IndexFunc(g.steps, is(flow.End))
-	return begin, end, begin >= 0 && end > begin
+	end = g.places[begin].End - 1
+	return begin, end, end > begin
 }
 
 // callees adds the traces that are called from a first step up to an end, and those that these

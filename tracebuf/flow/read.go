@@ -56,8 +56,23 @@ type NestError struct {
 // Error implements error.
 func (e *NestError) Error() string { return e.What }
 
+// Next returns the steps that may follow step i, which is at a place. skipped says that a loop may
+// have no iterations although its Count isn't 0.
+func (c *Control) Next(i int, p *Place, skipped bool) []int {
+	switch {
+	case c.Kind == Branch && p.Branch.Compare == cq.Never:
+		return []int{c.Target}
+	case c.Kind == Loop && (c.Count == 0 || skipped), c.Kind == End, c.Kind == Branch:
+		return []int{i + 1, c.Target}
+	}
+	return []int{i + 1}
+}
+
 // Read finds the loops and branches of n steps. step returns what one does, and its commands. The
 // last place is of the end of the trace. With a [*NestError] the places are those of what nests.
+//
+// Without commands every Branch counts as the condition of a body up to its Target. Then only the
+// loops of the places, and whether a Depth is 0, are right.
 func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Place, err error) {
 	places = make([]Place, n+1)
 	controls := make([]*Control, n)
