@@ -12,7 +12,8 @@ import (
 
 const (
 	// controlWindows is how many windows Device.Read and Write keep for words and small transfers.
-	// Bring-up uses four in turn: a worker, its registers, the management processor and another tile.
+	// Bring-up uses four in turn: a worker, its registers, the management processor and another
+	// tile.
 	controlWindows = 4
 	// bulkThreshold is the length in bytes from which a write goes through a write-combined window.
 	bulkThreshold = 256
@@ -112,8 +113,8 @@ func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Write copies p to addr of the tile at the virtual NoC 0 coordinates xy. A write of four bytes at a
-// multiple of four is exactly one access of that width, as registers need. Writes of one caller
+// Write copies p to addr of the tile at the virtual NoC 0 coordinates xy. A write of four bytes at
+// a multiple of four is exactly one access of that width, as registers need. Writes of one caller
 // arrive in order; a Read from the same tile proves their arrival. See Window.Write for unaligned
 // edges.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {

@@ -106,7 +106,8 @@ func (m *HostMemory) Repin() error {
 	return nil
 }
 
-// release unpins and unmaps the memory. The memory of a lost device can't be unpinned and needn't be.
+// release unpins and unmaps the memory. The memory of a lost device can't be unpinned and needn't
+// be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err

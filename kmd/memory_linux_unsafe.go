@@ -36,8 +36,8 @@ func settle(mem []byte, page, node int) error {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {
-		// A missing huge page raises SIGBUS at its first use; this populates all of them now. Kernels
-		// before 5.14 return EINVAL and have reserved the pages with the mapping.
+		// A missing huge page raises SIGBUS at its first use; this populates all of them now.
+		// Kernels before 5.14 return EINVAL and have reserved the pages with the mapping.
 		const populateWrite = 23 // MADV_POPULATE_WRITE
 		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
 			return err
@@ -46,8 +46,8 @@ func settle(mem []byte, page, node int) error {
 	return nil
 }
 
-// onHeap reports whether an address is in Go's heap: in the run of adjacent mappings that holds this
-// goroutine's stack, which is in the heap. The runtime maps its arenas adjacently while the
+// onHeap reports whether an address is in Go's heap: in the run of adjacent mappings that holds
+// this goroutine's stack, which is in the heap. The runtime maps its arenas adjacently while the
 // addresses are free, so this finds a usual heap, and nothing that mmap placed itself.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")

@@ -11,8 +11,8 @@ import (
 // mapped and needs HostMemory.Repin. No access through the Device may be in progress. After a
 // failure the device stays lost, and Recover can be called again.
 //
-// If the device isn't lost, Recover does nothing. The error is one of Open, or matches ErrDeviceLost
-// if the card still doesn't answer.
+// If the device isn't lost, Recover does nothing. The error is one of Open, or matches
+// ErrDeviceLost if the card still doesn't answer.
 func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
 		return d.opError("recover", ErrClosed)

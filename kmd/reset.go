@@ -19,7 +19,8 @@ import (
 type ResetMode uint8
 
 const (
-	// ResetRestoreState restores the card's configuration space and initialises it, without a reset.
+	// ResetRestoreState restores the card's configuration space and initialises it, without a
+	// reset.
 	ResetRestoreState ResetMode = kabi.ResetRestoreState
 	// ResetLink resets the PCIe link through the bridge above the card.
 	ResetLink ResetMode = kabi.ResetPCIeLink
