@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// accessError is an access that wasn't made.
+// accessError is a refused access to a window.
 type accessError struct {
 	off    uint64
 	n      uint64
@@ -25,7 +25,6 @@ func (e *accessError) Error() string {
 	return fmt.Sprintf("kmd: %s: %s of %d bytes at %#x: %v", e.name, what, e.n, e.off, e.Unwrap())
 }
 
-// Unwrap returns the sentinel.
 func (e *accessError) Unwrap() error {
 	switch {
 	case e.closed:
@@ -38,8 +37,8 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// loadable reports whether an aligned load of n bytes, a power of two, may be made, and records the
-// first that may not.
+// loadable reports whether an aligned load of n bytes, a power of two, is allowed, and records a
+// refusal.
 func (w *Window) loadable(off, n uint64) bool {
 	if w.storable(off, n) && !w.writeOnly.Load() {
 		return true
@@ -48,19 +47,19 @@ func (w *Window) loadable(off, n uint64) bool {
 	return false
 }
 
-// storable reports whether an aligned store of n bytes, a power of two, may be made.
+// storable reports whether an aligned store of n bytes, a power of two, is allowed.
 func (w *Window) storable(off, n uint64) bool {
 	return off&(n-1) == 0 && off < w.size && !w.closed.Load()
 }
 
-// refuse records the first access that isn't made. loads says that it has to load from the device.
+// refuse records the first refused access. loads: the access needs a load from the device.
 func (w *Window) refuse(off, n uint64, store, loads bool) {
 	multi := loads && w.writeOnly.Load()
 	w.fault.CompareAndSwap(nil, &accessError{off, n, w.size, w.name, w.closed.Load(), store, multi})
 }
 
-// Err returns an error for the first access that wasn't made because it was misaligned, outside of
-// the window, after Close, or a load from several tiles; nil if all were made. It matches
+// Err returns the error of the first refused access, or nil. Refused are misaligned accesses,
+// accesses outside of the window or after Close, and loads from several tiles. The error matches
 // ErrMisaligned, ErrOutOfRange, ErrClosed or ErrMulticastRead.
 func (w *Window) Err() error {
 	if e := w.fault.Load(); e != nil {
@@ -161,7 +160,7 @@ func (w *Window) Store64(off uint64, v uint64) {
 	}
 }
 
-// Read copies from the device, in loads of 4 and 8 bytes on memory. It is for L1 and DRAM, not for
+// Read copies from the device in loads of 4 and 8 bytes. Use Read for L1 and DRAM, not for
 // registers.
 func (w *Window) Read(off uint64, p []byte) {
 	if !w.span(off, len(p), false) {
@@ -178,9 +177,8 @@ func (w *Window) Read(off uint64, p []byte) {
 }
 
 // Write copies to the device: every byte is stored exactly once, in ascending order, by naturally
-// aligned stores of 4 and 8 bytes. Bytes at the edges that don't fill a word of 4 are merged into
-// one that is read before, which is not atomic against the device and not possible through a
-// multicast window.
+// aligned stores of 4 and 8 bytes. Partial words at the edges are read, merged and written back.
+// The merge isn't atomic against the device and is impossible through a multicast window.
 func (w *Window) Write(off uint64, p []byte) {
 	switch {
 	case !w.span(off, len(p), true):
@@ -191,7 +189,7 @@ func (w *Window) Write(off uint64, p []byte) {
 	}
 }
 
-// span reports whether [off, off+n) is in the window and may be accessed.
+// span reports whether [off, off+n) is in the window and accessible.
 func (w *Window) span(off uint64, n int, store bool) bool {
 	if off <= w.size && uint64(n) <= w.size-off && !w.closed.Load() &&
 		(!w.writeOnly.Load() || store && off&3 == 0 && n&3 == 0) {
@@ -201,13 +199,13 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 	return false
 }
 
-// Drain makes earlier stores leave the processor before all later ones. PCIe writes are posted: to
-// know that one has arrived, load from the same window after it.
+// Drain makes earlier stores leave the processor before later ones. PCIe writes are posted: a load
+// from the same window afterwards proves their arrival.
 func (w *Window) Drain() { fence() }
 
 // Publish makes earlier stores to host memory visible before the next store to the window, as a
-// doorbell needs. On amd64 uncached stores are never reordered with earlier stores (Intel SDM
-// volume 3A, "Memory ordering"), so it does nothing for an uncached window.
+// doorbell needs. On amd64 an uncached window needs no fence: the processor never reorders an
+// uncached store with earlier stores (Intel SDM volume 3A, "Memory ordering").
 func (w *Window) Publish() {
 	if runtime.GOARCH != "amd64" || w.caching != Uncached {
 		fence()

@@ -11,24 +11,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// PinConfig says what memory to pin.
+// PinConfig describes the memory to pin.
 type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
-	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed,
-	// private and anonymous or shared memory, not of Go's heap. The caller unmaps it after Close.
+	// Memory, if not nil, is pinned instead of new memory. It consists of whole pages that the
+	// caller has mmap'ed, private anonymous or shared, outside Go's heap. The caller unmaps it
+	// after Close.
 	Memory []byte
 	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each
-	// takes one of the 16 outbound regions that all users of the device share. Without an IOMMU a
-	// chunk is at most a huge page.
+	// chunk takes one of the 16 outbound regions that all users of the device share. Without an
+	// IOMMU a chunk is at most a huge page.
 	Chunk int
-	// Progress, if not nil, is called after each chunk: pinning touches and fixes every page, which
-	// takes a second for a few GiB.
+	// Progress, if not nil, is called after each chunk: pinning a few GiB takes a second.
 	Progress func(pinned, total int)
-	// ReadOnly memory can't be written by the device. It needs FeatureReadOnlyPins.
+	// ReadOnly keeps the device from writing the memory. It needs FeatureReadOnlyPins.
 	ReadOnly bool
 
-	unchecked bool // a probe for ReadOnly itself
+	unchecked bool // pin without a check for FeatureReadOnlyPins
 }
 
 // Sizes of huge pages on the architectures that have cards.
@@ -38,11 +38,10 @@ const (
 )
 
 // Pin maps memory and makes it reachable for the device, at consecutive NoC addresses. The memory
-// is mmap'ed, in huge pages if the machine has them, on the card's memory node if the machine says
-// which that is, and never Go's heap, whose pages move between uses. The error matches
-// ErrOutOfRange for a size beyond what the device can address, ErrNotContiguous without a
-// translating IOMMU and without enough huge pages, and ErrBusy if others have taken all outbound
-// regions or addresses.
+// is in huge pages if the machine has any, on the card's NUMA node if that is known. The error
+// matches ErrOutOfRange for a size beyond what the device can address. It matches ErrNotContiguous
+// without a translating IOMMU and without enough huge pages, and ErrBusy if all outbound regions or
+// addresses are taken.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
 	if err != nil {
@@ -105,7 +104,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		m := &HostMemory{dev: d, whole: mem, mem: mem[:size:size]}
 		err = d.pinChunks(m, chunk, c)
 		if errors.Is(err, syscall.EINVAL) && chunk > class && class > page {
-			// Not contiguous as one; a huge page always is.
+			// Not contiguous as a whole; a single huge page always is.
 			err = d.pinChunks(m, class, c)
 		}
 		if err == nil {
@@ -114,7 +113,7 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		err = errors.Join(d.explainPin(err, size, class, missing), unmapMemory(mem))
 		switch {
 		case class == page && regions != nil && errors.Is(err, ErrNotContiguous):
-			return nil, regions // there are enough huge pages: regions ran out
+			return nil, regions // enough huge pages, too few regions
 		case class == page || !errors.Is(err, ErrNotContiguous) && !errors.Is(err, syscall.ENOSPC):
 			return nil, err
 		case errors.Is(err, syscall.ENOSPC):
@@ -137,15 +136,15 @@ func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 	return m, nil
 }
 
-// pinnedRange is a chunk of HostMemory.
+// pinnedRange is a pinned chunk of HostMemory.
 type pinnedRange struct {
 	off, size int
 	noc, phys uint64
 }
 
-// pinChunks pins the memory a chunk at a time and insists on consecutive NoC addresses. The driver
-// takes the lowest gap for each, which need not be the one after the chunk before; then the highest
-// addresses are tried, from the last chunk down.
+// pinChunks pins the memory a chunk at a time, at consecutive NoC addresses. The driver takes the
+// lowest gap for each chunk. If the chunks aren't adjacent then, pinChunks tries the highest
+// addresses, from the last chunk down.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	m.chunk, m.config = chunk, c
 	m.config.Progress = nil
@@ -156,7 +155,7 @@ func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	return err
 }
 
-// errScattered: chunks didn't get consecutive addresses.
+// errScattered: the chunks have no consecutive addresses.
 var errScattered = fmt.Errorf("%w: other users' memory lies between the chunks, whose NoC addresses aren't consecutive", ErrBusy)
 
 func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) error {
@@ -205,7 +204,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	return nil
 }
 
-// explainPin says what an errno of pinning means and what to do about it.
+// explainPin says what an errno of pinning means and how to fix the cause.
 func (d *Device) explainPin(err error, size, class int, missing []string) error {
 	switch {
 	case errors.Is(err, ErrBusy):

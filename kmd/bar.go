@@ -2,11 +2,10 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Accesses makes every access to mem, a mapping of a BAR, a call of a seam.MMIO, with the width
-// that it has on the bus. Recorders and observers of a card use it.
+// Accesses returns mem, a mapping of a BAR, as a seam.MMIO: one bus access of the given width per
+// call. It is for recorders and observers of a card.
 func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
 
-// barMemory is a mapping of a BAR as a seam.MMIO.
 type barMemory struct{ deviceMemory }
 
 // Load implements seam.MMIO.

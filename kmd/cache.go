@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// controlWindows are the windows that Device.Read and Write keep for words and small transfers.
-	// Four hold what bring-up touches in turn: a worker, its registers, the management processor,
-	// one more tile.
+	// controlWindows is how many windows Device.Read and Write keep for words and small transfers.
+	// Bring-up uses four in turn: a worker, its registers, the management processor and another
+	// tile.
 	controlWindows = 4
 	// bulkThreshold is the length in bytes from which a write goes through a write-combined window.
 	bulkThreshold = 256
 )
 
-// windowCache holds the Device's own windows and where they lead. Accesses that miss re-target the
-// window that was used least recently, so scattered accesses never take more of the shared pool.
+// windowCache holds the Device's own windows and their targets. A miss re-targets the least
+// recently used window, so scattered accesses never take more of the shared pool.
 type windowCache struct {
 	dev *Device
 
-	mu      sync.Mutex // held during an access, so that its window isn't re-targeted meanwhile
+	mu      sync.Mutex // held during an access, which a re-target would misdirect
 	control []cachedWindow
 	bulk    []cachedWindow
 	clock   uint64
@@ -38,8 +38,8 @@ type cachedWindow struct {
 	used   uint64
 }
 
-// getLocked returns a window that leads to c. While others have all windows of the pool, any window
-// that the Device has serves for both kinds of access.
+// getLocked returns a window configured for c. If the pool is exhausted, any window of the Device
+// serves for both kinds of access.
 func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	if k.closed {
 		return nil, ErrClosed
@@ -77,8 +77,8 @@ func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	return e.Window, nil
 }
 
-// find returns the window that leads to c, or else the one that was used least recently; nil if set
-// is empty.
+// find returns the window configured for c, or else the least recently used one; nil if set is
+// empty.
 func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	var oldest *cachedWindow
 	for i := range set {
@@ -93,7 +93,7 @@ func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	return oldest
 }
 
-// size is the size of the Device's own windows: the smallest, of which the chip has most.
+// size is the size of the Device's own windows: the smallest class, which has most windows.
 func (k *windowCache) size() uint64 { return k.dev.params.Windows[0].Size }
 
 func (k *windowCache) close() {
@@ -103,9 +103,9 @@ func (k *windowCache) close() {
 	k.mu.Unlock()
 }
 
-// Read copies len(p) bytes at an address of a tile, given by the NoC 0 coordinates that software
-// uses. A read of four bytes at a multiple of four is exactly one access of that width, as
-// registers need. The error is an *OpError.
+// Read copies len(p) bytes from addr of the tile at the virtual NoC 0 coordinates xy. A read of
+// four bytes at a multiple of four is exactly one access of that width, as registers need. The
+// error is an *OpError.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
 		return d.opError(fmt.Sprintf("read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
@@ -113,10 +113,10 @@ func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Write copies p to an address of a tile, given by the NoC 0 coordinates that software uses. A
-// write of four bytes at a multiple of four is exactly one access of that width, as registers need.
-// Writes of one caller arrive in order; that they have arrived is known after a Read from the same
-// tile. See Window.Write for unaligned edges.
+// Write copies p to addr of the tile at the virtual NoC 0 coordinates xy. A write of four bytes at
+// a multiple of four is exactly one access of that width, as registers need. Writes of one caller
+// arrive in order; a Read from the same tile proves their arrival. See Window.Write for unaligned
+// edges.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, true); err != nil {
 		return d.opError(fmt.Sprintf("write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr), err)
@@ -124,8 +124,8 @@ func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Multicast copies p to an address of every Tensix tile in a rectangle. Both addr and len(p) must
-// be multiples of four: nothing can be read back to fill words.
+// Multicast copies p to addr of every Tensix tile in a rectangle. Both addr and len(p) must be
+// multiples of four: partial words would have to be read.
 func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 	err := error(nil)
 	if addr&3 != 0 || len(p)&3 != 0 {
@@ -139,8 +139,8 @@ func (d *Device) Multicast(start, end chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Read32 loads one word at a multiple of four with one access. All ones is checked against a
-// register that can't be: if that reads the same, the error matches ErrDeviceLost.
+// Read32 loads one word at a multiple of four with one access. If the word is all ones, Read32
+// checks that the device still answers; otherwise the error matches ErrDeviceLost.
 func (d *Device) Read32(xy chip.XY, addr uint64) (v uint32, err error) {
 	c := WindowConfig{Target: xy}
 	err = d.word(&c, addr, &v, false)
@@ -162,7 +162,6 @@ func (d *Device) Write32(xy chip.XY, addr uint64, v uint32) error {
 	return nil
 }
 
-// word makes one access of four bytes.
 func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error {
 	if addr&3 != 0 {
 		return fmt.Errorf("%w: a word's address must be a multiple of 4", ErrMisaligned)
@@ -194,7 +193,7 @@ func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error
 	return d.checkFault()
 }
 
-// transfer copies between p and an address of where c leads, in pieces that end where windows do.
+// transfer copies between p and addr of the target of c, split at window boundaries.
 func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) error {
 	if len(p) == 0 {
 		return nil
@@ -225,8 +224,8 @@ func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) err
 	return d.checkFault()
 }
 
-// copy moves one piece. What could be a register is one access; a write-combined piece leaves the
-// processor before anything that follows it through another window.
+// copy moves one piece. An aligned word is one access, as registers need. A write-combined piece
+// leaves the processor before later accesses through another window.
 func (w *Window) copy(off uint64, p []byte, store bool) {
 	single := len(p) == 4 && off&3 == 0
 	switch {
@@ -244,14 +243,14 @@ func (w *Window) copy(off uint64, p []byte, store bool) {
 	}
 }
 
-// flush makes stores leave the processor if they could otherwise stay there.
+// flush drains write-combined stores.
 func (w *Window) flush() {
 	if w.caching == WriteCombined {
 		w.Drain()
 	}
 }
 
-// checkFault reports a device that stopped during an access.
+// checkFault reports that the device stopped during an access.
 func (d *Device) checkFault() error {
 	if f := d.file.Fault(); f != nil {
 		d.lost.Store(true)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// NOCStore is a 32-bit store to a tile: Value at Addr, a multiple of four, of the tile that NOC
-// calls Target.
+// NOCStore is a 32-bit store of Value to Addr, a multiple of four, of a tile. Target is the tile's
+// coordinate on NOC.
 type NOCStore struct {
 	Target chip.XY
 	NOC    chip.NOC
@@ -20,14 +20,12 @@ type NOCStore struct {
 	Value  uint32
 }
 
-// SetNOCCleanup has the driver make a store when the last reference to the device's file goes: when
-// it is closed, and also when the process is killed. The driver makes it before it unpins memory,
-// so it can stop what would go on using that memory. A later call replaces the store of an earlier
-// one; nil removes it. The error matches ErrDriverTooOld before driver 2.2.0 and ErrOutOfRange for
-// a store that the driver doesn't take.
+// SetNOCCleanup has the driver make a store when the device's file is closed or the process dies,
+// before it unpins memory. The store can stop a device that would go on using that memory. A later
+// call replaces the store; nil removes it. The error matches ErrDriverTooOld before driver 2.2.0
+// and ErrOutOfRange for a store that the driver refuses.
 //
-// If another process resets the device, it stays lost for this Device, and the store is still made
-// when it is closed.
+// After a reset by another process the driver still makes the store when the Device is closed.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	var l []NOCStore
 	if s != nil {
@@ -36,15 +34,13 @@ func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	return d.SetNOCCleanups(l...)
 }
 
-// SetNOCCleanups is SetNOCCleanup for any number of stores, which are all made before the memory of
-// this Device is unpinned. The driver makes one store for a file, so each store after the first
-// takes one more file of the device, which asks for no power and counts among the files that others
-// see. These files are closed with the Device, by Recover, and by a later call with fewer stores.
-// If the process dies during a call, the driver may make some stores of before and some of the
-// call.
+// SetNOCCleanups is SetNOCCleanup for any number of stores. The driver makes one store per file, so
+// each store after the first opens the device once more. Such a file requests no power, and other
+// processes see it. These files are closed with the Device, by Recover, and by a later call with
+// fewer stores. If the process dies during a call, the driver may make a mix of old and new stores.
 //
-// The error matches ErrBusy if there is more than one store and the Device is Exclusive, which
-// refuses further files: then the driver makes the first store.
+// The error matches ErrBusy for more than one store on an Exclusive Device, which refuses further
+// files: the driver makes the first store then.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
@@ -52,10 +48,7 @@ func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 		err = d.setCleanupsLocked(stores)
 		d.cleanupMu.Unlock()
 	}
-	if err != nil {
-		return d.opError("set the cleanup write", err)
-	}
-	return nil
+	return d.opError("set the cleanup write", err)
 }
 
 func (d *Device) setCleanupsLocked(stores []NOCStore) error {
@@ -94,11 +87,11 @@ func (d *Device) setCleanupsLocked(stores []NOCStore) error {
 	return nil
 }
 
-// check says whether the driver would take the store.
+// check reports why the driver would refuse the store.
 func (s *NOCStore) check() error {
 	switch {
 	case s.Target.X > 63 || s.Target.Y > 63:
-		// The driver takes 64, which hardware has no bit for.
+		// The driver accepts 64, which needs a bit that the hardware lacks.
 		return fmt.Errorf("%w: tile %v: coordinates have 6 bits", ErrOutOfRange, s.Target)
 	case s.Addr&3 != 0:
 		return fmt.Errorf("%w: a store's address must be a multiple of 4", ErrMisaligned)
@@ -108,7 +101,6 @@ func (s *NOCStore) check() error {
 	return nil
 }
 
-// setCleanup sets the store of one file.
 func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	var a kabi.SetNOCCleanup
 	if s != nil {
@@ -125,8 +117,8 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	return nil
 }
 
-// openCleanupFile opens the device once more, after it made sure that the first file, which has
-// memory pinned, outlives the new one.
+// openCleanupFile opens the device once more. The process's end must release the first file, which
+// has the memory pinned, after the new one.
 func (d *Device) openCleanupFile() (seam.File, error) {
 	if d.flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%w: it is open exclusively, so it can't be opened again", ErrBusy)
@@ -150,8 +142,8 @@ func (d *Device) openCleanupFile() (seam.File, error) {
 	return g, nil
 }
 
-// closeCleanupFiles closes the files of the stores after the first; the driver makes those that are
-// still set.
+// closeCleanupFiles closes the files of all stores but the first; the driver makes the stores that
+// are set.
 func (d *Device) closeCleanupFiles() error {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()

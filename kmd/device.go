@@ -26,7 +26,7 @@ type Device struct {
 	sys    System
 	flags  int // of open(2)
 	file   *liveFile
-	numa   int // memory node of the card, or negative
+	numa   int // NUMA node of the card, or negative
 	arch   chip.Arch
 	params *chip.Params
 	info   Info
@@ -40,14 +40,14 @@ type Device struct {
 	powerMu    sync.Mutex
 	powerHolds [4]int // by bit of Power
 	cleanupMu  sync.Mutex
-	cleanups   []seam.File // of the same node, one for each cleanup write after the first
-	// mapMemory maps memory in pages of a size on a node of the machine.
+	cleanups   []seam.File // one for each cleanup write after the first
+	// mapMemory maps memory in pages of the given size on a NUMA node.
 	mapMemory func(size, page, node int) ([]byte, error)
 
 	mu      sync.Mutex
 	windows map[*Window]struct{}
 	memory  map[*HostMemory]struct{}
-	stale   map[*HostMemory]struct{} // pinned before a Recover, and not since
+	stale   map[*HostMemory]struct{} // not pinned again since Recover
 	buffers int                      // kernel buffers that the file has
 	mapped  map[*DMABuffer]struct{}
 }
@@ -88,32 +88,30 @@ type options struct {
 	mapMemory func(size, page, node int) ([]byte, error)
 }
 
-// Exclusive makes Open wait until the device is open nowhere else, and keeps all others from
-// opening it until Close. Drivers before 2.10.0 don't know it and open the device as usual.
+// Exclusive makes Open wait until the device is open nowhere else, and bars other openers until
+// Close. Drivers before 2.10.0 ignore it.
 func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
 
-// WithoutWaiting makes Open fail with ErrBusy at once, where it would wait for an exclusive opener.
+// WithoutWaiting makes Open fail with ErrBusy at once instead of waiting for an exclusive opener.
 func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
 
-// InSystem says which machine the device is in, where SystemOf can't know.
+// InSystem sets the machine of the device, where SystemOf can't know it.
 func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
-// WithoutPower opens the device without asking the firmware for anything: no clocks, no memory
-// wake-up. It is for looking at a device, also at one whose firmware hangs. The driver honours it
-// from 2.6.0 on.
+// WithoutPower opens the device without a power request: no clocks, no memory wake-up. It allows
+// the inspection of a device whose firmware hangs. The driver honours it from 2.6.0 on.
 func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
 
-// TrackLeaks calls report during Close for every Window and HostMemory that was not closed before,
-// with the place that made it. Remembering the place costs a microsecond per handle.
+// TrackLeaks has Close call report for every Window and HostMemory that is still open, with the
+// place that opened it. Recording the place costs a microsecond per handle.
 func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
 
-// busyPoll is how long Open waits before it tries again while another process has the device
-// exclusively.
+// busyPoll is how often Open tries again while another process has the device exclusively.
 const busyPoll = 10 * time.Millisecond
 
-// Open opens a device. While another process has it exclusively, Open waits until that ends or ctx
-// does. Errors are *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice,
-// ErrUnsupportedArch, ErrDriverTooOld, ErrBusy or ErrUnsupportedSystem.
+// Open opens a device. It waits for another process's exclusive use to end, until ctx ends. Errors
+// are *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch,
+// ErrDriverTooOld, ErrBusy or ErrUnsupportedSystem.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	var o options
 	for _, opt := range opts {
@@ -146,7 +144,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// openNode opens a node. While another process has it exclusively, it waits until ctx ends.
+// openNode opens a node. It waits for another process's exclusive use to end, until ctx ends.
 func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File, error) {
 	node := t.Node()
 	for {
@@ -178,7 +176,7 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 	}
 }
 
-// identify asks the driver what it is and what the device is.
+// identify queries the driver's version and the device's PCI identity.
 func (d *Device) identify(ctx context.Context) error {
 	var dev kabi.GetDeviceInfo
 	err := ioctlContext(ctx, d.file, kabi.IoctlGetDeviceInfo, &dev)
@@ -207,8 +205,8 @@ func (d *Device) identify(ctx context.Context) error {
 	if d.params == nil {
 		return &UnknownDeviceError{Vendor: o.VendorID, Device: o.DeviceID}
 	}
-	// An unknown request and a bad argument have the same errno, so this needs the version: the
-	// interface is 2 from driver 2.0.0 on, the first with NoC addresses for pinned memory.
+	// An unknown request and a bad argument have the same errno, so this compares the version.
+	// Interface 2 (driver 2.0.0) is the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
 		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd %s or newer",
 			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion, kabi.OldestDriver)
@@ -216,7 +214,13 @@ func (d *Device) identify(ctx context.Context) error {
 	return nil
 }
 
-func (d *Device) opError(op string, err error) error { return &OpError{Op: op, Path: d.path, Err: err} }
+// opError wraps err as an *OpError; nil stays nil.
+func (d *Device) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &OpError{Op: op, Path: d.path, Err: err}
+}
 
 // usable reports why the device can't be used, or nil.
 func (d *Device) usable() error {
@@ -248,7 +252,7 @@ func (d *Device) Params() *chip.Params { return d.params }
 // Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
 
-// otherHolders names for an error the other users of the device, as far as they are known.
+// otherHolders names the other known users of the device, for an error.
 func (d *Device) otherHolders() string {
 	var names []string
 	for _, h := range d.sys.holdersOf(d.info.BDF()) {
@@ -264,7 +268,7 @@ func (d *Device) otherHolders() string {
 	return " (open by " + strings.Join(names, ", ") + ")"
 }
 
-// Files returns how many files of the node this Device has open: its own, and one for each store of
+// Files returns how many files of the node this Device has open: one, and one for each store of
 // [Device.SetNOCCleanups] after the first.
 func (d *Device) Files() int {
 	d.cleanupMu.Lock()
@@ -272,21 +276,18 @@ func (d *Device) Files() int {
 	return 1 + len(d.cleanups)
 }
 
-// Fault returns why the device stopped, where that is known: an emulator refused what silicon
-// leaves undefined, or a simulator ended. On silicon, and while the device runs, it is nil.
+// Fault returns why the device stopped, if known: the emulator refused undefined behaviour, or a
+// simulator ended. On silicon, and while the device runs, it is nil.
 func (d *Device) Fault() error { return d.file.Fault() }
 
-// Alive checks that the device answers: that its file is still good, and that a register which is
-// never all ones doesn't read as all ones. Otherwise the error matches ErrDeviceLost, and the
-// device stays lost.
+// Alive checks that the device answers: its file is valid, and a register that is never all ones
+// doesn't read as all ones. Otherwise the error matches ErrDeviceLost, and the device stays lost.
 func (d *Device) Alive() error {
-	if err := d.usable(); err != nil {
-		return d.opError("check", err)
+	err := d.usable()
+	if err == nil {
+		err = d.alive()
 	}
-	if err := d.alive(); err != nil {
-		return d.opError("check", err)
-	}
-	return nil
+	return d.opError("check", err)
 }
 
 func (d *Device) alive() error {
@@ -314,13 +315,12 @@ func (d *Device) alive() error {
 	return nil
 }
 
-// nodeID reads the NoC coordinate register of the chip's own bridge, through BAR 0. It holds
-// coordinates, so it is never all ones on a chip that answers (tt-umd
-// device/tt_device/hang_detection).
+// nodeID reads the NoC coordinate register of the chip's PCIe bridge through BAR 0. It is never all
+// ones on a chip that answers (tt-umd device/tt_device/hang_detection).
 func (d *Device) nodeID() (v uint32, err error) {
 	reg := uint64(d.params.BAR.NIU[0]) + 0x44
 	if d.arch == chip.Wormhole {
-		// The management processor's interface: the bridge's own isn't reachable from every host.
+		// The ARC's interface: some hosts can't reach the bridge's own.
 		reg = uint64(d.params.BAR.ARCAPB) + uint64(d.params.ARC.NIU[0]) + 0x2C
 	}
 	page := reg &^ (hostPage() - 1)
@@ -344,9 +344,8 @@ func (d *Device) nodeID() (v uint32, err error) {
 	return v, err
 }
 
-// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Closing it
-// again does nothing. No access through a Window of the device and no use of its HostMemory may be
-// under way.
+// Close closes every window, unpins and unmaps all pinned memory, and closes the device. Further
+// calls do nothing. No Window access and no use of HostMemory may be in progress.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -379,13 +378,10 @@ func (d *Device) Close() error {
 		errs = append(errs, b.Close())
 	}
 	errs = append(errs, d.file.Close())
-	if err := errors.Join(errs...); err != nil {
-		return d.opError("close", err)
-	}
-	return nil
+	return d.opError("close", errors.Join(errs...))
 }
 
-// inOrder lists a set by key, so that loops over it have the same order every time.
+// inOrder lists a set by key, for a reproducible order.
 func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
 	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

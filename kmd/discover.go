@@ -18,17 +18,16 @@ type IOMMU uint8
 const (
 	// IOMMUUnknown: the system's files don't say.
 	IOMMUUnknown IOMMU = iota
-	// IOMMUTranslating lets any memory be pinned.
+	// IOMMUTranslating: any memory can be pinned.
 	IOMMUTranslating
-	// IOMMUOff: no IOMMU, or one that passes addresses through: only physically contiguous memory
-	// can be pinned.
+	// IOMMUOff: no IOMMU, or one in passthrough: only physically contiguous memory can be pinned.
 	IOMMUOff
 )
 
 // String returns "translating", "off" or "unknown".
 func (i IOMMU) String() string { return [...]string{"unknown", "translating", "off"}[min(i, IOMMUOff)] }
 
-// Reading is a measured value. Without OK it is missing.
+// Reading is a measured value; OK is false if it is missing.
 type Reading struct {
 	Value float64
 	OK    bool
@@ -36,11 +35,10 @@ type Reading struct {
 
 func some(v float64) Reading { return Reading{v, true} }
 
-// Card is what can be found out about a card. Fields that neither system nor firmware report are
-// zero.
+// Card describes a card. Fields that neither the system nor the firmware reports are zero.
 type Card struct {
-	Ordinal int    // in the node's name; it says nothing about the card and changes
-	Node    string // "/dev/tenstorrent/0", or what an emulated card is called
+	Ordinal int    // in the node's name; it may change with every boot or reset
+	Node    string // "/dev/tenstorrent/0", or the name of an emulated card
 	BDF     string // PCI address
 	Serial  string // of the board, 16 hexadecimal digits
 	ASIC    string // of the chip, 16 hexadecimal digits
@@ -63,21 +61,19 @@ type Card struct {
 	Harvesting *chip.Harvesting // nil if it couldn't be read
 	NUMANode   int              // negative if it isn't known
 	IOMMU      IOMMU
-	Holders    []Holder // the processes that had it open
+	Holders    []Holder // the processes that had the card open
 
-	// Problem is why the card couldn't be opened or its firmware asked, nil otherwise; the other
-	// fields still have what the system's files say. It is an error of Open, Device.Harvesting or
+	// Problem is why opening the card or querying its firmware failed, or nil. The other fields
+	// still have what the system's files say. It is an error of Open, Device.Harvesting or
 	// Device.Close.
 	Problem error
 }
 
-// probeWait bounds how long questions to an open card may take: a simulator that starts for them
-// can be slow.
+// probeWait bounds the queries of an open card; a simulator can be slow to start.
 const probeWait = 2 * time.Second
 
-// List finds the cards of the machine, sorted by PCI address. It opens each for a moment, without
-// asking for power and without waiting for one that another process has exclusively. A machine
-// without cards is no error.
+// List finds the machine's cards, sorted by PCI address. It opens each card briefly, without a
+// power request and without waiting for an exclusive opener. A machine without cards is no error.
 func (s System) List(ctx context.Context) ([]Card, error) {
 	slots, err := s.slots()
 	if err != nil {
@@ -94,7 +90,7 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 	return cards, nil
 }
 
-// Inspect returns what can be found out about one card: see [System.List].
+// Inspect describes one card: see [System.List].
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
 	slots, err := s.slots()
@@ -137,7 +133,7 @@ func (s System) inspect(ctx context.Context, t Target, n slot, known bool) Card 
 		c.Harvesting = &h
 	}
 	if c.Problem == nil && (!c.AICLK.OK || !c.Temperature.OK || !c.Power.OK || c.Board == "" || c.Firmware == "") {
-		// What the driver shows no file for, as on Wormhole for two minutes after it was loaded.
+		// The driver's attributes are missing, as on Wormhole for two minutes after loading.
 		if v, err := d.Telemetry(ctx); err == nil {
 			v.fill(&c)
 		}
@@ -209,8 +205,8 @@ func (s System) hwmon(pci string) (string, bool) {
 	return pci + "/hwmon/" + l[0].Name(), true
 }
 
-// iommu reads whether an IOMMU translates for a card. The driver decides in the same way: a domain
-// that isn't the identity (tt-kmd memory.c, test/enumeration.cpp).
+// iommu reads whether an IOMMU translates for a card: as in the driver, if its domain isn't the
+// identity (tt-kmd memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
 	switch {
@@ -228,7 +224,7 @@ func (s System) iommu(bdf string) IOMMU {
 	return IOMMUOff
 }
 
-// fill adds what telemetry has and the card lacks.
+// fill adds the values from telemetry that the card lacks.
 func (t *Telemetry) fill(c *Card) {
 	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
 		if v, ok := t.Value(tag); ok && !at.OK {
@@ -260,7 +256,7 @@ func (t *Telemetry) fill(c *Card) {
 	}
 }
 
-// boardName names a board by the code that its serial number and its PCI subsystem id carry (tt-kmd
+// boardName names a board by the code in its serial number and its PCI subsystem id (tt-kmd
 // telemetry.c).
 func boardName(code uint16) string {
 	return map[uint16]string{
@@ -270,7 +266,7 @@ func boardName(code uint16) string {
 	}[code]
 }
 
-// LockState is a lock that is held: Mine if by this Device.
+// LockState is a held lock; Mine if this Device holds it.
 type LockState struct {
 	Index LockIndex
 	Mine  bool

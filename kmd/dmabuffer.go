@@ -12,10 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// DMABuffer is memory of the kernel that the device reaches over its NoC. It is physically
-// contiguous and needs neither an IOMMU nor huge pages, is at most 256 MiB, and rarely that:
-// without a reserve for contiguous memory (cma= on the kernel's command line) a few MiB. The driver
-// keeps it until the Device is closed.
+// DMABuffer is kernel memory that the device reaches over its NoC. It is physically contiguous and
+// needs neither an IOMMU nor huge pages. The driver allows 256 MiB; without a reserve (cma= on the
+// kernel's command line) the kernel often has only a few MiB. The memory is freed when the Device
+// is closed.
 type DMABuffer struct {
 	dev       *Device
 	mapping   seam.Mapping
@@ -25,8 +25,8 @@ type DMABuffer struct {
 }
 
 // AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device
-// has 256 of them. The error matches ErrOutOfRange for an impossible size and ErrBusy if the kernel
-// has no such piece of memory or the device no addresses left.
+// has at most 256 buffers. The error matches ErrOutOfRange for an impossible size, and ErrBusy if
+// the kernel lacks contiguous memory or the device lacks addresses.
 func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
 	b, err := d.allocateDMABuffer(size)
 	if err != nil {
@@ -73,8 +73,8 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	return b, nil
 }
 
-// Bytes returns the memory, until Close. It must not be touched once the device is lost: when a
-// card is removed, the driver frees its buffers under their mappings.
+// Bytes returns the memory, until Close. Don't touch it once the device is lost: the driver frees
+// the buffers of a removed card under their mappings.
 func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
 
 // NOCAddr returns the address of the first byte in the device's PCIe tile.
@@ -83,8 +83,8 @@ func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
 // BusAddr returns the address of the first byte for the PCI device itself.
 func (b *DMABuffer) BusAddr() uint64 { return b.phys }
 
-// Close unmaps the buffer. The device can still access it until the Device is closed, which needs
-// this Close first: a mapping keeps the driver's file alive.
+// Close unmaps the buffer. The device can access the memory until the Device is closed. Close comes
+// before that: a mapping keeps the driver's file alive.
 func (b *DMABuffer) Close() error {
 	var err error
 	b.once.Do(func() {
@@ -94,8 +94,5 @@ func (b *DMABuffer) Close() error {
 		delete(b.dev.mapped, b)
 		b.dev.mu.Unlock()
 	})
-	if err != nil {
-		return b.dev.opError("unmap a kernel buffer", err)
-	}
-	return nil
+	return b.dev.opError("unmap a kernel buffer", err)
 }

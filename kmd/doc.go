@@ -1,21 +1,17 @@
-// Package kmd drives Tenstorrent accelerators through their kernel driver: it opens devices, maps
-// windows onto their networks, pins host memory for them, and asks their management firmware what
-// they are.
+// Package kmd drives Tenstorrent accelerators through their kernel driver. It opens devices, maps
+// TLB windows, pins host memory and queries the management firmware.
 //
-// Open takes a Target: Path("/dev/tenstorrent/0") for silicon, or an emulated card. Everything else
-// is the same code on any of them; the operating system's part is behind one internal seam of open,
-// ioctl, mmap and close.
+// Open takes a Target: Path("/dev/tenstorrent/0") for silicon, or an emulated card. The code is the
+// same for all targets: only open, ioctl, mmap and close differ.
 //
 //	d, err := kmd.Open(ctx, kmd.Path("/dev/tenstorrent/0"))
 //	if err != nil { ... }
 //	defer d.Close()
 //	err = d.Write(chip.XY{X: 1, Y: 2}, 0x20000, data)
 //
-// Device.Read, Write and Multicast go through windows that the Device keeps and re-targets; they
-// are for set-up and inspection. Fast code opens its own Window, configures it once and uses its
-// exact-width loads and stores.
+// Device.Read, Write and Multicast use windows that the Device keeps and re-targets; they are for
+// set-up and inspection. Fast code opens its own Window and configures it once.
 //
-// A reset by another process takes the device's mappings away: an access faults. Device.Read and
-// the like turn that into ErrDeviceLost. Code that uses a Window directly runs inside Device.Guard
-// for the same.
+// A reset by another process revokes the device's mappings, and an access faults. Device.Read and
+// the like return ErrDeviceLost then. Code that uses a Window directly runs inside Device.Guard.
 package kmd

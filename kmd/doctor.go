@@ -17,13 +17,13 @@ import (
 type Status string
 
 const (
-	// StatusOK: nothing keeps programs from running.
+	// StatusOK: programs can run.
 	StatusOK Status = "ok"
-	// StatusWarning: it works, but less well than it could, or it may stop.
+	// StatusWarning: programs run, with limits or at risk.
 	StatusWarning Status = "warning"
-	// StatusFailed: programs won't run until it is fixed.
+	// StatusFailed: programs don't run.
 	StatusFailed Status = "failed"
-	// StatusSkipped: a check that it needs failed, or the system's files don't say.
+	// StatusSkipped: an earlier check failed, or the system's files don't say.
 	StatusSkipped Status = "skipped"
 )
 
@@ -33,13 +33,13 @@ type Check struct {
 	Device string // the card, "" for a check of the machine
 	Status Status
 	Found  string
-	Fix    string // the one thing to do, "" if nothing is
+	Fix    string // what to do, "" if nothing
 }
 
 // doctorWindows is how many windows of the smallest size a program wants.
 const doctorWindows = 8
 
-// Diagnose checks the machine and each of its cards for what keeps programs from running.
+// Diagnose checks the machine and each of its cards for obstacles to running programs.
 func (s System) Diagnose(ctx context.Context) []Check {
 	x := &examination{s: s}
 	x.machine()
@@ -53,7 +53,7 @@ func (s System) Diagnose(ctx context.Context) []Check {
 	return x.checks
 }
 
-// DiagnoseTarget checks one card, and the machine that it is in if that has files to read.
+// DiagnoseTarget checks one card, and its machine if that has files to read.
 func DiagnoseTarget(ctx context.Context, t Target) []Check {
 	s := SystemOf(t)
 	x := &examination{s: s}
@@ -81,7 +81,6 @@ func (x *examination) add(device, name string, st Status, found, fix string) {
 	x.checks = append(x.checks, Check{Name: name, Device: device, Status: st, Found: found, Fix: fix})
 }
 
-// machine checks what all cards need.
 func (x *examination) machine() {
 	cards := x.s.PCICards()
 	v := x.s.DriverVersion()
@@ -94,7 +93,7 @@ func (x *examination) machine() {
 	default:
 		x.add("", "driver", StatusFailed, "not loaded", "sudo modprobe tenstorrent (package tenstorrent-dkms)")
 	}
-	slots, _ := x.s.slots() // an error is a check of its own
+	slots, _ := x.s.slots() // Diagnose reports the error
 	bound := map[string]bool{}
 	for _, n := range slots {
 		bound[n.bdf] = true
@@ -119,7 +118,7 @@ func (x *examination) machine() {
 	}
 }
 
-// card checks one card, in the order in which things build on each other.
+// card checks one card; later checks need the earlier ones.
 func (x *examination) card(ctx context.Context, t Target, n slot) {
 	name := t.String()
 	add := func(check string, st Status, found, fix string) { x.add(name, check, st, found, fix) }
@@ -151,7 +150,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 		skip("chip", "windows", "firmware", "memory", "power", "locks")
 		return
 	}
-	defer d.Close() // nothing was written that an error could lose
+	defer d.Close() // read only: its error loses nothing
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	add("open", StatusOK, fmt.Sprintf("%s at %s, opened without waiting", d.Arch(), d.Info().BDF()), "")
@@ -199,7 +198,7 @@ func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
 	add("firmware", StatusOK, fmt.Sprintf("%s, %dx%d workers", found, w, ht), "")
 }
 
-// memory checks whether a command queue's memory can be pinned, by pinning some.
+// memory pins some memory, as a command queue does.
 func (x *examination) memory(d *Device, add adder) {
 	const want = 4 << 20
 	state := x.s.iommu(d.info.BDF())
@@ -227,7 +226,7 @@ func (x *examination) memory(d *Device, add adder) {
 	}
 }
 
-// power checks that a program can ask for clocks, by asking for none.
+// power checks that the driver takes power requests, with an empty one.
 func (x *examination) power(d *Device, add adder) {
 	switch err := d.SetPower(0); {
 	case err == nil:
@@ -243,7 +242,7 @@ func (x *examination) power(d *Device, add adder) {
 	}
 }
 
-// windows checks that enough windows are free, by taking them for a moment.
+// windows checks that enough windows are free, by opening some.
 func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
 	size := d.params.Windows[0].Size
 	var got []*Window
@@ -307,8 +306,7 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is the message of an error without the package and the device, which the check names
-// already.
+// cause is an error's message without the package and the device, which the check names.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -9,16 +9,16 @@ import (
 var (
 	// ErrNoDevice: there is no device at the path. The card is absent, or the driver isn't loaded.
 	ErrNoDevice = errors.New("no such device")
-	// ErrPermission: the node exists and this user may not open it. The driver's udev rule gives
-	// everyone access; a container must be given the node for reading and writing.
+	// ErrPermission: this user may not open the node. The driver's udev rule gives everyone access;
+	// a container needs the node for reading and writing.
 	ErrPermission = errors.New("no permission for the device")
-	// ErrNotDevice: the path can be opened and isn't a node of Tenstorrent's driver.
+	// ErrNotDevice: the path opens and isn't a node of Tenstorrent's driver.
 	ErrNotDevice = errors.New("not a Tenstorrent device")
-	// ErrUnsupportedArch: the device is of an architecture that this package doesn't drive. An
-	// *UnknownDeviceError says which.
+	// ErrUnsupportedArch: this package doesn't drive the device's architecture. An
+	// *UnknownDeviceError names the PCI device.
 	ErrUnsupportedArch = errors.New("unsupported architecture")
-	// ErrDriverTooOld: the loaded driver lacks what this package needs, which tt-kmd has from 2.0.0
-	// on.
+	// ErrDriverTooOld: the loaded driver lacks something that this package needs. tt-kmd 2.0.0 has
+	// the minimum.
 	ErrDriverTooOld = errors.New("kernel driver too old")
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
@@ -35,14 +35,13 @@ var (
 	// ErrOutOfRange: an access is outside of its window, or an argument is outside of what hardware
 	// can hold.
 	ErrOutOfRange = errors.New("out of range")
-	// ErrNotContiguous: without a translating IOMMU only physically contiguous memory can be
-	// pinned: one page, or one huge page.
+	// ErrNotContiguous: without a translating IOMMU only a single page or huge page can be pinned.
 	ErrNotContiguous = errors.New("memory is not physically contiguous and no IOMMU translates for the device")
-	// ErrResetting: a reset of the device is under way, or was begun and the driver hasn't been
-	// told that it is over. The device isn't lost for this reason alone: try again.
+	// ErrResetting: a reset of the device is under way, or nobody has ended it with ResetPost. The
+	// device isn't lost: try again.
 	ErrResetting = errors.New("a reset of the device isn't over")
-	// ErrMulticastRead: a read through a window to several tiles, or a write of less than a word,
-	// which has to read the rest.
+	// ErrMulticastRead: a read through a multicast window, or a write of less than a word, which
+	// has to read the rest.
 	ErrMulticastRead = errors.New("a multicast window can't be read")
 	// ErrReset: a reset ran and the card didn't come back as it should.
 	ErrReset = errors.New("reset failed")
@@ -65,7 +64,7 @@ func (e *OpError) Error() string { return fmt.Sprintf("kmd: %s: %s: %v", e.Path,
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// UnknownDeviceError names a PCI device that the driver serves and this package doesn't know. It
+// UnknownDeviceError is a PCI device that the driver serves and this package doesn't know. It
 // matches ErrUnsupportedArch.
 type UnknownDeviceError struct{ Vendor, Device uint16 }
 
@@ -78,7 +77,7 @@ func (e *UnknownDeviceError) Error() string {
 // Unwrap returns ErrUnsupportedArch.
 func (e *UnknownDeviceError) Unwrap() error { return ErrUnsupportedArch }
 
-// classify adds the sentinel for an errno that means the same in every operation.
+// classify adds the sentinel of an errno that has one meaning in every operation.
 func classify(err error) error {
 	switch {
 	case err == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// Feature is a part of the kernel driver that not every release has.
+// Feature is an optional part of the kernel driver.
 type Feature uint8
 
 const (
@@ -49,12 +49,12 @@ func (f Feature) String() string {
 	return fmt.Sprintf("feature %d", uint8(f))
 }
 
-// features has what was probed: 0 not yet, 1 absent, 2 present.
+// features caches probes: 0 unknown, 1 absent, 2 present.
 type features [numFeatures]atomic.Uint32
 
-// Has reports whether the loaded driver has a feature. It asks the driver once and doesn't compare
-// versions: a request without an argument is EFAULT if the driver knows its number, and EINVAL
-// otherwise (tt-kmd chardev.c, tt_cdev_ioctl).
+// Has reports whether the loaded driver has a feature. It asks the driver once: a request without
+// an argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
+// tt_cdev_ioctl).
 func (d *Device) Has(f Feature) bool {
 	has, err := d.probe(f)
 	return has && err == nil

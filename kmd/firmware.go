@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// firmwareTimeout bounds a question to the management firmware when the context doesn't. The
-	// driver itself waits up to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); a
-	// card that was just reset takes longer.
+	// firmwareTimeout bounds a firmware query without a shorter context. The driver itself waits up
+	// to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); after a reset a card takes
+	// longer.
 	firmwareTimeout = 10 * time.Second
 	firmwarePoll    = 100 * time.Microsecond
 )
 
-// Harvesting asks the card's management firmware which of its units are fused off: by message 0x57
-// on Wormhole, from telemetry on Blackhole, where an absent tag means that no unit of its kind is.
-// It waits for firmware that is still starting, until ctx ends or for ten seconds. The error
-// matches ErrFirmware if it doesn't answer.
+// Harvesting queries the management firmware for fused-off units: by message 0x57 on Wormhole, from
+// telemetry on Blackhole, where an absent tag means none. It waits up to ten seconds for firmware
+// that is starting. The error matches ErrFirmware if there is no answer.
 func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
@@ -43,20 +42,19 @@ func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 	return h, nil
 }
 
-// Telemetry is a copy of the management firmware's table of values.
+// Telemetry is a copy of the management firmware's telemetry table.
 type Telemetry struct {
 	Version uint32
 	values  map[chip.TelemetryTag]uint32
 }
 
-// Value returns the value of a tag and whether the firmware has it.
+// Value returns the value of a tag, and false if the firmware lacks it.
 func (t *Telemetry) Value(tag chip.TelemetryTag) (uint32, bool) {
 	v, ok := t.values[tag]
 	return v, ok
 }
 
-// Telemetry reads the management firmware's table of values. It waits for firmware that is still
-// starting, until ctx ends or for ten seconds.
+// Telemetry reads the telemetry table. It waits up to ten seconds for firmware that is starting.
 func (d *Device) Telemetry(ctx context.Context) (*Telemetry, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
@@ -74,8 +72,8 @@ func (d *Device) arcTile() chip.XY {
 	return chip.XY{X: 8, Y: 0}
 }
 
-// telemetry follows the two pointers in the reset unit. The table is version, count, then a word
-// for each tag with its index into the values (tt-kmd wormhole.c and blackhole.c,
+// telemetry follows the two pointers in the reset unit. The table is a version, a count, then a
+// word for each tag with its index into the values (tt-kmd wormhole.c and blackhole.c,
 // populate_telemetry_cache).
 func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	arc, xy := &d.params.ARC, d.arcTile()
@@ -126,7 +124,7 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	return t, nil
 }
 
-// inCSM reports whether n bytes at a pointer of the firmware are words of its memory.
+// inCSM reports whether n bytes at a firmware pointer are aligned words of its memory (CSM).
 func (d *Device) inCSM(p, n uint32) bool {
 	arc := &d.params.ARC
 	at := arc.PointerBase + uint64(p)
@@ -134,9 +132,9 @@ func (d *Device) inCSM(p, n uint32) bool {
 }
 
 // message sends a message without arguments to Wormhole's firmware and returns its answer. The
-// protocol has one slot, so all that use it must agree; the kernel driver itself uses it at probe
-// and for power, processes take the driver's lock for it (tt-kmd wormhole.c,
-// wormhole_send_arc_fw_message_with_args; tt-umd device/arc/wormhole_arc_messenger.cpp).
+// protocol has a single slot, so processes take the driver's lock. The driver itself uses it at
+// probe and for power (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd
+// device/arc/wormhole_arc_messenger.cpp).
 func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint32, err error) {
 	unlock, err := d.lock(ctx, LockARCMessage)
 	if err != nil {
@@ -171,8 +169,7 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	}
 	var status uint32
 	err = d.poll(ctx, func() (bool, error) {
-		// All ones means that the firmware doesn't know the message; Read32 has checked that the
-		// device is alive.
+		// All ones means an unknown message; Read32 has checked that the device is alive.
 		status, err = d.Read32(xy, scratch(5))
 		return status&0xFFFF == uint32(code) || status == allOnes, err
 	})

@@ -6,14 +6,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Guard runs fn and turns a fault of the device's memory inside it into an error that matches
-// ErrDeviceLost. A device that is reset or removed takes its mappings away, and the next load or
-// store raises SIGBUS, which otherwise ends the process. Other faults stay panics. It costs a few
-// nanoseconds; fn must do its accesses in its own goroutine.
+// Guard runs fn and turns a fault of the device's memory into an error that matches ErrDeviceLost.
+// A reset or removal revokes the mappings, and the next access raises SIGBUS, which would end the
+// process. Other faults stay panics. fn must make its accesses in its own goroutine. Guard costs a
+// few nanoseconds.
 func (d *Device) Guard(fn func() error) (err error) { return d.guard(0, 0, fn) }
 
-// guard is Guard with one more mapping of the device beside its windows: size bytes at the address
-// at.
+// guard is Guard with one more mapping of the device: size bytes at address at.
 func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -24,9 +23,9 @@ func (d *Device) guard(at, size uint64, fn func() error) (err error) {
 	return fn()
 }
 
-// LostBy is for callers for whom even a Guard is too expensive: they set debug.SetPanicOnFault,
-// recover themselves, and pass the recovered value. It returns the error of a fault of the device's
-// memory, and panics again with any other value.
+// LostBy is for callers for whom a Guard is too expensive: they set debug.SetPanicOnFault, recover,
+// and pass the recovered value. It returns the error of a fault of the device's memory, and panics
+// again with any other value.
 func (d *Device) LostBy(recovered any) error { return d.lostBy(recovered, 0, 0) }
 
 func (d *Device) lostBy(recovered any, at, size uint64) error {
@@ -40,9 +39,9 @@ func (d *Device) lostBy(recovered any, at, size uint64) error {
 	return d.lostError()
 }
 
-// faulted reports whether a fault at an address is the device's: it is in one of its mappings, or
-// the driver says that the device is gone. A reset of the PCIe link takes mappings away and leaves
-// the file good; a misaligned access on arm64 faults as well and is prevented before.
+// faulted reports whether a fault at an address is the device's: the address is in a window, or
+// the driver says that the device is gone. A reset of the PCIe link revokes mappings and leaves the
+// file valid.
 func (d *Device) faulted(addr uint64) bool {
 	d.mu.Lock()
 	for w := range d.windows {

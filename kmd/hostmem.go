@@ -7,24 +7,22 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// HostMemory is memory of this process that the device reaches over its NoC. Its bytes are ordinary
-// memory: shared words must be accessed with sync/atomic, and data is published by the store of a
-// word or by a doorbell.
+// HostMemory is memory of this process that the device reaches over its NoC. Access shared words
+// with sync/atomic; the store of a word or a doorbell publishes earlier data.
 type HostMemory struct {
 	dev    *Device
-	whole  []byte // the mapping, in whole huge pages; nil if the memory is the caller's
+	whole  []byte // the mapping, in whole huge pages; nil for the caller's memory
 	mem    []byte
 	pins   []pinnedRange
-	chunk  int       // bytes in each but the last
-	config PinConfig // that it was pinned with
+	chunk  int       // bytes in each pin but the last
+	config PinConfig // for Repin
 	noc    uint64
 	phys   uint64
 	name   string
 	origin string
 }
 
-// PinHostMemory maps size bytes, rounded up to whole pages and zeroed, and makes them reachable for
-// the device: Pin with nothing but a size.
+// PinHostMemory is Pin of size zeroed bytes, rounded up to whole pages.
 func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 	m, err := d.Pin(PinConfig{Size: size})
 	if err != nil {
@@ -45,7 +43,7 @@ func (m *HostMemory) NOCAddr() uint64 { return m.noc }
 func (m *HostMemory) String() string { return m.name }
 
 // Close unpins and unmaps the memory. The device must not access it any more: without an IOMMU
-// nothing would stop it. Closing it again does nothing.
+// nothing would stop the device. Further calls do nothing.
 func (m *HostMemory) Close() error {
 	d := m.dev
 	d.mu.Lock()
@@ -59,7 +57,7 @@ func (m *HostMemory) Close() error {
 	case live:
 		err = m.release()
 	case stale:
-		err = m.unmap() // Recover has ended its pins with the file that had them
+		err = m.unmap() // Recover closed the file of the pins
 	}
 	if err != nil {
 		return d.opError("unpin "+m.name, err)
@@ -67,13 +65,12 @@ func (m *HostMemory) Close() error {
 	return nil
 }
 
-// Repin pins the memory again, with its contents, after a Recover or a reset of the chip, which
-// make pins invalid: see Device.Recover. The NoC address may change. If it fails, the memory stays
-// mapped and unpinned, and Repin can be called again. The error is one of Pin, or matches
-// ErrClosed.
+// Repin pins the memory again, with its contents, after a Recover or a reset of the chip: see
+// Device.Recover. The NoC address may change. After a failure the memory stays mapped and unpinned,
+// and Repin can be called again. The error is one of Pin, or matches ErrClosed.
 func (m *HostMemory) Repin() error {
 	d := m.dev
-	err := d.usable() // Recover drops the pins of a lost device
+	err := d.usable()
 	var live, stale bool
 	if err == nil {
 		d.mu.Lock()
@@ -91,7 +88,7 @@ func (m *HostMemory) Repin() error {
 	if err == nil {
 		var old error
 		if live {
-			old = m.unpin() // fails if the pins are gone already; then pinning works
+			old = m.unpin() // reported only if pinning fails too
 		}
 		if err = d.pinChunks(m, m.chunk, m.config); err != nil {
 			err = errors.Join(d.explainPin(err, len(m.mem), int(hostPage()), nil), old)
@@ -109,7 +106,8 @@ func (m *HostMemory) Repin() error {
 	return nil
 }
 
-// release unpins and unmaps the memory; that of a lost device can't be unpinned and needn't be.
+// release unpins and unmaps the memory. The memory of a lost device can't be unpinned and needn't
+// be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err
@@ -117,9 +115,8 @@ func (m *HostMemory) release() error {
 	return nil
 }
 
-// unpinAndUnmap ends the pins before the mapping. A pin outlives its mapping, so memory whose file
-// can't unpin any more (a reset made it stale) is unmapped anyway: the kernel keeps the pages until
-// the file closes.
+// unpinAndUnmap ends the pins, then the mapping. If a reset made the file stale, the kernel keeps
+// the pinned pages until the file closes.
 func (m *HostMemory) unpinAndUnmap() error {
 	err := m.unpin()
 	if err != nil {
@@ -128,7 +125,7 @@ func (m *HostMemory) unpinAndUnmap() error {
 	return errors.Join(err, m.unmap())
 }
 
-// unpin ends the pins, each with exactly the range that was pinned.
+// unpin ends the pins; the driver wants exactly the pinned ranges.
 func (m *HostMemory) unpin() error {
 	var errs []error
 	for _, p := range m.pins {

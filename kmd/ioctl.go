@@ -10,26 +10,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ioctl performs a request on its argument, which it tells its own size, and repeats a request that
-// a signal interrupted: the driver lets signals through while it waits. A reset reports an
-// interruption by its result and must not come here.
+// ioctl performs a request and repeats it if a signal interrupted it: the driver returns EINTR
+// while it waits. A reset reports an interruption in its result and must not be repeated.
 func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 	return ioctlContext(context.Background(), f, req, arg)
 }
 
-// ioctlContext is ioctl for requests that wait: once ctx has ended, what a signal interrupts isn't
+// ioctlContext is ioctl for requests that wait: once ctx has ended, an interrupted request isn't
 // repeated.
 func ioctlContext[T kabi.Arg](ctx context.Context, f seam.File, req uint32, arg *T) error {
 	kabi.SetSize(arg)
 	return ioctlBytes(ctx, f, req, kabi.Bytes(arg))
 }
 
-// maxInterrupted is how often in a row a request is repeated because a signal interrupted it. A
-// profiler sends 100 signals a second, so what is interrupted that often has gone on for many
-// seconds, or what answers is no driver.
+// maxInterrupted bounds repetitions. A profiler sends 100 signals a second, so this is many
+// seconds, or the file isn't the driver's.
 const maxInterrupted = 1000
 
-// ioctlBytes is ioctl for an argument that is complete.
+// ioctlBytes is ioctl for an encoded argument.
 func ioctlBytes(ctx context.Context, f seam.File, req uint32, arg []byte) error {
 	return uninterrupted(ctx, func() error { return f.Ioctl(req, arg) })
 }
@@ -48,7 +46,7 @@ func uninterrupted(ctx context.Context, call func() error) error {
 	return fmt.Errorf("interrupted %d times in a row: %w", maxInterrupted, syscall.EINTR)
 }
 
-// driverInfo asks the driver for its version, which it answers for every file that isn't dead.
+// driverInfo queries the driver's version. Every file answers that isn't dead.
 func driverInfo(ctx context.Context, f seam.File) (kabi.GetDriverInfoOut, error) {
 	var a kabi.GetDriverInfo
 	err := ioctlContext(ctx, f, kabi.IoctlGetDriverInfo, &a)

@@ -6,14 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseLast makes the end of the process release this file after all others that the process has
-// open then, also when it is killed.
+// ReleaseLast makes the process's end release this file after all its other files, also when it is
+// killed.
 //
-// Linux promises no order. In fact it releases the highest descriptor first: exit_files closes them
-// upwards, and the work that each leaves for the end of the task is done last in, first out
-// (fs/file_table.c, fput; kernel/task_work.c). So the file is sent to a socket of this process that
-// is never read. The message holds a reference that only the end of the socket drops, and that is
-// work of its own, after all work that the descriptors have left.
+// Linux promises no order. In fact exit_files closes descriptors upwards, and the work that each
+// close defers runs last in, first out, so the highest descriptor is released first
+// (fs/file_table.c, fput; kernel/task_work.c). So this sends the file to a socket of this process
+// that is never read. Only the socket's end drops the message's reference, as later work.
 func (f *systemFile) ReleaseLast() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

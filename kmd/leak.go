@@ -15,7 +15,7 @@ type Leak struct {
 // String returns the name and the origin.
 func (l Leak) String() string { return l.Name + ", made at\n" + l.Origin }
 
-// leakTracker is told of leaks; nil tracks none.
+// leakTracker is told of leaks; nil disables tracking.
 type leakTracker func(Leak)
 
 func (t leakTracker) report(name, origin string) {

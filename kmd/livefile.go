@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// liveFile is the file of a Device, which Recover replaces. Between two files every request is
-// ENODEV.
+// liveFile is the file of a Device, which Recover replaces. Without a file every request is ENODEV.
 type liveFile struct{ p atomic.Pointer[seam.File] }
 
 var _ seam.File = (*liveFile)(nil)
@@ -57,7 +56,7 @@ func (l *liveFile) Close() error {
 	return nil
 }
 
-// descriptor returns a number by which another file's ioctl can name this one.
+// descriptor returns the file's descriptor, for another file's ioctl.
 func (l *liveFile) descriptor() (int, error) {
 	if f := l.p.Load(); f != nil {
 		if d, ok := (*f).(interface{ Descriptor() (int, error) }); ok {
@@ -68,7 +67,7 @@ func (l *liveFile) descriptor() (int, error) {
 	return -1, syscall.ENODEV
 }
 
-// releaseLast makes the end of the process release the file after all others.
+// releaseLast makes the process's end release the file after all others.
 func (l *liveFile) releaseLast() error {
 	f := l.p.Load()
 	if f == nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// LockIndex is the number of one of the 64 locks that the driver has for the users of a device.
-// Their meaning is a convention.
+// LockIndex is the number of one of the driver's 64 advisory locks of a device.
 type LockIndex uint8
 
-// Lock indices by convention: those of tt-umd (device/utils/lock_manager.cpp). 0 to 15 belong to
-// the Ethernet cores.
+// Lock indices by the convention of tt-umd (device/utils/lock_manager.cpp). 0 to 15 belong to the
+// Ethernet cores.
 const (
 	LockETH0             LockIndex = kabi.LockIndexETH0
 	LockARCMessage       LockIndex = kabi.LockIndexARCMessage
@@ -47,20 +46,20 @@ func (i LockIndex) String() string {
 	return fmt.Sprintf("lock %d", uint8(i))
 }
 
-// lockPoll is how often a lock that another process holds is tried again. The driver's blocking
-// form can't be ended by a context.
+// lockPoll is how often a lock that another process holds is tried again. A context can't end the
+// driver's blocking form.
 const lockPoll = time.Millisecond
 
 // Lock is a lock that this Device holds. The driver releases it when the device is closed or the
-// process dies. It survives a reset; after that only closing the device releases it.
+// process dies. After a reset only closing the device releases it.
 type Lock struct {
 	dev   *Device
 	index LockIndex
 }
 
-// Lock takes a lock, waiting until its holder releases it or ctx ends. It isn't reentrant: a Device
-// that holds the lock already waits until ctx ends. The error matches ErrBusy, and ctx's error, if
-// the wait ended; it names the processes that have the device open.
+// Lock takes a lock, waiting until its holder releases it or ctx ends. It isn't reentrant. If the
+// wait ended, the error matches ErrBusy and ctx's error, and names the processes that have the
+// device open.
 func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
 	if _, err := d.lock(ctx, i); err != nil {
 		return nil, d.opError("lock "+i.String(), err)
@@ -101,7 +100,7 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// lockOp performs one operation and returns its outcome; the request itself succeeds either way.
+// lockOp performs one operation and returns its outcome.
 func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
@@ -116,8 +115,7 @@ func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, err
 	return a.Out.Value, nil
 }
 
-// lock takes one of the driver's locks between processes and returns a function that releases it.
-// The driver releases it with the file if this process dies.
+// lock takes one of the driver's locks and returns a function that releases it.
 func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, err error) {
 	for {
 		v, err := d.lockOp(ctx, kabi.LockAcquire, i)

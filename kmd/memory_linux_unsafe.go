@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeFlags are the flags of mmap for huge pages of a size.
+// hugeFlags returns the mmap flags for huge pages of a size.
 func hugeFlags(page int) (int, bool) {
 	const shift = 26 // MAP_HUGE_SHIFT: the size's logarithm
 	return unix.MAP_HUGETLB | (bits.Len(uint(page))-1)<<shift, true
@@ -20,27 +20,24 @@ func hugeFlags(page int) (int, bool) {
 
 // settle prepares memory before its first use.
 func settle(mem []byte, page, node int) error {
-	// Excluded from fork, whose copy-on-write would give this process new pages while the device
-	// keeps the old ones. Go itself never forks without exec, and the advice costs nothing; without
-	// it all works.
+	// Fork's copy-on-write would give this process new pages while the device keeps the old ones.
+	// Go never forks without exec, so a failure doesn't matter.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	if node >= 0 && node < 64 {
-		// Preferred, not bound: memory of another node is slower, but better than none. A machine
-		// without nodes refuses.
+		// Preferred, not bound: remote memory is slower, but better than none. A machine without
+		// NUMA nodes refuses.
 		const preferred = 1 // MPOL_PREFERRED
 		mask := uint64(1) << node
 		_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 			preferred, uintptr(unsafe.Pointer(&mask)), 65, 0)
 	}
 	if page == int(hostPage()) {
-		// Lets the kernel use huge pages: fewer TLB misses in a ring that is larger than what the
-		// TLB reaches, and fewer page faults where pinning doesn't touch the pages. It is advice
-		// only.
+		// Fewer TLB misses in a large ring, and fewer page faults. It is advice only.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {
-		// A huge page that isn't there raises SIGBUS at its first use; this asks for all of them
-		// now. Kernels before 5.14 don't know it and have reserved them with the mapping.
+		// A missing huge page raises SIGBUS at its first use; this populates all of them now.
+		// Kernels before 5.14 return EINVAL and have reserved the pages with the mapping.
 		const populateWrite = 23 // MADV_POPULATE_WRITE
 		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
 			return err
@@ -49,10 +46,9 @@ func settle(mem []byte, page, node int) error {
 	return nil
 }
 
-// onHeap reports whether an address is in Go's heap: in mappings without a gap between them, one of
-// which has this goroutine's stack, which is in the heap. The runtime maps its arenas like that as
-// long as their addresses are free, so it finds all of a usual heap, and nothing that mmap was
-// asked for without an address.
+// onHeap reports whether an address is in Go's heap: in the run of adjacent mappings that holds
+// this goroutine's stack, which is in the heap. The runtime maps its arenas adjacently while the
+// addresses are free, so this finds a usual heap, and nothing that mmap placed itself.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -60,7 +56,7 @@ func onHeap(addr uint64) bool {
 	}
 	var local byte
 	probe := uint64(uintptr(unsafe.Pointer(&local)))
-	var from, to uint64 // of mappings without a gap
+	var from, to uint64 // of adjacent mappings
 	for line := range strings.Lines(string(maps)) {
 		var start, end uint64
 		if _, err := fmt.Sscanf(line, "%x-%x", &start, &end); err != nil {

@@ -2,11 +2,10 @@ package kmd
 
 import "unsafe"
 
-// Device memory is accessed by these routines alone. The compiler may drop, merge, split or narrow
-// accesses through pointers (two adjacent 32-bit stores become one 64-bit store, a masked load
-// becomes a byte load), atomic stores are locked exchanges on amd64, and copy uses overlapping and
-// vector moves; each of them is an access that a device register sees differently. Every routine is
-// one instruction per access, in assembly.
+// Only these routines access device memory. Each is one instruction per access, in assembly.
+// Through pointers, the compiler may drop, merge, split or narrow accesses. On amd64 atomic stores
+// are locked exchanges, and copy uses overlapping and vector moves. A device register sees each of
+// these as a different access.
 
 //go:noescape
 func load8(p unsafe.Pointer) uint8
@@ -44,26 +43,24 @@ func copyTo(dst unsafe.Pointer, src *byte, n uintptr)
 //go:noescape
 func copyFrom(dst *byte, src unsafe.Pointer, n uintptr)
 
-// fence pushes earlier stores, those to write-combined memory too, out of the processor before
-// later ones.
+// fence pushes earlier stores, also to write-combined memory, out of the processor before later
+// ones.
 func fence()
 
-// allOnes is what a 32-bit read returns if no device answers.
+// allOnes is the result of a 32-bit read that no device answers.
 const allOnes = 0xFFFFFFFF
 
 // deviceMemory is the start of a mapping of device memory.
 type deviceMemory struct{ base unsafe.Pointer }
 
-// deviceMemoryOf returns the device memory of a mapping.
 func deviceMemoryOf(mem []byte) deviceMemory {
 	return deviceMemory{unsafe.Pointer(unsafe.SliceData(mem))}
 }
 
-// at returns the address of an offset that was checked against the mapping.
+// at returns the address of a bounds-checked offset.
 func (d deviceMemory) at(off uint64) unsafe.Pointer { return unsafe.Add(d.base, off) }
 
-// read copies from device memory. Bytes at the edges that don't fill an aligned word come from a
-// load of that word.
+// read copies from device memory. Partial words at the edges come from a load of the whole word.
 func (d deviceMemory) read(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		w := load32(d.at(off - lead))
@@ -85,9 +82,8 @@ func (d deviceMemory) read(off uint64, p []byte) {
 	}
 }
 
-// write copies to device memory. A device takes words of four bytes, so bytes at the edges that
-// don't fill an aligned one are merged into a word that is read first, as every Tenstorrent host
-// library does; the merge isn't atomic against the device.
+// write copies to device memory. Partial words at the edges are read, merged and written back, as
+// in every Tenstorrent host library; the merge isn't atomic against the device.
 func (d deviceMemory) write(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		n := min(4-int(lead), len(p))

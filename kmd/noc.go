@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// NOCRead has the driver load 1, 2, 4 or 8 bytes of a tile at a multiple of that. It takes no
-// window and can't fault, whatever happens to the device meanwhile, and is much slower than a
-// Window. The error matches ErrDriverTooOld unless the driver has FeatureNOCAccess.
+// NOCRead has the driver load 1, 2, 4 or 8 bytes of a tile at a multiple of the width. It needs no
+// window and can't fault, and is much slower than a Window. The error matches ErrDriverTooOld
+// unless the driver has FeatureNOCAccess.
 func (d *Device) NOCRead(n chip.NOC, xy chip.XY, addr uint64, width int) (uint64, error) {
 	v, err := d.nocAccess(kabi.IoctlNOCRead, n, xy, addr, width, 0)
 	if err != nil {
@@ -22,7 +22,8 @@ func (d *Device) NOCRead(n chip.NOC, xy chip.XY, addr uint64, width int) (uint64
 	return v, nil
 }
 
-// NOCWrite has the driver store 1, 2, 4 or 8 bytes to a tile at a multiple of that: see NOCRead.
+// NOCWrite has the driver store 1, 2, 4 or 8 bytes to a tile at a multiple of the width: see
+// NOCRead.
 func (d *Device) NOCWrite(n chip.NOC, xy chip.XY, addr uint64, width int, v uint64) error {
 	if _, err := d.nocAccess(kabi.IoctlNOCWrite, n, xy, addr, width, v); err != nil {
 		return d.opError(fmt.Sprintf("driver's write of %d bytes at %v %#x", width, xy, addr), err)
@@ -49,14 +50,13 @@ func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, widt
 	return a.Value, nil
 }
 
-// smcPoll is the time between two polls for the answer to a message.
+// smcPoll is how often the answer to a message is polled.
 const smcPoll = 200 * time.Microsecond
 
-// SMCMessage sends a message to the card's management firmware through the driver and waits for its
-// answer until ctx ends, when the message is abandoned. The first word of an answer is 0; another
-// value is the firmware's error code, and the error matches ErrFirmware. The error matches
-// ErrDriverTooOld unless the driver has FeatureSMCMessage, and ErrBusy while another message of
-// this Device is under way.
+// SMCMessage sends a message to the management firmware through the driver and waits for the
+// answer. When ctx ends, it abandons the message. A first word other than 0 is an error code, and
+// the error matches ErrFirmware. The error matches ErrDriverTooOld unless the driver has
+// FeatureSMCMessage, and ErrBusy while another message of this Device is under way.
 func (d *Device) SMCMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
 	answer, err = d.smcMessage(ctx, request)
 	if err != nil {

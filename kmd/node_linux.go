@@ -15,9 +15,8 @@ type systemNode string
 // String names the node.
 func (n systemNode) String() string { return string(n) }
 
-// Open opens the node. The descriptor is kept as a number and not as an *os.File, whose finalizer
-// would close it at any time: a close doesn't release a device that is mapped, and a later ioctl
-// could hit another file.
+// Open opens the node. The descriptor isn't an *os.File, whose finalizer could close it at any
+// time: a mapping keeps the device busy, and a later ioctl could hit another file.
 func (n systemNode) Open(flags int) (seam.File, error) {
 	fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,11 +32,10 @@ type systemFile struct {
 	last int          // the socket of ReleaseLast, or -1
 }
 
-// Fault is nil: silicon doesn't say.
+// Fault returns nil: silicon reports no reason.
 func (f *systemFile) Fault() error { return nil }
 
-// Descriptor returns the number by which an ioctl of another file can name this one, while it is
-// open.
+// Descriptor returns the descriptor, for an ioctl of another file, while it is open.
 func (f *systemFile) Descriptor() (int, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

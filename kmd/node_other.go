@@ -13,11 +13,11 @@ func (n systemNode) String() string { return string(n) }
 // Open fails: Tenstorrent's driver is for Linux.
 func (n systemNode) Open(int) (seam.File, error) { return nil, ErrUnsupportedSystem }
 
-// hugeFlags: no driver pins memory here, so nothing needs huge pages.
+// hugeFlags reports false: no driver pins memory here.
 func hugeFlags(int) (int, bool) { return 0, false }
 
-// settle has nothing to do where no driver pins memory.
+// settle does nothing: no driver pins memory here.
 func settle([]byte, int, int) error { return nil }
 
-// onHeap knows nothing where no driver pins memory.
+// onHeap returns false: no driver pins memory here.
 func onHeap(uint64) bool { return false }

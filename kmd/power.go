@@ -10,8 +10,7 @@ import (
 )
 
 // Power is a set of units that a user of a device needs powered or clocked (tt-kmd ioctl.h,
-// TT_POWER_FLAG_*). The driver combines the requests of all files of the device and passes them to
-// the firmware.
+// TT_POWER_FLAG_*). The driver combines the requests of all files and passes them to the firmware.
 type Power uint16
 
 const (
@@ -25,9 +24,9 @@ const (
 	PowerL2CPU Power = kabi.PowerL2CPU
 )
 
-// HoldPower asks for p, beside what an ordinary Open asks for, until release is called: programs
-// hold PowerAIClock while work runs. Holds of one Device add up. Drivers without FeaturePower, and
-// firmware that takes no power settings, leave the card as it is, which is no error.
+// HoldPower requests p, in addition to an ordinary Open's request, until release is called.
+// Programs hold PowerAIClock while work runs. Holds of one Device add up. Drivers without
+// FeaturePower, and firmware without power settings, leave the card as it is without an error.
 func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	if err := d.usable(); err != nil {
 		return nil, d.opError("hold power", err)
@@ -66,10 +65,10 @@ func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	}, nil
 }
 
-// SetPower replaces what this Device asks for. An ordinary Open asks for everything but
-// PowerAIClock, WithoutPower for nothing; the request ends with Close. Units that this package has
-// no name for stay on. The error matches ErrDriverTooOld before driver 2.6.0, and ErrFirmware if
-// the firmware refuses, though the driver keeps the request.
+// SetPower replaces this Device's power request. An ordinary Open requests everything but
+// PowerAIClock, WithoutPower nothing; Close ends the request. Units that this package has no name
+// for stay on. The error matches ErrDriverTooOld before driver 2.6.0, and ErrFirmware if the
+// firmware refuses, though the driver keeps the request.
 func (d *Device) SetPower(p Power) error {
 	err := d.need(FeaturePower)
 	if err == nil {

@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// Recover makes a lost device usable again: it drops everything that belonged to the old file,
-// opens the card again, under another number if it has one now, and reads from it. Windows are
-// closed; locks, kernel buffers and pins are gone; HostMemory stays mapped, and the device can't
-// reach it until HostMemory.Repin. No access through the Device may be under way. If it fails, the
-// device stays lost, and Recover can be called again.
+// Recover makes a lost device usable again: it opens the card once more, under its new number if
+// that has changed. Windows are closed; locks, kernel buffers and pins are gone. HostMemory stays
+// mapped and needs HostMemory.Repin. No access through the Device may be in progress. After a
+// failure the device stays lost, and Recover can be called again.
 //
-// A device that isn't lost is left as it is. The error is one of Open, or matches ErrDeviceLost if
-// the card still doesn't answer.
+// If the device isn't lost, Recover does nothing. The error is one of Open, or matches
+// ErrDeviceLost if the card still doesn't answer.
 func (d *Device) Recover(ctx context.Context) error {
 	if d.closed.Load() {
 		return d.opError("recover", ErrClosed)
@@ -21,10 +20,7 @@ func (d *Device) Recover(ctx context.Context) error {
 	if !d.lost.Load() {
 		return nil
 	}
-	if err := d.recover(ctx); err != nil {
-		return d.opError("recover", err)
-	}
-	return nil
+	return d.opError("recover", d.recover(ctx))
 }
 
 func (d *Device) recover(ctx context.Context) error {
@@ -48,8 +44,8 @@ func (d *Device) recover(ctx context.Context) error {
 	if err == nil {
 		d.lost.Store(false)
 		if err = d.alive(); err == nil {
-			for i := range d.features {
-				d.features[i].Store(0) // the driver may be another one
+			for i := range d.features { // the driver may have changed
+				d.features[i].Store(0)
 			}
 			return nil
 		}
@@ -59,8 +55,8 @@ func (d *Device) recover(ctx context.Context) error {
 	return errors.Join(err, d.file.Close())
 }
 
-// abandon drops everything that belongs to the old file. The file is closed before another one
-// takes its place, so that none of its window numbers is ever used on another file.
+// abandon drops everything that belongs to the old file. The file is closed before another takes
+// its place, so no old window number is ever used on the new file.
 func (d *Device) abandon() {
 	d.mu.Lock()
 	windows, memory, mapped := d.windows, d.memory, d.mapped
@@ -74,7 +70,7 @@ func (d *Device) abandon() {
 	d.cache.drop()
 	for _, w := range inOrder(windows, (*Window).ID) {
 		w.closed.Store(true)
-		_ = w.mapping.Unmap() // the device is lost: nothing can be done about an error
+		_ = w.mapping.Unmap() // the device is lost: an error changes nothing
 	}
 	for b := range mapped {
 		b.once.Do(func() { _ = b.mapping.Unmap() })

@@ -15,20 +15,19 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ResetMode says which parts of a card to reset, and how (tt-kmd ioctl.h,
-// TENSTORRENT_RESET_DEVICE_*).
+// ResetMode says what to reset, and how (tt-kmd ioctl.h, TENSTORRENT_RESET_DEVICE_*).
 type ResetMode uint8
 
 const (
-	// ResetRestoreState writes the card's configuration space again and initialises it; nothing is
+	// ResetRestoreState restores the card's configuration space and initialises it, without a
 	// reset.
 	ResetRestoreState ResetMode = kabi.ResetRestoreState
-	// ResetLink resets the PCIe link by the bridge above the card.
+	// ResetLink resets the PCIe link through the bridge above the card.
 	ResetLink ResetMode = kabi.ResetPCIeLink
 	// ResetConfigWrite triggers a reset by a write to configuration space.
 	ResetConfigWrite ResetMode = kabi.ResetConfigWrite
-	// ResetUser only tells the driver that the caller is about to reset the card by other means;
-	// afterwards only ResetPost makes it usable again.
+	// ResetUser announces that the caller resets the card by other means; afterwards only ResetPost
+	// makes it usable again.
 	ResetUser ResetMode = kabi.ResetUser
 	// ResetASIC resets the chip. It is the mode to use.
 	ResetASIC ResetMode = kabi.ResetASIC
@@ -48,7 +47,7 @@ func (m ResetMode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// ParseResetMode returns the mode that String gives a name.
+// ParseResetMode is the inverse of ResetMode.String.
 func ParseResetMode(s string) (ResetMode, error) {
 	for i, n := range resetNames {
 		if n == s {
@@ -64,12 +63,11 @@ func (m ResetMode) needsPost() bool { return m == ResetUser || m == ResetASIC ||
 // ResetConfig says how to reset a card.
 type ResetConfig struct {
 	Mode ResetMode
-	// Force resets a card that processes have open. Their mappings fault, and the card is lost for
-	// them.
+	// Force resets a card that processes have open. They lose the card, and their mappings fault.
 	Force bool
-	// System is the card's machine where SystemOf can't know it.
+	// System is the card's machine, where SystemOf can't know it.
 	System *System
-	// Progress, if not nil, is called at the start of each step with a text that says what it does.
+	// Progress, if not nil, is called at the start of each step with a description.
 	Progress func(step string)
 }
 
@@ -78,14 +76,14 @@ type ResetReport struct {
 	BDF        string
 	Arch       chip.Arch
 	Mode       ResetMode
-	Node       string   // of the card afterwards, which may be another one than before
-	Losers     []Holder // the processes that have lost the card
+	Node       string   // of the card afterwards; it may have changed
+	Losers     []Holder // the processes that lost the card
 	Duration   time.Duration
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError is the error of a reset without Force of a card that other processes have open, which
-// it lists. It matches ErrBusy.
+// HeldError is the error of a reset without Force of a card that other processes have open. It
+// matches ErrBusy.
 type HeldError struct{ Holders []Holder }
 
 // Error implements error.
@@ -108,10 +106,10 @@ const (
 	reappearWait = 10 * time.Second
 )
 
-// Reset resets a card and verifies it: it opens the card again, and reads a register and its
-// harvesting. The card must not be open in this process, unless forced. The error matches ErrBusy
-// with a *HeldError if other processes have it open, ErrReset if it doesn't come back,
-// ErrDriverTooOld if the driver doesn't know the mode, or is one of Open.
+// Reset resets a card, opens it again, and reads a register and its harvesting. Without Force the
+// card must not be open in this process. The error matches ErrBusy with a *HeldError if other
+// processes have it open, ErrReset if it doesn't come back, ErrDriverTooOld if the driver doesn't
+// know the mode, or is one of Open.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
 	if c.System != nil {
@@ -163,7 +161,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 		err = f.Close()
 	case r.cfg.Mode.needsPost():
 		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through
-		// hotplug has another node, so what follows happens on a new file.
+		// hotplug has another node, so the rest uses a new file.
 		if err = f.Close(); err == nil {
 			err = r.finish(ctx, ResetPost)
 		}
@@ -179,7 +177,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	return &r.rep, err
 }
 
-// trigger resets the card, after a check for other processes that would lose it.
+// trigger resets the card, unless other processes would lose it.
 func (r *resetter) trigger(d *Device, f seam.File) error {
 	var others []Holder
 	for _, h := range r.sys.holdersOf(r.rep.BDF) {
@@ -201,8 +199,8 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 	return resetIoctl(f, r.cfg.Mode, d)
 }
 
-// resetIoctl makes the request once: an interrupted reset is reported by its result and must not be
-// repeated.
+// resetIoctl makes the request once: an interrupted reset reports that in its result and must not
+// be repeated.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
 	kabi.SetSize(&a)
@@ -276,8 +274,8 @@ func sleep(ctx context.Context, t time.Duration) error {
 }
 
 // markerClear reports whether the card's PCI command register has lost the bit that the driver set
-// before the reset (tt-kmd pcie.c). Where the machine doesn't show the register, the driver's own
-// check is the only one.
+// before the reset (tt-kmd pcie.c). If the machine doesn't show the register, only the driver
+// checks.
 func (r *resetter) markerClear() (bool, error) {
 	if r.sys.Root == nil {
 		return true, nil
@@ -293,7 +291,7 @@ func (r *resetter) markerClear() (bool, error) {
 	return b[command]&parity == 0 && b[command] != 0xFF, nil
 }
 
-// reopen opens the card's node, which may have another number now.
+// reopen opens the card's node, whose number may have changed.
 func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 	t := r.target
 	if n, ok := r.sys.find(r.rep.BDF); ok {

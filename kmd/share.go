@@ -11,16 +11,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// BARMapping is a PCI resource that the driver can map: BAR number, memory type, offset in the file
-// and size in bytes.
+// BARMapping is a PCI resource that the driver can map; Offset is in the driver's file.
 type BARMapping struct {
 	BAR          int
 	Caching      Caching
 	Offset, Size uint64
 }
 
-// Mappings lists the PCI resources of the card that can be mapped. Package kmd itself maps windows
-// and one register.
+// Mappings lists the card's PCI resources that can be mapped.
 func (d *Device) Mappings() ([]BARMapping, error) {
 	var a kabi.QueryMappings
 	err := d.usable()
@@ -43,10 +41,10 @@ func (d *Device) Mappings() ([]BARMapping, error) {
 	return l, nil
 }
 
-// MapPeerBAR makes a range of another card's BAR reachable for this one and returns its bus
-// address. bar is 0, 2 or 4. Only closing this Device undoes it. On the vendor's simulator cards
-// can only write there: a read stops them. The error matches ErrOutOfRange for a range or a pair of
-// cards that the driver doesn't take.
+// MapPeerBAR makes a range of another card's BAR reachable for this card and returns its bus
+// address. bar is 0, 2 or 4. Only closing this Device undoes it. On the vendor's simulator a read
+// of the range stops the card; writes work. The error matches ErrOutOfRange for a range or a pair
+// of cards that the driver refuses.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
 	if err != nil {
@@ -85,10 +83,10 @@ func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, 
 	return a.Out.DMAAddress, nil
 }
 
-// Export makes a dma-buf of a range of the window, in whole pages; a size of 0 is up to the end.
-// Other drivers can import it to reach what the window leads to. Until the file and all its
-// duplicates are closed, the window stays out of the pool and the card can't be reset. The error
-// matches ErrDriverTooOld unless the driver has FeatureExport.
+// Export makes a dma-buf of a range of the window, in whole pages, for other drivers to import; a
+// size of 0 extends to the end. Until the file and its duplicates are closed, the window stays out
+// of the pool and the card can't be reset. The error matches ErrDriverTooOld unless the driver has
+// FeatureExport.
 func (w *Window) Export(offset, size uint64) (*os.File, error) {
 	f, err := w.export(offset, size)
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// System is a machine with cards: the files in which its operating system describes them, and how
-// its device nodes are opened.
+// System is a machine with cards, as its operating system's files describe it.
 type System struct {
-	// Root is the file system whose dev, proc and sys are read; nil if there are no such files.
+	// Root is the file system with dev, proc and sys; nil if there are no such files.
 	Root fs.FS
 	// Open returns the target of a device node such as /dev/tenstorrent/0.
 	Open func(node string) Target
@@ -58,7 +57,7 @@ const (
 	classDir = "sys/class/tenstorrent"
 )
 
-// read returns the text of a file without the space around it, and whether the file could be read.
+// read returns a file's text without surrounding space, and whether the file could be read.
 func (s System) read(name string) (string, bool) {
 	if s.Root == nil {
 		return "", false
@@ -95,8 +94,8 @@ type slot struct {
 
 func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
-// slots lists the device nodes by PCI address. The directory also holds names that aren't nodes,
-// such as by-id; the numbers say nothing about the order on the bus.
+// slots lists the device nodes by PCI address: node numbers don't follow the order on the bus. The
+// directory also holds other names, such as by-id.
 func (s System) slots() ([]slot, error) {
 	if s.Root == nil {
 		return nil, nil
@@ -130,7 +129,7 @@ func (s System) bdfOf(ordinal int) string {
 	return ""
 }
 
-// find returns the node of a PCI device, which may be another one than before a reset.
+// find returns the node of a PCI device, which a reset may change.
 func (s System) find(bdf string) (slot, bool) {
 	l, err := s.slots()
 	if err != nil {
@@ -143,8 +142,8 @@ func (s System) find(bdf string) (slot, bool) {
 	return l[i], true
 }
 
-// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, those without a
-// driver too.
+// PCICards returns the PCI addresses of all Tenstorrent devices of the machine, also of devices
+// without a driver.
 func (s System) PCICards() []string {
 	if s.Root == nil {
 		return nil
@@ -166,8 +165,8 @@ func (s System) PCICards() []string {
 // Holder is a process that has a device open.
 type Holder struct {
 	PID   int
-	Name  string // as ps shows it, "" if it isn't known
-	Files int    // how often it has the device open
+	Name  string // as in ps, "" if unknown
+	Files int    // how often the process has the device open
 }
 
 // String returns "1234 (name)".
@@ -179,7 +178,7 @@ func (h Holder) String() string {
 }
 
 // holders lists the processes that have a node open, from the driver's list of files (driver 2.5.0
-// and newer). A process of another container has the number 0.
+// and newer). Processes of other containers have the number 0.
 func (s System) holders(ordinal int) []Holder {
 	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
 	var l []Holder
@@ -199,8 +198,7 @@ func (s System) holders(ordinal int) []Holder {
 	return l
 }
 
-// withoutOne drops this process from a list of holders if it has a single file open: the one that
-// it reads the list for.
+// withoutOne drops this process from a list of holders if its only file is the one of the query.
 func withoutOne(l []Holder) []Holder {
 	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
 }
@@ -221,9 +219,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the
-// memory node of the card, negative if it isn't known. Both come from the system's files; no card
-// is opened. [System.List] finds out more and opens each card.
+// Identity returns the serial number of the board at a PCI address, "" if unknown, and the card's
+// NUMA node, negative if unknown. Both come from the system's files; no card is opened.
 func (s System) Identity(bdf string) (serial string, numaNode int) {
 	numaNode = -1
 	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {

@@ -2,8 +2,8 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. The
-// interface can't be implemented outside of this module.
+// Target is what Open opens: a device node, an emulated card, or the vendor's simulator. Only this
+// module can implement it.
 type Target interface {
 	// Node returns the device node that Open opens.
 	Node() seam.Node

@@ -2,15 +2,15 @@ package kmd
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Uplink is how a chip without a PCI interface reaches the host: over an Ethernet link to a chip
-// that has one.
+// Uplink is the way of a chip without a PCI interface to the host: an Ethernet link to a chip that
+// has one.
 type Uplink struct {
-	// Near is the chip at the other end, opened for this Device and closed with it. The chip
+	// Near is the chip at the other end, opened for this Device and closed with it. The far chip
 	// reaches host memory that is pinned for Near.
 	Near *Device
 	Link Link
-	// Check returns an error that names the link and matches ErrLinkDown if the near end says that
-	// it is down.
+	// Check returns an error that names the link and matches ErrLinkDown if the near end reports
+	// the link down.
 	Check func() error
 }
 
@@ -21,8 +21,8 @@ type Link struct {
 	NearChannel int     // among the working Ethernet tiles of the local chip
 }
 
-// Uplink returns how the chip reaches the host, nil if it has a PCI interface of its own. It may
-// change with a Recover.
+// Uplink returns the chip's way to the host, nil if the chip has its own PCI interface. Recover may
+// change it.
 func (d *Device) Uplink() *Uplink {
 	if f := d.file.p.Load(); f != nil {
 		if u, ok := (*f).(interface{ Uplink() *Uplink }); ok {
@@ -32,10 +32,9 @@ func (d *Device) Uplink() *Uplink {
 	return nil
 }
 
-// EngineWait returns what the first instruction waits for, in words, that T core thread, 0 to 2, of
-// the tile at a virtual coordinate has given to the Tensix engines and they have not executed;
-// nothing if there is none. It returns false if the device can't tell: an emulated one can, silicon
-// and the vendor's simulator don't.
+// EngineWait describes what the oldest unexecuted Tensix instruction of a T core thread, 0 to 2,
+// waits for; "" if there is none. virtual is the tile's coordinate. It returns false if the device
+// can't tell, as silicon and the vendor's simulator.
 func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known bool) {
 	if f := d.file.p.Load(); f != nil {
 		if b, ok := (*f).(interface {
@@ -47,8 +46,8 @@ func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known boo
 	return "", false
 }
 
-// CoreDebug reports whether the processors' debug interface answers. Silicon and the emulator have
-// it; the vendor's simulator stops at an access to its registers.
+// CoreDebug reports whether the processors' debug interface works, as on silicon and the emulator.
+// The vendor's simulator stops at an access to its registers.
 func (d *Device) CoreDebug() bool {
 	if f := d.file.p.Load(); f != nil {
 		if b, ok := (*f).(interface{ CoreDebug() bool }); ok {
@@ -58,8 +57,8 @@ func (d *Device) CoreDebug() bool {
 	return true
 }
 
-// RemoteFault returns why a chip without a PCI interface that is reached through this device
-// stopped, where that is known: see Fault. x and y are the chip's place in the machine.
+// RemoteFault returns why a chip without a PCI interface behind this device stopped, if known: see
+// Fault. x and y are the chip's coordinates in the machine.
 func (d *Device) RemoteFault(x, y uint8) error {
 	if f := d.file.p.Load(); f != nil {
 		if b, ok := (*f).(interface{ RemoteFault(x, y uint8) error }); ok {

@@ -15,12 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Caching is the host's memory type of a window. A physical range must have one type at a time, so
-// a window has one for its life.
+// Caching is the host's memory type of a window, fixed for its life: a physical range must have one
+// type at a time.
 type Caching uint8
 
 const (
-	// Uncached makes every load and store an access of the bus, in program order. For registers and
+	// Uncached makes every load and store one bus access, in program order. It is for registers and
 	// polling.
 	Uncached Caching = iota
 	// WriteCombined gathers neighbouring stores into bursts. For bulk data; see Window.Drain.
@@ -62,12 +62,12 @@ func (o Ordering) hardware() chip.Ordering {
 	return chip.Strict
 }
 
-// WindowConfig is where a window leads.
+// WindowConfig is the target of a window.
 type WindowConfig struct {
-	// Target is the tile as software names it on NOC; with Multicast the end corner of the
+	// Target is the tile's virtual coordinate on NOC; with Multicast the end corner of the
 	// rectangle.
 	Target chip.XY
-	// Addr is the address in the tile that the window starts at, a multiple of the window's size.
+	// Addr is the address in the tile of the window's start, a multiple of the window's size.
 	Addr uint64
 	// NOC is the network to use.
 	NOC chip.NOC
@@ -75,20 +75,19 @@ type WindowConfig struct {
 	// read.
 	Multicast bool
 	// Start is the other corner with Multicast, and zero without.
-	Start chip.XY
-	// Ordering is Strict unless said otherwise.
+	Start    chip.XY
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile also
-	// where Ordering doesn't. Blackhole: on Wormhole the driver drops it.
+	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile with any
+	// Ordering. Blackhole only: on Wormhole the driver drops it.
 	StaticVC bool
 }
 
-// Window is a mapped TLB window: a piece of a BAR that shows a piece of a tile's address space.
-// Accesses are single instructions of exactly the width of the method and don't allocate. A window
-// must not be configured while it is being accessed, and not be accessed while it is being closed.
+// Window is a mapped TLB window: a range of a BAR that maps a range of a tile's address space.
+// Accesses are single instructions of exactly the method's width and don't allocate. Don't
+// configure or close a window during an access.
 //
-// An access that is misaligned, outside of the window or after Close doesn't reach the device: a
-// load returns all ones, as on a bus without an answer, a store does nothing, and Err reports it.
+// An access that is misaligned, outside of the window or after Close doesn't reach the device. A
+// load returns all ones then, as on a bus without an answer; Err reports the first such access.
 type Window struct {
 	dev      *Device
 	id       uint32
@@ -103,14 +102,14 @@ type Window struct {
 	origin   string
 	fault    atomic.Pointer[accessError]
 	closed   atomic.Bool
-	// writeOnly: it leads to several tiles, and a load from them is undefined.
+	// writeOnly: a multicast window, from which loads are undefined.
 	writeOnly atomic.Bool
 	arg       kabi.ConfigureTLB
 }
 
-// OpenWindow takes a window of exactly size bytes and maps it. It leads nowhere until it is
-// configured. The sizes are 1, 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error
-// matches ErrOutOfRange for another size and ErrBusy if all windows of the size are taken.
+// OpenWindow takes a window of exactly size bytes and maps it. Configure gives it a target. The
+// sizes are 1, 2 and 16 MiB on Wormhole, 2 MiB and 4 GiB on Blackhole. The error matches
+// ErrOutOfRange for another size and ErrBusy if all windows of the size are taken.
 func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	w, err := d.openWindow(size, c)
 	if err != nil {
@@ -176,18 +175,17 @@ func (d *Device) note(err error) error {
 			d.lost.Store(true)
 			return d.lostError()
 		}
-		// The file is good, and the driver refuses all work: it waits for the end of a reset.
+		// The file is valid, but the driver waits for the end of a reset.
 		return fmt.Errorf("%w: wait for it, or end it with mode post (%w)", ErrResetting, err)
 	}
 	return classify(err)
 }
 
-// mmapTries bounds how often a mapping is tried during a reset of the device.
+// mmapTries bounds how often mmap is tried during a reset of the device.
 const mmapTries = 50
 
 // mmap maps a range of the driver's file. During a reset by another process the driver can't wait
-// there and returns ENODEV, though the file is good; a request such as that of gone waits until the
-// reset has returned.
+// in mmap and returns ENODEV, though the file is valid; gone waits until the reset has returned.
 func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	for range mmapTries {
 		m, err = d.file.Mmap(offset, length)
@@ -199,13 +197,13 @@ func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	return m, err
 }
 
-// gone asks the driver whether the file is dead. ENODEV of mmap doesn't mean that: see mmap.
+// gone asks the driver whether the file is dead. ENODEV of mmap doesn't prove it.
 func (d *Device) gone() bool {
 	_, err := driverInfo(context.Background(), d.file)
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 
-// ID returns the driver's number of the window. 0 is a valid one.
+// ID returns the driver's number of the window, from 0.
 func (w *Window) ID() int { return int(w.id) }
 
 // Size returns the window's size in bytes.
@@ -218,7 +216,7 @@ func (w *Window) Caching() Caching { return w.caching }
 func (w *Window) String() string { return w.name }
 
 // Configure re-targets the window. Earlier stores leave the processor first and go to the old
-// target; Configure doesn't wait until they arrive there. It doesn't allocate. The error matches
+// target; Configure doesn't wait for their arrival. It doesn't allocate. The error matches
 // ErrMisaligned or ErrOutOfRange for a configuration that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
@@ -273,7 +271,7 @@ func (w *Window) configure(c *WindowConfig) error {
 	return nil
 }
 
-// Close unmaps the window and returns it to the driver. Closing it again does nothing.
+// Close unmaps the window and returns it to the driver. Further calls do nothing.
 func (w *Window) Close() error {
 	w.dev.mu.Lock()
 	_, live := w.dev.windows[w]
@@ -296,7 +294,7 @@ func (w *Window) release() error {
 	return nil
 }
 
-// unmapAndFree unmaps the window and then returns it to the driver, which refuses a mapped window.
+// unmapAndFree unmaps the window first: the driver refuses to free a mapped one.
 func (w *Window) unmapAndFree() error {
 	w.Drain()
 	err := w.mapping.Unmap()

@@ -13,10 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file implements what a tunnel can do of the kernel driver's device node, for the remote chip. A
-// window is an id and a target; each access to it is a command to the Ethernet firmware. Requests
-// that need the chip's own PCI interface (pinning, DMA buffers, resets, cleanup stores, power) fail
-// as they do on a driver that doesn't have them.
+// file implements the kernel driver's device node for the remote chip. A window is an id and a
+// target; each access is a command to the Ethernet firmware. Requests that need a PCI interface
+// (pinning, DMA buffers, resets, cleanup stores, power) fail as on a driver without them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -28,7 +27,7 @@ type file struct {
 	locks   [kabi.LockCount]bool // held by this process, the only one that uses the remote chip
 }
 
-// Uplink returns the result of kmd.Device.Uplink.
+// Uplink is for kmd.Device.Uplink.
 func (f *file) Uplink() *kmd.Uplink {
 	return &kmd.Uplink{Near: f.local, Link: f.t.Link, Check: func() error {
 		state, err := f.local.Read32(f.t.Link.Near, LinkState)
@@ -50,7 +49,7 @@ func (f *file) Fault() error {
 	return f.local.RemoteFault(f.t.Place.X, f.t.Place.Y)
 }
 
-// CoreDebug returns the result of kmd.Device.CoreDebug: one simulator has both chips.
+// CoreDebug is for kmd.Device.CoreDebug: one simulator has both chips.
 func (f *file) CoreDebug() bool { return f.local.CoreDebug() }
 
 // Close implements seam.File.
@@ -59,9 +58,9 @@ func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()
 // windowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
 const windowShift = 36
 
-// Mmap implements seam.File. An offset below the windows is in the registers of the PCI tile.
-// Package kmd reads one of them, the NoC node id, to find out whether the chip answers; the node id
-// of another tile serves as well.
+// Mmap implements seam.File. An offset below the windows is a register of the PCI tile: package kmd
+// reads the NoC node id to check whether the chip answers, and another tile's node id serves as
+// well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +74,7 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
 }
 
-// nodeID reads the node id of a NoC interface of a tile that every Wormhole has
+// nodeID reads a node id of a tile that every Wormhole has
 // (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 func (t *Tunnel) nodeID() (uint32, error) {
 	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
@@ -159,7 +158,7 @@ func (f *file) alive() error {
 	return nil
 }
 
-// mappings returns no mappings: the chip has no BARs.
+// mappings returns none: the chip has no BARs.
 func (f *file) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
@@ -191,11 +190,11 @@ func (f *file) allocateWindow(arg []byte) error {
 			taken++
 		}
 	}
-	// As many as a card has, so that a leak of windows fails on any chip.
+	// As many as a card has, so a leak of windows fails on any chip.
 	if taken == classes[i].Count || f.next == 1<<20-1 {
 		return syscall.ENOMEM
 	}
-	f.next++ // ids are not reused, so an old mapping can't access a newer window
+	f.next++ // ids are unique, so an old mapping can't access a newer window
 	f.windows[f.next] = &window{tun: f.tun, size: in.Size}
 	at := uint64(f.next) << windowShift
 	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
@@ -234,7 +233,7 @@ func (f *file) freeWindow(arg []byte) error {
 	return nil
 }
 
-// lock acquires, releases or tests a lock. Only this file can hold the locks of the remote chip.
+// lock acquires, releases or tests a lock. Only this file can hold locks of the remote chip.
 func (f *file) lock(arg []byte) error {
 	in, rest, err := argument[kabi.LockCtlIn](arg)
 	if err != nil {

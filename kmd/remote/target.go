@@ -10,15 +10,14 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Target is a Wormhole without a PCI interface, as a target for kmd.Open. Its device has windows,
-// but can't pin host memory, which the chip can't reach. Command queues use the link that
-// kmd.Device.Uplink returns.
+// Target is a Wormhole without a PCI interface, as a target for kmd.Open. The device can't pin host
+// memory, which the chip can't reach. Command queues use the link of kmd.Device.Uplink.
 type Target struct {
-	// Local is the chip in front, which has a PCI interface.
+	// Local is the chip in front, with a PCI interface.
 	Local kmd.Target
-	// Name is what the target is called, such as "0000:01:00.0/(1,0)".
+	// Name names the target, such as "0000:01:00.0/(1,0)".
 	Name string
-	// Place is where Ethernet firmware finds the chip.
+	// Place is the chip's coordinate for Ethernet firmware.
 	Place Place
 	// Tile is the Ethernet tile of the local chip whose firmware forwards accesses.
 	Tile chip.XY
@@ -26,7 +25,6 @@ type Target struct {
 	Link kmd.Link
 }
 
-// String returns the name.
 func (t *Target) String() string { return t.Name }
 
 // Node implements kmd.Target.
@@ -36,7 +34,7 @@ type node struct{ t *Target }
 
 func (n node) String() string { return n.t.Name }
 
-// Open implements seam.Node. It opens the local chip again for itself.
+// Open implements seam.Node. It opens the local chip once more.
 func (n node) Open(flags int) (seam.File, error) {
 	if flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.Name, syscall.EINVAL)

@@ -1,6 +1,6 @@
-// Package remote is the driver of Wormholes without a PCI interface, for package kmd: a [Tunnel]
-// reads and writes such a chip through the Ethernet firmware of a Wormhole that has one, and a
-// [Target] opens the chip as a device whose windows lead through a tunnel.
+// Package remote drives Wormholes without a PCI interface, for package kmd. A [Tunnel] reads and
+// writes such a chip through the Ethernet firmware of a Wormhole with a PCI interface. A [Target]
+// opens the chip as a device whose windows use a tunnel.
 package remote
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	requestQueue   = 0x11080
 	responseQueue  = requestQueue + 2*0xC0
-	queueWrite     = 0x20 // pointers count modulo 8, the queue has 4 places
+	queueWrite     = 0x20 // pointers count modulo 8, the queue has 4 slots
 	queueRead      = 0x30
 	queueCommands  = 0x40 // 32 bytes each: address, chip and tile; data or size; flags
 	commandBuffers = 0x12000
@@ -31,10 +31,10 @@ const (
 	commandReadData = 1 << 3
 	commandBlock    = 1 << 6
 
-	// LinkState is the address of the link's state in the L1 of an Ethernet tile: 0 training, 1
-	// trained, 3 not connected; others are failures.
+	// LinkState is the address of the link's state in an Ethernet tile's L1: 0 training, 1 trained,
+	// 3 not connected; other values are failures.
 	LinkState = 0x1104
-	// LinkUp is the state of a link that works.
+	// LinkUp is the state of a working link.
 	LinkUp = 1
 
 	// BlockSize is the largest transfer of one command, in bytes.
@@ -47,10 +47,10 @@ type Place struct{ X, Y uint8 }
 // String returns "(1,0)".
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
-// Tunnel reads and writes the tiles of a Wormhole without a PCI interface, through the Ethernet
-// firmware of one that has one. Each command waits for its answer. The queue in an Ethernet tile
-// has no lock of its own, so an access holds the driver's lock for such queues, kmd.LockNonMMIO, as
-// in tt-umd. Methods may be called from several goroutines.
+// Tunnel reads and writes the tiles of a Wormhole without a PCI interface through the Ethernet
+// firmware of a Wormhole with one. Each command waits for its answer. The queue has no lock of its
+// own, so an access holds the driver's lock kmd.LockNonMMIO, as in tt-umd. Methods may be called
+// from several goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -61,25 +61,24 @@ type Tunnel struct {
 	lost  error
 }
 
-// answerTime is the time limit of a command while its link is up. On silicon a command takes some
-// microseconds, but the vendor's simulator is slow, and so is the emulator with every check on a
-// busy host.
+// answerTime bounds a command while its link is up. Silicon takes microseconds; the vendor's
+// simulator, and the emulator with every check on a busy host, are slow.
 const answerTime = time.Minute
 
-// eagerPolls is the number of polls for an answer before the first sleep. A poll takes about a
-// microsecond over PCIe, an answer not much more, and the shortest sleep about fifty.
+// eagerPolls is the number of polls for an answer before the first sleep, which takes as long as
+// fifty polls.
 const eagerPolls = 64
 
-// linkPatience is how long a link may be down during a command: it may be retraining.
+// linkPatience is how long a link may be down during a command: it may retrain.
 const linkPatience = 500 * time.Millisecond
 
-// drainTime is the time limit of earlier commands that their callers abandoned, while the link is
+// drainTime bounds the wait for earlier commands that their callers abandoned, while the link is
 // up.
 const drainTime = 10 * time.Second
 
-// OpenTunnel returns a tunnel to the chip at a place, through an Ethernet tile of d, given by its
-// raw NoC 0 coordinate. It holds one window of d until Close. The tile's link must be up. The error
-// wraps [ErrUnreachable] if d isn't a Wormhole.
+// OpenTunnel returns a tunnel to the chip at a place through an Ethernet tile of d, a raw NoC 0
+// coordinate. It holds one window of d until Close. The tile's link must be up. The error wraps
+// [ErrUnreachable] if d isn't a Wormhole.
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	t := &Tunnel{dev: d, place: to, limit: answerTime, name: fmt.Sprintf("chip %v behind %v, tile %v", to, d, tile)}
 	if d.Arch() != chip.Wormhole {
@@ -124,13 +123,13 @@ func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("remote: %s: %w", t.name, err)
 	}
 	return func() {
-		_ = l.Unlock() // it fails if the device is lost, which the next access reports
+		_ = l.Unlock() // fails if the device is lost, which the next access reports
 		t.mu.Unlock()
 	}, nil
 }
 
-// Load32 loads the word at an address, a multiple of 4, of a tile of the remote chip. The tile is
-// given by its NoC 0 coordinate as software uses it.
+// Load32 loads the word at addr, a multiple of 4, of a tile of the remote chip, at its virtual NoC
+// 0 coordinate.
 func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, error) {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -144,8 +143,7 @@ func (t *Tunnel) Load32(ctx context.Context, xy chip.XY, addr uint64) (uint32, e
 	return t.w.Load32(slot + 8), nil
 }
 
-// Store32 stores a word at an address, a multiple of 4, of a tile of the remote chip. It returns
-// after the write.
+// Store32 stores a word like Load32. It returns after the write.
 func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32) error {
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -157,7 +155,7 @@ func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32)
 }
 
 // Read reads memory of a tile of the remote chip. Address and length must be multiples of 32, the
-// largest alignment of any memory. Other errors wrap [ErrNoAnswer] or those of package kmd.
+// largest alignment of any memory. Errors wrap [ErrRange], [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
 		at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
@@ -167,14 +165,14 @@ func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) er
 	}, commandRead|commandBlock)
 }
 
-// Write writes memory of a tile of the remote chip, with the alignment of Read. It returns after
-// the last write.
+// Write writes memory of a tile of the remote chip, aligned as for Read. It returns after the last
+// write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
 	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
 }
 
-// blocks transfers blocks: to the remote chip, or from it if copyOut is set, which copies the data
-// of an answer.
+// blocks transfers p in blocks: to the remote chip, or from the chip if copyOut, which copies the
+// data of an answer, is set.
 func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
@@ -204,7 +202,7 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 	return nil
 }
 
-// drainLocked waits for commands that their callers abandoned: the firmware executes them when the
+// drainLocked waits for commands that their callers abandoned. The firmware executes them when the
 // link is up again.
 func (t *Tunnel) drainLocked(ctx context.Context) error {
 	p := t.patience(min(drainTime, t.limit))
@@ -224,16 +222,15 @@ func (t *Tunnel) drainLocked(ctx context.Context) error {
 type patience struct {
 	t        *Tunnel
 	deadline time.Time
-	down     time.Time // of the first poll that found the link down, if all since did; zero while it is up
+	down     time.Time // first poll since the link is down; zero while it is up
 }
 
 func (t *Tunnel) patience(limit time.Duration) patience {
 	return patience{t: t, deadline: time.Now().Add(limit)}
 }
 
-// over returns an error when the wait must end. With pollLink it also polls the link, whose time
-// limit starts at the poll that finds it down and not with the wait, because this process may have
-// been stopped meanwhile.
+// over returns an error when the wait must end. With pollLink it polls the link. A link's limit
+// starts with the first poll that finds it down: this process may have been stopped meanwhile.
 func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
 	if err := t.w.Err(); err != nil {
@@ -266,7 +263,7 @@ func (p *patience) over(ctx context.Context, pollLink bool) error {
 	return nil
 }
 
-// commandLocked executes a command and returns the address of the answer to a read.
+// commandLocked executes a command and returns the address of a read's answer.
 func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("remote: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)
@@ -296,7 +293,7 @@ func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n i
 			if e := w.Err(); e != nil {
 				return fail(e)
 			}
-			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // a late answer would go to the next command
+			t.lost = fmt.Errorf("%w: %w", ErrNoAnswer, err) // the next command would get a late answer
 			return fail(t.lost)
 		}
 		if polls++; polls <= eagerPolls {

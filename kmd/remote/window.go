@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// window is a window of a remote chip. Accesses are words, or blocks for bulk copies; a smaller
-// store is a read-modify-write, which is not atomic. An access that fails reads as all ones and
-// stores nothing, like an aborted bus access.
+// window is a window of a remote chip. Accesses are words, or blocks for bulk copies. A smaller
+// store is a read-modify-write and not atomic. A failed load returns all ones and a failed store
+// does nothing, like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64
@@ -27,7 +27,7 @@ type windowTarget struct {
 	multicast bool
 }
 
-// background returns the context of accesses, which have only the tunnel's time limits.
+// background is the context of accesses, which have only the tunnel's time limits.
 func background() context.Context { return context.Background() }
 
 func (w *window) word(off uint64) uint32 {
@@ -77,7 +77,7 @@ func (w *window) Store(off uint64, width int, v uint64) {
 		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(background(), xy, l.addr+off, uint32(v)) })
 		return
 	}
-	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // after an error the tunnel is lost, and later accesses fail too
+	_ = w.tun.Store32(background(), l.to, l.addr+off, uint32(v)) // an error loses the tunnel, so later accesses fail too
 }
 
 // Read implements seam.MMIO.
@@ -102,7 +102,7 @@ func (w *window) Write(off uint64, p []byte) {
 	}
 }
 
-// read reads bytes at any address: whole blocks as blocks, the rest as words.
+// read reads any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -124,11 +124,10 @@ func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// registers is the start of a Tensix or Ethernet tile's registers, which take only accesses of
-// words.
+// registers is the start of a Tensix or Ethernet tile's registers, which take only word accesses.
 const registers = 0xFFB00000
 
-// write writes bytes at any address: whole blocks as blocks, the rest as words.
+// write writes any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -187,13 +186,12 @@ const (
 	maxBurst       = 8192
 )
 
-// bulkMulticast is the size from which on a tile multicasts the bytes itself. A request is a dozen
+// bulkMulticast is the size from which on a tile multicasts the bytes itself: a request is a dozen
 // words through the tunnel.
 const bulkMulticast = 64
 
-// multicast writes to all tiles of a rectangle. Long data is written to one of them, whose NoC
-// interface then multicasts it to the same address of the others: otherwise loading the firmware of
-// all cores would take 80 times as long.
+// multicast writes to all tiles of a rectangle. Long data goes to one of them, whose NoC interface
+// multicasts it to the others: loading all cores' firmware would take 80 times as long otherwise.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })

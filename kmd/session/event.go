@@ -13,7 +13,7 @@ import (
 // Kind is a kind of event.
 type Kind uint8
 
-// The kinds. A Blob is bytes that later events refer to.
+// The kinds. A blob is bytes that later events refer to.
 const (
 	kindBlob Kind = iota + 1
 	KindOpen
@@ -42,54 +42,51 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// MarshalText is String, for JSON.
+// MarshalText is String.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Event is one thing that passed between host and driver.
+// Event is one interaction of host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// At is when it was over, in nanoseconds since the recording began. Task is 0, or 1 during
-	// Recorder.Concurrent. In recordings of earlier releases it is the goroutine of the host that
-	// asked for the event, numbered from 0 in the order in which they first appear.
+	// At is the event's end in nanoseconds since the start of the recording. Task is 0, or 1 during
+	// Recorder.Concurrent. In recordings of earlier releases Task numbers the host's goroutines
+	// from 0 in the order of their first events.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
-	// File is the number of the open file, from 0 in the order of opening; Map that of the mapping.
+	// File numbers open files from 0 in the order of opening, Map the mappings.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
-	// Off is the offset of an access or of a mapping, Size its bytes, Value what was loaded,
-	// stored, or given to open. Of a Fault and of what a Device wrote by itself, Value counts the
-	// host's polls (loads, and queries for a fault) since it last changed anything; 0 is a host
-	// that did nothing for long. Of a mapping and its end, 1 says that it is of a buffer of the
-	// driver in host memory.
+	// Off is the offset of an access or a mapping, Size its bytes, Value the loaded or stored value
+	// or open's flags. For a Fault and a Device event, Value counts the host's polls (loads and
+	// fault queries) since its last change; 0 is an idle host. For a mapping and its end, 1 means a
+	// buffer of the driver in host memory.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
-	// Request is the number of an ioctl, In its argument before and Data after it. Data are also
-	// the bytes of a Read or Write. Addresses of pinned memory are replaced by the number of the
-	// pin.
+	// Request is the number of an ioctl, In its argument before and Data after it. Data is also the
+	// bytes of a Read or Write. Addresses of pinned memory are replaced by pin numbers.
 	Request uint32 `json:"request,omitempty"`
 	In      []byte `json:"in,omitempty"`
 	Data    []byte `json:"data,omitempty"`
-	// Errno is what the driver answered, 0 for success; Text is an error that is no errno, or a
-	// fault.
+	// Errno is the driver's answer, 0 for success; Text is an error without an errno, or a fault.
 	Errno uint64 `json:"errno,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Host is what the host has written to pinned memory before the event, Device what the device
-	// has written to it by the end of the event: the host sees it from then on.
+	// Host is the host's writes to pinned memory before the event. Device is the device's writes by
+	// the end of the event, which the host sees from then on.
 	Host   []Delta `json:"host,omitempty"`
 	Device []Delta `json:"device,omitempty"`
 }
 
-// Delta is a piece of pinned memory that changed.
+// Delta is a changed piece of pinned memory.
 type Delta struct {
-	Pin  uint64 `json:"pin"` // number of the pin, or of the driver's buffer, from 0 in their order; the first of overlapping ones
+	Pin  uint64 `json:"pin"` // number of the pin or the driver's buffer, from 0 in their order; the first of overlapping ones
 	Off  uint64 `json:"offset"`
 	Data []byte `json:"data"`
 }
 
 // isQuery reports from the host's arguments whether an event changes nothing, or may change
-// nothing. Such an event can come more often or less often than it was recorded. Mapping device
-// memory is one: a host that checks whether a card is there maps one of its registers.
+// nothing. Such events may come more or less often than recorded. Mapping device memory is one: to
+// check for a card, a host maps one of its registers.
 func (e *Event) isQuery() bool {
 	if e.Kind == KindMmap || e.Kind == KindUnmap {
 		return e.Value == 0
@@ -109,7 +106,7 @@ func (e *Event) isQuery() bool {
 	return e.isLoad()
 }
 
-// isChange reports whether a completed event has to come again when the recording is played.
+// isChange reports whether a completed event must come again in a playback.
 func (e *Event) isChange() bool {
 	if e.Kind == KindDevice || e.Kind == KindFault {
 		return false
@@ -126,18 +123,16 @@ func (e *Event) isChange() bool {
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// isLoad reports whether the host loads device memory. After it, the host sees what the device has
-// written before.
+// isLoad reports whether the host loads device memory, which shows it the device's earlier writes.
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// isRelease reports whether an event only releases something. A host that releases all that it has
-// may do so in any order.
+// isRelease reports whether an event only releases something. A host that releases everything may
+// use any order.
 func (e *Event) isRelease() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// carriesWrites reports whether what the host has written to pinned memory before is part of the
-// event.
+// carriesWrites reports whether the host's earlier writes to pinned memory are part of the event.
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
 var ioctlNames = map[uint32]string{
@@ -207,7 +202,7 @@ func deltas(ds []Delta) string {
 	return b.String()
 }
 
-// short is the start of some bytes in hexadecimal.
+// short is the start of p in hexadecimal.
 func short(p []byte) string {
 	const shown = 24
 	if len(p) > shown {

@@ -13,16 +13,14 @@ import (
 )
 
 // A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is
-// its kind (one byte) and fields as varints, where bytes are a reference: 0 for none, otherwise 1 +
-// the number of a blob record that came before. The first record is a blob with the target's name.
-// The last one is an end with the number of events and the SHA-256 of everything before it in the
-// stream.
+// a kind (one byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number
+// of an earlier blob record. The first record is a blob with the target's name. The last record is
+// an end with the number of events and the SHA-256 of everything before in the stream.
 const (
 	// Magic begins every recording.
 	Magic   = "RPRSESS\x00"
 	version = 2
-	// maxBytes bounds what a recording may unpack to, maxEvents its events and the pieces of memory
-	// in all of them.
+	// maxBytes bounds a recording's unpacked size, maxEvents its events and its pieces of memory.
 	maxBytes  = 1 << 30
 	maxEvents = 1 << 22
 )
@@ -38,7 +36,7 @@ type writer struct {
 	err   error
 
 	pieces, size          uint64 // of memory, and bytes, so far
-	mostEvents, mostBytes uint64 // that can be read
+	mostEvents, mostBytes uint64 // limits of Read
 	full                  bool   // events were left out
 }
 
@@ -58,11 +56,11 @@ func (o *writer) put(p []byte) {
 	}
 }
 
-// fits reports whether an event can be added so that the recording can be read.
+// fits reports whether Read could read the recording with one more event.
 func (o *writer) fits(e *Event) bool {
 	const number = binary.MaxVarintLen64
 	pieces := len(e.Host) + len(e.Device)
-	size := len(e.In) + len(e.Data) + len(e.Text) + 20*number + 4*number*pieces // with what blobs and the end have around them
+	size := len(e.In) + len(e.Data) + len(e.Text) + 20*number + 4*number*pieces // with the overhead of blobs and the end
 	for _, l := range [][]Delta{e.Host, e.Device} {
 		for _, d := range l {
 			size += len(d.Data)
@@ -71,7 +69,7 @@ func (o *writer) fits(e *Event) bool {
 	return o.n < o.mostEvents && o.pieces+uint64(pieces) <= o.mostEvents && o.size+uint64(size) <= o.mostBytes
 }
 
-// blob returns a reference to bytes, which are written the first time.
+// blob returns a reference to bytes, and writes new ones.
 func (o *writer) blob(p []byte) uint64 {
 	if len(p) == 0 {
 		return 0
@@ -86,7 +84,7 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event. Once one has found no room, none is added any more.
+// event adds an event, unless the recording is full.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -115,7 +113,7 @@ func (o *writer) event(e *Event) {
 	o.n++
 }
 
-// close ends the recording, and returns the first error of all writes.
+// close ends the recording and returns the first write error.
 func (o *writer) close() error {
 	o.put(binary.AppendUvarint([]byte{byte(kindEnd)}, o.n))
 	if o.err == nil {
@@ -134,14 +132,13 @@ func (o *writer) close() error {
 	return nil
 }
 
-// Session is a recording that was read.
+// Session is a recording in memory.
 type Session struct {
-	Target string  `json:"target"` // name of what was recorded
+	Target string  `json:"target"` // name of the recorded target
 	Events []Event `json:"events"`
 }
 
-// Read reads a recording. The error matches ErrNotSession, ErrVersion or ErrDamaged where the file
-// is to blame.
+// Read reads a recording. The error of a bad file matches ErrNotSession, ErrVersion or ErrDamaged.
 func Read(r io.Reader) (*Session, error) {
 	head := make([]byte, len(Magic)+4)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:len(Magic)]) != Magic {
@@ -160,7 +157,7 @@ func Read(r io.Reader) (*Session, error) {
 	return s, nil
 }
 
-// counted hashes what is read through it and bounds it.
+// counted hashes and bounds a stream.
 type counted struct {
 	r   *bufio.Reader
 	sum hash.Hash
@@ -180,7 +177,7 @@ func (c *counted) ReadByte() (byte, error) {
 	return b, err
 }
 
-// bytes reads n bytes. Room for them is taken as they come, so that a wrong length costs nothing.
+// bytes reads n bytes. Its buffer grows with the input, so a wrong length costs nothing.
 func (c *counted) bytes(n uint64) ([]byte, error) {
 	if n > maxBytes || c.n+n > maxBytes {
 		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)
@@ -199,7 +196,7 @@ func (c *counted) varint() (uint64, error) {
 	return v, noEOF(err)
 }
 
-// noEOF is io.ErrUnexpectedEOF for an end in the middle.
+// noEOF turns an EOF inside of a record into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -249,7 +246,7 @@ func readStream(r io.Reader) (*Session, error) {
 	}
 }
 
-// end checks what comes after the last event.
+// end checks the end record and that nothing follows.
 func (c *counted) end(z *gzip.Reader, events int) error {
 	n, err := c.varint()
 	if err != nil {

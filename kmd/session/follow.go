@@ -9,34 +9,32 @@ import (
 	"time"
 )
 
-// follower plays a recording of a device that runs by itself. Everything that changes the device
-// has to come as recorded. How often the host polls in between doesn't matter: that depends on how
-// fast host and device are.
+// follower plays a recording of a device that runs by itself. Every change must come as recorded;
+// the number of polls in between depends on the speed of host and device.
 //
-// A host that uses the device from one goroutine has to keep the order of the recording, except
-// around what the device wrote to host memory, which the host may notice a little earlier or later.
-// Goroutines that used the device at the same time have to keep the order at each register.
+// A host with one goroutine keeps the recorded order, except around the device's writes to host
+// memory, which the host may notice a little earlier or later. Concurrent goroutines keep the order
+// at each register.
 type follower struct {
 	events   []Event
 	keys     map[string]*stream
-	required []int // indices of the events that have to come again
+	required []int // indices of the changes
 	played   []bool
-	front    int   // of required: all before it were played
+	front    int   // of required: all before were played
 	arrive   []int // indices of events that the device causes
 	arrived  int
 	tasks    map[uint64]*span
 	pending  []*pendingWrite
 
-	concurrent *pendingWrites // if goroutines used the device at the same time
+	concurrent *pendingWrites // nil without concurrent goroutines
 
-	overtook int           // the last event that came before an earlier one; -1 if none did
+	overtook int           // the last event that overtook an earlier one, or -1
 	polls    uint64        // since the front moved
-	waited   time.Duration // for which the host has polled since it last did anything else
-	seen     time.Time     // when it last polled or did anything else
+	waited   time.Duration // polling time since the host's last change
+	seen     time.Time     // the host's last poll or change
 }
 
-// stream is the events of one key. The first of polls is the one that answers; answered says that
-// it has done so.
+// stream is the events of one key. polls[0] is the current answer; answered says that it was given.
 type stream struct {
 	changes, polls []int
 	answered       bool
@@ -46,17 +44,17 @@ type stream struct {
 type span struct{ first, last int }
 
 const (
-	// maxPolls is after how many polls the host sees what the device wrote, if more were recorded.
+	// maxPolls is after how many polls the host sees the device's writes at the latest.
 	maxPolls = 4
-	// maxOvertaken is how many events early a host's event may be.
+	// maxOvertaken is how many events an event may overtake.
 	maxOvertaken = 256
-	// idleAfter is how long a host has to wait until it may load what it didn't load in the
-	// recording: a host that waits long checks the whole device.
+	// idleAfter is how long a host waits until it may load new places: a host that waits long
+	// checks the whole device.
 	idleAfter = 500 * time.Millisecond
-	// stuckAfter is how much longer than in the recording the host may wait for something.
+	// stuckAfter is how much longer than recorded the host may wait.
 	stuckAfter = 5 * time.Second
-	// maxPollGap is the most of the time between two polls that counts as waiting. A process that
-	// was stopped, by the scheduler or in a debugger, hasn't waited.
+	// maxPollGap bounds the waiting time between two polls: a process that the scheduler or a
+	// debugger stopped hasn't waited.
 	maxPollGap = idleAfter / 4
 )
 
@@ -97,7 +95,7 @@ func newFollower(events []Event) *follower {
 	return f
 }
 
-// next returns the index of the first required event that wasn't played, or the number of events.
+// next returns the index of the first required event to play, or the number of events.
 func (f *follower) next() int {
 	if f.front == len(f.required) {
 		return len(f.events)
@@ -105,7 +103,7 @@ func (f *follower) next() int {
 	return f.required[f.front]
 }
 
-// last returns the index of the last event that was played with all before it, or -1.
+// last returns the index of the last event before which all events were played, or -1.
 func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
@@ -114,7 +112,7 @@ func (f *follower) last() int {
 }
 
 // overlap reports whether goroutines used the device at the same time. The recording shows when
-// each one did something first, not when it could have, so this is decided for the whole recording.
+// each event came, not when it could have come, so the answer holds for the whole recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
 	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {
@@ -138,7 +136,7 @@ func (f *follower) mayOvertake(i int) bool {
 	if !slices.ContainsFunc(f.required[f.front:rank+1], func(k int) bool { return !f.played[k] && !f.events[k].isRelease() }) {
 		return true
 	}
-	// The device wrote something in between, which the host may have seen earlier or later.
+	// The host may have seen a device's write in between earlier or later.
 	at, _ := slices.BinarySearch(f.arrive, f.last()+1)
 	for ; at < len(f.arrive) && f.arrive[at] < i; at++ {
 		if f.events[f.arrive[at]].Kind == KindDevice {
@@ -214,8 +212,8 @@ func (f *follower) allOf(file uint64, i int) bool {
 	return true
 }
 
-// checkWrites compares what the host has written to pinned memory. Writes of an event that
-// overtakes others, and of those that it overtakes, may have been recorded with either.
+// checkWrites compares the host's writes to pinned memory. If events overtake each other, their
+// writes may have been recorded with either.
 func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
 	if f.concurrent != nil {
@@ -241,8 +239,7 @@ func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	return true
 }
 
-// checkPending stops the playback if the host hasn't written by now what it had written in the
-// recording.
+// checkPending stops the playback if a write of the recording is overdue.
 func (p *Player) checkPending(got *Event) bool {
 	f := p.follow
 	f.pending = slices.DeleteFunc(f.pending, func(d *pendingWrite) bool { return p.mem.holds(d.piece) })
@@ -255,7 +252,7 @@ func (p *Player) checkPending(got *Event) bool {
 	return true
 }
 
-// stopAtWrite stops the playback because the host hasn't written something to pinned memory.
+// stopAtWrite stops the playback because a write to pinned memory is missing.
 func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	want, is := p.s.Events[d.event], *got
 	want.Host, is.Host = []Delta{*d.piece}, nil
@@ -265,8 +262,8 @@ func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	p.stopAt(&is, &want, d.event)
 }
 
-// arrivesLocked plays what the device does by itself, as far as it is time. polled says that the
-// host has polled once more, quiet that it did nothing for long.
+// arrivesLocked plays the device's own events that are due. polled says that the host polled once
+// more, quiet that it was idle for long.
 func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
@@ -300,17 +297,17 @@ func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	return true
 }
 
-// playedQuiet is how long a host that does nothing waits for what the device writes by itself.
+// playedQuiet is how long an idle host waits for the device's own writes.
 const playedQuiet = 20 * time.Millisecond
 
-// countWait adds the time since the host last polled or did anything else.
+// countWait adds the time since the host's last poll or change.
 func (f *follower) countWait() {
 	now := time.Now()
 	f.waited += min(now.Sub(f.seen), maxPollGap)
 	f.seen = now
 }
 
-// playQueryLocked plays an event that may come any number of times. Its answer is the last one
+// playQueryLocked plays an event that may come any number of times. The answer is the last one
 // recorded between the same required events.
 func (p *Player) playQueryLocked(got *Event) *Event {
 	f := p.follow
@@ -332,8 +329,8 @@ func (p *Player) playQueryLocked(got *Event) *Event {
 		p.stopAt(got, before, f.next())
 		return nil
 	}
-	// polls[0] answered last, or is the first of all. A newer one replaces it, unless that one is
-	// from after the next required event, which didn't happen yet.
+	// polls[0] answered last, or is the first. A newer one replaces it, unless it follows the next
+	// required event.
 	last, next := f.last(), f.next()
 	at := 0
 	for at+1 < len(s.polls) && s.polls[at+1] < last {
@@ -346,7 +343,7 @@ func (p *Player) playQueryLocked(got *Event) *Event {
 	return &f.events[s.polls[0]]
 }
 
-// pollLocked counts a poll of the host, and stops the playback if the host waits forever.
+// pollLocked counts a poll and stops the playback if the host waits forever.
 func (p *Player) pollLocked() bool {
 	f := p.follow
 	f.polls++

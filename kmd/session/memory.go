@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// region is memory of the host that the device reaches. While it is recorded there are two of it:
-// the host's, and the one that the device was given. What one of them writes reaches the other only
-// when the recorder copies it, so that the recording knows what the host could see, and when.
+// region is host memory that the device reaches. During recording it exists twice: the host's
+// memory, and the memory that the device was given. The recorder copies writes from one to the
+// other, so the recording knows what the host could see, and when.
 type region struct {
-	host   []byte   // nil when it is not there any more
-	device []byte   // nil when a recording is played
-	seen   []byte   // what both held when last compared
+	host   []byte   // nil once it is gone
+	device []byte   // nil in a playback
+	seen   []byte   // the common contents at the last comparison
 	used   [2]pages // of host and device
 	first  int      // number of its first pin
-	pins   int      // that need it
+	pins   int      // number of live pins
 	end    func(restore bool) error
 }
 
@@ -28,16 +28,16 @@ type pin struct {
 	va     uint64 // 0 for a buffer of the driver
 	off    uint64 // mmap offset of a buffer of the driver
 	region *region
-	at     uint64 // where in the region it begins
+	at     uint64 // offset in the region
 }
 
-// memory is all host memory that the device reaches, in the order in which it was pinned.
+// memory is all host memory that the device reaches, in the order of pinning.
 type memory struct {
 	pins    []*pin
 	regions []*region
 }
 
-// add lists memory. In a region that is listed already the pin is one more.
+// add lists a pin of a region, which may be known.
 func (m *memory) add(p *pin, r *region) {
 	if r != nil {
 		m.attach(p, r)
@@ -58,20 +58,20 @@ func (m *memory) attach(p *pin, r *region) {
 	r.pins++
 }
 
-// newRegion is a region whose bytes both sides have seen.
+// newRegion returns a region whose bytes both sides have seen.
 func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
-// pages are the pages of a memory that were ever used. Rings and buffers are larger than what is
-// used of them, and comparing the rest takes most of the time that recording takes.
+// pages tracks the pages of a memory that were ever used. Rings and buffers are mostly unused, and
+// comparing the rest would take most of the recorder's time.
 type pages struct {
-	all  bool // it isn't known
+	all  bool // treat all as used
 	used []bool
 	vec  []byte
 }
 
-// update finds out which pages are used.
+// update marks the used pages.
 func (p *pages) update(mem []byte) {
 	if p.all || len(mem) == 0 {
 		return
@@ -94,7 +94,7 @@ func (p *pages) update(mem []byte) {
 // has reports whether the page at an offset is used.
 func (p *pages) has(at int) bool { return p.all || p.used[at/syscall.Getpagesize()] }
 
-// copyTo copies to memory that is zero what is used of another.
+// copyTo copies the used pages of from to zeroed memory.
 func (p *pages) copyTo(to, from []byte) {
 	for at := 0; at < len(from); at += memoryBlock {
 		if p.has(at) {
@@ -113,8 +113,8 @@ func (m *memory) number(file, va uint64) (int, bool) {
 	return 0, false
 }
 
-// holding returns the region that has a range, and where the range begins in it. overlaps says that
-// one has a part of it.
+// holding returns the region that has a range, and the range's offset. overlaps: a region has at
+// least a part of the range.
 func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
 	for _, r := range m.regions {
 		start, n := addressOf(r.host), uint64(len(r.host))
@@ -128,8 +128,8 @@ func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) 
 	return nil, 0, overlaps
 }
 
-// drop stops comparing a pin: it may be unmapped at any time from now on. With restore the host's
-// memory becomes the one that the device had.
+// drop stops comparing a pin: the host may unmap it at any time from now on. With restore the host
+// gets the device's memory back.
 func (m *memory) drop(i int, restore bool) (err error) {
 	p := m.pins[i]
 	r := p.region
@@ -156,7 +156,7 @@ func (m *memory) forget(r *region) {
 	}
 }
 
-// dropFile drops what a file pinned. Buffers of the driver are there until they are unmapped.
+// dropFile drops a file's pins. Buffers of the driver stay until they are unmapped.
 func (m *memory) dropFile(file uint64) error {
 	var errs []error
 	for i, p := range m.pins {
@@ -168,19 +168,18 @@ func (m *memory) dropFile(file uint64) error {
 }
 
 const (
-	memoryBlock = 4096 // compared at once
-	memoryWord  = 4    // a piece is whole words, so that nothing is copied that wasn't written
+	memoryBlock = 4096 // bytes compared at once
+	memoryWord  = 4    // a piece is whole words, so unwritten neighbours aren't copied
 )
 
-// fromHost returns what the host has written since the last time, in order, and shows it to the
-// device.
+// fromHost returns the host's new writes in order and shows them to the device.
 func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns what the device has written since the last time, and shows it to the host. A
-// device writes data before it says that they are there, and may do both during the comparison. So
-// it compares until nothing has changed: then all that came before what was found is found as well.
+// fromDevice returns the device's new writes and shows them to the host. A device writes data
+// before the flag that announces it, perhaps during the comparison. So it compares until nothing
+// has changed: then everything before a found write is found too.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {
@@ -195,7 +194,7 @@ func (m *memory) fromDevice() []Delta {
 	return out
 }
 
-// merged puts pieces of several comparisons in order, with what was seen last.
+// merged sorts and merges the pieces of several comparisons, with the newest contents.
 func (m *memory) merged(ds []Delta) (out []Delta) {
 	slices.SortStableFunc(ds, func(a, b Delta) int { return cmp.Or(cmp.Compare(a.Pin, b.Pin), cmp.Compare(a.Off, b.Off)) })
 	for _, d := range ds {
@@ -211,9 +210,9 @@ func (m *memory) merged(ds []Delta) (out []Delta) {
 	return out
 }
 
-// show makes visible to the host what the device has written. Other goroutines may meanwhile load
-// data, and the words that say that data are there. Those words lie before their data, in every
-// layout of queues, and queues before buffers that are pinned later. So the last piece comes first.
+// show writes the device's writes to the host's memory. Other goroutines may load data and their
+// flags meanwhile. Flags lie before their data in every layout of queues, and queues before buffers
+// that are pinned later, so the last piece comes first.
 func (m *memory) show(ds []Delta, seen bool) bool {
 	for i := range ds {
 		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
@@ -233,8 +232,8 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	return true
 }
 
-// changes finds what differs from what was seen last. It reads the first of the two memories and
-// writes the changes to the second, if there is a second.
+// changes finds differences from the last comparison. It reads the first memory and writes the
+// changes to the second, if any.
 func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
@@ -265,8 +264,8 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	return out
 }
 
-// unmapped is deferred where memory is touched. A host may unmap memory that it hasn't unpinned;
-// then there is nothing to see or to show. before is what debug.SetPanicOnFault returned.
+// unmapped is deferred around accesses: a host may unmap memory that it hasn't unpinned, and then
+// there is nothing to compare. before is the result of debug.SetPanicOnFault.
 func unmapped(before bool) {
 	debug.SetPanicOnFault(before)
 	if e := recover(); e != nil {
@@ -292,7 +291,7 @@ func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	return out
 }
 
-// regionOf returns the region that pieces call by the number of a pin.
+// regionOf returns the region whose first pin has the number.
 func (m *memory) regionOf(pin uint64) *region {
 	for _, r := range m.regions {
 		if uint64(r.first) == pin {
@@ -302,7 +301,7 @@ func (m *memory) regionOf(pin uint64) *region {
 	return nil
 }
 
-// piece is the memory of a delta in its region, or nil.
+// piece returns the memory of a delta in its region, or nil.
 func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
 		return nil, nil, nil
@@ -311,7 +310,7 @@ func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
 	return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
 }
 
-// apply writes what the device wrote. It reports a piece that lies in no pin.
+// apply writes the device's writes. It returns false for a piece outside of all pins.
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
 // holds reports whether memory has the bytes of a piece.

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// memoryAt is the process's memory at an address that it has just pinned: mmap'ed memory, never of
-// Go's heap.
+// memoryAt returns this process's memory at an address that it has just pinned: mmap'ed memory,
+// never Go's heap.
 func memoryAt(va, size uint64) []byte {
 	return unsafe.Slice((*byte)(pointerTo(va)), int(size))
 }
@@ -19,7 +19,7 @@ func pointerTo(va uint64) unsafe.Pointer {
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// store copies to memory that others load meanwhile: aligned words in one piece each, the last one
+// store copies to memory that others load meanwhile: each aligned word at once, the last word
 // first.
 func store(to, from []byte) {
 	rest := len(from) % memoryWord

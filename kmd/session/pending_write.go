@@ -6,31 +6,30 @@ import (
 	"slices"
 )
 
-// pendingWrite is host memory that the recorded host had written before an event.
+// pendingWrite is a recorded host write before an event.
 type pendingWrite struct {
 	event   int
 	piece   *Delta
-	left    int    // events at which it may still be there
-	settled []bool // words that were there, or needn't be
+	left    int    // number of events at which it may still appear
+	settled []bool // words that appeared, or needn't
 }
 
-// pendingWrites is what goroutines write to host memory at the same time. A write recorded with an
-// event of one goroutine may be by another, before that one's next event. So it has to be there
-// when the event is played, or at the next event of one of the others. A word that is written again
+// pendingWrites is the host memory that goroutines write at the same time. A write recorded with an
+// event of one goroutine may be another's, before that goroutine's next event. So it must appear
+// when the event is played, or at the next event of another goroutine. A word that is written again
 // in the meantime isn't compared: the recording may have caught half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
 // word is a place in host memory.
 type word struct{ pin, off uint64 }
 
-// maxTasks is how many concurrent goroutines are told apart. Writes of further ones aren't
-// compared.
+// maxTasks bounds the goroutines that are told apart. Writes of further ones aren't compared.
 const maxTasks = 64
 
 func newPendingWrites(f *follower) *pendingWrites {
 	ds := &pendingWrites{at: map[int][]*pendingWrite{}}
-	next := map[uint64]int{}  // event of each goroutine, of those after this one
-	written := map[word]int{} // event that a word is written before, of those after this one
+	next := map[uint64]int{}  // each goroutine's event after this one
+	written := map[word]int{} // the later event before which a word is written again
 	begun := slices.SortedFunc(maps.Keys(f.tasks), func(a, b uint64) int { return f.tasks[a].first - f.tasks[b].first })
 	for i := len(f.required) - 1; i >= 0; i-- {
 		n := f.required[i]
@@ -64,7 +63,7 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played checks the writes that may be there when an event is played, and returns the first that is
+// played checks the writes that may appear when an event is played, and returns the first that is
 // overdue.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
@@ -77,7 +76,7 @@ func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	return missing
 }
 
-// check reports whether all words are or were there.
+// check reports whether all words have appeared.
 func (d *pendingWrite) check(m *memory) bool {
 	_, host, _ := m.piece(d.piece)
 	whole := true
@@ -91,8 +90,8 @@ func (d *pendingWrite) check(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first write that is missing although the event that it was recorded with was
-// played. It is for a host that waits forever, and so won't write any more.
+// oldest returns the first write that is missing though its event was played, for a host that waits
+// forever and so won't write any more.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// anonymous is a copy of a request's argument without what differs from process to process:
-// addresses of memory, which become numbers of pins.
+// anonymous copies a request's argument without the parts that differ between processes: addresses
+// of memory become pin numbers.
 func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
 	b := bytes.Clone(arg)
 	switch req {
@@ -29,14 +29,14 @@ func (m *memory) anonymous(file uint64, req uint32, arg []byte) []byte {
 	return b
 }
 
-// pinRange returns the range that a request wants to be pinned.
+// pinRange returns the range of a pin request.
 func pinRange(arg []byte) (va, size uint64) {
 	var in kabi.PinPagesIn
 	copy(kabi.PartBytes(&in), arg)
 	return in.VirtualAddress, in.Size
 }
 
-// setAddress changes the address in the argument of a request to pin or to unpin.
+// setAddress changes the address in the argument of a pin or unpin request.
 func setAddress(req uint32, arg []byte, va uint64) {
 	switch req {
 	case kabi.IoctlPinPages:
@@ -52,15 +52,14 @@ func setAddress(req uint32, arg []byte, va uint64) {
 	}
 }
 
-// unpinned returns the pin that a request is about.
+// unpinned returns the pin of an unpin request.
 func (m *memory) unpinned(file uint64, arg []byte) (int, bool) {
 	var in kabi.UnpinPagesIn
 	copy(kabi.PartBytes(&in), arg)
 	return m.number(file, in.VirtualAddress)
 }
 
-// allocated lists a buffer of the driver after the request for it. Its bytes are compared once it
-// is mapped.
+// allocated lists a new buffer of the driver. Its bytes are compared once it is mapped.
 func (m *memory) allocated(file uint64, arg []byte) {
 	var out kabi.AllocateDMABufOut
 	if at := kabi.Size[kabi.AllocateDMABufIn](); len(arg) > at {
@@ -69,7 +68,7 @@ func (m *memory) allocated(file uint64, arg []byte) {
 	m.add(&pin{file: file, off: out.MappingOffset}, nil)
 }
 
-// buffer returns the buffer of the driver that lies at an mmap offset and isn't mapped, or nil.
+// buffer returns the unmapped buffer of the driver at an mmap offset, or nil.
 func (m *memory) buffer(file, off uint64) *pin {
 	for _, p := range m.pins {
 		if p.file == file && p.va == 0 && p.off == off && off != 0 && p.region == nil {
@@ -79,7 +78,6 @@ func (m *memory) buffer(file, off uint64) *pin {
 	return nil
 }
 
-// indexOf is the number of a pin.
 func (m *memory) indexOf(p *pin) int {
 	for i, o := range m.pins {
 		if o == p {
@@ -89,7 +87,7 @@ func (m *memory) indexOf(p *pin) int {
 	return -1
 }
 
-// inputSize returns how many bytes at the start of a request's argument are replaced by anonymous.
+// inputSize returns the size of the prefix that anonymous replaces.
 func inputSize(req uint32) int {
 	switch req {
 	case kabi.IoctlPinPages:

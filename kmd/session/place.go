@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// places knows where mappings lead, so that an access has a name that doesn't depend on which
+// places tracks the targets of mappings, so that the name of an access doesn't depend on which
 // window the host had free.
 type places struct {
 	windows map[object]*window
@@ -15,13 +15,13 @@ type places struct {
 	maps    map[uint64]mapped
 }
 
-// object is something of a file by its number.
+// object is a file's object with a number.
 type object struct {
 	file uint64
 	id   uint32
 }
 
-// offset is where something of a file can be mapped.
+// offset is an mmap offset of a file.
 type offset struct{ file, off uint64 }
 
 // window is a TLB window.
@@ -38,14 +38,14 @@ type view struct {
 
 type mapped struct {
 	view
-	off uint64 // of what is no window
+	off uint64 // of a mapping of no window
 }
 
 func newPlaces() places {
 	return places{windows: map[object]*window{}, offsets: map[offset]view{}, maps: map[uint64]mapped{}}
 }
 
-// note follows an event.
+// note updates the mappings with an event.
 func (p *places) note(e *Event) {
 	switch {
 	case e.Errno != 0 || e.Text != "":
@@ -73,7 +73,7 @@ func (p *places) note(e *Event) {
 	}
 }
 
-// configOf is the configuration in a request for it, without the window's number.
+// configOf returns the configuration in a request, without the window's number.
 func configOf(arg []byte) string {
 	var in kabi.ConfigureTLBIn
 	copy(kabi.PartBytes(&in), arg)
@@ -81,7 +81,7 @@ func configOf(arg []byte) string {
 	return hex.EncodeToString(kabi.PartBytes(&in))
 }
 
-// key names the object of an event. Events with one key keep their order.
+// key names the object of an event. Events with the same key keep their order.
 func (p *places) key(e *Event) string {
 	switch e.Kind {
 	case KindLoad, KindStore, KindRead, KindWrite:

@@ -17,15 +17,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as a recorded one did. It can be opened as often as the recorded
-// one was. It stops at the first difference: from then on loads return all ones, requests fail with
-// ENODEV, and the device's Fault is a *DifferenceError.
+// Player is a target that answers as recorded. It can be opened as often as the recorded target
+// was. After the first difference loads return all ones, requests fail with ENODEV, and the
+// device's Fault is a *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
 
-	patience   time.Duration // how much longer than in the recording the host may wait
-	quietAfter time.Duration // after which a host without accesses counts as idle
+	patience   time.Duration // how much longer than recorded the host may wait
+	quietAfter time.Duration // idle time before the device's own writes appear
 	quiet      *time.Timer
 
 	mu     sync.Mutex
@@ -35,19 +35,19 @@ type Player struct {
 	mem    memory
 	files  uint64
 	maps   uint64
-	last   time.Time // when the host last did anything
-	fault  error     // recorded, and reached by now
+	last   time.Time // the host's last action
+	fault  error     // the recorded fault, once reached
 	diff   error
 }
 
 var _ kmd.Target = (*Player)(nil)
 
-// PlayOption changes how a recording is played.
+// PlayOption configures a playback.
 type PlayOption func(*Player)
 
-// Lockstep compares every event in its order, loads and queries among them. It is for recordings of
-// devices that run only during the host's accesses (sim.Synchronous). With others, how often a host
-// polls depends on how fast it is.
+// Lockstep compares every event in order, also loads and queries. It is for recordings of devices
+// that run only during the host's accesses (sim.Synchronous); with others the number of polls
+// depends on the host's speed.
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
 
 // Play reads a recording and returns a target that plays it. Its errors are those of [Read].
@@ -80,8 +80,7 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events of the recording were not played: in lockstep of all, otherwise of
-// those that are required.
+// Left returns how many events were not played: in lockstep of all, otherwise of the required ones.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,11 +99,11 @@ func (p *Player) Left() int {
 // Node implements kmd.Target.
 func (p *Player) Node() seam.Node { return playedNode{p} }
 
-// String names what was recorded.
+// String names the recorded target.
 func (p *Player) String() string { return p.s.Target }
 
-// eventLocked compares what the host does with the recording, and returns the recorded event; nil
-// if they differ.
+// eventLocked compares the host's event with the recording and returns the recorded event; nil for
+// a difference.
 func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
@@ -117,7 +116,7 @@ func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 		return p.playChangeLocked(got, same)
 	}
 	if got.Request == kabi.IoctlLockCtl {
-		// Whether a lock is free depends on other processes. Acquiring it is required, finding it
+		// Whether a lock is free depends on other processes: acquiring it is required, finding it
 		// taken isn't.
 		key := p.places.key(got)
 		if i, s := p.follow.pop(key), p.follow.keys[key]; i >= 0 && (i == p.follow.next() || p.follow.mayOvertake(i) || len(s.polls) == 0) {
@@ -155,7 +154,7 @@ func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 	return want
 }
 
-// skipFaults passes over faults: the host may have learned of them earlier or later.
+// skipFaults passes over faults: the host may learn of them earlier or later.
 func (p *Player) skipFaults() {
 	for p.next < len(p.s.Events) && p.s.Events[p.next].Kind == KindFault {
 		p.fault = errors.New(p.s.Events[p.next].Text)
@@ -163,7 +162,7 @@ func (p *Player) skipFaults() {
 	}
 }
 
-// whenQuiet lets a host that does nothing see what the device wrote meanwhile.
+// whenQuiet shows the device's own writes to an idle host.
 func (p *Player) whenQuiet() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +185,7 @@ func (p *Player) stopAt(got, want *Event, index int) {
 		p.diff = d
 		return
 	}
-	// Only what is compared is shown.
+	// Show only what is compared.
 	w, g := *want, *got
 	w.Device, w.Errno, w.Text = nil, 0, ""
 	if w.Kind == KindLoad {
@@ -213,7 +212,7 @@ func (p *Player) stopAt(got, want *Event, index int) {
 	p.diff = d
 }
 
-// firstByte is the index of the first byte that differs, or -1.
+// firstByte is the index of the first difference, or -1.
 func firstByte(a, b []byte) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {
@@ -223,7 +222,7 @@ func firstByte(a, b []byte) int {
 	return -1
 }
 
-// firstDelta says where the first difference of two lists that differ is.
+// firstDelta describes the first difference of two lists that differ.
 func firstDelta(a, b []Delta) string {
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
@@ -242,7 +241,7 @@ func firstDelta(a, b []Delta) string {
 	return fmt.Sprintf("%#x of pin %d", d.Off, d.Pin)
 }
 
-// site names the callers outside of this package and of the driver boundary.
+// site names the callers outside of this package and the driver boundary.
 func site() string {
 	const shown = 8
 	var pcs [64]uintptr
@@ -262,7 +261,7 @@ func site() string {
 	}
 }
 
-// answer is the error that an event recorded.
+// answer is the recorded error of an event.
 func (e *Event) answer() error {
 	switch {
 	case e.Errno != 0:
@@ -273,7 +272,7 @@ func (e *Event) answer() error {
 	return nil
 }
 
-// refused is the error of a request after the first difference.
+// refused is the error of requests after the first difference.
 func (p *Player) refused() error { return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff) }
 
 type playedNode struct{ *Player }
@@ -321,8 +320,8 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	case want == nil:
 		return p.refused()
 	case want == &got:
-		return nil // the recording doesn't have it
-	case req != kabi.IoctlConfigureTLB: // which leaves its argument as it is
+		return nil // not in the recording
+	case req != kabi.IoctlConfigureTLB: // its argument has no output
 		in := min(inputSize(req), len(arg))
 		copy(arg[in:], want.Data[in:])
 	}
@@ -425,7 +424,7 @@ func (f *playedFile) Close() error {
 	return want.answer()
 }
 
-// ReleaseLast does nothing: a recording isn't killed.
+// ReleaseLast does nothing: a playback has no device to protect.
 func (f *playedFile) ReleaseLast() error { return nil }
 
 // Fault implements seam.File.
@@ -451,7 +450,6 @@ type playedMap struct {
 	file, n uint64
 }
 
-// access plays one access.
 func (m *playedMap) access(got Event, same func(want *Event) bool) *Event {
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()

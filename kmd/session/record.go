@@ -15,18 +15,18 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Recorder is a target that records what passes between host and driver. Close the device first,
-// then the Recorder, which ends the recording.
+// Recorder is a target that records all traffic between host and driver. Close the device first,
+// then the Recorder.
 type Recorder struct {
 	node  seam.Node
 	name  string
 	start time.Time
 	quiet *time.Timer
 
-	busy    atomic.Int32 // requests of the host under way
-	overlap atomic.Bool  // several were under way outside of Concurrent
+	busy    atomic.Int32 // the host's requests in progress
+	overlap atomic.Bool  // requests overlapped outside of Concurrent
 
-	mu    sync.Mutex // held during every event, so that events have an order
+	mu    sync.Mutex // held during every event, for a total order
 	out   *writer
 	ended bool
 	mem   memory
@@ -34,19 +34,19 @@ type Recorder struct {
 	maps  uint64
 	fault string
 	phase uint64    // Task of events: 1 during Concurrent
-	polls uint64    // by the host, since it last changed anything
-	last  time.Time // when the host last did anything
+	polls uint64    // since the host's last change
+	last  time.Time // the host's last action
 }
 
 var _ kmd.Target = (*Recorder)(nil)
 
-// hostQuiet is after how long a host without accesses is taken to poll pinned memory, which the
-// device writes; until then it is taken to compute.
+// hostQuiet is the idle time after which a host is taken to poll pinned memory, which the device
+// writes.
 const hostQuiet = 250 * time.Millisecond
 
-// Record returns a target that does what t does and records everything to w. Accesses of several
-// goroutines are serialised, and each compares all pinned memory, so recording is faster with
-// little of it (reprise.WithQueueMemory).
+// Record returns a target that behaves like t and records everything to w. It serialises all
+// accesses, and each compares all pinned memory, so recording is faster with little of it
+// (reprise.WithQueueMemory).
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -55,7 +55,7 @@ func Record(t kmd.Target, w io.Writer) *Recorder {
 	return r
 }
 
-// Close ends the recording. The error is the first one of writing it.
+// Close ends the recording and returns the first write error.
 func (r *Recorder) Close() error {
 	r.quiet.Stop()
 	r.mu.Lock()
@@ -71,10 +71,9 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent tells the recorder that several goroutines use the device at the same time, until end
-// is called. Their requests may then come in another order when the recording is played (see the
-// package's documentation): the recorder can't find out by itself which ones could have. If
-// requests overlap without it, Close returns an error that wraps [ErrConcurrent].
+// Concurrent announces that several goroutines use the device at the same time, until end is
+// called. Their requests may come in another order in a playback (see the package's documentation).
+// If requests overlap without it, Close returns an error that wraps [ErrConcurrent].
 func (r *Recorder) Concurrent() (end func()) {
 	set := func(phase uint64) {
 		r.mu.Lock()
@@ -102,10 +101,9 @@ func (r *Recorder) finish() {
 // Node implements kmd.Target.
 func (r *Recorder) Node() seam.Node { return recordedNode{r} }
 
-// String names what is recorded.
+// String names the recorded target.
 func (r *Recorder) String() string { return r.name }
 
-// eventLocked writes an event.
 func (r *Recorder) eventLocked(e *Event) {
 	if r.ended {
 		return
@@ -121,7 +119,7 @@ func (r *Recorder) eventLocked(e *Event) {
 	r.last = time.Now()
 }
 
-// whenQuiet shows the host what the device has written if the host has made no request for long.
+// whenQuiet shows the device's writes to a host that was idle for long.
 func (r *Recorder) whenQuiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,12 +133,12 @@ func (r *Recorder) whenQuiet() {
 	if ds := r.mem.fromDevice(); ds != nil {
 		last := r.last
 		r.eventLocked(&Event{Kind: KindDevice, Device: ds})
-		r.last = last // the host still does nothing
+		r.last = last // the host is still idle
 	}
 	r.quiet.Reset(hostQuiet / 8)
 }
 
-// pollLocked records a poll of the host, which may show what the device has written.
+// pollLocked records a poll of the host, which may show the device's writes.
 func (r *Recorder) pollLocked() {
 	r.polls++
 	r.last = time.Now()
@@ -167,7 +165,7 @@ func (n recordedNode) Open(flags int) (seam.File, error) {
 	return &recordedFile{r: r, f: f, n: e.File}, nil
 }
 
-// failed notes an error.
+// failed records an error.
 func (e *Event) failed(err error) {
 	var no syscall.Errno
 	switch {
@@ -179,8 +177,8 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// changeLocked records an event with what the host has written to pinned memory before it, and the
-// device by its end.
+// changeLocked records an event with the host's writes to pinned memory before it, and the device's
+// by its end.
 func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
 	do()
@@ -213,7 +211,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 		err = f.f.Ioctl(req, arg)
 		e.failed(err)
 		e.Data = bytes.Clone(arg)
-		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // addresses in it have numbers
+		copy(e.Data, e.In[:min(inputSize(req), len(e.In))]) // pin numbers for addresses
 	}
 	if e.isQuery() {
 		r.queryLocked(&e, func() { do(arg) })
@@ -235,16 +233,16 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
-// pin gives the device memory of its own in place of what the host pins. If that fails the driver
-// isn't asked.
+// pin gives the device memory of its own in place of the host's. If that fails, the driver isn't
+// asked.
 func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	r := f.r
 	va, size := pinRange(arg)
 	in, at, overlaps := r.mem.holding(va, size)
 	if page := uint64(syscall.Getpagesize()); size == 0 || (va|size)%page != 0 || overlaps && in == nil {
-		r.changeLocked(e, func() { do(arg) }) // the driver says what is wrong with it
+		r.changeLocked(e, func() { do(arg) }) // the driver reports the error
 		if e.answer() == nil {
-			r.mem.add(&pin{file: f.n, va: va}, nil) // the recorder can't see what the device does there
+			r.mem.add(&pin{file: f.n, va: va}, nil) // the device's accesses can't be recorded
 		}
 		return nil
 	}
@@ -270,7 +268,7 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
-// unpin replaces the two copies of memory, the host's and the device's, by one again.
+// unpin merges the host's and the device's copy of the memory.
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
@@ -284,16 +282,16 @@ func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r.changeLocked(e, func() { do(moved) })
 	setAddress(e.Request, moved, p.va)
 	copy(arg, moved)
-	// The host may unmap the memory now, whatever the driver answered. If it can't be replaced
-	// nothing is lost: the host's copy has the same bytes.
+	// The host may unmap the memory now, whatever the answer. If the merge fails, nothing is lost:
+	// the host's copy has the same bytes.
 	_ = r.mem.drop(n, true)
 	if e.Errno == uint64(syscall.ENODEV) {
-		_ = r.mem.dropFile(f.n) // a driver that has lost its device isn't asked to unpin the rest
+		_ = r.mem.dropFile(f.n) // the host won't unpin the rest of a lost device's memory
 	}
 }
 
-// ReleaseLast makes the end of the process release the file after all others. It isn't recorded,
-// because the device doesn't see it.
+// ReleaseLast makes the process's end release the file after all others. The device doesn't see it,
+// so it isn't recorded.
 func (f *recordedFile) ReleaseLast() error {
 	if l, ok := f.f.(interface{ ReleaseLast() error }); ok {
 		return l.ReleaseLast()
@@ -335,21 +333,21 @@ func (f *recordedFile) Mmap(offset uint64, length int) (m seam.Mapping, err erro
 	return f.unmapped(m, e.Map, buffer), nil
 }
 
-// buffer makes memory for the host that shows what is in a buffer of the driver.
+// buffer makes host memory that mirrors a buffer of the driver.
 func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 	mem, end, err := anonymous(len(m.Mem))
 	if err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
 	r := &region{host: mem, device: m.Mem, seen: make([]byte, len(mem)),
-		used: [2]pages{{all: true}, {all: true}}} // what is in it is told as what the device wrote
+		used: [2]pages{{all: true}, {all: true}}} // its contents count as the device's writes
 	r.end = func(bool) error { return end() }
 	f.r.mem.attach(p, r)
 	f.r.quiet.Reset(hostQuiet)
 	return r, nil
 }
 
-// unmapped makes a mapping's end an event. buffer is the driver's buffer that it maps, or nil.
+// unmapped makes a mapping's end an event. buffer is the mapped buffer of the driver, or nil.
 func (f *recordedFile) unmapped(m seam.Mapping, n uint64, buffer *pin) seam.Mapping {
 	r, unmap := f.r, m.Unmap
 	m.Unmap = func() (err error) {
@@ -382,11 +380,11 @@ func (f *recordedFile) Close() (err error) {
 		err = f.f.Close()
 		e.failed(err)
 	})
-	_ = r.mem.dropFile(f.n) // the host has memory with the same bytes
+	_ = r.mem.dropFile(f.n) // the host's copy has the same bytes
 	return err
 }
 
-// Fault implements seam.File. A fault is recorded when the host first learns of it.
+// Fault implements seam.File. It records a fault when the host first learns of it.
 func (f *recordedFile) Fault() error {
 	r := f.r
 	err := f.f.Fault()
@@ -410,8 +408,8 @@ type recordedMap struct {
 	file, n uint64
 }
 
-// load records one load, after which the host sees what the device has written before. A fault of
-// memory in it isn't recorded.
+// load records one load, which shows the host the device's earlier writes. A memory fault isn't
+// recorded.
 func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()
@@ -420,7 +418,6 @@ func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	return e.Value
 }
 
-// store records one store.
 func (m *recordedMap) store(e Event, do func()) {
 	m.r.begin()
 	defer m.r.finish()

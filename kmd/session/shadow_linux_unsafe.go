@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// split makes two memories of one: the pages that lie at an address, huge ones as they are, move to
-// another address for the device, and the host gets new ones with the same bytes. No other code may
-// use the memory meanwhile.
+// split doubles memory: its pages, huge ones too, move to another address for the device, and the
+// host gets new pages with the same bytes. No other code may use the memory meanwhile.
 func split(va, size uint64) (*region, error) {
 	at, err := moveAway(va, size)
 	if err != nil {
@@ -34,9 +33,9 @@ func split(va, size uint64) (*region, error) {
 	return r, nil
 }
 
-// moveAway moves pages to a place that the system chooses and puts empty ones where they were.
+// moveAway moves pages to a new address and leaves empty pages.
 func moveAway(va, size uint64) (unsafe.Pointer, error) {
-	// A move without a place to go to would leave the pages where they are.
+	// Without a target address mremap would leave the pages in place.
 	at, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func copyChanged(to, from []byte, used *pages) {
 	}
 }
 
-// whole is memory of the host as it is, of which only used pages are compared.
+// whole returns host memory as a region of which only used pages are compared.
 func whole(va, size uint64) *region {
 	r := &region{host: memoryAt(va, size), seen: make([]byte, size)}
 	r.used[0].update(r.host)
@@ -67,14 +66,14 @@ func whole(va, size uint64) *region {
 	return r
 }
 
-// resident tells of each page whether it is there, and so whether anybody has used it.
+// resident reports for each page whether it is in memory, and so was used.
 func resident(mem, vec []byte) bool {
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
 	return errno == 0
 }
 
-// anonymous is memory of its own, outside of Go's heap, and what ends it.
+// anonymous returns new memory outside of Go's heap, and a function that frees it.
 func anonymous(n int) ([]byte, func() error, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

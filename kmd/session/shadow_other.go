@@ -2,8 +2,8 @@
 
 package session
 
-// split makes two memories of one: the host keeps what lies at an address, and the device gets a
-// copy. No driver of silicon, which would want certain pages, runs on this system.
+// split gives the device a copy. Silicon's driver, which would need the original pages, doesn't run
+// on this system.
 func split(va, size uint64) (*region, error) {
 	r := newRegion(memoryAt(va, size), make([]byte, size))
 	copy(r.device, r.host)
@@ -16,13 +16,13 @@ func split(va, size uint64) (*region, error) {
 	return r, nil
 }
 
-// whole is memory of the host as it is.
+// whole returns host memory as a region.
 func whole(va, size uint64) *region { return newRegion(memoryAt(va, size), nil) }
 
-// resident isn't known on this system.
+// resident is unknown on this system.
 func resident([]byte, []byte) bool { return false }
 
-// anonymous is memory of its own, and what ends it.
+// anonymous returns new memory, and a function that frees it.
 func anonymous(n int) ([]byte, func() error, error) {
 	return make([]byte, n), func() error { return nil }, nil
 }
