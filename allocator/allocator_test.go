@@ -134,24 +134,6 @@ func TestPerBank(t *testing.T) {
 	}
 }
 
-// TestInterleavedExample protects the arithmetic of pages with figures worked out by hand.
-func TestInterleavedExample(t *testing.T) {
-	e := mustAllocate(t, mustNew(t, wormhole), Request{Size: 100 * 2048, PageSize: 2048})
-	for _, tc := range []struct {
-		page uint64
-		bank int
-		addr uint64
-	}{{0, 0, 32}, {1, 1, 32}, {11, 11, 32}, {12, 0, 2080}, {99, 3, 32 + 8*2048}} {
-		bank, addr := e.Page(tc.page)
-		if bank != tc.bank || addr != tc.addr {
-			t.Errorf("page %d: bank %d at %d, want %d at %d", tc.page, bank, addr, tc.bank, tc.addr)
-		}
-	}
-	if _, _, ok := e.PageAt(4, 32+8*2048); ok {
-		t.Error("the unused slot after the last page belongs to a page")
-	}
-}
-
 // TestPagesInvert checks that Page and PageAt are each other's reverse and that pages don't
 // overlap, whatever the sizes.
 func TestPagesInvert(t *testing.T) {

@@ -271,29 +271,6 @@ func TestHolesDeep(t *testing.T) {
 	}
 }
 
-// TestHolesGathered puts most holes into a hundredth of the space, as first fit does in less
-// measure: chunks follow them.
-func TestHolesGathered(t *testing.T) {
-	const n, size = 20000, 1 << 24
-	h := newHoles(size)
-	if !h.takeAt(0, size) {
-		t.Fatal("the whole space is not one hole")
-	}
-	for i := range uint32(n) {
-		if at := i * 7919 % n; at%10 == 0 {
-			h.give(at*(size/n), 1)
-		} else {
-			h.give(2*at+1, 1)
-		}
-	}
-	if err := check(h); err != nil {
-		t.Fatal(err)
-	}
-	if len(h.dir) > n/(chunkWidth/2) {
-		t.Fatalf("%d holes in %d chunks", h.count, len(h.dir))
-	}
-}
-
 // TestHolesToTheLastUnit takes from the largest space there is, whose last hole ends at the largest
 // number: it must be told from what is too small.
 func TestHolesToTheLastUnit(t *testing.T) {

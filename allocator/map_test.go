@@ -232,22 +232,3 @@ func TestReports(t *testing.T) {
 		t.Errorf("%d banks", n)
 	}
 }
-
-// TestFiveOwners protects that out of memory names the five that have most, and no more.
-func TestFiveOwners(t *testing.T) {
-	a := mustNew(t, Config{DRAMBanks: 1, DRAMEnd: 64 * kib, DRAMAlign: 64})
-	for i := range 7 {
-		mustAllocate(t, a, Request{Size: uint64(i+1) * kib, Owner: fmt.Sprint("owner", i)})
-	}
-	_, err := a.Allocate(Request{Size: 64 * kib})
-	var oom *OutOfMemoryError
-	if !errors.As(err, &oom) || len(oom.Owners) != 5 || oom.Owners[0].Owner != "owner6" || oom.Owners[4].Owner != "owner2" {
-		t.Fatalf("%v", err)
-	}
-	for _, want := range []string{"65536 B (64 KiB) of DRAM", "have 36864 B (36 KiB) free", "largest hole of 36864 B (36 KiB)",
-		"owner6 DRAM 7168 B (7.0 KiB)"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The cases of tt-metal's free-list tests (FreeListOptTest: 1 GiB, both smallest size and alignment
@@ -46,64 +44,6 @@ func mustFree(t *testing.T, a *Allocator, es ...Extent) {
 	}
 }
 
-func TestFreeListAllocation(t *testing.T) {
-	a := freeList(t, FirstFit)
-	if x, y := from(t, a, kib, false), from(t, a, kib, false); x != 0 || y != kib {
-		t.Errorf("at %d and %d, want 0 and 1 KiB", x, y)
-	}
-}
-
-func TestFreeListRoundsUp(t *testing.T) {
-	a := freeList(t, FirstFit)
-	for i, size := range []uint64{kib / 4, 1, kib / 2, kib} {
-		if got := from(t, a, size, false); got != uint64(i)*kib {
-			t.Errorf("%d B at %d, want %d", size, got, i*kib)
-		}
-	}
-}
-
-func TestFreeListClear(t *testing.T) {
-	a := freeList(t, FirstFit)
-	empty := a.Clone()
-	from(t, a, kib, false)
-	from(t, a, kib, false)
-	if err := a.Restore(empty); err != nil {
-		t.Fatal(err)
-	}
-	if got := from(t, a, kib, false); got != 0 {
-		t.Errorf("after clearing, at %d", got)
-	}
-}
-
-func TestFreeListAllocateAtAddress(t *testing.T) {
-	a := freeList(t, FirstFit)
-	if got := from(t, a, kib, false); got != 0 {
-		t.Fatalf("at %d", got)
-	}
-	at(t, a, kib, kib)
-	if _, err := a.AllocateAt(Request{Size: kib}, 0); !errors.Is(err, ErrOccupied) {
-		t.Errorf("on what is taken: %v", err)
-	}
-	if _, err := a.AllocateAt(Request{Size: 2 * kib}, 0); !errors.Is(err, ErrOccupied) {
-		t.Errorf("over what is taken: %v", err)
-	}
-}
-
-func TestFreeListAllocateAtAddressInteractions(t *testing.T) {
-	a := freeList(t, BestFit)
-	wedge := at(t, a, kib, 32*kib)
-	if got := from(t, a, kib, false); got != 0 {
-		t.Errorf("bottom up at %d, want 0", got)
-	}
-	if got := from(t, a, kib, true); got != 31*kib {
-		t.Errorf("top down at %d, want 31 KiB: the hole below the wedge is the smallest", got)
-	}
-	mustFree(t, a, wedge)
-	if got := from(t, a, kib, true); got != 30*kib {
-		t.Errorf("without the wedge at %d, want 30 KiB", got)
-	}
-}
-
 func TestFreeListFirstFit(t *testing.T) {
 	a := freeList(t, FirstFit)
 	var es []Extent
@@ -117,17 +57,6 @@ func TestFreeListFirstFit(t *testing.T) {
 	}
 	if got := from(t, a, kib, false); got != 3*kib {
 		t.Errorf("another at %d, want 3 KiB", got)
-	}
-	if got := from(t, a, kib, true); got != gib-kib {
-		t.Errorf("top down at %d, want 1 GiB - 1 KiB", got)
-	}
-}
-
-func TestFreeListFirstFitAllocateAtAddressInteractions(t *testing.T) {
-	a := freeList(t, FirstFit)
-	at(t, a, kib, 32*kib)
-	if got := from(t, a, kib, false); got != 0 {
-		t.Errorf("bottom up at %d, want 0", got)
 	}
 	if got := from(t, a, kib, true); got != gib-kib {
 		t.Errorf("top down at %d, want 1 GiB - 1 KiB", got)
@@ -150,54 +79,6 @@ func TestFreeListStatistics(t *testing.T) {
 	full := from(t, a, gib, false)
 	if s := a.Stats(DRAM); full != 0 || s.Free != 0 || s.Fragmentation() != 0 {
 		t.Errorf("full: %+v", s)
-	}
-}
-
-func TestFreeListAllocateFromTop(t *testing.T) {
-	a := freeList(t, FirstFit)
-	if x, y, z := from(t, a, kib, true), from(t, a, kib, true), from(t, a, kib, false); x != gib-kib || y != gib-2*kib || z != 0 {
-		t.Errorf("at %d, %d and %d", x, y, z)
-	}
-}
-
-func TestFreeListCoalescing(t *testing.T) {
-	for _, order := range [][3]int{{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}} {
-		a := freeList(t, FirstFit)
-		var es []Extent
-		for range 3 {
-			es = append(es, mustAllocate(t, a, Request{Size: kib}))
-		}
-		end := mustAllocate(t, a, Request{Size: kib})
-		for _, i := range order {
-			mustFree(t, a, es[i])
-		}
-		if got := from(t, a, 3*kib, false); got != 0 {
-			t.Errorf("freed in order %v, 3 KiB are at %d", order, got)
-		}
-		mustFree(t, a, end)
-	}
-}
-
-func TestFreeListOutOfMemory(t *testing.T) {
-	a := freeList(t, FirstFit)
-	from(t, a, gib, false)
-	if _, err := a.Allocate(Request{Size: kib}); !errors.Is(err, ErrOutOfMemory) {
-		t.Error(err)
-	}
-	if s := a.Stats(DRAM); s.Allocated != gib || s.Extents != 1 {
-		t.Errorf("after the failure: %+v", s)
-	}
-}
-
-func TestFreeListAvailableAddresses(t *testing.T) {
-	a := freeList(t, FirstFit)
-	var es []Extent
-	for range 5 {
-		es = append(es, mustAllocate(t, a, Request{Size: kib}))
-	}
-	mustFree(t, a, es[1], es[3])
-	if diff := cmp.Diff([]Hole{{kib, kib}, {3 * kib, kib}, {5 * kib, gib - 5*kib}}, a.Holes(DRAM)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -228,36 +109,6 @@ func TestFreeListLowestOccupied(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestL1BuffersAllocatedTopDown: buffers of 32, 64 and 128 KiB in each bank lie at the end of L1
-// less the running total.
-func TestL1BuffersAllocatedTopDown(t *testing.T) {
-	for _, c := range []Config{wormhole, blackhole} {
-		a := mustNew(t, c)
-		total := c.L1Small
-		for _, size := range []uint64{32 * kib, 64 * kib, 128 * kib} {
-			total += size
-			e := mustAllocate(t, a, Request{Kind: L1, Size: size * uint64(c.L1Banks), PageSize: size})
-			if e.Addr != c.L1End-total {
-				t.Errorf("%d KiB at %#x, want %#x", size/kib, e.Addr, c.L1End-total)
-			}
-		}
-	}
-}
-
-// TestL1BuffersDoNotGrowBeyondBankSize: 64 B more than a bank has are refused.
-func TestL1BuffersDoNotGrowBeyondBankSize(t *testing.T) {
-	for _, c := range []Config{wormhole, blackhole} {
-		a := mustNew(t, c)
-		have := a.Stats(L1).Total
-		var oom *OutOfMemoryError
-		if _, err := a.Allocate(Request{Kind: L1, Size: have + 64, PageSize: have + 64}); !errors.As(err, &oom) || oom.Need != have+64 ||
-			oom.Have != have {
-			t.Errorf("%v", err)
-		}
-		mustAllocate(t, a, Request{Kind: L1, Size: have, PageSize: have})
-	}
-}
-
 // TestL1Division protects how L1 is divided, with harvesting and without, for the sizes of L1_SMALL
 // in use.
 func TestL1Division(t *testing.T) {
@@ -280,20 +131,6 @@ func TestL1Division(t *testing.T) {
 				t.Errorf("L1 %+v, L1 small %+v; want %d and %d", s, m, tc.l1, tc.small2)
 			}
 		})
-	}
-}
-
-// TestSmallRegionsOfTraces: 3072 B over 12 banks and 10,000 over 12 take 8192 B of each,
-// 220,000,000 over 8 take 220,004,352 B in all.
-func TestSmallRegionsOfTraces(t *testing.T) {
-	for _, tc := range []struct {
-		size  uint64
-		banks int
-		want  uint64
-	}{{3072, 12, 8192 * 12}, {10_000, 12, 8192 * 12}, {220_000_000, 8, 220_004_352}} {
-		if got := TracePerBank(tc.size, tc.banks, 64) * uint64(tc.banks); got != tc.want {
-			t.Errorf("%d over %d banks: %d B, want %d", tc.size, tc.banks, got, tc.want)
-		}
 	}
 }
 

@@ -130,25 +130,10 @@ const (
 
 // String returns the kind's usual name, such as "Tensix".
 func (k TileKind) String() string {
-	switch k {
-	case NoTile:
-		return "no tile"
-	case Tensix:
-		return "Tensix"
-	case Ethernet:
-		return "Ethernet"
-	case DRAM:
-		return "DRAM"
-	case PCIe:
-		return "PCIe"
-	case ARC:
-		return "ARC"
-	case RouterOnly:
-		return "router only"
-	case Security:
-		return "security"
-	case L2CPU:
-		return "L2CPU"
+	if int(k) < len(tileKinds) {
+		return tileKinds[k]
 	}
 	return fmt.Sprintf("tile kind(%d)", uint8(k))
 }
+
+var tileKinds = [...]string{"no tile", "Tensix", "Ethernet", "DRAM", "PCIe", "ARC", "router only", "security", "L2CPU"}

@@ -25,7 +25,7 @@ const (
 	virtualSpan = 32 // virtual coordinates are below it in both axes
 )
 
-// route is where a coordinate leads: a raw NoC 0 coordinate if ok.
+// route is the raw NoC 0 coordinate that a coordinate leads to, if ok.
 type route struct {
 	raw XY
 	ok  bool
@@ -59,7 +59,6 @@ func (c *Chip) WithPCIe(raw XY) (*Chip, error) {
 	return d, nil
 }
 
-// build fills the tables from arch, h and pcie.
 func (c *Chip) build() {
 	a := c.arch
 	for i, x := range a.tensixColumns() {
@@ -175,7 +174,7 @@ func (c *Chip) virtual(core Core) XY {
 	return XY{uint8(x), uint8(core.Y + 2)}
 }
 
-// Logical is the reverse of [Chip.Virtual]; false if no logical core has that virtual coordinate.
+// Logical is the inverse of [Chip.Virtual]; false if no logical core has that virtual coordinate.
 func (c *Chip) Logical(virtual XY) (Core, bool) {
 	x, y := int(virtual.X), int(virtual.Y)
 	if c.arch == Wormhole {
@@ -232,9 +231,8 @@ func (r VirtualRect) Corners(n NOC) (start, end XY) {
 }
 
 // Rects returns rectangles of virtual coordinates that together cover exactly the cores of r, for
-// multicasts. One is enough on both architectures, since routers leave columns and rows without
-// working Tensix tiles out ([Chip.MulticastSkip]). It returns nil if r is empty or reaches beyond
-// the grid.
+// multicasts. It returns one, since routers skip columns and rows without working Tensix tiles
+// ([Chip.MulticastSkip]), or nil if r is empty or reaches beyond the grid.
 func (c *Chip) Rects(r Range) []VirtualRect {
 	all := c.All()
 	if r.Empty() || !all.Contains(r.Start) || !all.Contains(r.End) {
@@ -243,9 +241,8 @@ func (c *Chip) Rects(r Range) []VirtualRect {
 	return []VirtualRect{{c.virtual(r.Start), c.virtual(r.End), r.Size()}}
 }
 
-// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that take no part in
-// multicasts: those without Tensix tiles and harvested ones. It is what the routers' masks hold
-// after the firmware has set up harvesting.
+// MulticastSkip returns the raw NoC 0 columns and rows, a bit each, that routers leave out of
+// multicasts: those without Tensix tiles and harvested ones.
 func (c *Chip) MulticastSkip() (columns, rows uint32) {
 	columns, rows = c.params.MulticastSkipColumns, c.params.MulticastSkipRows
 	for i, u := range c.arch.harvestUnits() {
@@ -273,7 +270,6 @@ func (c *Chip) PCIe(n NOC) XY {
 // (8,0) on Blackhole.
 func (c *Chip) ARC() XY { return c.arch.arcTile() }
 
-// onNOC returns the raw coordinate on n of a tile of a Wormhole.
 func (c *Chip) onNOC(n NOC, raw XY) XY {
 	if n == NOC1 {
 		return c.arch.Mirror(raw)

@@ -2,8 +2,7 @@ package chip
 
 import "slices"
 
-// Bank is a DRAM bank as the allocator and kernels see it, also called a DRAM view: a range of one
-// controller's memory.
+// Bank is a DRAM bank, also called a DRAM view: a range of one controller's memory.
 type Bank struct {
 	Index      int    // dense: 0 to the number of banks - 1
 	Controller int    // physical controller
@@ -73,11 +72,10 @@ func (c *Chip) banksBlackhole() []Bank {
 	return banks
 }
 
-// dramSlots returns which controllers of a Blackhole lie at virtual x 17 (first) and 18, from y 12
-// up. A full chip has its west side at 17. If a bank is harvested, the side that keeps four banks
-// lies at 17 with the bank opposite the missing one moved to the end, so that rows pair up; the
-// missing bank comes last on its side. Source: tt-umd
-// device/coordinates/blackhole_coordinate_manager.cpp.
+// dramSlots returns the controllers of a Blackhole at virtual x 17 (first) and 18, from y 12 up. A
+// full chip has its west side at 17. If a bank is harvested, the side that keeps four banks lies at
+// 17, with the bank opposite the missing one at its end. The missing bank comes last on its side.
+// Source: tt-umd device/coordinates/blackhole_coordinate_manager.cpp.
 func (c *Chip) dramSlots() [2][]int {
 	west, east := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
 	last := func(s []int, k int) []int {
@@ -96,7 +94,6 @@ func (c *Chip) dramSlots() [2][]int {
 	return [2][]int{west, east}
 }
 
-// dramSlot returns the virtual coordinate of a port of the controller in a slot of a side.
 func dramSlot(side, slot, port int) XY {
 	return XY{uint8(blackholeDRAMX + side), uint8(blackholeDRAMY + slot*portsPerBank + port)}
 }

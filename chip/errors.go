@@ -6,21 +6,19 @@ import (
 )
 
 var (
-	// ErrUnknownArch is returned for an architecture other than Wormhole and Blackhole.
+	// ErrUnknownArch: the architecture is neither Wormhole nor Blackhole.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
-	// ErrHarvesting is returned for a harvesting mask that no product has: a bit for a row, column,
-	// bank or channel that does not exist, or a unit that cannot be harvested, or nothing left.
+	// ErrHarvesting: no product has the harvesting mask: it names a unit that doesn't exist or can't
+	// be harvested, or leaves nothing.
 	ErrHarvesting = errors.New("impossible harvesting")
-	// ErrCoordinate is returned for a coordinate that names no tile in the space it was given in. A
-	// [*CoordinateError] wraps it.
+	// ErrCoordinate: the coordinate names no tile in its space. A [*CoordinateError] wraps it.
 	ErrCoordinate = errors.New("no such coordinate")
-	// ErrWindow is returned for a TLB window configuration that the hardware cannot hold: a size
-	// that the architecture does not have, an address that is not a multiple of it or too large, or
-	// a field out of range.
+	// ErrWindow: the hardware can't hold the TLB window configuration: a size that it doesn't have,
+	// an address that is no multiple of the size or too large, or a field out of range.
 	ErrWindow = errors.New("impossible TLB window configuration")
 )
 
-// CoordinateError says which coordinate was refused, in which space, and why. It matches
+// CoordinateError is a refused coordinate with its space and the reason. It matches
 // [ErrCoordinate].
 type CoordinateError struct {
 	Arch  Arch
@@ -37,7 +35,7 @@ func (e *CoordinateError) Error() string {
 // Unwrap returns [ErrCoordinate].
 func (e *CoordinateError) Unwrap() error { return ErrCoordinate }
 
-// WindowError says what of a TLB window configuration was refused and why. It matches [ErrWindow].
+// WindowError is a refused field of a TLB window configuration. It matches [ErrWindow].
 type WindowError struct {
 	Arch  Arch
 	Size  uint64 // window size in bytes

@@ -26,7 +26,6 @@ func (a Arch) fuseOrder() []uint8 {
 	return []uint8{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10} // columns
 }
 
-// fusesToMask converts a mask in the order of fuses into one in NoC order.
 func (a Arch) fusesToMask(fuses uint32) (mask uint32) {
 	units := a.harvestUnits()
 	for i, at := range a.fuseOrder() {
@@ -39,7 +38,6 @@ func (a Arch) fusesToMask(fuses uint32) (mask uint32) {
 	return mask
 }
 
-// maskToFuses is the reverse of fusesToMask.
 func (a Arch) maskToFuses(mask uint32) (fuses uint32) {
 	units := a.harvestUnits()
 	for i, at := range a.fuseOrder() {
@@ -66,14 +64,14 @@ func HarvestingFromARC(answer uint32) Harvesting {
 	return Harvesting{Tensix: Wormhole.fusesToMask(answer & 0x3FF)}
 }
 
-// ARCWord is the reverse of [HarvestingFromARC].
+// ARCWord is the inverse of [HarvestingFromARC].
 func (h Harvesting) ARCWord() uint32 { return Wormhole.maskToFuses(h.Tensix) }
 
 // HarvestingFromTelemetry returns a Blackhole's harvesting from telemetry. read returns the value
-// of a tag and whether the firmware has it; a tag that is absent means that nothing of its kind is
-// harvested. The values say what is enabled: [TagEnabledColumns] bit i is column
-// {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], [TagEnabledEthernet] bit i is channel i,
-// [TagEnabledGDDR] bit i is bank i.
+// of a tag and whether the firmware has the tag; without one, nothing of its kind is harvested.
+// Bits are set for enabled units: bit i of [TagEnabledColumns] is column
+// {1,16,2,15,3,14,4,13,5,12,6,11,7,10}[i], that of [TagEnabledEthernet] channel i, that of
+// [TagEnabledGDDR] bank i.
 func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting {
 	var h Harvesting
 	if v, ok := read(TagEnabledColumns); ok {
@@ -88,12 +86,11 @@ func HarvestingFromTelemetry(read func(TelemetryTag) (uint32, bool)) Harvesting 
 	return h
 }
 
-// Telemetry is the reverse of [HarvestingFromTelemetry]: the values of the three tags.
+// Telemetry is the inverse of [HarvestingFromTelemetry]: the values of the three tags.
 func (h Harvesting) Telemetry() (columns, ethernet, gddr uint32) {
 	return ^Blackhole.maskToFuses(h.Tensix) & 0x3FFF, ^h.Ethernet & 0x3FFF, ^h.DRAM & 0xFF
 }
 
-// check reports why h is impossible on a, nil if it is possible.
 func (h Harvesting) check(a Arch) error {
 	units := uint(len(a.harvestUnits()))
 	all := uint32(1)<<units - 1

@@ -1,9 +1,11 @@
 package chip
 
-import "slices"
+import (
+	"slices"
+)
 
-// Machine describes a machine with Tenstorrent chips: its boards, which of its chips the host
-// reaches through PCI, and the Ethernet links between them.
+// Machine describes a machine with Tenstorrent chips: its boards, the chips with PCI interfaces,
+// and the Ethernet links between chips.
 type Machine struct {
 	Name  string // "t3000"
 	Arch  Arch
@@ -51,8 +53,7 @@ func Machines() []Machine {
 	}
 }
 
-// MachineNamed returns the machine with a name such as "t3000"; false if this package describes no
-// such machine.
+// MachineNamed returns the machine of a name such as "t3000"; false if there is none.
 func MachineNamed(name string) (Machine, bool) {
 	l := Machines()
 	i := slices.IndexFunc(l, func(m Machine) bool { return m.Name == name })
@@ -168,8 +169,8 @@ func galaxy(name string, a Arch, kind uint16, h Harvesting, links [][5]int) Mach
 	return m
 }
 
-// bundles returns each link of rows of links: chip, first channel, other chip, its first channel,
-// how many.
+// bundles expands rows of links: chip, first channel, other chip, its first channel, number of
+// links.
 func bundles(l [][5]int) []Link {
 	var out []Link
 	for _, b := range l {
@@ -178,4 +179,44 @@ func bundles(l [][5]int) []Link {
 		}
 	}
 	return out
+}
+
+// The links of larger machines: chip, first channel, other chip, its first channel, how many.
+// Sources: tt-umd tests/cluster_descriptor_examples (T3000) and ttsim src/tile.cpp, which agree
+// where both have the machine.
+func t3000Links() [][5]int {
+	return [][5]int{
+		{0, 6, 2, 6, 2}, {0, 8, 4, 0, 2}, {0, 14, 1, 14, 2}, {1, 0, 3, 0, 2}, {1, 8, 5, 0, 2}, {2, 8, 6, 0, 2},
+		{2, 14, 3, 14, 2}, {3, 8, 7, 0, 2}, {4, 6, 5, 6, 2}, {6, 6, 7, 6, 2},
+	}
+}
+
+func galaxyWormholeLinks() [][5]int {
+	return [][5]int{
+		{0, 0, 3, 0, 4}, {0, 4, 2, 4, 4}, {0, 8, 4, 4, 4}, {0, 12, 16, 0, 4}, {1, 0, 2, 0, 4}, {1, 4, 3, 4, 4},
+		{1, 8, 5, 4, 4}, {1, 12, 17, 0, 4}, {2, 8, 6, 4, 4}, {2, 12, 18, 0, 4}, {3, 8, 7, 4, 4}, {3, 12, 19, 0, 4},
+		{4, 0, 7, 0, 4}, {4, 8, 8, 4, 4}, {4, 12, 20, 0, 4}, {5, 0, 6, 0, 4}, {5, 8, 9, 4, 4}, {5, 12, 21, 0, 4},
+		{6, 8, 10, 4, 4}, {6, 12, 22, 0, 4}, {7, 8, 11, 4, 4}, {7, 12, 23, 0, 4}, {8, 0, 11, 0, 4}, {8, 8, 12, 4, 4},
+		{8, 12, 24, 0, 4}, {9, 0, 10, 0, 4}, {9, 8, 13, 4, 4}, {9, 12, 25, 0, 4}, {10, 8, 14, 4, 4}, {10, 12, 26, 0, 4},
+		{11, 8, 15, 4, 4}, {11, 12, 27, 0, 4}, {12, 0, 15, 0, 4}, {12, 8, 14, 8, 4}, {12, 12, 28, 0, 4}, {13, 0, 14, 0, 4},
+		{13, 8, 15, 8, 4}, {13, 12, 29, 0, 4}, {14, 12, 30, 0, 4}, {15, 12, 31, 0, 4}, {16, 4, 18, 4, 4}, {16, 8, 20, 4, 4},
+		{16, 12, 19, 12, 4}, {17, 4, 19, 4, 4}, {17, 8, 21, 4, 4}, {17, 12, 18, 12, 4}, {18, 8, 22, 4, 4}, {19, 8, 23, 4, 4},
+		{20, 8, 24, 4, 4}, {20, 12, 23, 12, 4}, {21, 8, 25, 4, 4}, {21, 12, 22, 12, 4}, {22, 8, 26, 4, 4}, {23, 8, 27, 4, 4},
+		{24, 8, 28, 4, 4}, {24, 12, 27, 12, 4}, {25, 8, 29, 4, 4}, {25, 12, 26, 12, 4}, {26, 8, 30, 4, 4}, {27, 8, 31, 4, 4},
+		{28, 8, 30, 8, 4}, {28, 12, 31, 12, 4}, {29, 8, 31, 8, 4}, {29, 12, 30, 12, 4},
+	}
+}
+
+func galaxyBlackholeLinks() [][5]int {
+	return [][5]int{
+		{0, 2, 2, 4, 2}, {0, 4, 14, 2, 2}, {0, 6, 21, 0, 2}, {1, 2, 20, 4, 2}, {1, 4, 30, 4, 2}, {1, 6, 9, 0, 2},
+		{2, 6, 6, 0, 2}, {3, 2, 8, 4, 2}, {3, 4, 10, 2, 2}, {3, 6, 28, 0, 2}, {4, 0, 10, 6, 2}, {4, 2, 28, 4, 2},
+		{4, 4, 15, 2, 2}, {4, 6, 25, 6, 2}, {5, 2, 23, 4, 2}, {5, 4, 19, 2, 2}, {5, 6, 22, 0, 2}, {6, 4, 21, 2, 2},
+		{6, 6, 31, 6, 2}, {7, 2, 10, 4, 2}, {7, 4, 19, 4, 2}, {7, 6, 15, 0, 2}, {8, 6, 31, 0, 2}, {9, 2, 16, 4, 2},
+		{9, 4, 18, 4, 2}, {9, 6, 12, 6, 2}, {11, 4, 23, 2, 2}, {11, 6, 27, 0, 2}, {12, 0, 19, 6, 2}, {12, 2, 22, 4, 2},
+		{12, 4, 15, 4, 2}, {13, 0, 24, 6, 2}, {13, 2, 17, 4, 2}, {13, 4, 16, 2, 2}, {13, 6, 29, 6, 2}, {14, 4, 30, 2, 2},
+		{14, 6, 25, 0, 2}, {15, 6, 18, 6, 2}, {16, 0, 20, 6, 2}, {16, 6, 22, 6, 2}, {17, 0, 26, 6, 2}, {17, 6, 27, 6, 2},
+		{18, 0, 30, 6, 2}, {18, 2, 25, 4, 2}, {20, 2, 24, 4, 2}, {21, 4, 25, 2, 2}, {21, 6, 28, 6, 2}, {22, 2, 29, 4, 2},
+		{23, 6, 29, 0, 2}, {24, 2, 26, 4, 2}, {27, 4, 29, 2, 2}, {28, 2, 31, 4, 2},
+	}
 }

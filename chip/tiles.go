@@ -50,7 +50,6 @@ func (a Arch) ethernetTiles() []XY {
 	}
 }
 
-// dramTiles returns the tiles of each DRAM controller by port.
 func (a Arch) dramTiles() [][portsPerBank]XY {
 	if a == Wormhole {
 		return [][portsPerBank]XY{
@@ -89,7 +88,6 @@ func (a Arch) arcTile() XY {
 	return XY{8, 0}
 }
 
-// otherTiles returns the tiles that software has no use for.
 func (a Arch) otherTiles(k TileKind) []XY {
 	switch {
 	case k == RouterOnly && a == Wormhole:

@@ -16,15 +16,14 @@ const (
 	blackholeEthY     = 25
 )
 
-// Translate translates a coordinate that software uses on NoC n as a network interface does with
-// translation on: it returns the raw NoC 0 coordinate of the tile that it names. Harvested tiles
-// can be named too, as on silicon; see [Tile.Harvested]. The error is a [*CoordinateError].
+// Translate translates a coordinate that software uses on NoC n, as a network interface does, and
+// returns the raw NoC 0 coordinate. Harvested tiles can be named too, as on silicon; see
+// [Tile.Harvested]. The error is a [*CoordinateError].
 //
 // On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that
-// NoC. On Blackhole translation covers everything, raw coordinates are not available, and the NoCs
-// agree, except in rows 0 and 1: there x is the raw coordinate on that NoC. Sources:
-// tt-isa-documentation */NoC/Coordinates.md; tt-umd device/coordinates/*_coordinate_manager.cpp,
-// device/soc_descriptor.cpp.
+// NoC. On Blackhole all coordinates are translated, equally on both NoCs, except in rows 0 and 1:
+// there x is the raw coordinate on that NoC. Sources: tt-isa-documentation */NoC/Coordinates.md;
+// tt-umd device/coordinates/*_coordinate_manager.cpp, device/soc_descriptor.cpp.
 func (c *Chip) Translate(n NOC, v XY) (XY, error) {
 	if v.X < virtualSpan && v.Y < virtualSpan && n <= NOC1 {
 		if r := c.routes[n][int(v.Y)*virtualSpan+int(v.X)]; r.ok {
@@ -121,7 +120,7 @@ func (c *Chip) routeBlackhole() {
 }
 
 // harvestedColumns returns the harvested columns of a Blackhole in the order in which they follow
-// the working ones: the one that comes first in the order of fuses comes last.
+// the working ones: reverse order of fuses.
 func (c *Chip) harvestedColumns() []uint8 {
 	var cols []uint8
 	for i, x := range c.arch.tensixColumns() {
@@ -134,4 +133,65 @@ func (c *Chip) harvestedColumns() []uint8 {
 		return -cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 	})
 	return cols
+}
+
+// VirtualOf returns the coordinate by which software names the tile at a raw coordinate, and which
+// the tile's NOC_ID_LOGICAL register holds: virtual for tiles with a virtual name, otherwise raw.
+// It is false outside the grid.
+func (c *Chip) VirtualOf(raw XY) (XY, bool) {
+	t := c.Tile(raw)
+	if t.Kind == NoTile {
+		return XY{}, false
+	}
+	if c.arch == Wormhole && t.Kind != Tensix && t.Kind != Ethernet {
+		return raw, true
+	}
+	// Virtual coordinates are at the far end of both axes.
+	for i := virtualSpan*virtualSpan - 1; i >= 0; i-- {
+		if r := c.routes[NOC0][i]; r.ok && r.raw == raw {
+			return XY{uint8(i % virtualSpan), uint8(i / virtualSpan)}, true
+		}
+	}
+	return raw, true
+}
+
+// NodeID returns the NOC_NODE_ID register of the tile at a raw NoC 0 coordinate: its raw coordinate
+// on n, the size of the grid, and on NoC 0 the direction bit. Source: tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md.
+func (c *Chip) NodeID(n NOC, raw XY) uint32 {
+	w, h := c.arch.gridSize()
+	id := uint32(w)<<NodeIDWidthShift | uint32(h)<<NodeIDHeightShift
+	if n == NOC0 {
+		return id | raw.Packed() | NodeIDNOC0
+	}
+	return id | c.arch.Mirror(raw).Packed()
+}
+
+// TranslationTables returns the words of a Wormhole's coordinate translation registers on n
+// ([NIURegs.TranslateX], [NIURegs.TranslateY]): 32 entries of 4 bits for each axis, giving raw
+// coordinates of that NoC. On other architectures, whose tables work differently, it returns false.
+// Source: tt-isa-documentation WormholeB0/NoC/MemoryMap.md.
+func (c *Chip) TranslationTables(n NOC) (x, y [4]uint32, ok bool) {
+	if c.arch != Wormhole || n > NOC1 {
+		return x, y, false
+	}
+	put := func(words *[4]uint32, i int, v uint8) { words[i/8] |= uint32(v&15) << (i % 8 * 4) }
+	for i := range virtualSpan {
+		vx, vy := uint8(i), uint8(i)
+		if i >= 16 { // entries below are the identity, in the grid or not
+			if r := c.routes[n][16*virtualSpan+i]; r.ok {
+				vx = c.onNOC(n, r.raw).X
+			} else {
+				vx = 0
+			}
+			if r := c.routes[n][i*virtualSpan+16]; r.ok {
+				vy = c.onNOC(n, r.raw).Y
+			} else {
+				vy = 0
+			}
+		}
+		put(&x, i, vx)
+		put(&y, i, vy)
+	}
+	return x, y, true
 }

@@ -25,13 +25,8 @@ const (
 
 // String returns the ordering's name.
 func (o Ordering) String() string {
-	switch o {
-	case Relaxed:
-		return "relaxed"
-	case Strict:
-		return "strict"
-	case Posted:
-		return "posted"
+	if o <= Posted {
+		return [...]string{"relaxed", "strict", "posted"}[o]
 	}
 	return fmt.Sprintf("ordering(%d)", uint8(o))
 }
@@ -55,7 +50,7 @@ type WindowConfig struct {
 // two on Wormhole, three on Blackhole.
 type WindowRegs [3]uint32
 
-// windowLayout gives the first bit of each field of a configuration register.
+// windowLayout has the first bit of each field of a configuration register.
 type windowLayout struct {
 	sizeBits uint // log2 of the window size
 	addrBits uint // width of the address field at bit 0
@@ -92,7 +87,6 @@ func (a Arch) layoutOf(size uint64) (windowLayout, bool) {
 	return windowLayout{}, false
 }
 
-// set stores the low width bits of v at bit first of the register.
 func (r *WindowRegs) set(first, width uint, v uint64) {
 	for width > 0 {
 		w, b := first/32, first%32
@@ -104,7 +98,6 @@ func (r *WindowRegs) set(first, width uint, v uint64) {
 	}
 }
 
-// get returns the width bits at bit first of the register.
 func (r *WindowRegs) get(first, width uint) (v uint64) {
 	for got := uint(0); got < width; {
 		w, b := (first+got)/32, (first+got)%32
@@ -161,8 +154,8 @@ func EncodeWindow(a Arch, size uint64, c WindowConfig) (WindowRegs, error) {
 	return r, nil
 }
 
-// DecodeWindow is the reverse of [EncodeWindow]. It also refuses, with a [*WindowError], register
-// values that EncodeWindow does not produce because the hardware gives them no meaning.
+// DecodeWindow is the inverse of [EncodeWindow]. It refuses register values that EncodeWindow
+// doesn't produce, with a [*WindowError].
 func DecodeWindow(a Arch, size uint64, r WindowRegs) (WindowConfig, error) {
 	l, ok := a.layoutOf(size)
 	if !ok {

@@ -10,9 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// Compile allocates the buffers, has the model load its programs, runs it once on an input, and
-// records the trace if the configuration asks for one. When it fails it releases everything that it
-// has taken.
+// Compile allocates the buffers, loads the model's programs, runs it once on an input, and records
+// the trace if the configuration asks for one. If it fails it releases everything.
 func (p *Pipeline) Compile(ctx context.Context, input []byte) error {
 	if err := p.acquire(ctx, "compile", created); err != nil {
 		return err
@@ -76,7 +75,6 @@ func (p *Pipeline) compile(ctx context.Context, input []byte) error {
 	return err
 }
 
-// allocate makes the buffers of the configuration.
 func (p *Pipeline) allocate() error {
 	p.buffers = Buffers{Device: p.dev}
 	add := func(to **reprise.Buffer, c *reprise.BufferConfig, from func(reprise.BufferConfig) (*reprise.Buffer, error)) error {
@@ -115,7 +113,6 @@ func (p *Pipeline) allocate() error {
 	return nil
 }
 
-// checkStages checks what the model returned.
 func (p *Pipeline) checkStages() error {
 	s := p.stages
 	if s == nil {
@@ -145,7 +142,7 @@ func (p *Pipeline) checkStages() error {
 	return nil
 }
 
-// restoreL1Input allocates L1Input again if the model has freed it.
+// restoreL1Input allocates L1Input again if the model has released it.
 func (p *Pipeline) restoreL1Input() error {
 	if !p.buffers.freed {
 		return nil
@@ -164,7 +161,7 @@ func (p *Pipeline) restoreL1Input() error {
 }
 
 // prime records the events that the first input waits for. It also orders the first write on queue
-// 1 after everything that queue 0 still does with memory that the pipeline's buffers now have.
+// 1 after everything that queue 0 still does with the buffers' memory.
 func (p *Pipeline) prime(ctx context.Context) error {
 	if p.transfers == p.ops {
 		return nil
@@ -175,8 +172,8 @@ func (p *Pipeline) prime(ctx context.Context) error {
 	return p.transfers.Record(ctx, p.read)
 }
 
-// Release waits for what is under way, drops outputs that were not taken, and releases the trace,
-// the model and the buffers. If it fails it can be called again.
+// Release waits for the inputs under way, drops outputs that were not taken, and releases the
+// trace, the model and the buffers. If it fails it can be called again.
 func (p *Pipeline) Release(ctx context.Context) error {
 	if !p.mu.TryLock() {
 		return p.wrap("close", ErrBusy)
@@ -192,7 +189,7 @@ func (p *Pipeline) Release(ctx context.Context) error {
 	return nil
 }
 
-// release releases what Compile has made, the newest first. What it has released it forgets.
+// release releases what Compile has made, newest first.
 func (p *Pipeline) release(ctx context.Context) error {
 	if p.trace != nil {
 		if err := p.trace.Release(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {

@@ -18,7 +18,7 @@ var (
 	ErrTooManyInputs = errors.New("more inputs than preallocated outputs: call PopAll in between, or preallocate more")
 )
 
-// ConfigError says why a device can't run a pipeline of a configuration.
+// ConfigError says why a device can't run a pipeline's configuration.
 type ConfigError struct {
 	Config Config
 	Why    string // and what to do
@@ -29,8 +29,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("pipeline: new %q (%s): %s", e.Config.Name, e.Config.summary(), e.Why)
 }
 
-// MovedError says that L1Input could not be allocated again at the address that the model's
-// programs read.
+// MovedError is returned if L1Input could not be allocated again at its address, which the model's
+// programs have.
 type MovedError struct {
 	Buffer    string // its name
 	Want, Got uint32 // Got is 0 if there was no room at all
@@ -49,7 +49,6 @@ func (e *MovedError) Error() string {
 // Unwrap returns why there was no room.
 func (e *MovedError) Unwrap() error { return e.Err }
 
-// wrap adds to an error which operation of the pipeline failed.
 func (p *Pipeline) wrap(op string, err error) error {
 	return fmt.Errorf("pipeline: %s %q: %w", op, p.config.Name, err)
 }

@@ -7,12 +7,10 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Model sets a model up for the buffers that a pipeline has allocated: it loads the programs.
-// Compile calls it once.
+// Model loads the programs of a model for a pipeline's buffers. Compile calls it once.
 type Model func(ctx context.Context, b *Buffers) (*Stages, error)
 
-// Buffers are what a pipeline allocates for its configuration; what the configuration leaves out is
-// nil.
+// Buffers are the buffers of a pipeline's configuration; nil where it has none.
 type Buffers struct {
 	Device  *reprise.Device
 	Input   *reprise.Buffer
@@ -22,10 +20,10 @@ type Buffers struct {
 	freed   bool          // L1Input
 }
 
-// FreeL1Input lets buffers that are taken from Scratch afterwards use the memory of L1Input. That
-// is right for buffers that are written only after the first programs have read the input. The
-// model has to free all buffers that use it before it returns; programs hold the memory. Compile
-// then allocates L1Input again and checks that it got the same address, which the programs know.
+// FreeL1Input lets later buffers of Scratch use the memory of L1Input: buffers that are written
+// only after the first programs have read the input. The model has to release all buffers in that
+// memory before it returns; programs hold the memory. Compile then allocates L1Input again and
+// checks that it has its old address.
 func (b *Buffers) FreeL1Input() error {
 	if b.Scratch == nil || b.L1Input == nil || b.freed {
 		return errors.New("pipeline: free L1 input: it is not in a scratch area: give L1Input and Scratch, and free it once")

@@ -75,8 +75,7 @@ type Config struct {
 	Depth int
 }
 
-// defaultDepth keeps a device busy: one input being written, one being run, one being read, and one
-// to spare.
+// defaultDepth is one input being written, one being run, one being read, and one to spare.
 const defaultDepth = 4
 
 // New returns a pipeline that isn't compiled yet. The error is a *ConfigError.
@@ -97,7 +96,7 @@ func New(dev *reprise.Device, c Config, model Model) (*Pipeline, error) {
 	return p, nil
 }
 
-// unsupported says why a device can't run a pipeline of this configuration; it is empty if it can.
+// unsupported says why a device can't run the configuration; "" if it can.
 func (c *Config) unsupported(dev *reprise.Device, model Model) string {
 	switch {
 	case model == nil:
@@ -128,7 +127,6 @@ func (c *Config) unsupported(dev *reprise.Device, model Model) string {
 	return ""
 }
 
-// summary describes the configuration in a few words.
 func (c *Config) summary() string {
 	parts := []string{"no trace", "1 queue"}
 	if c.Trace {
@@ -143,7 +141,7 @@ func (c *Config) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// acquire takes the pipeline for a call. The caller unlocks mu.
+// acquire locks the pipeline for a call. The caller unlocks mu.
 func (p *Pipeline) acquire(ctx context.Context, op string, want state) error {
 	if !p.mu.TryLock() {
 		return p.wrap(op, ErrBusy)

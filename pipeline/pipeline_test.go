@@ -129,59 +129,6 @@ func (b *bench) isOutput(i, steps int, out [][]byte) {
 	}
 }
 
-// Every configuration gives the outputs of the inputs, in order, through Run and through Enqueue
-// and PopAll, and Close releases everything.
-func TestPipelines(t *testing.T) {
-	devtest.OnEmulators(t, func(d *devtest.Bench) {
-		b := &bench{d}
-		for name, c := range triedConfigs() {
-			b.Run(name, func(t *testing.T) {
-				b := &bench{b.With(t)}
-				before := b.Allocated()
-				c.Name = "pipe"
-				p, err := pipeline.New(b.Dev, c, b.model(3))
-				b.Must(err)
-				b.Must(p.Compile(b.Ctx, inputs(1)[0]))
-				if (p.Trace() != nil) != c.Trace {
-					t.Errorf("there is a trace: %v", p.Trace() != nil)
-				}
-				n := 0
-				for out, err := range p.Run(b.Ctx, slices.Values(inputs(6))) {
-					b.Must(err)
-					b.isOutput(n, 3, out)
-					n++
-				}
-				if n != 6 {
-					t.Errorf("%d outputs of 6 inputs", n)
-				}
-				b.Must(p.PreallocateOutputs(3))
-				for range 2 {
-					b.Must(p.Enqueue(b.Ctx, inputs(2)...))
-					b.Must(p.Enqueue(b.Ctx, inputs(3)[2]))
-					if err := p.Enqueue(b.Ctx, inputs(1)[0]); !errors.Is(err, pipeline.ErrTooManyInputs) {
-						t.Errorf("a fourth input: %v", err)
-					}
-					outs, err := p.PopAll(b.Ctx)
-					b.Must(err)
-					if len(outs) != 3 {
-						t.Fatalf("%d outputs of 3 inputs", len(outs))
-					}
-					for i, out := range outs {
-						b.isOutput(i, 3, out)
-					}
-				}
-				b.Must(p.Release(b.Ctx))
-				if err := p.Release(b.Ctx); !errors.Is(err, reprise.ErrReleased) {
-					t.Errorf("a second close: %v", err)
-				}
-				if diff := cmp.Diff(before, b.Allocated()); diff != "" {
-					t.Errorf("something is taken (-before +after):\n%s", diff)
-				}
-			})
-		}
-	}, reprise.WithQueues(2))
-}
-
 // What ends a Run in the middle leaves the device clean: the next one gives what it should, and
 // nothing of the old one.
 func TestPipelineEndsInTheMiddle(t *testing.T) {
@@ -263,35 +210,6 @@ func TestPipelineEndsInTheMiddle(t *testing.T) {
 			whole()
 			b.Must(p.Release(b.Ctx))
 		})
-	}
-}
-
-// Inputs are taken only as fast as outputs are: never more than the depth ahead.
-func TestPipelineBackPressure(t *testing.T) {
-	b := open(t, sim.Wormhole(), reprise.WithQueues(2))
-	c := pipeConfigs()["transfer queue"]
-	for _, depth := range []int{1, 2, 5} {
-		c.Depth = depth
-		p, err := pipeline.New(b.Dev, c, b.model(1))
-		b.Must(err)
-		b.Must(p.Compile(b.Ctx, inputs(1)[0]))
-		taken, given := 0, 0
-		all := inputs(12)
-		for _, err := range p.Run(b.Ctx, func(yield func([]byte) bool) {
-			for _, in := range all {
-				taken++
-				if taken-given > depth {
-					t.Errorf("depth %d: %d inputs taken with %d outputs given out", depth, taken, given)
-				}
-				if !yield(in) {
-					return
-				}
-			}
-		}) {
-			b.Must(err)
-			given++
-		}
-		b.Must(p.Release(b.Ctx))
 	}
 }
 

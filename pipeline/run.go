@@ -7,9 +7,9 @@ import (
 	"iter"
 )
 
-// PreallocateOutputs makes memory for the outputs of n inputs, which is used again and again: what
-// PopAll returns is valid until n more inputs are enqueued, and what Run returns until the loop's
-// body ends. Without it each output is new.
+// PreallocateOutputs makes memory for the outputs of n inputs, which is reused: what PopAll returns
+// is valid until n more inputs are enqueued, and what Run returns until the loop's body ends.
+// Without it each output is new.
 func (p *Pipeline) PreallocateOutputs(n int) error {
 	const op = "preallocate outputs"
 	if err := p.acquire(context.Background(), op, compiled); err != nil {
@@ -26,7 +26,6 @@ func (p *Pipeline) PreallocateOutputs(n int) error {
 	return nil
 }
 
-// newOutputs returns memory for the outputs of one input.
 func (p *Pipeline) newOutputs() [][]byte {
 	if p.reused == nil {
 		return p.makeOutputs()
@@ -44,9 +43,8 @@ func (p *Pipeline) makeOutputs() [][]byte {
 	return out
 }
 
-// Enqueue puts inputs into the queues, in order, and returns while the device works on them. Each
-// input is copied. When it fails, the outputs of all inputs that were not popped are lost, and the
-// queues are empty.
+// Enqueue copies inputs into the queues, in order, and returns while the device works on them. If
+// it fails, the outputs of all inputs that were not popped are lost, and the queues are empty.
 func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	if err := p.acquire(ctx, "enqueue", compiled); err != nil {
 		return err
@@ -75,9 +73,8 @@ func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 	return nil
 }
 
-// PopAll waits for the outputs of all inputs that were enqueued, and returns them in that order:
-// for each input a slice for each of the model's outputs. When it fails they are lost, and the
-// queues are empty.
+// PopAll waits for the outputs of all enqueued inputs and returns them in order: for each input a
+// slice for each of the model's outputs. If it fails they are lost, and the queues are empty.
 func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 	if err := p.acquire(ctx, "pop all", compiled); err != nil {
 		return nil, err
@@ -96,10 +93,9 @@ func (p *Pipeline) PopAll(ctx context.Context) ([][][]byte, error) {
 }
 
 // Run runs the model on a sequence of inputs and returns the outputs of each, in order: a slice for
-// each of the model's outputs. It takes inputs as fast as outputs are taken from it: at most Depth
-// of them are under way. The first error ends the sequence, in the place of the input that it
-// belongs to. However the sequence ends, by an error, the context or the loop's body, the queues
-// are empty then, and the pipeline can be used again unless the device is lost.
+// each of the model's outputs. At most Depth inputs are under way. The first error ends the
+// sequence, in the place of its input. However the sequence ends, by an error, the context or the
+// loop's body, the queues are empty then. The pipeline can be used again unless the device is lost.
 func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		if err := p.acquire(ctx, "run", compiled); err != nil {
@@ -126,7 +122,6 @@ func (p *Pipeline) Run(ctx context.Context, inputs iter.Seq[[]byte]) iter.Seq2[[
 // errLoopEnded ends a Run whose loop takes no more outputs.
 var errLoopEnded = errors.New("the loop has ended")
 
-// stream is Run between its preparation and its end.
 func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield func([][]byte, error) bool) error {
 	depth := p.config.Depth
 	if p.reused != nil {
@@ -158,7 +153,7 @@ func (p *Pipeline) stream(ctx context.Context, inputs iter.Seq[[]byte], yield fu
 	return bad
 }
 
-// pop waits for the outputs of the oldest input and hands them to the loop.
+// pop waits for the outputs of the oldest input and yields them.
 func (p *Pipeline) pop(ctx context.Context, yield func([][]byte, error) bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

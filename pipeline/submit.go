@@ -9,15 +9,13 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// inference is the model's work on one input: from the write of the input to the reads of the
-// outputs.
+// inference is one input on its way from the write of the input to the reads of the outputs.
 type inference struct {
 	outputs  [][]byte
 	reads    []*reprise.Pending // of outputs; empty until they are in a queue
 	deferred bool               // the reads are not in a queue yet: the next input goes first
 }
 
-// wait waits for the outputs.
 func (f *inference) wait(ctx context.Context) error {
 	for _, r := range f.reads {
 		if err := r.Wait(ctx); err != nil {
@@ -27,7 +25,6 @@ func (f *inference) wait(ctx context.Context) error {
 	return nil
 }
 
-// target is the buffer that the host writes inputs to.
 func (p *Pipeline) target() *reprise.Buffer {
 	if p.buffers.Input != nil {
 		return p.buffers.Input
@@ -35,7 +32,6 @@ func (p *Pipeline) target() *reprise.Buffer {
 	return p.buffers.L1Input
 }
 
-// checkInput checks an input's size.
 func (p *Pipeline) checkInput(input []byte) error {
 	if b := p.target(); len(input) != b.Size() {
 		return fmt.Errorf("input: %w", &dispatch.TransferError{Op: "write", Size: len(input), Have: b.Size()})
@@ -43,9 +39,8 @@ func (p *Pipeline) checkInput(input []byte) error {
 	return nil
 }
 
-// submit puts everything into the queues that has to be done for an input. An input gets in whole
-// or not at all: ctx is checked once, before. So what is in the queues always completes, and no
-// event is left unrecorded.
+// submit puts all work for an input into the queues. ctx is checked once, before: an input gets in
+// whole or not at all. So what is in the queues completes, and no event is left unrecorded.
 func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (*inference, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -103,7 +98,7 @@ func (p *Pipeline) submit(ctx context.Context, input []byte, outputs [][]byte) (
 	return f, nil
 }
 
-// deferred returns the inference whose outputs no queue reads yet, or nil.
+// deferred returns the inference whose reads are in no queue yet, or nil.
 func (p *Pipeline) deferred() *inference {
 	if n := len(p.inFlight); n > 0 && p.inFlight[n-1].deferred {
 		return p.inFlight[n-1]
@@ -111,7 +106,6 @@ func (p *Pipeline) deferred() *inference {
 	return nil
 }
 
-// startReads puts the reads of an inference's outputs into a queue.
 func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
 	q := p.ops
 	if p.config.TransferQueue {
@@ -135,7 +129,7 @@ func (p *Pipeline) startReads(ctx context.Context, f *inference) error {
 	return nil
 }
 
-// readLast starts the reads of the last input's outputs, when no other input follows it.
+// readLast starts the reads of the last input's outputs.
 func (p *Pipeline) readLast(ctx context.Context) error {
 	if f := p.deferred(); f != nil {
 		return p.startReads(context.WithoutCancel(ctx), f)
@@ -143,8 +137,7 @@ func (p *Pipeline) readLast(ctx context.Context) error {
 	return nil
 }
 
-// drain abandons the outputs that are under way and waits until the queues are empty. It ignores a
-// canceled context; a device that hangs ends it.
+// drain abandons the outputs under way and waits until the queues are empty, also if ctx has ended.
 func (p *Pipeline) drain(ctx context.Context) error {
 	for _, f := range p.inFlight {
 		for _, r := range f.reads {
@@ -161,7 +154,7 @@ func (p *Pipeline) drain(ctx context.Context) error {
 	return err
 }
 
-// script puts one thing after another into queues until one fails.
+// script puts operations into queues until one fails.
 type script struct {
 	ctx context.Context
 	err error
@@ -173,8 +166,7 @@ func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
 	}
 }
 
-// waitPrevious waits for an event of an earlier input. If Recover has dropped that input, there is
-// nothing to wait for.
+// waitPrevious waits for an event of an earlier input, unless Recover has dropped that input.
 func (s *script) waitPrevious(q *reprise.Queue, e *reprise.Event) {
 	if s.wait(q, e); errors.Is(s.err, dispatch.ErrLost) {
 		s.err = nil

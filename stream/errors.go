@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// ErrDirection is returned when a stream is read that the host writes, or the other way round.
+// ErrDirection: the host read a stream that it writes, or the other way round.
 var ErrDirection = errors.New("it goes the other way")
 
 // ErrStale is wrapped by a *StaleError.
 var ErrStale = errors.New("the device was recovered: call Reset")
 
-// KernelError is what a kernel said of itself: stream_fail of a stream that the host reads,
-// stream_stop of one that it writes.
+// KernelError is a kernel's own error: stream_fail of a stream that the host reads, or stream_stop
+// of one that it writes.
 type KernelError struct {
 	Stream  string
 	Code    uint32 // the kernel's
@@ -28,7 +28,7 @@ func (e *KernelError) Error() string {
 	return fmt.Sprintf("stream %q: %s: code %d", e.Stream, what, e.Code)
 }
 
-// SizeError says that a message is longer than what it has to fit.
+// SizeError is returned for a message that doesn't fit.
 type SizeError struct {
 	Stream string
 	Size   int // bytes of the message
@@ -40,7 +40,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
 }
 
-// DamagedError says that what is in the ring is no message, because two kernels use one end, or
+// DamagedError is returned if the ring holds no message, because two kernels use one end, or
 // something else has written to the memory. Reset makes the stream usable again.
 type DamagedError struct {
 	Stream   string
@@ -52,8 +52,8 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
 }
 
-// StaleError says that the device was recovered ([reprise.Device.Recover]), which ended the kernels
-// in the middle of what they did: Reset makes the stream usable again.
+// StaleError is returned after the device was recovered ([reprise.Device.Recover]), which cut the
+// kernels off. Reset makes the stream usable again.
 type StaleError struct{ Stream string }
 
 // Error implements error.
@@ -62,9 +62,9 @@ func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stre
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// MovedError is returned by Reset when the recovery of the device has pinned the stream's memory at
-// another address. The stream is usable, but programs that were given the old [Stream.Args] must be
-// given the new ones, and traces with them captured again.
+// MovedError is returned by Reset if the recovery has pinned the stream's memory at another
+// address. The stream is usable. Programs need the new [Stream.Args], and traces with them must be
+// captured again.
 type MovedError struct {
 	Stream   string
 	Was, Now uint64 // NoC addresses
@@ -75,7 +75,7 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
 }
 
-// ConfigError says why there can be no stream of a configuration.
+// ConfigError says why a stream can't have a configuration.
 type ConfigError struct {
 	Stream string
 	Why    string
@@ -84,7 +84,7 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string { return fmt.Sprintf("stream: new %q: %s", e.Stream, e.Why) }
 
-// named gives an error of the ring the stream's name, and any other one the operation's.
+// named adds the stream's name to an error.
 func (s *Stream) named(op string, err error) error {
 	switch e := err.(type) {
 	case nil:

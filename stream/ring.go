@@ -37,8 +37,8 @@ type shared interface {
 	Store32(off int, v uint32)
 }
 
-// ring is the host's end of a stream. Positions count bytes modulo 2^32: the memory between the
-// reader's and the writer's is messages.
+// ring is the host's end of a stream. Positions count bytes modulo 2^32; the messages lie between
+// the reader's and the writer's position.
 type ring struct {
 	words shared
 	base  int    // of the stream in the memory that words is
@@ -46,7 +46,7 @@ type ring struct {
 	pos   uint32
 }
 
-// reset empties the ring. No kernel uses it.
+// reset empties the ring while no kernel uses it.
 func (r *ring) reset(first uint32) {
 	for _, at := range [...]int{kernelLine, hostLine} {
 		r.words.Store32(r.base+at+stoppedWord, 0)
@@ -56,7 +56,6 @@ func (r *ring) reset(first uint32) {
 	r.pos = first
 }
 
-// room returns the bytes of the ring that a message takes.
 func room(n int) uint32 {
 	if n <= inline {
 		return line
@@ -64,7 +63,6 @@ func room(n int) uint32 {
 	return line + uint32(n+line-1)&^(line-1)
 }
 
-// longest returns the bytes of the longest message.
 func (r *ring) longest() int { return len(r.mem) - line }
 
 func (r *ring) mask() uint32 { return uint32(len(r.mem)) - 1 }
@@ -72,17 +70,16 @@ func (r *ring) mask() uint32 { return uint32(len(r.mem)) - 1 }
 // peer returns the kernel's position.
 func (r *ring) peer() uint32 { return r.words.Load32(r.base + kernelLine + positionWord) }
 
-// move publishes the host's position.
+// move advances and publishes the host's position.
 func (r *ring) move(n uint32) {
 	r.pos += n
 	r.words.Store32(r.base+hostLine+positionWord, r.pos)
 }
 
-// stop says that the host reads no more.
 func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
 
-// read takes the next message: its length, and whether there was one. A message that is longer than
-// p stays.
+// read takes the next message: its length, and whether there was one. A message longer than p stays
+// in the ring.
 func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	have := r.peer() - r.pos
 	if have == 0 {
@@ -116,7 +113,6 @@ func (r *ring) read(p []byte) (n int, ok bool, err error) {
 	return n, true, nil
 }
 
-// write puts a message into the ring if there is room.
 func (r *ring) write(what kind, code uint32, p []byte) (ok bool, err error) {
 	if len(p) > r.longest() {
 		return false, &SizeError{Size: len(p), Most: r.longest()}

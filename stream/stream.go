@@ -167,7 +167,7 @@ func (s *Stream) make() error {
 	return err
 }
 
-// place finds out where the memory is and empties the ring.
+// place finds the memory's NoC address and empties the ring.
 func (s *Stream) place() error {
 	v, err := s.host.View()
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Stream) Size() int { return s.size }
 // Longest returns the bytes of the longest message.
 func (s *Stream) Longest() int { return s.size - line }
 
-// ID is the number by which the waypoints SPOP and SPSH of a hang dump name the stream.
+// ID is the stream's number in the waypoints SPOP and SPSH of a hang dump.
 func (s *Stream) ID() uint32 { return uint32(s.addr) }
 
 // Args returns the five runtime arguments that the kernel's stream_open takes, for any core and
@@ -204,8 +204,8 @@ func (s *Stream) Args() []uint32 {
 	return []uint32{s.tiles[0] | s.tiles[1]<<16, uint32(s.addr), uint32(s.addr >> 32), uint32(s.size), s.scratch.Addr()}
 }
 
-// AddTo has a program use the stream: the stream's memory can't be released as long as the program
-// is loaded or part of a trace.
+// AddTo makes a program use the stream, so that the stream's memory can't be released while the
+// program is loaded or part of a trace.
 func (s *Stream) AddTo(p *reprise.Program) {
 	p.Buffers = append(p.Buffers, s.scratch)
 	p.HostBuffers = append(p.HostBuffers, s.host)
@@ -214,11 +214,11 @@ func (s *Stream) AddTo(p *reprise.Program) {
 // Read waits for the next message of a kernel, copies it to p and returns its length. It allocates
 // nothing.
 //
-// The error is io.EOF when the kernel has closed the stream and a *KernelError when it has failed,
-// once each: another Read waits for what the next run of the kernel pushes. A *SizeError leaves the
-// message where it is. The wait ends with ctx, with the error of a queue that hangs or a device
-// that is lost or being recovered, and in a reprise.ErrTimeout when nothing on the device moves for
-// its hang timeout; then Read may be called again. After a recovery the error is a *StaleError.
+// The error is io.EOF after the kernel has closed the stream and a *KernelError after it has
+// failed, once each: another Read waits for the kernel's next run. A *SizeError leaves the message
+// in the ring. The wait ends with ctx, with the error of a queue that hangs or of a device that is
+// lost or being recovered, or with reprise.ErrTimeout if nothing on the device moves for its hang
+// timeout. Then Read may be called again. After a recovery the error is a *StaleError.
 func (s *Stream) Read(ctx context.Context, p []byte) (int, error) {
 	n, _, err := s.do(ctx, "read", operation{wait: true, p: p})
 	return n, err
