@@ -1,8 +1,7 @@
-// Package abi describes, as data, what the host and the firmware of a Tensix core agree on: where
-// things lie in L1, the launch message, and what the host writes before a core starts. A [Revision]
-// is a state of tt-metal's sources, or this runtime's own; a [Layout] is a revision on one
-// architecture. Workers and command-queue cores of one chip may have layouts of different
-// revisions.
+// Package abi describes, as data, what the host and the firmware of a Tensix core agree on: the L1
+// map, the launch message, and what the host writes before a core starts. A [Revision] is a state
+// of tt-metal's sources, or this runtime's own; a [Layout] is a revision on one architecture.
+// Workers and command-queue cores of one chip may have layouts of different revisions.
 package abi
 
 import (
@@ -43,7 +42,7 @@ type Layout struct {
 	State    CoreState
 }
 
-// Launch has the offsets, in bytes, of the launch message's fields. Its size is L1Map.LaunchSize.
+// Launch has the offsets in bytes of the launch message's fields. Its size is L1Map.LaunchSize.
 // Source: tt-metal tt_metal/hw/inc/hostdev/dev_msgs.h (kernel_config_msg_t).
 type Launch struct {
 	ConfigBase  uint32 // u32: L1 address of the program's slot
@@ -89,8 +88,8 @@ func ownLayout(arch chip.Arch) *Layout {
 	}
 }
 
-// Revisions returns the revisions that layouts exist for: this runtime's own, then those of
-// tt-metal, oldest first.
+// Revisions returns the revisions with layouts: this runtime's own, then those of tt-metal, oldest
+// first.
 func Revisions() []Revision {
 	out := []Revision{{Name: ownName}}
 	for _, t := range tables() {
@@ -112,7 +111,7 @@ func Of(name string, arch chip.Arch) *Layout {
 	return nil
 }
 
-// UnknownFirmwareError is returned for base firmware that no revision loads where it is linked.
+// UnknownFirmwareError is returned for base firmware at addresses of no revision.
 type UnknownFirmwareError struct {
 	Addresses [chip.NumProcessors]uint32 // by processor
 }
@@ -131,7 +130,7 @@ func (e *UnknownFirmwareError) Error() string {
 }
 
 // ByFirmware returns the layout of the tt-metal revision and architecture whose five base firmwares
-// are loaded at these L1 addresses, by processor. The error is an *UnknownFirmwareError.
+// have these L1 addresses, by processor. The error is an *UnknownFirmwareError.
 func ByFirmware(addresses [chip.NumProcessors]uint32) (*Layout, error) {
 	all := tables()
 	for i := range all {

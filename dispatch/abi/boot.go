@@ -21,8 +21,7 @@ type Boot struct {
 	// bytes; 0 where they run from L1.
 	IRAM, IRAMSize uint32
 	// Virtual is the L1 address of the virtual coordinates of workers: a byte for each column,
-	// then, from VirtualRows bytes on, one for each row. VirtualSize is its bytes, 0 where the host
-	// writes none.
+	// then, from VirtualRows bytes on, one for each row. VirtualSize is its bytes, 0 for none.
 	Virtual, VirtualRows, VirtualSize uint32
 	Watcher                           Watcher
 }
@@ -43,15 +42,13 @@ const (
 	watcherOK       = 2
 )
 
-// CoreState has the offsets in a processor's part of L1Map.CoreState: of four characters that name
-// a place in firmware or kernel, of a word that the place explains, and of how many kernels have
-// run; Absent for what a revision does not have. tt-metal's firmware names places only if it was
-// built with the watcher.
+// CoreState has the offsets in a processor's part of L1Map.CoreState: of a waypoint's four
+// characters, of the word that explains it, and of the number of kernels that have run; Absent for
+// missing ones. tt-metal's firmware has waypoints only if it was built with the watcher.
 type CoreState struct {
 	Waypoint, Detail, Kernels uint32
 }
 
-// BankField is a part of a bank table.
 type BankField uint8
 
 // Parts of a bank table. Coordinates are x | y<<6, as software names them on that NoC.
@@ -63,22 +60,22 @@ const (
 	L1Offsets                    // for each L1 bank: u32 offset, 0
 )
 
-// BankTable is the form of the table by which device code finds banks: its parts in order, and how
-// many banks have room in it; 0 for as many as the firmware was compiled for.
+// BankTable is the form of the table by which device code finds banks: its parts in order, and its
+// room in banks; 0 for as many as the firmware was compiled for.
 type BankTable struct {
 	Fields   []BankField
 	DRAM, L1 int
 	Shift    int // bits by which coordinates are shifted up
 }
 
-// Most banks that this runtime's own table has room for.
+// Room in banks of this runtime's own table.
 const (
 	maxDRAMBanks = 16
 	maxL1Banks   = 160
 )
 
 // Encode returns the table for banks of DRAM and for the workers, by L1 bank, in virtual
-// coordinates. Firmware that was compiled for a number of banks needs just that many.
+// coordinates. Firmware that was compiled for a number of banks needs exactly that many.
 func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 	nd, nl := max(len(dram), t.DRAM), max(len(l1), t.L1)
 	le := binary.LittleEndian
@@ -115,11 +112,11 @@ func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 }
 
 // CoreInfoMagic is the first word of core information for this runtime's own firmware, "RPR1" in
-// memory order: the mark of a core that was set up by the host.
+// memory order: the host has set the core up.
 const CoreInfoMagic = 0x31525052
 
-// CoreInfo has the offsets, in bytes, of the fields by which a core is told its place; Absent for
-// those that a revision does not have. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
+// CoreInfo has the offsets in bytes of the fields that tell a core its place; Absent for missing
+// ones. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
 type CoreInfo struct {
 	Magic, MagicAt uint32 // u32
 	Logical        uint32 // u8 x, u8 y: its logical coordinates
@@ -130,8 +127,8 @@ type CoreInfo struct {
 	Watched        WatchedTiles
 }
 
-// WatchedTiles has the offsets, in bytes, of what the watcher checks requests to the NoC by. Only
-// firmware and kernels that were built with the watcher read it.
+// WatchedTiles has the offsets in bytes of the tables by which the watcher checks NoC requests.
+// Only firmware and kernels built with the watcher read them.
 type WatchedTiles struct {
 	Bounds    uint32 // u64 each: first and last address of host memory, then of DRAM; Absent for a revision without
 	Physical  uint32 // tiles that are no workers by their coordinates on NoC 0: u8 x, u8 y, u8 kind
@@ -170,7 +167,7 @@ func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 const signalInit = 0x40
 
 // Mailbox returns the mailbox of a core that has not started: the go message says INIT, the watcher
-// is off, everything else is zero.
+// is off, the rest is zero.
 func (l *Layout) Mailbox() []byte {
 	b := make([]byte, l.L1.MailboxSize)
 	b[l.L1.Go-l.L1.Mailbox+3] = signalInit

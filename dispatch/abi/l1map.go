@@ -2,9 +2,9 @@ package abi
 
 import "github.com/reprise-tt/reprise/chip"
 
-// L1Map is the layout of a worker's L1: what the base firmware, the host and kernels agree on.
-// Addresses are bytes from the start of L1. Fields that tt-metal also has are where tt-metal has
-// them (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
+// L1Map is the layout of a worker's L1, on which the base firmware, the host and kernels agree.
+// Addresses are bytes from the start of L1. Fields that tt-metal also has are at tt-metal's
+// addresses (tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h).
 type L1Map struct {
 	AtomicReturn    uint32 // u32 that atomics return old values to
 	Barrier         uint32 // u32 for the host's memory barriers
@@ -33,23 +33,22 @@ type L1Map struct {
 	BankTableSize    uint32
 	KernelConfig     uint32 // ring of kernel configurations: KernelConfigSize bytes
 	KernelConfigSize uint32
-	// Print is where kernels print to, PrintSize bytes (package kernels/print); 0 for revisions of
-	// tt-metal, whose rings this runtime doesn't read.
+	// Print is the ring of PrintSize bytes that kernels print to (package kernels/print); 0 for
+	// revisions of tt-metal.
 	Print     uint32
 	PrintSize uint32
-	// Watch is where kernels report checks that failed, WatchSize bytes (package kernels/watch); 0
-	// for revisions of tt-metal.
+	// Watch is the WatchSize bytes of reports of failed checks (package kernels/watch); 0 for
+	// revisions of tt-metal.
 	Watch     uint32
 	WatchSize uint32
-	// Tiles is where the host says what tiles there are, for checks of NoC requests: [Tiles]; 0 for
-	// revisions of tt-metal.
+	// Tiles is the table of the chip's tiles for checks of NoC requests: [Tiles]; 0 for revisions
+	// of tt-metal.
 	Tiles      uint32
 	TilesSize  uint32
 	Unreserved uint32 // first byte for buffers
 	Size       uint32 // end of L1
 }
 
-// ownBankTableSize is the size of [BankTable] for this runtime's own firmware.
 const ownBankTableSize = 4 + 4 + 2*2*maxDRAMBanks + 4*maxDRAMBanks + 2*2*maxL1Banks
 
 func wormholeL1() L1Map {

@@ -1,10 +1,9 @@
 package abi
 
-// Queue is what the three kernels of a command queue and the host agree on: where rings and words
-// lie, and which cores, workers and host memory the kernels count on. tt-metal compiles these
-// values into the kernels; this runtime's own kernels get them as arguments. Addresses are bytes of
-// L1, on the core that a field's group names; those of host memory are the low 32 bits of addresses
-// on the NoC.
+// Queue is what the three kernels of a command queue and the host agree on: rings, words, cores,
+// workers and host memory. tt-metal compiles these values into the kernels; this runtime's kernels
+// get them as arguments. Addresses are bytes of L1 on the core of the field's group, or, for host
+// memory, the low 32 bits of NoC addresses.
 type Queue struct {
 	// The two cores, as commands name a tile.
 	PrefetchCore, DispatchCore uint32
@@ -20,8 +19,7 @@ type Queue struct {
 	Scratch        uint32 // double buffer of relayed data, ScratchSize bytes
 	ScratchSize    uint32
 	BinaryRingSize uint32 // bytes of the binary cache, which begins at Scratch
-	// Ids of its semaphores: free pages of both rings, and the notifications that a STALL waits
-	// for.
+	// Semaphore ids: free pages of both rings, and the notifications that a STALL waits for.
 	DispatchCredits, SubordinateCredits, Sync uint32
 
 	// On the dispatch core.
@@ -32,7 +30,7 @@ type Queue struct {
 	SubordinateRing     uint32 // SubordinatePages pages of SubordinatePageSize bytes
 	SubordinatePageSize uint32
 	SubordinatePages    uint32
-	// Ids of its semaphores: pages published in both rings.
+	// Semaphore ids: pages published in both rings.
 	DispatchPublished, SubordinatePublished uint32
 	CompletionWrite                         uint32 // word: the dispatcher's pointer into the completion queue
 	CompletionRead                          uint32 // word: the host's pointer

@@ -2,15 +2,15 @@ package abi
 
 import "github.com/reprise-tt/reprise/chip"
 
-// QueueForm is what command-queue kernels of tt-metal with one memory map may differ in.
+// QueueForm is the variation among tt-metal's command-queue kernels with one memory map.
 type QueueForm struct {
 	FetchEntry              uint32 // bytes of an entry of the prefetch queue
 	Progress                bool   // a word in which the dispatcher counts commands lies before the prefetch queue
 	WaitStream, ClearStream uint32 // flags of a WAIT
 }
 
-// QueueForms returns the forms that command-queue kernels of the layout's revision have, the usual
-// one first; nil for this runtime's own. Source: tt-metal cq_commands.hpp, dispatch_settings.hpp,
+// QueueForms returns the forms of the revision's command-queue kernels, the usual one first; nil
+// for this runtime's own. Source: tt-metal cq_commands.hpp, dispatch_settings.hpp,
 // dispatch_mem_map.cpp.
 func (l *Layout) QueueForms() []QueueForm {
 	for _, t := range tables() {
@@ -90,8 +90,8 @@ func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	return q
 }
 
-// pcieSpace returns the bits of a NoC address that lead to host memory once the PCIe tile is
-// reached. Source: tt-metal noc_parameters.h (NOC_XY_PCIE_ENCODING).
+// pcieSpace returns the bits of a NoC address that lead from the PCIe tile to host memory. Source:
+// tt-metal noc_parameters.h (NOC_XY_PCIE_ENCODING).
 func pcieSpace(a chip.Arch) uint64 {
 	if a == chip.Wormhole {
 		return 0x8_0000_0000

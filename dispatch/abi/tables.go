@@ -4,12 +4,11 @@ import "github.com/reprise-tt/reprise/chip"
 
 const numNOCs = 2
 
-// revisionTable is a revision of tt-metal. Sources, each of that revision: the L1 maps, scratch
-// areas, bank tables and virtual maps are those of
-// tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h; the mailbox and its parts
-// have the offsets of tt_metal/hw/inc/hostdev/dev_msgs.h (mailboxes_t, kernel_config_msg_t,
-// watcher_msg_t, core_info_msg_t); the kernel configuration and the first free byte are those of
-// tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp.
+// revisionTable is a revision of tt-metal. Sources, each of that revision:
+// tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h for L1 maps, scratch areas,
+// bank tables and virtual maps; tt_metal/hw/inc/hostdev/dev_msgs.h (mailboxes_t,
+// kernel_config_msg_t, watcher_msg_t, core_info_msg_t) for the mailbox;
+// tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp for the kernel configuration and the first free byte.
 type revisionTable struct {
 	revision            Revision
 	launch              Launch
@@ -19,7 +18,6 @@ type revisionTable struct {
 	wormhole, blackhole archTable
 }
 
-// archTable is the part of a revision that an architecture has for itself.
 type archTable struct {
 	l1    L1Map
 	boot  Boot // without the watcher
@@ -56,8 +54,8 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	return l
 }
 
-// scratch returns where initial data of local RAM lies: one after the other, each with room for its
-// processor's local RAM, which is smaller for the T cores.
+// scratch returns the areas of initial data of local RAM, one after the other, each as large as its
+// processor's local RAM. The T cores' is smaller.
 func scratch(first, dataMovement, compute uint32) [chip.NumProcessors]uint32 {
 	t := first + 2*dataMovement
 	return [chip.NumProcessors]uint32{first, first + dataMovement, t, t + compute, t + 2*compute}
@@ -160,9 +158,9 @@ func march() revisionTable {
 }
 
 // may is the newest revision whose memory maps of both architectures can be read together: those at
-// 00f67de of a fork, which have the dispatch telemetry region that was merged after 28 May 2026.
-// The mailbox is March's with the 16 B of debug_assert_msg_t that later dev_msgs.h have; that one
-// of this very commit could not be read, but its size agrees with MEM_MAILBOX_SIZE.
+// 00f67de of a fork, with the dispatch telemetry region that was merged after 28 May 2026. The
+// mailbox is March's with the 16 B of debug_assert_msg_t of later dev_msgs.h. It is inferred: the
+// size agrees with MEM_MAILBOX_SIZE.
 func may() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
@@ -211,9 +209,9 @@ func may() revisionTable {
 	}
 }
 
-// mayQueues returns the forms of May 2026. Entries of the prefetch queue have 4 bytes since
-// tt-metal's pull request 44039, which was merged that month. When the flags of a WAIT moved to
-// make room for CLEAR_MEMORY isn't known; code doesn't tell, debug information does.
+// mayQueues returns the forms of May 2026. Prefetch queue entries have 4 bytes since tt-metal's
+// pull request 44039, merged that month. It isn't known when the flags of a WAIT moved for
+// CLEAR_MEMORY; code doesn't tell, debug information does.
 func mayQueues() []QueueForm {
 	return []QueueForm{
 		{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
@@ -221,7 +219,6 @@ func mayQueues() []QueueForm {
 	}
 }
 
-// launch96 is the launch message up to 28 January 2026.
 func launch96() Launch {
 	return Launch{
 		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, NOCMode: 69, FirstRemote: 70,

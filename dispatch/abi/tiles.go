@@ -9,11 +9,10 @@ const (
 	tileOther = 3
 )
 
-// tilesSpan is the number of coordinates of an axis.
 const tilesSpan = 32
 
-// Tiles returns what tiles a chip has, as kernels of this runtime read it: for each NoC, two bits
-// for each coordinate that software may use there, 0 where no tile is.
+// Tiles returns a chip's tiles as kernels of this runtime read them: for each NoC, two bits for
+// each coordinate that software may use, 0 without a tile.
 func Tiles(ch *chip.Chip) []byte {
 	const size = tilesSpan * tilesSpan / 4
 	b := make([]byte, 2*size)

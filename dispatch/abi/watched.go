@@ -43,7 +43,6 @@ func (w *WatchedTiles) encode(b []byte, ch *chip.Chip) {
 	w.harvested(b, ch)
 }
 
-// tiles fills a table with the tiles of some kinds, as far as it has room.
 func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 	at := 0
 	for _, k := range kinds {
@@ -63,9 +62,9 @@ func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 	}
 }
 
-// addressed returns the raw coordinates of the tiles of a kind that software uses: on Blackhole,
-// the watcher's tables have no room for all of them, and those of a DRAM bank are the two that
-// kernels reach it by.
+// addressed returns the raw coordinates of the tiles of a kind that software uses. On Blackhole the
+// watcher's tables have no room for all; those of a DRAM bank are the two by which kernels reach
+// the bank.
 func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	all := slices.Collect(ch.Tiles(k))
 	if ch.Arch() == chip.Wormhole {
@@ -85,7 +84,7 @@ func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	return all
 }
 
-// harvested fills in the rows of a Wormhole, or the columns of a Blackhole, that have no workers.
+// harvested fills in the harvested rows of a Wormhole, or columns of a Blackhole.
 func (w *WatchedTiles) harvested(b []byte, ch *chip.Chip) {
 	var lines []uint8
 	for xy := range ch.Tiles(chip.Tensix) {

@@ -1,7 +1,6 @@
 package cq
 
-// Append appends any prefetcher command and returns its offset (for a relay too
-// that of the prefetcher's command).
+// Append appends any prefetcher command and returns its offset, also for a relay.
 func (b *Builder) Append(c PrefetchCommand) int {
 	at := len(b.buf)
 	if c == nil {
@@ -13,8 +12,8 @@ func (b *Builder) Append(c PrefetchCommand) int {
 	return at
 }
 
-// inline appends a RELAY_INLINE. Which dispatcher may get which command is for
-// Check to say; here any goes to any, so that what was decoded encodes again.
+// inline appends a RELAY_INLINE. Any dispatcher gets any command, so that what was decoded encodes
+// again; Check judges.
 func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 	if to > Subordinate {
 		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
@@ -27,7 +26,6 @@ func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 	return at
 }
 
-// noFlush appends a RELAY_INLINE_NOFLUSH.
 func (b *Builder) noFlush(c DispatchCommand) int {
 	start := len(b.buf)
 	at := b.encode(c, true)
@@ -43,8 +41,6 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	}
 	return c.encode(b, header)
 }
-
-// What Append calls.
 
 func (c RelayLinear) encode(b *Builder) int                { return b.RelayLinear(c) }
 func (c RelayLinearH) encode(b *Builder) int               { return b.RelayLinearH(c) }
@@ -108,7 +104,7 @@ func (b *Builder) RelayPaged(c RelayPaged) int {
 	return b.bare(c.words())
 }
 
-// RelayPagedPacked appends the command; At i of the list is AtPagedSub(i).
+// RelayPagedPacked appends the command; entry i of the list is at AtPagedSub(i).
 func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 	if b.err != nil || b.outside(PrefetchRelayPagedPacked) {
 		return 0
@@ -144,7 +140,7 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 // ExecBuf appends the command. Its fetch entry must have the stall bit.
 func (b *Builder) ExecBuf(c ExecBuf) int { return b.bare(c.words()) }
 
-// ExecBufEnd appends the command, with the dispatcher's EXEC_BUF_END in it.
+// ExecBufEnd appends the command with the dispatcher's EXEC_BUF_END inside.
 func (b *Builder) ExecBufEnd() int {
 	p, at := b.relay(PrefetchExecBufEnd, Master, HeaderSize)
 	if p == nil {
@@ -155,12 +151,12 @@ func (b *Builder) ExecBufEnd() int {
 	return at - HeaderSize
 }
 
-// Stall appends the command. Right before it the dispatcher must get a WAIT with
-// NotifyFetch; WaitStall writes both.
+// Stall appends the command. Right before it the dispatcher must get a WAIT with NotifyFetch;
+// WaitStall writes both.
 func (b *Builder) Stall() int { return b.bare(uint64(PrefetchStall), 0) }
 
-// WaitStall appends the WAIT to the master with WaitBarrier and NotifyFetch added, and
-// the STALL that belongs to it, and returns the offset of the WAIT.
+// WaitStall appends the WAIT to the master, with WaitBarrier and NotifyFetch added, and its STALL.
+// It returns the offset of the WAIT.
 func (b *Builder) WaitStall(c Wait) int {
 	c.Flags |= WaitBarrier | NotifyFetch
 	at := b.Wait(Master, c)
@@ -194,7 +190,7 @@ func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.w
 // SetRingbufferOffset appends the command.
 func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
 
-// RelayRingbuffer appends the command; At i of the list is atRingSub(i).
+// RelayRingbuffer appends the command; entry i of the list is at atRingSub(i).
 func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
@@ -219,12 +215,12 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	return at
 }
 
-// WriteLinear appends the command with its data, or with Length zeros to fill if
-// there are none. The data follow the header of 32 bytes.
+// WriteLinear appends the command with its data, or with Length zeros to fill if there are none.
+// The data follow the header of 32 bytes.
 func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
-// WriteLinearHeader appends the command without its Length bytes of data: the
-// next command must be the relay that brings them.
+// WriteLinearHeader appends the command without its data, which the next command, a relay, must
+// bring.
 func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
 
 func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
@@ -249,12 +245,11 @@ func (b *Builder) failData(name string) int {
 	return b.fail(bad(ErrFormat, 0, name, "a NOFLUSH carries no data: give Length, and a relay after it"))
 }
 
-// WriteHost appends the command with its data, or with Length-16 zeros to fill if
-// there are none.
+// WriteHost appends the command with its data, or with Length-16 zeros to fill if there are none.
 func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
 
-// WriteHostHeader appends the command without its Length-16 bytes of data: the
-// next command must be the relay that brings them.
+// WriteHostHeader appends the command without its data, which the next command, a relay, must
+// bring.
 func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
 
 func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
@@ -268,12 +263,11 @@ func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
 	return b.headed(noFlush, lo, hi, hi-HeaderSize, c.Data)
 }
 
-// WritePaged appends the command with its data, or with zeros to fill if there
-// are none.
+// WritePaged appends the command with its data, or with zeros to fill if there are none.
 func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
 
-// WritePagedHeader appends the command without its data: the next command must
-// be the relay that brings them.
+// WritePagedHeader appends the command without its data, which the next command, a relay, must
+// bring.
 func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
 
 func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
@@ -290,7 +284,6 @@ func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
 	return b.headed(noFlush, lo, hi, n, c.Data)
 }
 
-// headed appends a command of 16 bytes and n bytes of data.
 func (b *Builder) headed(noFlush bool, lo, hi, n uint64, data []byte) int {
 	p, at := b.payload(noFlush, HeaderSize, n)
 	if p == nil {
@@ -315,12 +308,11 @@ type Packed struct {
 // Slot is the offset of slot i's Size bytes in the stream.
 func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
 
-// WritePacked appends the command with its data, or with zeros to fill if there
-// are none.
+// WritePacked appends the command with its data, or with zeros to fill if there are none.
 func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
 
-// WritePackedHeader appends the command with its list and without its data: the next command must
-// be the relay that brings them, each slot padded to 16 bytes.
+// WritePackedHeader appends the command and its list without the data. The next command, a relay,
+// must bring these, each slot padded to 16 bytes.
 func (b *Builder) WritePackedHeader(c WritePacked) int {
 	if len(c.Data) != 0 {
 		return b.failData(c.Name())
@@ -362,7 +354,6 @@ func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
 	return Packed{At: at, Data: at + head, Stride: stride, Size: int(c.Size), Slots: slots}
 }
 
-// check tests what the format demands.
 func (c *WritePacked) check() error {
 	const name = "WRITE_PACKED"
 	n, m := len(c.Cores), len(c.Rects)
@@ -383,14 +374,14 @@ func (c *WritePacked) check() error {
 	return nil
 }
 
-// WritePackedLarge appends the command with its data, or with zeros to fill if
-// there are none. data is the offset of the first block in the stream.
+// WritePackedLarge appends the command with its data, or with zeros to fill if there are none. data
+// is the offset of the first block in the stream.
 func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) {
 	return b.packedLarge(&c, false)
 }
 
-// WritePackedLargeHeader appends the command without its data: the next command
-// must be the relay that brings them, each block padded to Alignment.
+// WritePackedLargeHeader appends the command without its data. The next command, a relay, must
+// bring these, each block padded to Alignment.
 func (b *Builder) WritePackedLargeHeader(c WritePackedLarge) int {
 	at, _ := b.packedLarge(&c, true)
 	return at
@@ -525,7 +516,6 @@ func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
 	return at
 }
 
-// putWords writes words, four at a time.
 func putWords(q []byte, words []uint32) {
 	for len(words) >= 4 && len(q) >= 16 {
 		w, p := (*[4]uint32)(words), (*[16]byte)(q)
@@ -560,8 +550,8 @@ func (b *Builder) ReadArg(c ReadArg) int {
 // Sequence appends the command.
 func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
 
-// SequenceHeader appends a sequence whose last command is a header without its data: the next
-// command must be the relay that brings them.
+// SequenceHeader appends a sequence whose last command is a header. The next command, a relay, must
+// bring its data.
 func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
 
 func (b *Builder) sequence(c Sequence, noFlush bool) int {
@@ -579,7 +569,7 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 	return b.EndSequence()
 }
 
-// ForwardSubordinate appends the command; the one in it is at AtForwarded.
+// ForwardSubordinate appends the command; the forwarded command is at AtForwarded.
 func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:

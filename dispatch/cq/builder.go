@@ -9,14 +9,13 @@ import (
 // 2^31 on every machine.
 const maxPayload = math.MaxInt32 - 128
 
-// Builder appends commands to a byte slice. It allocates only when the slice is
-// full. A command that cannot be written leaves the bytes as they were and sets
-// an error that stays: Finish returns it.
+// Builder appends commands to a byte slice. It allocates only when the slice is full. A command
+// that cannot be written leaves the bytes as they were and sets an error that stays: Finish returns
+// it.
 //
-// Methods for dispatcher commands wrap them in a RELAY_INLINE and return the
-// offset of the dispatcher command (16 bytes after the prefetcher's); methods
-// for prefetcher commands return the offset of that. Offsets count from the
-// start of the slice, and At constants from there on name the fields. After an
+// Methods for dispatcher commands wrap them in a RELAY_INLINE and return the offset of the
+// dispatcher command, 16 bytes after the prefetcher's. Methods for prefetcher commands return their
+// offset. Offsets count from the start of the slice; add At constants to find fields. After an
 // error they return 0.
 type Builder struct {
 	layout Layout
@@ -25,8 +24,7 @@ type Builder struct {
 	inside sequencing
 }
 
-// NewBuilder appends to buf. The commands follow its bytes, whose
-// number must be a multiple of the layout's PCIe alignment.
+// NewBuilder appends to buf, whose length must be a multiple of the layout's PCIe alignment.
 func NewBuilder(l Layout, buf []byte) Builder {
 	b := Builder{layout: l}
 	b.Reset(buf)
@@ -55,7 +53,6 @@ func (b *Builder) Len() int { return len(b.buf) }
 // Finish returns the bytes and the first error.
 func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
 
-// fail keeps the first error.
 func (b *Builder) fail(err error) int {
 	if b.err == nil {
 		b.err = err
@@ -78,7 +75,6 @@ func (b *Builder) grow(n int) []byte {
 //go:noinline
 func (b *Builder) more(n int) { b.buf = slices.Grow(b.buf, n) }
 
-// bare appends a prefetcher command of one slot.
 func (b *Builder) bare(lo, hi uint64) int {
 	if b.err != nil || b.outside(PrefetchID(lo)) {
 		return 0
@@ -98,7 +94,6 @@ func (b *Builder) bare(lo, hi uint64) int {
 	return at
 }
 
-// large appends a prefetcher command of 32 bytes.
 func (b *Builder) large(w [4]uint64) int {
 	at := b.bare(w[0], w[1])
 	if b.err == nil {
@@ -108,7 +103,6 @@ func (b *Builder) large(w [4]uint64) int {
 	return at
 }
 
-// small appends a dispatcher command of 16 bytes without data.
 func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
 	if b.err != nil {
 		return 0
@@ -144,9 +138,8 @@ func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
 	return at + HeaderSize
 }
 
-// relay appends the header of a relay with n bytes of payload, zeros after the
-// payload, and returns the payload (content unspecified) and its offset. It
-// returns nil after an error.
+// relay appends a relay's header with n bytes of payload, padded with zeros. It returns the payload
+// (content unspecified) and its offset; nil after an error.
 func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	if b.err != nil {
 		return nil, 0
@@ -171,8 +164,8 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	return p[HeaderSize:end:end], at + HeaderSize
 }
 
-// payload is relay for a command whose data are inline or, in a NOFLUSH, not
-// there: head bytes of header, data bytes of data.
+// payload is relay for a command with head bytes of header and data bytes of data, which a NOFLUSH
+// leaves out.
 func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
 	if noFlush {
 		return b.relay(PrefetchRelayInlineNoFlush, Master, uint64(head))
@@ -184,7 +177,6 @@ func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
 	return b.relay(PrefetchRelayInline, Master, uint64(head)+data)
 }
 
-// fill copies data, or zeros if there are none.
 func fill(dst, data []byte) {
 	if len(data) == 0 {
 		clear(dst)
@@ -193,7 +185,6 @@ func fill(dst, data []byte) {
 	copy(dst, data)
 }
 
-// sequencing is the state of a builder between BeginSequence and EndSequence.
 type sequencing struct {
 	on    bool
 	start int        // of the relay in the bytes
@@ -201,9 +192,8 @@ type sequencing struct {
 	id    PrefetchID // of the relay: NOFLUSH as soon as the last command is a header
 }
 
-// BeginSequence makes the commands for the master up to EndSequence share a relay and a page.
-// Whether they fit into one is for Check to say. Commands for others, and those that are no
-// dispatcher's, are an error in between.
+// BeginSequence makes the commands for the master up to EndSequence share a relay and a page. Check
+// says whether they fit. Commands for the subordinate or the prefetcher are an error in between.
 func (b *Builder) BeginSequence() {
 	if b.err != nil {
 		return
@@ -217,7 +207,7 @@ func (b *Builder) BeginSequence() {
 	clear(p)
 }
 
-// add makes room for the n bytes of a command in the sequence, and returns them and their offset.
+// add makes room for a command of n bytes in the sequence, and returns it and its offset.
 func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	s := &b.inside
 	switch {
@@ -237,7 +227,7 @@ func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	return p[pad : pad+n : pad+n], at
 }
 
-// outside says that a command can't be in a sequence, if there is one.
+// outside refuses a command that can't be in a sequence.
 func (b *Builder) outside(id PrefetchID) bool {
 	if b.inside.on {
 		b.fail(bad(ErrOrder, 0, id.String(), "it is the prefetcher's, and can't be in a sequence: end that first"))
@@ -272,5 +262,4 @@ func relayWords(id PrefetchID, to Dispatcher, length, stride int) (lo, hi uint64
 	return uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))
 }
 
-// sequenceWord is the header of a sequence of n commands, up to zeros.
 func sequenceWord(n int) uint64 { return uint64(DispatchSequence) | uint64(uint16(n))<<16 }

@@ -1,10 +1,8 @@
 package cq
 
-// checker tests whether the device could run streams: every command against the
-// limits of its firmware, and their order. It follows a queue over its fetch
-// entries, because a header and its data may be in two of them and because
-// STALLs count from the start of the queue. The zero value does not work; set
-// Layout and Limits.
+// checker tests whether the device could run streams: every command against the limits of its
+// firmware, and the order of commands. It follows a queue over its fetch entries, because a header
+// and its data may be in two entries and STALLs count from the start of the queue.
 type checker struct {
 	Layout Layout
 	Limits Limits
@@ -19,7 +17,7 @@ type checker struct {
 	flow     flow // of the trace
 }
 
-// Check tests the bytes of one fetch entry of a queue that starts with it.
+// Check tests the bytes of the first fetch entry of a queue.
 func Check(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	if err := c.Entry(stream); err != nil {
@@ -28,8 +26,7 @@ func Check(l Layout, m Limits, stream []byte) error {
 	return c.Idle()
 }
 
-// CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END, after
-// which there may be zeros.
+// CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END; zeros may follow.
 func CheckTrace(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	end, err := c.run(stream, true)
@@ -46,8 +43,7 @@ func CheckTrace(l Layout, m Limits, stream []byte) error {
 	return c.Idle()
 }
 
-// Entry tests the bytes of the next fetch entry. After an error the checker is
-// of no further use.
+// Entry tests the next fetch entry. After an error the checker is of no further use.
 func (c *checker) Entry(stream []byte) error {
 	if n := len(stream); n == 0 || n > c.Limits.MaxCommand {
 		return limit("fetch entry", "size", n, words(c.Limits.MaxCommand)+" bytes and not 0", "split the commands over several entries")
@@ -56,8 +52,8 @@ func (c *checker) Entry(stream []byte) error {
 	return err
 }
 
-// Idle tests that nothing is outstanding: no header waits for data, and every
-// notification of the prefetcher has its STALL.
+// Idle tests that no header waits for data, and that every notification of the prefetcher has its
+// STALL.
 func (c *checker) Idle() error {
 	if c.header != "" {
 		return bad(ErrOrder, 0, c.header, "the data for its NOFLUSH never come: put a relay after it")
@@ -112,7 +108,6 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	return -1, nil
 }
 
-// validate tests all commands that were read last.
 func (p *parser) validate(m Limits) error {
 	if p.n > m.MaxCommand {
 		return limit(p.items[0].form.name, "size", p.n, words(m.MaxCommand)+" bytes", "split it, or send the data by a relay")
@@ -133,7 +128,6 @@ func (p *parser) validate(m Limits) error {
 	return nil
 }
 
-// fits tests whether a command fits where it is.
 func (it *item) fits(m Limits) error {
 	n, f := len(it.raw), it.form
 	switch {
@@ -150,8 +144,8 @@ func (it *item) fits(m Limits) error {
 			"send fewer words, or send it to the master")
 	case (it.header || f.data == dataCommands) && n > m.DispatchPage:
 		return limit(f.name, "size", n, words(m.DispatchPage)+" bytes, a page of the dispatcher", "use several commands")
-	// The prefetcher takes all pages of a relay at once, and the dispatcher gives
-	// pages back a block late: only half of its ring is sure to come free.
+	// The prefetcher takes all pages of a relay at once, and the dispatcher returns pages a block
+	// late: only half of its ring is sure to come free.
 	case it.to == Master && n > m.DispatchRing/2:
 		return limit(f.name, "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
 			"split it, or send the data by a relay")
@@ -159,7 +153,6 @@ func (it *item) fits(m Limits) error {
 	return nil
 }
 
-// order tests the command that was read last against those before it.
 func (c *checker) order(p *parser, command PrefetchCommand, alone bool) error {
 	name := p.items[0].form.name
 	brings, relays := p.items[0].relayed()
@@ -196,7 +189,6 @@ func (c *checker) order(p *parser, command PrefetchCommand, alone bool) error {
 	return nil
 }
 
-// count counts the WAITs that notify the prefetcher, and the arguments that a go signal is to read.
 func (c *checker) count(d DispatchCommand) error {
 	switch d := d.(type) {
 	case Wait:

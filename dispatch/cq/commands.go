@@ -1,16 +1,16 @@
 package cq
 
-// The descriptors of all commands: the one place where ids, fields, sizes and limits are. Add a
-// command here; the compiler and TestDescriptors ask for the rest: a type with its header as words
-// and back.
+// The descriptors of all commands: the one place of ids, fields, sizes and limits. Add a command
+// here; the compiler and TestDescriptors ask for the rest, a type with its header as words and
+// back.
 
-// ownIDs is what ids of this runtime's own commands are moved down by in a table of forms: they
-// begin at 0xE0.
+// ownIDs moves the ids of this runtime's own commands, from 0xE0 on, behind tt-metal's in a table
+// of forms.
 const ownIDs = 0xE0 - stockIDs
 
 const stockIDs = 32 // ids that revisions of tt-metal may have
 
-// Names of commands that others are in.
+// Names of commands that contain others.
 const (
 	nameRelay    = "RELAY_INLINE"
 	nameNoFlush  = "RELAY_INLINE_NOFLUSH"
@@ -22,7 +22,6 @@ const (
 // forms are commands by id; those of this runtime follow those of tt-metal.
 type forms [stockIDs + 4]form
 
-// by returns the form of an id, nil if there is no such command.
 func (t *forms) by(id uint8) *form {
 	i := int(id)
 	if i >= ownIDs+stockIDs {
@@ -36,8 +35,7 @@ func (t *forms) by(id uint8) *form {
 	return &t[i]
 }
 
-// pinned returns the pinned revision, to be changed into others: nothing is shared between two of
-// them.
+// pinned returns a new copy of the pinned revision, from which other revisions are derived.
 func pinned() *Revision {
 	r := &Revision{
 		waitNames: []string{"barrier", "notify", "memory", "stream", "clear"},

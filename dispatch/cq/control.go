@@ -2,14 +2,13 @@ package cq
 
 import "fmt"
 
-// The prefetcher's commands for control flow in a trace are this runtime's alone: no revision of
-// tt-metal has them, and only the firmware of package dispatch/firmware takes them. Offsets in them
-// count bytes from the start of the trace that they are in, and are multiples of the layout's PCIe
-// alignment.
+// The prefetcher's commands for control flow in a trace are this runtime's own: only the firmware
+// of package dispatch/firmware takes them. Offsets in them count bytes from the start of their
+// trace, and are multiples of the layout's PCIe alignment.
 //
-// The prefetcher keeps a stack of loops, MaxLoops deep over all traces that call each other, and
-// one of calls, MaxCalls deep. It never waits for the dispatcher by itself: a Stall does, where a
-// condition depends on what programs have written.
+// The prefetcher keeps a stack of loops, MaxLoops deep over all traces that call each other, and a
+// stack of calls, MaxCalls deep. It never waits for the dispatcher by itself: where a condition
+// depends on what programs wrote, a Stall does.
 
 // LoopBegin enters a loop. With a Count of 0 it goes to Exit instead.
 type LoopBegin struct {
@@ -18,19 +17,18 @@ type LoopBegin struct {
 	Count uint32 // iterations; the most that there may be if the loop's end is Limited
 }
 
-// LoopEnd ends an iteration of the innermost loop and goes back to Body, unless it was the last
-// one: then it leaves the loop. If the host has asked the queue to abort, it ends the replay
-// instead.
+// LoopEnd ends an iteration of the innermost loop and goes back to Body, or leaves the loop after
+// the last one. If the host has asked the queue to abort, it ends the replay instead.
 type LoopEnd struct {
 	Loop uint16 // as in its LoopBegin
-	// Limited loops are left by a Branch only. One that begins an iteration more than
-	// LoopBegin.Count is an error, which stops the prefetcher.
+	// A Limited loop is left only by a Branch. An iteration more than LoopBegin.Count is an error
+	// that stops the prefetcher.
 	Limited bool
 	Body    uint32 // offset of the first command of the body
 }
 
 // Branch goes on with the next command if a condition holds, and at Else otherwise. It compares a
-// word in memory, or the number of the present iteration of a loop, from 0.
+// word in memory, or the number of a loop's iteration, from 0.
 type Branch struct {
 	Compare Compare
 	Level   uint8  // 0: a word; 1: the iteration of the innermost loop, 2: that of the loop around it, …
@@ -43,24 +41,23 @@ type Branch struct {
 	Value   uint32 // that it is compared with
 }
 
-// CallTrace runs another trace and goes on with the next command after its EXEC_BUF_END. The fields
-// are those of ExecBuf.
+// CallTrace runs another trace and goes on after its EXEC_BUF_END. The fields are those of ExecBuf.
 type CallTrace struct {
 	Base        uint32 // address in every bank
 	LogPageSize uint32 // log2 of the page size in bytes
 	Pages       uint32
 }
 
-// How deep the prefetcher's stacks are.
+// Depths of the prefetcher's stacks.
 const (
 	MaxLoops = 16
 	MaxCalls = 8
 )
 
-// MaxLoopNumber is the highest number of a loop in a trace: a LoopBegin has 16 bits for it.
+// MaxLoopNumber is the highest number of a loop in a trace.
 const MaxLoopNumber = 1<<16 - 1
 
-// Compare is how a Branch compares a word, which is unsigned, with a value.
+// Compare is how a Branch compares an unsigned word with a value.
 type Compare uint8
 
 const (
@@ -90,7 +87,6 @@ func (c Compare) String() string {
 // Valid reports whether there is such a comparison.
 func (c Compare) Valid() bool { return c < compares }
 
-// Holds compares a word with a value.
 func (c Compare) Holds(word, value uint32) bool {
 	switch c {
 	case Equal:
@@ -113,7 +109,7 @@ func (c Compare) Holds(word, value uint32) bool {
 	return false
 }
 
-// Where fields lie in the commands of control flow, in bytes.
+// Offsets in bytes of fields in the commands of control flow.
 const (
 	AtLoopExit   = 4 // LOOP_BEGIN
 	AtLoopCount  = 8

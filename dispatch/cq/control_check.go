@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// flow checks the control flow of a trace: loops nest, what commands go to are commands of the same
-// trace that don't separate a header from its data, in the same loop but where a loop is left, and
-// only a loop's end goes back. So every trace ends.
+// flow checks the control flow of a trace. Loops nest. Targets are commands of the same trace and
+// the same loop, except where a loop is left, and never separate a header from its data. Only a
+// loop's end goes back. So every trace ends.
 type flow struct {
 	starts  []flowStart // of commands, in order, but for those that bring the data of a header
 	header  bool        // the next command brings them
@@ -16,7 +16,6 @@ type flow struct {
 	targets []flowTarget
 }
 
-// flowStart is where a command begins.
 type flowStart struct {
 	at   uint32
 	loop int // number, from 1 in the order of their starts, of the innermost loop around it; 0 for none
@@ -83,7 +82,6 @@ func (f *flow) add(e Entry, header bool) error {
 	return nil
 }
 
-// loop is the number of the innermost loop that is open.
 func (f *flow) loop() int {
 	if n := len(f.loops); n > 0 {
 		return f.loops[n-1].number
@@ -91,7 +89,7 @@ func (f *flow) loop() int {
 	return 0
 }
 
-// end takes the end of a loop, after which the next command is at an offset.
+// end takes the end of a loop. next is the offset of the next command.
 func (f *flow) end(c *LoopEnd, at int, next uint32) error {
 	n := len(f.loops)
 	if n == 0 || f.loops[n-1].id != c.Loop {
@@ -112,7 +110,6 @@ func (f *flow) end(c *LoopEnd, at int, next uint32) error {
 	return nil
 }
 
-// check is called after the last command.
 func (f *flow) check() error {
 	if n := len(f.loops); n > 0 {
 		return bad(ErrOrder, int(f.starts[len(f.starts)-1].at), PrefetchExecBufEnd.String(), "loop %d has no LOOP_END", f.loops[n-1].id)

@@ -2,13 +2,12 @@ package cq
 
 import "iter"
 
-// Decode reads the prefetcher command at the start of b and returns it with the
-// number of bytes to the next one. The command's data alias b.
+// Decode reads the prefetcher command at the start of b and returns it with the number of bytes to
+// the next one. The command's data alias b.
 //
-// n is 0 if the size of the command could not be told; then c is nil too and
-// nothing after it can be read. n is positive beside an error if only this
-// command is bad: c is then nil, or what could be read. With ErrPadding c is the
-// whole command. A relay whose payload could not be read has an Opaque in it. A
+// n is 0 if the size of the command is unknown; then c is nil and nothing after it can be read.
+// With an error and a positive n only this command is bad: c is nil, or what could be read. With
+// ErrPadding c is the whole command. A relay with an unreadable payload has an Opaque in it. A
 // command without an error encodes to the n bytes that it came from.
 func Decode(l Layout, b []byte) (c PrefetchCommand, n int, err error) {
 	p := parser{v: own(), l: l}
@@ -23,10 +22,9 @@ func (p *parser) decode(b []byte) (c PrefetchCommand, n int, err error) {
 	return c, p.n, err
 }
 
-// DecodeDispatch reads the dispatcher command that is the whole of payload: of a
-// RELAY_INLINE, or, with noFlush, of a RELAY_INLINE_NOFLUSH, whose data come from
-// elsewhere. Data alias payload. The command is nil beside any error but
-// ErrPadding.
+// DecodeDispatch reads the dispatcher command that is the whole of payload: of a RELAY_INLINE, or,
+// with noFlush, of a RELAY_INLINE_NOFLUSH, whose data come from elsewhere. Data alias payload. With
+// any error but ErrPadding the command is nil.
 func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	p := parser{v: own()}
 	if _, err := p.dispatch(payload, 0, place{header: noFlush, whole: true}); err != nil {
@@ -35,9 +33,9 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	return p.items[0].form.dispatch(&p.items[0], p.items[1:]), p.odd
 }
 
-// ReadDispatch reads the dispatcher command at the start of b, with which b needn't end, and
-// returns how many bytes it has with its data. Data that may go beyond pages, those of WriteLinear,
-// WriteHost and WritePaged, it leaves out. The command is nil if there is none.
+// ReadDispatch reads the dispatcher command at the start of b and returns its size with its data.
+// It leaves out data that may go beyond pages: those of WriteLinear, WriteHost and WritePaged. The
+// command is nil if there is none.
 func ReadDispatch(b []byte) (DispatchCommand, int) {
 	p := parser{v: own()}
 	n, err := p.dispatch(b, 0, place{header: true})
@@ -55,7 +53,6 @@ func ReadDispatch(b []byte) (DispatchCommand, int) {
 	return it.form.dispatch(it, p.items[1:]), n
 }
 
-// parser reads a command of a revision, and those inside of it.
 type parser struct {
 	v     *Revision
 	l     Layout
@@ -65,14 +62,13 @@ type parser struct {
 	odd   error // the first ErrPadding
 }
 
-// note keeps the first error of bytes that no encoder writes.
 func (p *parser) note(err error, at int) {
 	if err != nil && p.odd == nil {
 		p.odd = shift(err, at)
 	}
 }
 
-// unknown says why there is no command with an id.
+// unknown is the error for an id without a command.
 func (p *parser) unknown(id uint8, newer bool, name, who string) error {
 	switch {
 	case p.v != own():
@@ -83,7 +79,6 @@ func (p *parser) unknown(id uint8, newer bool, name, who string) error {
 	return bad(ErrIllegal, 0, "", "id is %d: is this the start of a command, and the right layout?", id)
 }
 
-// prefetch reads the prefetcher's command at the start of b.
 func (p *parser) prefetch(b []byte) error {
 	if p.items == nil {
 		p.items = p.first[:0]
@@ -127,8 +122,7 @@ func (p *parser) prefetch(b []byte) error {
 	return p.odd
 }
 
-// size finds out where the next command is. The firmware follows the field "stride" if there is
-// one.
+// size finds the next command. The firmware follows the field "stride" if there is one.
 func (p *parser) size(it *item, need uint64) error {
 	f, b, align := it.form, it.raw, uint64(p.l.PCIeAlign())
 	s := find(f.fields, "stride")
@@ -153,7 +147,7 @@ func (p *parser) size(it *item, need uint64) error {
 	return nil
 }
 
-// relay reads what is in a relay, the first item. It removes the relay if that itself makes no
+// relay reads the payload of a relay, the first item. It removes the relay if that itself makes no
 // sense.
 func (p *parser) relay() error {
 	r := &p.items[0]
@@ -177,7 +171,6 @@ func (p *parser) relay() error {
 	return nil
 }
 
-// place is where a dispatcher's command is.
 type place struct {
 	in     *form
 	to     Dispatcher
@@ -185,8 +178,8 @@ type place struct {
 	whole  bool // it must be all bytes that there are
 }
 
-// dispatch reads the dispatcher's command at the start of b, which is at an offset of the
-// prefetcher's command, and returns how many bytes of b it has.
+// dispatch reads the dispatcher's command at the start of b and returns its size. at is its offset
+// in the prefetcher's command.
 func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	if len(b) < HeaderSize {
 		return 0, bad(ErrTruncated, len(b), "", "%d bytes, a dispatcher command has at least 16", len(b))
@@ -229,7 +222,6 @@ func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	return int(size), err
 }
 
-// forward reads the command in a FORWARD_SUBORDINATE.
 func (p *parser) forward(i int) error {
 	it := p.items[i]
 	_, err := p.dispatch(it.raw[AtForwarded:], it.at+AtForwarded, place{in: it.form, to: Subordinate, whole: true})
@@ -244,7 +236,7 @@ func (p *parser) forward(i int) error {
 	}
 }
 
-// commands reads the commands of a SEQUENCE one after the other: each says how long it is.
+// commands reads the commands of a SEQUENCE.
 func (p *parser) commands(i int) error {
 	it := p.items[i]
 	f, b, n, at := it.form, it.raw, int(it.value("count")), HeaderSize
@@ -300,8 +292,8 @@ type Relayed struct {
 	Header  bool // without its data, which a relay after it brings
 }
 
-// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command
-// that is forwarded is in its ForwardSubordinate.
+// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A
+// forwarded command is in its ForwardSubordinate.
 func (e Entry) Relayed(yield func(Relayed) bool) {
 	c, to, ok := e.Dispatch()
 	if !ok || c == nil {
@@ -322,8 +314,6 @@ func (e Entry) Relayed(yield func(Relayed) bool) {
 	}
 }
 
-// sequence yields the commands of a sequence as they lie in the entry, each with those inside of
-// it.
 func (e Entry) sequence(yield func([]item) bool) {
 	p := parser{v: own()}
 	_, header := e.Command.(RelayInlineNoFlush)
@@ -338,11 +328,9 @@ func (e Entry) sequence(yield func([]item) bool) {
 	}
 }
 
-// All reads a stream command by command, as far as the prefetcher would: to its
-// end, or to an EXEC_BUF_END, after which a buffer in DRAM has zeros up to its
-// last page. An error beside an entry is about that command only; reading goes
-// on after it unless its size is unknown. Offsets in errors count from the
-// start of the stream.
+// All reads a stream command by command, as far as the prefetcher would: to its end, or to an
+// EXEC_BUF_END, which zeros may follow. An error beside an entry is about that command only;
+// reading goes on unless its size is unknown. Offsets in errors count from the start of the stream.
 func All(l Layout, stream []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		p := parser{v: own(), l: l}

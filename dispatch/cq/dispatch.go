@@ -1,18 +1,15 @@
 package cq
 
-// DispatchCommand is a command for a dispatcher: WriteLinear, WriteHost,
-// WritePaged, WritePacked, WritePackedLarge, Wait, Sink, DebugDispatch, Delay,
-// ExecBufEndDispatch, SetWriteOffset, TerminateDispatch, SendGoSignal,
-// NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, Opaque, or one of this
-// runtime's own: Sequence, ForwardSubordinate and ReadArg.
+// DispatchCommand is a command for a dispatcher: one of the types in this file and of Sequence,
+// ForwardSubordinate and ReadArg, which are this runtime's own.
 type DispatchCommand interface {
 	ID() DispatchID
 	Name() string                       // tt-metal's without its prefix, as "WAIT"
 	encode(b *Builder, header bool) int // appends it in a relay to the master; header: without data that a relay may bring
 }
 
-// WriteLinear writes one run of bytes to a tile or a rectangle of tiles, at Addr
-// plus the write offset OffsetIndex.
+// WriteLinear writes one run of bytes to a tile or a rectangle of tiles, at Addr plus the write
+// offset OffsetIndex.
 type WriteLinear struct {
 	H           bool   // WRITE_LINEAR_H: on the dispatcher of the chip that has the PCIe link
 	McastDests  uint8  // tiles in the rectangle, 0 = one tile
@@ -23,8 +20,8 @@ type WriteLinear struct {
 	Data        []byte // empty in a NOFLUSH, whose data come from a relay
 }
 
-// WriteHost (WRITE_LINEAR_H_HOST) writes a record to the completion queue: this
-// header of 16 bytes as it stands, then the data.
+// WriteHost (WRITE_LINEAR_H_HOST) writes a record to the completion queue: this header of 16 bytes,
+// then the data.
 type WriteHost struct {
 	Event  bool   // an event, else data of a read
 	Pad1   uint16 // passed on; tt-metal: device<<8 | queue
@@ -44,8 +41,8 @@ type WritePaged struct {
 	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
 }
 
-// WritePacked writes Size bytes at the same address of several tiles, or of
-// several rectangles of tiles. Exactly one of Cores and Rects must be set.
+// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles.
+// Exactly one of Cores and Rects must be set.
 type WritePacked struct {
 	Type        PackedType // for profilers, 0 to 15
 	NoStride    bool       // all get the same data: there is one slot
@@ -160,7 +157,6 @@ func readWriteLinear(it *item, _ []item) DispatchCommand {
 	return WriteLinear{DispatchID(it.u8(0)) == DispatchWriteLinearH, it.u8(1), it.u8(2), it.u32(4), it.u64(8), it.u64(16), it.some()}
 }
 
-// some is the data, nil if there are none.
 func (it *item) some() []byte {
 	if it.inline() == 0 {
 		return nil
@@ -223,7 +219,6 @@ func readWritePacked(it *item, _ []item) DispatchCommand {
 	return c
 }
 
-// readWords reads a list of words.
 func (it *item) readWords() []uint32 {
 	w := make([]uint32, it.count)
 	for i := range w {
@@ -232,10 +227,8 @@ func (it *item) readWords() []uint32 {
 	return w
 }
 
-// subBytes is the size of the list of tiles without padding.
 func (c *WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
 
-// slots is the number of data slots.
 func (c *WritePacked) slots() int {
 	if c.NoStride {
 		return 1
@@ -260,8 +253,7 @@ func readWritePackedLarge(it *item, _ []item) DispatchCommand {
 	return c
 }
 
-// dataBytes is the size of the blocks with their padding. Alignment must be a
-// power of two.
+// dataBytes is the size of the blocks with their padding. Alignment must be a power of two.
 func (c *WritePackedLarge) dataBytes() int {
 	n, a := 0, int(c.Alignment)-1
 	for i := range c.Subs {

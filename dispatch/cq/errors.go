@@ -6,30 +6,27 @@ import (
 )
 
 var (
-	// ErrTruncated: the bytes end inside a command, because the stream was cut
-	// or because a length in it is wrong.
+	// ErrTruncated: the bytes end inside a command; the stream was cut, or a length is wrong.
 	ErrTruncated = errors.New("truncated command")
-	// ErrIllegal: no revision uses the id; usually the reader is not at the
-	// start of a command, or has run into the zeros after the last one.
+	// ErrIllegal: no revision uses the id. Usually the reader is not at the start of a command, or
+	// in the zeros after the last one.
 	ErrIllegal = errors.New("illegal command id")
-	// ErrNewer: the id exists only in revisions after this package's, whose
-	// other ids and flags mean other things too.
+	// ErrNewer: the id exists only in later revisions than this package's, whose other ids and
+	// flags differ too.
 	ErrNewer = errors.New("command of a newer tt-metal revision")
-	// ErrPadding: a byte that no field owns is not zero, or a derived field is
-	// not what an encoder writes; the command was read but does not encode to
-	// the same bytes.
+	// ErrPadding: a byte that no field owns is not zero, or a derived field differs from an
+	// encoder's. The command was read but does not encode to the same bytes.
 	ErrPadding = errors.New("bytes that no encoder writes")
 	// ErrFormat: fields of the command contradict each other.
 	ErrFormat = errors.New("inconsistent command")
-	// ErrLimit: a value is beyond what the format or the firmware can take.
+	// ErrLimit: a value exceeds the format or the firmware.
 	ErrLimit = errors.New("limit exceeded")
-	// ErrOrder: each command is fine, but their order makes the device hang or
-	// read garbage.
+	// ErrOrder: the order of valid commands makes the device hang or read garbage.
 	ErrOrder = errors.New("commands out of order")
 )
 
-// LimitError says which field of which command is beyond what the format or the
-// firmware can take. It is an ErrLimit.
+// LimitError says which field of which command exceeds the format or the firmware. It is an
+// ErrLimit.
 type LimitError struct {
 	Command string // its name, as RELAY_PAGED_PACKED
 	Field   string
@@ -73,7 +70,6 @@ func limit[T int | uint8 | uint16 | uint32 | uint64](command, field string, v T,
 	return &LimitError{Command: command, Field: field, Value: uint64(v), Want: want, Fix: fix}
 }
 
-// shift moves the offset in an error by n bytes.
 func shift(err error, n int) error {
 	var f *FormatError
 	if errors.As(err, &f) {

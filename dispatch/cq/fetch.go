@@ -2,10 +2,9 @@ package cq
 
 import "fmt"
 
-// FetchEntry is one entry of the prefetch queue: the size of a piece of the
-// issue queue in units of 16 bytes in bits 0 to 14, and in bit 15 whether the
-// prefetcher stops fetching after it until an EXEC_BUF in it has ended. 0 is an
-// empty entry (tt-metal cq_prefetch.cpp).
+// FetchEntry is one entry of the prefetch queue. Bits 0 to 14 are the size of a piece of the issue
+// queue in units of 16 bytes. With bit 15 the prefetcher stops fetching after it until an EXEC_BUF
+// in it has ended. 0 is an empty entry (tt-metal cq_prefetch.cpp).
 type FetchEntry uint16
 
 const (
@@ -14,9 +13,9 @@ const (
 	fetchMaxBytes = (FetchStall - 1) * FetchUnit // what 15 bits can say: 524272
 )
 
-// NewFetchEntry makes an entry for n bytes. n must be a multiple of 16 from 16
-// to fetchMaxBytes. The firmware's own limit is Limits.MaxCommand. stall must be
-// set exactly when the bytes hold an EXEC_BUF.
+// NewFetchEntry makes an entry for n bytes, a multiple of 16 from 16 to fetchMaxBytes. The
+// firmware's own limit is Limits.MaxCommand. stall must be set exactly when the bytes hold an
+// EXEC_BUF.
 func NewFetchEntry(n int, stall bool) (FetchEntry, error) {
 	if n <= 0 || n > fetchMaxBytes {
 		return 0, limit("fetch entry", "size", n, fmt.Sprintf("1 to %d bytes", fetchMaxBytes), "split the commands over several entries")

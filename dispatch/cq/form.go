@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// form is the descriptor of a command: where its fields are, how many bytes it has, and what
-// firmware accepts. Everything but the encoders' fast path follows from it: reading, sizes, checks,
-// texts, and the firmware's C header. The forms of all commands are in commands.go.
+// form is the descriptor of a command: its fields, its size, and what firmware accepts. Reading,
+// sizes, checks, texts and the firmware's C header follow from it; only encoders have a fast path
+// of their own. The forms of all commands are in commands.go.
 type form struct {
 	name   string // "" if the revision has no such command
 	large  bool   // the header has 32 bytes, not 16
@@ -23,13 +23,12 @@ type form struct {
 	rules []rule                                   // what firmware accepts of single fields
 	check func(it *item, l Layout, m Limits) error // and of several; nil for nothing
 
-	// The command as a Go value, made of an item and those inside of it. One is set, in the pinned
-	// revision.
+	// The command as a Go value, made of an item and those inside of it. One of the two is set, in
+	// the pinned revision.
 	prefetch func(it *item, kids []item) PrefetchCommand
 	dispatch func(it *item, kids []item) DispatchCommand
 }
 
-// slot is a field: its name, its offset, its size in bytes, and what its bits mean.
 type slot struct {
 	name string
 	at   int
@@ -45,7 +44,6 @@ type list struct {
 	rects  *list // what it is instead if the command's flags have packedMulticast
 }
 
-// reading is what a field's bits mean.
 type reading uint8
 
 const (
@@ -85,7 +83,6 @@ const (
 	dataCommands      // of a SEQUENCE: commands up to the end of the relay
 )
 
-// long reports whether data may go beyond a page.
 func (d data) long() bool { return d == dataLength || d == dataHost || d == dataPages }
 
 func (f *form) size() int {
@@ -104,7 +101,6 @@ func find(slots []slot, name string) *slot {
 	return nil
 }
 
-// get returns the value of a field of a header or an entry.
 func (s *slot) get(b []byte) uint64 {
 	v := uint64(0)
 	for i := s.size - 1; i >= 0; i-- {
@@ -132,7 +128,6 @@ type item struct {
 	kids   int  // how many of the next items are inside
 }
 
-// value returns a field of the header, 0 if it has no such field.
 func (it *item) value(name string) uint64 {
 	if s := find(it.form.fields, name); s != nil {
 		return s.get(it.raw)
@@ -140,14 +135,13 @@ func (it *item) value(name string) uint64 {
 	return 0
 }
 
-// entry returns the bytes of an entry of the list.
 func (it *item) entry(i int) []byte {
 	at := it.form.size() + i*it.list.size
 	return it.raw[at : at+it.list.size]
 }
 
-// measure finds out how many bytes the command at the start of raw has. Where it returns an error,
-// end and data are set as far as they are known.
+// measure finds the size of the command at the start of raw. With an error, end and data are set as
+// far as known.
 func (it *item) measure() error {
 	f := it.form
 	it.end = f.size()
@@ -181,7 +175,6 @@ func (it *item) measure() error {
 
 const fewer = "use several commands: the firmware keeps no more"
 
-// want says how many entries there may be.
 func (l *list) want() string {
 	least := 1
 	if l.empty {
@@ -190,7 +183,6 @@ func (l *list) want() string {
 	return fmt.Sprintf("%d to %d", least, l.most)
 }
 
-// countLimit says that a list of n entries isn't possible.
 func countLimit(f *form, n int) error { return limit(f.name, "count", n, f.list.want(), fewer) }
 
 func (it *item) dataBytes() error {
@@ -236,7 +228,7 @@ func (it *item) dataBytes() error {
 	return nil
 }
 
-// inline is how many bytes of data are in the stream.
+// inline is the number of data bytes in the stream.
 func (it *item) inline() int {
 	if it.kids > 0 || it.form.data == dataRelay {
 		return 0
@@ -244,7 +236,7 @@ func (it *item) inline() int {
 	return len(it.raw) - it.head
 }
 
-// relayed is how many bytes a relay brings for the command before it.
+// relayed is the number of bytes that a relay brings for the command before it.
 func (it *item) relayed() (n uint64, ok bool) {
 	switch it.form.relays {
 	case "":
@@ -258,7 +250,6 @@ func (it *item) relayed() (n uint64, ok bool) {
 	return it.value(it.form.relays), true
 }
 
-// sum adds up the lengths in the list.
 func (it *item) sum() (n uint64) {
 	s := find(it.list.fields, "length")
 	for i := range it.count {
@@ -267,7 +258,7 @@ func (it *item) sum() (n uint64) {
 	return n
 }
 
-// canonical tells of bits that no encoder sets.
+// canonical refuses bits that no encoder sets.
 func (it *item) canonical() error {
 	f := it.form
 	if err := canonical(f.name, f.fields, it.raw[:f.size()], 0, true); err != nil {
@@ -283,7 +274,6 @@ func (it *item) canonical() error {
 	return zeros(it.raw[:it.head], it.end, f.name)
 }
 
-// loose reports whether entries have bits that no encoder sets.
 func (l *list) loose() bool {
 	n := 0
 	for _, s := range l.fields {
@@ -314,7 +304,6 @@ func canonical(name string, slots []slot, b []byte, at int, header bool) error {
 	return zerosAt(rest[:], 0, at, name)
 }
 
-// valid reports whether an encoder writes such a byte.
 func (r reading) valid(v uint64) bool {
 	switch r {
 	case asBool, asMemory:
@@ -329,7 +318,6 @@ func (r reading) valid(v uint64) bool {
 
 func zeros(b []byte, from int, name string) error { return zerosAt(b, from, 0, name) }
 
-// zerosAt demands zeros from an offset in b on, which is at an offset of a command.
 func zerosAt(b []byte, from, at int, name string) error {
 	for i, v := range b[from:] {
 		if v != 0 {
@@ -372,8 +360,8 @@ func (v *Revision) fields(l Layout, its []item) []Field {
 	return out
 }
 
-// appendFields appends the fields of a header, or of entry i of the list, which is at an offset of
-// the command.
+// appendFields appends the fields of a header, or of entry i of the list. at is its offset in the
+// command.
 func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b []byte, at, i int) []Field {
 	for k := range slots {
 		s := &slots[k]
@@ -399,7 +387,6 @@ func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b
 
 func index(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
 
-// text is a field's value for people.
 func (v *Revision) text(l Layout, as reading, x uint64) string {
 	switch as {
 	case asTile:

@@ -2,8 +2,8 @@ package cq
 
 import "fmt"
 
-// GoWord is a GO message: the stream (counted from the first one) to count completion
-// on, the tile whose stream it is, and the signal (tt-metal dev_msgs.h, go_msg_t).
+// GoWord is a GO message: the stream (counted from the first one) that counts completions, the tile
+// of the stream, and the signal (tt-metal dev_msgs.h, go_msg_t).
 type GoWord uint32
 
 // Signal is the last byte of a GoWord.
@@ -37,8 +37,8 @@ func (s Signal) String() string {
 	return fmt.Sprintf("0x%02x", uint8(s))
 }
 
-// NewGoWord packs a go word. offset is the stream's index counted from the first one
-// (the sub-device), x and y are the tile that counts completions.
+// NewGoWord packs a go word. offset is the stream's index counted from the first one (the
+// sub-device), x and y are the tile that counts completions.
 func NewGoWord(offset, x, y uint8, s Signal) GoWord {
 	return GoWord(offset) | GoWord(x)<<8 | GoWord(y)<<16 | GoWord(s)<<24
 }

@@ -25,7 +25,7 @@ const (
 	PrefetchSetRingbufferOffset PrefetchID = 13
 	PrefetchRelayRingbuffer     PrefetchID = 14
 
-	// This runtime's alone.
+	// This runtime's own.
 	PrefetchLoopBegin PrefetchID = 0xE0
 	PrefetchLoopEnd   PrefetchID = 0xE1
 	PrefetchBranch    PrefetchID = 0xE2
@@ -37,7 +37,6 @@ func (id PrefetchID) String() string {
 	return nameOf(uint8(id), "PREFETCH_", func(v *Revision) *forms { return &v.prefetch })
 }
 
-// control says whether it is one of control flow.
 func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= PrefetchCall }
 
 // Newer says whether only revisions after this package's use the id.
@@ -68,7 +67,7 @@ const (
 	DispatchSetNumWorkerSems   DispatchID = 16
 	DispatchSetGoSignalNOCData DispatchID = 17
 
-	// This runtime's alone.
+	// This runtime's own.
 	DispatchSequence           DispatchID = 0xE0
 	DispatchForwardSubordinate DispatchID = 0xE1
 	DispatchReadArg            DispatchID = 0xE2
@@ -85,7 +84,6 @@ func (id DispatchID) Newer() bool {
 	return own().dispatch.by(uint8(id)) == nil && newest().dispatch.by(uint8(id)) != nil
 }
 
-// nameOf returns the name of a command, if need be of a newer revision.
 func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
 	for _, v := range []*Revision{own(), newest()} {
 		if f := of(v).by(id); f != nil {
@@ -114,9 +112,8 @@ func (d Dispatcher) String() string {
 	return "dispatcher " + strconv.Itoa(int(d))
 }
 
-// WaitFlags of a WAIT, in the order in which the dispatcher acts on them
-// (tt-metal cq_commands.hpp at this package's revision; newer ones use 0x10 and
-// 0x20 for the streams).
+// WaitFlags of a WAIT, in the order in which the dispatcher acts on them (tt-metal cq_commands.hpp
+// at this package's revision; newer ones use 0x10 and 0x20 for the streams).
 type WaitFlags uint8
 
 const (
@@ -132,8 +129,8 @@ func (f WaitFlags) String() string {
 	return flagString(uint(f), "barrier", "notify", "memory", "stream", "clear")
 }
 
-// PackedType says what a WRITE_PACKED is for. The dispatcher ignores it;
-// profilers and printers do not.
+// PackedType is the purpose of a WRITE_PACKED. The dispatcher ignores it; profilers and printers do
+// not.
 type PackedType uint8
 
 const (
@@ -153,7 +150,7 @@ func (t PackedType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// LargeType says what a WRITE_PACKED_LARGE is for. The dispatcher ignores it.
+// LargeType is the purpose of a WRITE_PACKED_LARGE. The dispatcher ignores it.
 type LargeType uint8
 
 const (

@@ -7,8 +7,7 @@ import (
 
 var le = binary.LittleEndian
 
-// Layout names the alignments and coordinate words of one architecture. Its
-// values are those of the architectures elsewhere: 1 Wormhole, 2 Blackhole.
+// Layout names the alignments and coordinate words of one architecture: 1 Wormhole, 2 Blackhole.
 type Layout uint8
 
 const (
@@ -50,8 +49,7 @@ func (l Layout) PCIeAlign() int {
 // Blackhole (tt-metal noc_parameters.h, DRAM_ALIGNMENT).
 func (l Layout) DRAMAlign() int { return l.PCIeAlign() }
 
-// Stride rounds n bytes up to the PCIe alignment: the distance from a
-// prefetcher command of n bytes to the next.
+// Stride rounds n bytes up to the PCIe alignment: the distance to the next prefetcher command.
 func (l Layout) Stride(n int) int {
 	a := l.PCIeAlign()
 	return (n + a - 1) &^ (a - 1)
@@ -95,8 +93,8 @@ func (l Layout) SplitRect(w uint32) (x0, y0, x1, y1 uint8, ok bool) {
 	return x0, y0, x1, y1, l.NOCRect(x0, y0, x1, y1) == w
 }
 
-// shift is the place of the lowest coordinate bit in a word. Wormhole keeps the
-// low four bits for address bits 32 to 35.
+// shift is the place of the lowest coordinate bit. Wormhole keeps the low four bits for address
+// bits 32 to 35.
 func (l Layout) shift() uint {
 	if l == Wormhole {
 		return 4

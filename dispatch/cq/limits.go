@@ -12,8 +12,7 @@ const (
 	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
-// Limits are what a device's firmware was configured for; Check
-// and CheckTrace test against them. Sizes are in bytes.
+// Limits are the configuration of a device's firmware. Sizes are in bytes.
 type Limits struct {
 	MaxCommand      int // a fetch entry, and so any command in it
 	MaxUnicast      int // WRITE_PACKED to tiles: as many as the compute grid has; to rectangles: half
@@ -26,9 +25,8 @@ type Limits struct {
 	SubDevices      int // worker streams
 }
 
-// DefaultLimits are those of tt-metal's firmware on Tensix dispatch cores
-// (dispatch_settings.cpp), for a compute grid of workers tiles; 0 stands for
-// maxPackedCores.
+// DefaultLimits are those of tt-metal's firmware on Tensix dispatch cores (dispatch_settings.cpp),
+// for a compute grid of workers tiles; 0 stands for maxPackedCores.
 func DefaultLimits(workers int) Limits {
 	if workers <= 0 || workers > maxPackedCores {
 		workers = maxPackedCores

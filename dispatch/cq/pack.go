@@ -2,14 +2,13 @@ package cq
 
 import "slices"
 
-// Moved tells where the dispatcher commands of a stream lie after Pack, and the prefetcher's.
+// Moved maps offsets of a stream to those after Pack.
 type Moved []moved
 
 type moved struct{ from, to, n int }
 
-// At returns where the byte at offset at of the stream before lies now. Bytes of what Pack has left
-// out, which are relays' headers and NotifySubordinates in front of go signals, have no place: ok
-// is false.
+// At returns where the byte at offset at lies now. ok is false for bytes that Pack has left out:
+// relays' headers, and NotifySubordinates in front of go signals.
 func (m Moved) At(at int) (now int, ok bool) {
 	i, found := slices.BinarySearchFunc(m, at, func(x moved, at int) int {
 		switch {
@@ -26,14 +25,12 @@ func (m Moved) At(at int) (now int, ok bool) {
 	return m[i].to + at - m[i].from, true
 }
 
-// Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher
-// share relays and pages of page bytes, as far as they fit, and a NotifySubordinate with the go
-// signal after it becomes a ForwardSubordinate. It does the same, with fewer relays, fewer pages
-// and fewer bytes. Commands that fill a page stay as they are, and so does every command that isn't
-// for a dispatcher.
+// Pack rewrites a stream for this runtime's own firmware, with the same effect: neighbouring
+// commands for the dispatcher share relays and pages of page bytes, and a NotifySubordinate with
+// the go signal after it becomes a ForwardSubordinate. Commands that fill a page, and those for the
+// prefetcher, stay as they are.
 //
-// The stream must be one that Decode takes without an error, all of it; anything else is an error,
-// and so is a stream that is packed already.
+// A stream that Decode refuses, or that is packed already, is an error.
 func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
 	p := packer{l: l, page: page}
 	reader := parser{v: own(), l: l}
@@ -58,7 +55,7 @@ type packer struct {
 	out   []byte
 	moves Moved
 
-	// The relay under construction: payloads, each with where it comes from.
+	// The payloads of the relay under construction, each with its origin.
 	held []held
 	size int // of the sequence with them
 
@@ -75,11 +72,10 @@ type held struct {
 	at      int // in the payload, what comes from there
 }
 
-// add takes the next command of the stream, which was read last.
 func (p *packer) add(e Entry, its []item) error {
 	if p.header != nil {
-		// What a relay brings beyond the data is skipped with the rest of the page: only where the
-		// header is tells the page.
+		// The dispatcher skips what a relay brings beyond the data with the rest of the page, so
+		// the header has to be at its old place in the page.
 		if n, _ := its[0].relayed(); n != p.wants {
 			p.close(PrefetchRelayInline)
 		}
@@ -99,7 +95,7 @@ func (p *packer) add(e Entry, its []item) error {
 	switch c := e.Command.(type) {
 	case RelayInlineNoFlush:
 		p.settle()
-		// The data come with the next command, so this one is the last in its relay.
+		// The next command brings the data, so this one is the last in its relay.
 		p.header, p.wants = &payload, it.data-uint64(it.inline())
 		return nil
 	case RelayInline:
@@ -131,7 +127,6 @@ func (p *packer) add(e Entry, its []item) error {
 	return nil
 }
 
-// keep leaves a command as it is.
 func (p *packer) keep(e Entry) {
 	p.flush()
 	p.moves = append(p.moves, moved{from: e.Offset, to: len(p.out), n: len(e.Raw)})
@@ -156,7 +151,6 @@ func (p *packer) hold(h held) {
 	p.held, p.size = append(p.held, h), end
 }
 
-// flush ends what is under construction.
 func (p *packer) flush() {
 	p.settle()
 	p.close(PrefetchRelayInline)

@@ -1,9 +1,8 @@
 package cq
 
-// Offsets in bytes of the fields that a finished stream is patched at, from
-// the start of their command: of the dispatcher command for those of a
-// dispatcher, not of the relay around it. All values are little-endian; many
-// are not aligned to their size. Put8 to Put32 write them.
+// Offsets in bytes of the fields at which a finished stream is patched, from the start of their
+// command: for a dispatcher's command not from the relay around it. All values are little-endian;
+// many are not aligned to their size.
 const (
 	// RELAY_INLINE and its kin: the dispatcher command after the prefetcher's.
 	AtRelayed = HeaderSize
@@ -34,7 +33,6 @@ const (
 // AtPagedSub is the offset of entry i in a RELAY_PAGED_PACKED.
 func AtPagedSub(i int) int { return HeaderSize + 12*i }
 
-// atRingSub is the offset of entry i in a RELAY_RINGBUFFER.
 func atRingSub(i int) int { return HeaderSize + 8*i }
 
 // AtLargeSub is the offset of entry i in a WRITE_PACKED_LARGE.
@@ -46,11 +44,9 @@ func AtPackedCore(i int) int { return HeaderSize + 4*i }
 // AtWriteOffset is the offset of offset i in a SET_WRITE_OFFSET.
 func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 
-// atGoNOCData is the offset of word i in a SET_GO_SIGNAL_NOC_DATA.
 func atGoNOCData(i int) int { return HeaderSize + 4*i }
 
-// Put8 writes a field of 8 bits of a stream. The stream must reach that far, as it
-// does at the offsets which Builder returned for it.
+// Put8 writes a field of 8 bits. The stream must reach that far.
 func Put8(stream []byte, at int, v uint8) { stream[at] = v }
 
 // Put16 is Put8 for a field of 16 bits.

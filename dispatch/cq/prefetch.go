@@ -1,26 +1,23 @@
 package cq
 
-// PrefetchCommand is a command for the prefetcher: RelayLinear, RelayLinearH,
-// RelayPaged, RelayPagedPacked, RelayInline, RelayInlineNoFlush, ExecBuf,
-// ExecBufEnd, Stall, DebugPrefetch, TerminatePrefetch, PagedToRingbuffer,
-// SetRingbufferOffset or RelayRingbuffer, or one of this runtime's own:
-// LoopBegin, LoopEnd, Branch or CallTrace.
+// PrefetchCommand is a command for the prefetcher: one of the types in this file and of LoopBegin,
+// LoopEnd, Branch and CallTrace, which are this runtime's own.
 type PrefetchCommand interface {
 	ID() PrefetchID
 	Name() string          // tt-metal's without its prefix, as "RELAY_INLINE"
 	encode(b *Builder) int // appends it
 }
 
-// RelayLinear reads Length bytes at Addr of the tile NOC and appends them to the
-// dispatcher command whose header a NOFLUSH has just sent.
+// RelayLinear reads Length bytes at Addr of the tile NOC and appends them to the dispatcher command
+// whose header a NOFLUSH has just sent.
 type RelayLinear struct {
 	Length uint64 // bytes
 	NOC    uint32 // Layout.NOCXY
 	Addr   uint64
 }
 
-// RelayLinearH does the same on the prefetcher of the chip that has the PCIe
-// link. It must be alone in its fetch entry.
+// RelayLinearH is RelayLinear on the prefetcher of the chip that has the PCIe link. It must be
+// alone in its fetch entry.
 type RelayLinearH struct {
 	NOC    uint32
 	Addr   uint64
@@ -28,8 +25,8 @@ type RelayLinearH struct {
 }
 
 // RelayPaged reads Pages interleaved pages from StartPage on and appends
-// Pages*PageSize-LengthAdjust bytes of them to the dispatcher command whose
-// header a NOFLUSH has just sent.
+// Pages*PageSize-LengthAdjust bytes of them to the dispatcher command whose header a NOFLUSH has
+// just sent.
 type RelayPaged struct {
 	StartPage    uint8
 	DRAM         bool   // else L1 banks
@@ -39,7 +36,7 @@ type RelayPaged struct {
 	Pages        uint32
 }
 
-// RelayPagedPacked does the same for several interleaved buffers in DRAM.
+// RelayPagedPacked is RelayPaged for several interleaved buffers in DRAM.
 type RelayPagedPacked struct {
 	Subs []PagedSub // 1 to maxPagedSubs
 }
@@ -58,8 +55,8 @@ type RelayInline struct {
 	Command DispatchCommand
 }
 
-// RelayInlineNoFlush carries the header of a dispatcher command to the master.
-// Its data come from the next command, a relay.
+// RelayInlineNoFlush carries the header of a dispatcher command to the master. The next command, a
+// relay, brings its data.
 type RelayInlineNoFlush struct {
 	Command DispatchCommand
 }
@@ -75,8 +72,8 @@ type ExecBuf struct {
 // ExecBufEnd ends an EXEC_BUF; it tells the dispatcher too.
 type ExecBufEnd struct{}
 
-// Stall holds the prefetcher until the dispatcher has run one more WAIT with
-// NotifyFetch than STALLs before.
+// Stall holds the prefetcher until the dispatcher has run one more WAIT with NotifyFetch than there
+// were STALLs before.
 type Stall struct{}
 
 // DebugPrefetch logs a checksum of its payload in instrumented firmware.
@@ -88,8 +85,8 @@ type DebugPrefetch struct {
 // TerminatePrefetch ends the prefetcher.
 type TerminatePrefetch struct{}
 
-// PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache and
-// makes its place there the offset of the next RelayRingbuffer.
+// PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache, where the offsets of the
+// next RelayRingbuffer count from it.
 type PagedToRingbuffer struct {
 	Reset       bool // start the cache from its beginning
 	LogPageSize uint8
@@ -99,15 +96,15 @@ type PagedToRingbuffer struct {
 	Length      uint32 // bytes, a multiple of the DRAM alignment
 }
 
-// SetRingbufferOffset chooses what in the prefetcher's cache the next
-// RelayRingbuffer counts from, or moves the cache's write pointer.
+// SetRingbufferOffset sets the start for offsets of the next RelayRingbuffer, or moves the cache's
+// write pointer.
 type SetRingbufferOffset struct {
 	Offset uint32 // bytes
 	Write  bool   // move the write pointer instead
 }
 
-// RelayRingbuffer appends ranges of the prefetcher's cache to the dispatcher
-// command whose header a NOFLUSH has just sent.
+// RelayRingbuffer appends ranges of the prefetcher's cache to the dispatcher command whose header a
+// NOFLUSH has just sent.
 type RelayRingbuffer struct {
 	Subs []RingSub // 1 to MaxRingSubs
 }
@@ -177,7 +174,6 @@ func readRelayNoFlush(it *item, kids []item) PrefetchCommand {
 	return RelayInlineNoFlush{inside(it, kids)}
 }
 
-// inside makes the command in a relay, or an Opaque if that could not be read.
 func inside(it *item, kids []item) DispatchCommand {
 	if len(kids) == 0 {
 		return Opaque{Payload: it.rest()}
@@ -237,7 +233,6 @@ func (it *item) u16(at int) uint16 { return le.Uint16(it.raw[at:]) }
 func (it *item) u32(at int) uint32 { return le.Uint32(it.raw[at:]) }
 func (it *item) u64(at int) uint64 { return le.Uint64(it.raw[at:]) }
 
-// rest is the data; not nil if there are none.
 func (it *item) rest() []byte { return it.raw[it.head:len(it.raw):len(it.raw)] }
 
 func bit(b bool) uint64 {

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// listShown is how many entries of a list Line shows.
 const listShown = 4
 
-// Line is one command as a line: the processor that executes it, its name, its fields. Long
-// lists are cut, data are counted only.
+// Line is one command as a line: the processor that executes it, its name, its fields. Long lists
+// are cut, data are only counted.
 func Line(l Layout, c PrefetchCommand) string {
 	var d DispatchCommand
 	who, relayed := Master, false
@@ -45,8 +44,7 @@ func Line(l Layout, c PrefetchCommand) string {
 	return line(who.String(), d.Name(), own().fields(l, its), its[0].inline(), relayed)
 }
 
-// itemsOf encodes a dispatcher's command, with the data that it has, and reads it. It returns none
-// for a command that can't be encoded.
+// itemsOf encodes a dispatcher's command with its data, and reads it; nil if it can't be encoded.
 func itemsOf(l Layout, d DispatchCommand) []item {
 	for _, header := range []bool{true, false} { // first without zeros in place of data
 		b := NewBuilder(l, nil)
@@ -91,14 +89,13 @@ func line(who, name string, fields []Field, data int, relayed bool) string {
 	return s.String()
 }
 
-// Print writes a stream, one line for each command: its offset, its size in
-// bytes, the processor that executes it, its name and its fields. Commands that cannot be read
-// get a line that says why. It returns the errors of w, and all errors of the
-// stream joined.
+// Print writes a stream, one line for each command: its offset, its size in bytes, its processor,
+// its name and its fields. An unreadable command gets a line that says why. It returns the errors
+// of w, and all errors of the stream joined.
 func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
 
-// Dump writes a stream as Print does, and under each command its fields with
-// offsets in the stream, and data as hexadecimal rows of 16 bytes.
+// Dump is Print with the fields of each command, their offsets in the stream, and data as
+// hexadecimal rows of 16 bytes.
 func Dump(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, true) }
 
 func show(w io.Writer, l Layout, stream []byte, all bool) error {
@@ -130,7 +127,6 @@ func show(w io.Writer, l Layout, stream []byte, all bool) error {
 	return errors.Join(errs...)
 }
 
-// showSequence writes a line for each command of a sequence.
 func showSequence(out io.Writer, l Layout, e Entry) {
 	if c, _, ok := e.Dispatch(); !ok || c == nil || c.ID() != DispatchSequence {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // Reading is one command of a stream as a revision reads it. A relay with a dispatcher's command is
-// one reading, of that command.
+// one reading.
 type Reading struct {
 	Offset  int    // of the prefetcher's command in the stream, in bytes; of all in a Sequence but the first, At
 	Size    int    // bytes to the next one
@@ -35,10 +35,9 @@ func (r *Reading) Value(name string) (v uint64, ok bool) {
 	return 0, false
 }
 
-// Read reads a stream: to its end, or to an EXEC_BUF_END, after which there may be zeros. It is
-// strict: bytes that no field owns are zero, lengths and strides agree, relays bring the data of
-// the command before them, and what a command does not use is zero. So a stream of another revision
-// is refused rather than misread.
+// Read reads a stream: to its end, or to an EXEC_BUF_END, which zeros may follow. It is strict, so
+// that a stream of another revision is refused rather than misread: unused bytes are zero, lengths
+// and strides agree, and relays bring the data of the command before them.
 func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	if !l.Valid() {
 		return nil, limit("decoder", "layout", uint8(l), "Wormhole or Blackhole", "pass the device's")
@@ -83,8 +82,8 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	return out, nil
 }
 
-// appendReadings appends what was read at an offset of the stream: of a relay the commands in it,
-// of a command that is forwarded only itself.
+// appendReadings appends the commands that were read at an offset of the stream: those in a relay,
+// but not one that is forwarded.
 func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	begin := len(out)
 	for i := range p.items {
@@ -119,7 +118,7 @@ func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	return out
 }
 
-// strict demands what nothing but the right revision has.
+// strict demands what only the right revision has.
 func (p *parser) strict() error {
 	for i := range p.items {
 		it := &p.items[i]
@@ -161,8 +160,8 @@ func (v *Revision) strict(it *item) error {
 	return v.waits(it)
 }
 
-// waits demands what no flag asks for to be zero, and streams to be those that exist: nothing else
-// tells a revision's flags and go signals from another's.
+// waits demands zeros for fields without their flag, and existing streams: only these tell a
+// revision's flags and go signals from another's.
 func (v *Revision) waits(it *item) error {
 	name, w := it.form.name, v.wait
 	stream, streams := "stream", true
@@ -197,7 +196,7 @@ func (v *Revision) waits(it *item) error {
 // ErrRevision is returned for a stream that no revision reads, or that more than one reads.
 var ErrRevision = errors.New("the protocol revision can't be told")
 
-// RevisionError says what each revision has against a stream. It is an ErrRevision.
+// RevisionError says why each revision refuses a stream. It is an ErrRevision.
 type RevisionError struct {
 	Accepted []string // revisions that read it all the same; none, or more than one
 	Refused  []RefusedRevision
@@ -228,10 +227,9 @@ func (e *RevisionError) Error() string {
 // Unwrap returns ErrRevision.
 func (e *RevisionError) Unwrap() error { return ErrRevision }
 
-// Detect finds out which revision a stream is in: the only one that reads it without an objection.
-// Nothing in a stream names its revision, but commands with lists, waits and go signals, which
-// every program has, tell them apart. A *RevisionError says why there is none, or which ones there
-// are.
+// Detect finds the revision of a stream: the only one that reads it without an error. Commands with
+// lists, waits and go signals, which every program has, tell revisions apart. A *RevisionError says
+// why there is none, or lists several.
 func Detect(l Layout, stream []byte) (*Revision, []Reading, error) {
 	var found *Revision
 	var readings []Reading

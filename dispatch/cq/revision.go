@@ -2,15 +2,15 @@ package cq
 
 import "sync"
 
-// Pinned is the name of the revision that the rest of this package reads and writes, and that the
-// runtime's firmware understands.
+// Pinned is the name of the revision that this package writes and the runtime's firmware
+// understands.
 const Pinned = "2026-03"
 
-// Revision is one state of tt-metal's protocol: which ids there are, and where the fields of each
-// command lie. It reads streams; only the pinned revision can be written.
+// Revision is one state of tt-metal's protocol: its ids and the fields of each command. It reads
+// streams; only the pinned revision can be written.
 type Revision struct {
-	// Name is the year and month or season from which on it was seen, as "2025-mid". Revisions
-	// without a date, which are later than all others, are "newer" and a letter.
+	// Name is the year and month or season from which on it was seen, as "2025-mid". Later
+	// revisions without a date are "newer" and a letter.
 	Name  string
 	About string // what tells it from its neighbours
 
@@ -24,14 +24,12 @@ type Revision struct {
 // revision without it.
 type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
-// Revisions returns all known revisions, oldest first. They are those that public sources show:
-// tt-metal's cq_commands.hpp at several times, and its forks. The caller doesn't change them.
+// Revisions returns all known revisions, oldest first, from public sources: tt-metal's
+// cq_commands.hpp at several times, and its forks. The caller doesn't change them.
 func Revisions() []*Revision { return revisions().all }
 
-// own returns the pinned revision.
 func own() *Revision { return revisions().own }
 
-// newest returns a revision with all ids that came after the pinned one.
 func newest() *Revision { return revisions().newest }
 
 type revisionSet struct {
@@ -105,12 +103,11 @@ func beforeLinearH(r *Revision) {
 	lengthsAsTheyAre(r)
 }
 
-// lengthsAsTheyAre is how packed-large writes gave their lengths before they were made less one.
+// lengthsAsTheyAre gives the lengths of packed-large writes as they are, and not less one.
 func lengthsAsTheyAre(r *Revision) {
 	r.dispatch[DispatchWritePackedLarge].list.fields[2].as = asDec
 }
 
-// newer adds what came after the pinned revision.
 func newer(r *Revision) {
 	for _, id := range []PrefetchID{PrefetchRelayLinear, PrefetchRelayLinearH} {
 		r.prefetch[id].fields = []slot{{"noc", 4, 4, asTile}, {"addr", 8, 8, asHex}, {"length", 16, 8, asDec}}

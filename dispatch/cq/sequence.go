@@ -1,38 +1,34 @@
 package cq
 
-// Commands of this file are this runtime's alone: no revision of tt-metal has them, and only the
-// firmware of package dispatch/firmware takes them. They let small commands share a page, which
-// otherwise each has for itself with a relay around it, and let go signals reach the subordinate
-// without one. Pack makes them from a stream of the stock wire format.
+// The commands of this file are this runtime's own. Stock commands each have a relay and a page for
+// themselves. Here small commands share a page, and go signals reach the subordinate without a
+// relay. Pack makes them from a stock stream.
 
-// Sequence is several commands in one page of the dispatcher's ring. They run in order, as if each
-// had a relay of its own.
+// Sequence is several commands in one page of the dispatcher's ring. They run in order.
 type Sequence struct {
 	Commands []DispatchCommand // without sequences; in a NOFLUSH the last one is a header without its data
 }
 
-// ForwardSubordinate makes the dispatcher give a command to its subordinate itself: a SendGoSignal
-// or a TerminateDispatch. It takes the place of a relay to the subordinate, and of the
-// NotifySubordinate before it.
+// ForwardSubordinate makes the dispatcher give a command to its subordinate: a SendGoSignal or a
+// TerminateDispatch. It replaces a relay to the subordinate and the NotifySubordinate before it.
 type ForwardSubordinate struct {
 	Wait    bool // until all writes before have landed
 	Args    bool // a go signal that carries out the ReadArgs before it first: FORWARD_WITH_ARGS
 	Command DispatchCommand
 }
 
-// ForwardSubordinateSize is the bytes of a FORWARD_SUBORDINATE with the command in it.
+// ForwardSubordinateSize is the bytes of a FORWARD_SUBORDINATE with its command.
 const ForwardSubordinateSize = 2 * HeaderSize
 
-// AtSequenceCount is where a SEQUENCE says how many commands it has: 16 bits.
+// AtSequenceCount is the offset of the number of commands in a SEQUENCE: 16 bits.
 const AtSequenceCount = 2
 
-// AtForwarded is where the command lies in a FORWARD_SUBORDINATE.
+// AtForwarded is the offset of the command in a FORWARD_SUBORDINATE.
 const AtForwarded = HeaderSize
 
 // ReadArg makes a 32-bit word of memory an argument of the program that the next ForwardSubordinate
-// with Args starts: the dispatcher reads it when all programs before are done, and writes it to the
-// targets once everything else of the program has landed. It is this runtime's alone, as Sequence
-// is.
+// with Args starts. The dispatcher reads the word when all earlier programs are done, and writes it
+// to the targets once the rest of the program has landed.
 type ReadArg struct {
 	OffsetIndex uint8  // 0 to 3, see SetWriteOffset: the offset that the next program sets
 	NOC         uint32 // Layout.NOCXY of the tile that has the word
@@ -47,8 +43,8 @@ type ArgTarget struct {
 	Dests uint8  // tiles in the rectangle, 0 = one tile
 }
 
-// How many ReadArgs a program may have, how many bytes of them in the dispatcher's ring, and how
-// many targets each.
+// Limits of a program's ReadArgs: their number, their bytes in the dispatcher's ring, and the
+// targets of each.
 const (
 	MaxReadArgs     = 32
 	MaxReadArgBytes = 8192

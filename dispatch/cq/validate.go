@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// rule is what firmware accepts of a field: of the header, and of each entry of the list.
+// rule is what firmware accepts of a field of the header, or of each entry of the list.
 type rule struct {
 	field       string
 	least, most bound // most is 0 if there is no limit
 	multiple    bound // 0 for any number
 }
 
-// bound is a number, or, if it is negative, what the device or its firmware says.
+// bound is a number or, if negative, a value of the device or its firmware.
 type bound int
 
 const (
@@ -28,7 +28,6 @@ const (
 	subDeviceMask                   // a bit for each
 )
 
-// number returns the value of a bound.
 func (b bound) number(l Layout, m Limits) uint64 {
 	switch b {
 	case cacheSize:
@@ -55,7 +54,6 @@ func (b bound) number(l Layout, m Limits) uint64 {
 	return uint64(b)
 }
 
-// test tests a value of the rule's field.
 func (r rule) test(name string, v uint64, l Layout, m Limits) error {
 	least, most, multiple := r.least.number(l, m), r.most.number(l, m), r.multiple.number(l, m)
 	switch {
@@ -69,7 +67,6 @@ func (r rule) test(name string, v uint64, l Layout, m Limits) error {
 	return nil
 }
 
-// validate tests a command alone against the limits of the device's firmware.
 func (it *item) validate(l Layout, m Limits) error {
 	f := it.form
 	for _, r := range f.rules {
@@ -133,7 +130,7 @@ func checkPacked(it *item, _ Layout, m Limits) error {
 	return nil
 }
 
-// checkLinks: a rectangle of a WRITE_PACKED_LARGE keeps until a run unlinks it, and the last run
+// checkLinks: a WRITE_PACKED_LARGE keeps its rectangle until a run unlinks it, and the last run
 // unlinks.
 func checkLinks(it *item, _ Layout, _ Limits) error {
 	slots := it.list.fields

@@ -1,6 +1,5 @@
-// Package memmap says where the parts of a command queue lie: in the L1 of its two cores and in
-// pinned host memory. It is data that the host, the reports of package postmortem and the kernels'
-// arguments share.
+// Package memmap is the memory map of a command queue: the L1 of its two cores and pinned host
+// memory. The host, the reports of package postmortem and the kernels' arguments share it.
 package memmap
 
 import (
@@ -40,13 +39,12 @@ const (
 	WideFetchEntry  = 4
 )
 
-// SlotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue
-// core, in bytes. Semaphores follow, 16 bytes apart.
+// SlotArgs is the room in bytes for one processor's arguments in the kernel-config memory of a
+// command-queue core. Semaphores follow, 16 bytes apart.
 const SlotArgs = 128
 
-// Control is where the parts of a command queue lie in L1, and what its kernels count on. What
-// differs between the queues of a device is that of queue 0. Fields beside abi.Queue aren't in
-// tt-metal.
+// Control is the L1 map of a command queue, and what its kernels assume. What differs between the
+// queues of a device is that of queue 0. Fields beside abi.Queue aren't in tt-metal.
 type Control struct {
 	abi.Queue
 	EdgeWord  [MaxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues
@@ -56,9 +54,8 @@ type Control struct {
 	Loops     uint32            // prefetch core: loops and aborted replays, LoopsSize bytes; 0 if there is no control flow
 }
 
-// Own returns the place of the parts with this runtime's own kernels. Its words begin where L1 is
-// free for buffers, on the prefetch core and on the dispatch core alike. Source: tt-metal
-// command_queue_common.cpp and dispatch_mem_map.cpp.
+// Own returns the map of this runtime's own kernels. Its words begin where L1 is free for buffers,
+// on both cores. Source: tt-metal command_queue_common.cpp and dispatch_mem_map.cpp.
 func Own(l *abi.Layout) Control {
 	base := l.L1.Unreserved
 	align := l.Arch.Params().Align.PCIe()
@@ -80,16 +77,15 @@ func Own(l *abi.Layout) Control {
 	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
 	c.Scratch = up(c.Commands + c.CommandsSize)
 	c.Loops = (c.Scratch + max(c.ScratchSize, c.BinaryRingSize) + 63) &^ 63
-	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is
-	// free.
+	// The dispatch core is free from the fetch queue's address up to the dispatch ring.
 	c.PlaceOwnWords(c.FetchQueue)
 	c.ArgWords = (subordinateRing + SubordinatePages*SubordinatePageSize + 63) &^ 63
 	c.Times = (c.ArgWords + argWordsSize + 15) &^ 15
 	return c
 }
 
-// PlaceOwnWords places the words on the dispatch core that tt-metal doesn't have and all firmware
-// leaves alone: EdgeWord and Forwarded.
+// PlaceOwnWords places EdgeWord and Forwarded, the words on the dispatch core that tt-metal lacks
+// and all firmware leaves alone.
 func (c *Control) PlaceOwnWords(at uint32) {
 	for i := range c.EdgeWord {
 		c.EdgeWord[i] = at + 16*uint32(i)
@@ -97,11 +93,10 @@ func (c *Control) PlaceOwnWords(at uint32) {
 	c.Forwarded = c.EdgeWord[MaxQueues-1] + 16
 }
 
-// End returns the address after the words that PlaceOwnWords has placed, which begin with the first
-// EdgeWord.
+// End returns the address after the words of PlaceOwnWords.
 func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
 
-// argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are
+// argWordsSize is 32 places of 64 bytes for words that are read, 32 of 16 for those that are
 // written, and 8 KiB of commands. Source: firmware, struct cq_arg_words in cq_read_arg.h.
 const argWordsSize = 32*64 + 32*16 + 8192
 
@@ -109,8 +104,8 @@ const argWordsSize = 32*64 + 32*16 + 8192
 // firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32
 
-// Offsets in the prefetcher's struct cq_control, which is at Control.Loops: four words, 16 loops of
-// four words, 12 words of the log, and a word of memory with what is around it. Source: firmware,
+// Offsets in the prefetcher's struct cq_control, at Control.Loops: four words, 16 loops of four
+// words, 12 words of the log, and a word of memory with its surroundings. Source: firmware,
 // cq_prefetch_control.h.
 const (
 	LoopsAbort    = 0
@@ -126,8 +121,8 @@ const (
 	LoopsSize     = LoopsLogLimit + 48 + 64
 )
 
-// The times of programs: the firmware notes in a ring at Control.Times when each program was
-// started and when it was done, whether anybody reads them or not. Source: firmware, cq_times.h.
+// The firmware notes the start and end of every program in a ring at Control.Times, whether anybody
+// reads it or not. Source: firmware, cq_times.h.
 const (
 	TimesEntries = 1024
 	TimesHeader  = 16
@@ -148,8 +143,8 @@ func (l Loop) String() string {
 	return fmt.Sprintf("loop %d of the trace at %#x, iteration %d of at most %d", l.Loop, l.Trace, l.Iteration, l.Of)
 }
 
-// ParseLoops reads the loops of a struct cq_control, outermost first, and how many replays the
-// prefetcher has begun.
+// ParseLoops reads the loops of a struct cq_control, outermost first, and the number of replays
+// begun.
 func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 	le := binary.LittleEndian
 	for i := range min(le.Uint32(b[loopsDepth:]), cq.MaxLoops) {
@@ -160,7 +155,7 @@ func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 	return loops, le.Uint32(b[LoopsReplays:])
 }
 
-// Host holds the offsets of one queue's parts in its share of the pinned host memory. Source:
+// Host holds the offsets of a queue's parts in its share of the pinned host memory. Source:
 // tt-metal command_queue_common.cpp and system_memory_cq_interface.cpp.
 type Host struct {
 	Base           uint32 // of the share
@@ -173,7 +168,7 @@ type Host struct {
 	CompletionSize uint32
 }
 
-// OwnHost returns the share of a queue with this runtime's own kernels: a quarter of it is the
+// OwnHost returns the share of a queue with this runtime's own kernels, a quarter of it the
 // completion queue.
 func OwnHost(p *chip.Params, id int, size uint32) Host {
 	a := p.Align.PCIe()
@@ -188,8 +183,7 @@ func OwnHost(p *chip.Params, id int, size uint32) Host {
 }
 
 // MinQueueSize is the smallest share of host memory that a queue works in: two of the largest
-// batches of commands, so that one can be written while the other is read, and a few completion
-// pages.
+// batches of commands, one to write while the other is read, and a few completion pages.
 const MinQueueSize = 1 << 20
 
 // ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap, so

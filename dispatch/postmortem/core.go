@@ -35,15 +35,14 @@ type ProcessorState struct {
 	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
 	Detail   uint32 `json:"detail"`   // what the waypoint says of it
 	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
-	// Engine says what the first instruction waits for that a T core has given to the Tensix
-	// engines and they have not executed; empty if there is none, and if the device can't tell.
+	// Engine is what a T core's oldest pending Tensix instruction waits for; empty if there is
+	// none, or if the device can't tell.
 	Engine string `json:"engine,omitempty"`
 }
 
 // Busy reports whether the core has something to do.
 func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != SignalDone }
 
-// busyWorker reports whether the core is a worker that can be read and has something to do.
 func (s *CoreState) busyWorker() bool { return s.Kind == Worker && s.Unreadable == "" && s.Busy() }
 
 // String describes the core and its processors in one line.
@@ -72,7 +71,6 @@ func (m *Machine) Core(c chip.Core) CoreState {
 	return s
 }
 
-// readCore is Core, and returns the bytes of the core's mailbox as well.
 func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 	l := m.layoutOf(c)
 	l1 := &l.L1
@@ -110,7 +108,7 @@ func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 	return s, b
 }
 
-// metalState names what a processor with base firmware of tt-metal does, by the core's go message
+// metalState names what a processor with tt-metal's base firmware does, by the core's go message
 // and by the bytes through which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*,
 // RUN_SYNC_MSG_*).
 func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
@@ -135,7 +133,6 @@ func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
 	return waypoint([]byte{0})
 }
 
-// waypoint reads the four characters, without the spaces that fill a short name.
 func waypoint(b []byte) string {
 	out := []byte("????")
 	for i, c := range b {
@@ -148,7 +145,6 @@ func waypoint(b []byte) string {
 	return strings.TrimRight(string(out), " ")
 }
 
-// kind returns what a core is for.
 func (m *Machine) kind(c chip.Core) string {
 	for _, q := range m.Queues {
 		switch c {
@@ -171,11 +167,9 @@ const (
 	SignalGo   = 0x80
 )
 
-// maxNamed is how many ranges of busy cores an error names.
 const maxNamed = 4
 
-// busyCores says how many cores are busy, and which: those of queues by what they do, and workers
-// in ranges.
+// busyCores says which cores are busy: queues' cores by their activity, workers in ranges.
 func busyCores(cores []CoreState) string {
 	var workers []chip.Core
 	var others []string
@@ -217,8 +211,7 @@ func busyCores(cores []CoreState) string {
 	return s
 }
 
-// ranges covers cores by rectangles: rows as long as they go on, and as many equal ones as follow
-// one another.
+// ranges covers cores with rectangles: the longest rows, and equal rows below them.
 func ranges(cores []chip.Core) []chip.Range {
 	slices.SortFunc(cores, func(a, b chip.Core) int {
 		if a.Y != b.Y {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Dump is the state of a device whose queue hangs, as far as it could be read: what a *HangError
-// reports, and what its file holds.
+// Dump is the state of a hung device, as far as it could be read. A *HangError reports it, and a
+// file holds it.
 type Dump struct {
 	Time       time.Time       `json:"time"`
 	Target     string          `json:"target"` // what was opened
@@ -26,13 +26,13 @@ type Dump struct {
 	Queues      []QueueDump `json:"queues"`
 	Cores       []CoreState `json:"cores"` // all Tensix cores, by logical coordinate
 	Regions     []Region    `json:"regions,omitempty"`
-	// Prints is what is left in the rings of busy workers whose kernels print, taken by a listener
-	// or not, oldest first.
+	// Prints is what is left in the print rings of busy workers, read by a listener or not, oldest
+	// first.
 	Prints []print.Record `json:"prints,omitempty"`
 	// Watch is the checks of kernels that have failed.
 	Watch []watch.Failure `json:"watch,omitempty"`
-	// Stacks are the call stacks of busy workers, and then of the queue's own cores: of their
-	// processors that have a kernel, and of BRISC.
+	// Stacks are the call stacks of busy workers, then of the queue's own cores: of BRISC and the
+	// processors that have a kernel.
 	Stacks []live.Snapshot `json:"stacks,omitempty"`
 	// StacksNote says why call stacks are missing.
 	StacksNote string `json:"stacks_note,omitempty"`
@@ -67,16 +67,15 @@ type QueueDump struct {
 	Prefetch chip.Core `json:"prefetch"`
 	Dispatch chip.Core `json:"dispatch"`
 	Last     string    `json:"last"`
-	// Busy says that another goroutine was putting commands into the queue at that moment, so that
-	// the host's side of its rings (Host and Entries) was not read.
+	// Busy says that another goroutine was submitting at that moment, so that the host's side of
+	// the rings (Host and Entries) was not read.
 	Busy    bool         `json:"busy,omitempty"`
 	Host    HostRings    `json:"host"`
 	Device  DeviceRings  `json:"device"`
 	Entries []FetchState `json:"entries,omitempty"`
 	Pending []string     `json:"pending,omitempty"` // what the host expects to be reported, in order
-	// Programs is the run that the queue waits for in a trace with control flow or, if a loop went
-	// beyond its limit, that which ended last. There are several if the trace has several places at
-	// which the queue can be.
+	// Programs is the run that the queue waits for in a trace with control flow or, if a loop
+	// exceeded its limit, the last one that ended. Several if the queue can be at several places.
 	Programs []TraceProgram `json:"programs,omitempty"`
 }
 
@@ -94,8 +93,7 @@ type HostRings struct {
 	Pages         uint64 `json:"pages"`           // completion pages taken out since the queue was started
 }
 
-// DeviceRings are the words by which the command-queue kernels and the host tell each other where
-// they are.
+// DeviceRings are the words that the command-queue kernels and the host share.
 type DeviceRings struct {
 	Read               bool          `json:"read"` // whether the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`

@@ -14,13 +14,13 @@ import (
 
 // A dump file is a head and a gzip stream. The head is the magic, a version (u32), the length of
 // the gzip stream (u64) and its SHA-256; numbers are little-endian. The stream holds the length of
-// a JSON text (u32), that text, a Dump, and the bytes of its regions one after the other.
+// a JSON text (u32), that text, a Dump, and the bytes of its regions.
 const (
 	// DumpMagic begins every dump file.
 	DumpMagic   = "RPRDUMP\x00"
 	dumpVersion = 1
 	dumpHead    = len(DumpMagic) + 4 + 8 + sha256.Size
-	// maxDump bounds what a file may unpack to: four queues' worth, and a trace.
+	// maxDump bounds the unpacked size: four queues' worth, and a trace.
 	maxDump = 64 << 20
 )
 
@@ -149,7 +149,6 @@ func unpackDump(body []byte) (*Dump, error) {
 	return d, nil
 }
 
-// save writes the dump to a new file in a directory.
 func (d *Dump) save(dir string) (name string, err error) {
 	f, err := os.CreateTemp(dir, fmt.Sprintf("reprise-hang-%s-queue%d-*.dump", d.Time.Format("20060102-150405"), d.Queue))
 	if err != nil {

@@ -17,9 +17,9 @@ type HangError struct {
 	Waiting string // what the caller waited for
 	Last    string // what was put into the queue last
 	Cause   error  // ErrTimeout, or why the device stopped if that is known
-	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue
-	// entry taken last and of the next one to be written, 0 if they could not be read or another
-	// goroutine was writing at that moment.
+	// FetchRead and FetchWritten are the L1 addresses in the prefetch core of the prefetch queue
+	// entry taken last and of the next one to be written; 0 if they could not be read or another
+	// goroutine was writing.
 	FetchRead, FetchWritten uint32
 	Cores                   []CoreState // all Tensix cores, by logical coordinate
 	Dump                    *Dump       // everything that was read
@@ -37,7 +37,6 @@ func (e *HangError) Error() string {
 	return s
 }
 
-// inTrace says in which loop of a trace the queue is, and with which program.
 func (e *HangError) inTrace() string {
 	if e.Dump != nil {
 		for i := range e.Dump.Queues {
@@ -65,15 +64,15 @@ func (e *HangError) Detail() string {
 	return b.String()
 }
 
-// KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows
-// which: Err says what the kernel did.
+// KernelError is the cause of a *HangError when a kernel made the device stop and the queue knows
+// which one. Err says what the kernel did.
 type KernelError struct {
 	Core            chip.Core
 	Processor       chip.Processor
 	Program, Kernel string
 	Offset          uint32 // of the instruction in the kernel's text, in bytes
-	// Frames are the function that the instruction is in, after those that are inlined there, where
-	// the kernel's file tells.
+	// Frames are the function of the instruction, after those that are inlined there, where the
+	// kernel's file tells.
 	Frames []stack.Frame
 	Err    error
 }
@@ -97,17 +96,16 @@ func (e *KernelError) Error() string {
 // Unwrap returns Err.
 func (e *KernelError) Unwrap() error { return e.Err }
 
-// culprit is an error of a device that knows which worker it is about: of an emulator.
+// culprit is an error of an emulated device that knows the worker to blame.
 type culprit interface {
 	Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool)
 }
 
-// Find returns the kernel whose text a worker's program counter is in, of which program it is and
-// how far into its text that is, in bytes; nil if no kernel is known there.
+// Find returns the kernel whose text a worker's program counter is in, its program, and the offset
+// in its text in bytes; nil if none is known there.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
-// Blame names in an error of the device the kernel that it is about, if it knows a worker and that
-// is found.
+// Blame adds to an error of the device the kernel to blame, if the worker and the kernel are known.
 func Blame(cause error, find Find) error {
 	var c culprit
 	if !errors.As(cause, &c) {
@@ -128,7 +126,7 @@ func Blame(cause error, find Find) error {
 	return e
 }
 
-// Report collects the state of the device for an error, and writes its file if dir isn't empty.
+// Report collects the state of the device for an error, and writes its file unless dir is empty.
 func (m *Machine) Report(h *Hang, dir string) *HangError {
 	d := m.Collect(h)
 	e := &HangError{Queue: h.Queue, Waiting: h.Waiting, Last: h.Last, Cause: h.Cause, Dump: d, Cores: d.Cores}

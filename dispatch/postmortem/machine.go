@@ -1,6 +1,6 @@
-// Package postmortem says all that can be said about a device that stopped: which kernel is to
-// blame, what each core waits for, where the queues are, in words and in a file. It is given memory
-// to read and plain descriptions of queues, programs and traces.
+// Package postmortem reports on a device that stopped: which kernel is to blame, what each core
+// waits for, where the queues are, in words and in a file. It gets memory to read and plain
+// descriptions of queues, programs and traces.
 package postmortem
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Device is memory and registers of the device, by virtual coordinates. A kmd.Device is one.
+// Device is memory and registers of a device, by virtual coordinates. A kmd.Device is one.
 type Device interface {
 	core.Device
 	String() string
@@ -49,9 +49,8 @@ type Hang struct {
 	Workers       chip.Range // of the queue
 	Unreachable   string     // as in Dump
 	Queues        []Queue    // the queue, and others that could be looked at
-	// Replayed calls a function with what was replayed last, unless there is nothing: its commands
-	// and, if it has control flow, its description. Both stay as they are until the function
-	// returns.
+	// Replayed calls a function with the newest replay, if there is one: its commands and, with
+	// control flow, its description. Both stay as they are until the function returns.
 	Replayed func(func(image []byte, flow *Trace))
 	Loaded   []*program.Loaded // programs that are in use
 	Debug    interface {
@@ -66,7 +65,6 @@ type Queue struct {
 	Commands  []Region // of QueueDump.Entries
 }
 
-// layoutOf returns the layout of a core.
 func (m *Machine) layoutOf(c chip.Core) *abi.Layout {
 	if m.Grid.Contains(c) {
 		return m.Workers
@@ -74,7 +72,6 @@ func (m *Machine) layoutOf(c chip.Core) *abi.Layout {
 	return m.Others
 }
 
-// read reads from the L1 of a core.
 func (m *Machine) read(c chip.Core, addr uint32, p []byte) error {
 	xy, err := m.Chip.Virtual(c)
 	if err != nil {
@@ -97,15 +94,14 @@ func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
 }
 
 const (
-	// ShownTaken is how many entries of the prefetch queue are kept that the prefetcher has taken:
-	// it reads ahead by one entry, so a replayed trace may be the one before the last.
+	// ShownTaken is how many taken entries of the prefetch queue are kept. The prefetcher reads
+	// ahead by one, so a replayed trace may be the one before the last.
 	ShownTaken = 3
-	// ShownWaiting is how many entries are kept that it hasn't taken.
+	// ShownWaiting is how many waiting entries are kept.
 	ShownWaiting = 16
 	// mostStacks is the number of busy workers whose call stacks and kernel-config memory are kept.
 	mostStacks = 32
-	// maxTraceImage is the size in bytes of the largest trace image that is kept: a file with a
-	// larger one could not be read.
+	// maxTraceImage is the size in bytes of the largest trace image that a dump keeps.
 	maxTraceImage = maxDump / 2
 )
 
@@ -165,10 +161,9 @@ func (m *Machine) Collect(h *Hang) *Dump {
 	return dump
 }
 
-// mostPrinters is of how many busy workers a dump has what they have printed.
+// mostPrinters is the number of busy workers whose prints a dump keeps.
 const mostPrinters = 16
 
-// busyWorkers returns the first workers that are busy, up to a number.
 func (d *Dump) busyWorkers(most int) (busy []chip.Core) {
 	for i := range d.Cores {
 		if c := &d.Cores[i]; c.busyWorker() && len(busy) < most {
@@ -182,7 +177,7 @@ func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {
 	d.Regions = append(d.Regions, Region{Name: name, Core: c, Addr: addr, Size: len(data), Data: data})
 }
 
-// dumpRegion reads a piece of a core's L1. What can't be read is left out: the core's state says
+// dumpRegion reads a piece of a core's L1. Unreadable pieces are left out: the core's state says
 // why.
 func (m *Machine) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uint32) []byte {
 	p := make([]byte, size)
@@ -193,7 +188,6 @@ func (m *Machine) dumpRegion(dump *Dump, name string, c chip.Core, addr, size ui
 	return p
 }
 
-// dumpDevice reads the words and rings of the command-queue cores.
 func (m *Machine) dumpDevice(dump *Dump, out *QueueDump) {
 	l1, ctl, params := &m.Others.L1, m.Control, m.Chip.Params()
 	sems := l1.KernelConfig + memmap.SlotArgs*chip.NumProcessors

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// Print writes the dump as text: the queues' pointers, their commands, and every core that is not
+// Print writes the dump as text: the queues' pointers and commands, and every core that is not
 // idle.
 func (d *Dump) Print(w io.Writer) error {
 	p := &dumpPrinter{d: d, w: bufio.NewWriter(w)}
@@ -97,7 +97,6 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 	}
 }
 
-// rings prints the words on the command-queue cores.
 func (p *dumpPrinter) rings(q *QueueDump) {
 	r := &q.Device
 	p.printf("  dispatch ring     %d pages published, %d returned\n", r.DispatchPages, r.DispatchCredits-memmap.DispatchPages)
@@ -169,7 +168,7 @@ func orNothing(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// entries prints the commands of the entries of the prefetch queue. The prefetcher reads one entry
+// entries prints the commands of the prefetch queue's entries. The prefetcher reads one entry
 // ahead, so it works on the one taken last or on the one before.
 func (p *dumpPrinter) entries(q *QueueDump) {
 	for _, e := range q.Entries {
@@ -193,7 +192,7 @@ func (p *dumpPrinter) entries(q *QueueDump) {
 	}
 }
 
-// commands prints a stream of prefetcher commands. One that can't be read says so in its line.
+// commands prints a stream of prefetcher commands; unreadable ones with their error.
 func (p *dumpPrinter) commands(b []byte, indent string) {
 	var s strings.Builder
 	_ = cq.Print(&s, p.layout(), b) // what is wrong with the stream stands in the text
@@ -202,8 +201,8 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 	}
 }
 
-// ring prints the commands that lie in a ring between the pages released and the pages published.
-// Readers release pages by the block and late, so most of what is listed has been executed.
+// ring prints the commands between the pages released and the pages published. Readers release
+// pages in blocks and late, so most of the commands have been executed.
 func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {
@@ -278,7 +277,7 @@ func waitsAt(s ProcessorState, w cq.Wait) bool {
 	return false
 }
 
-// trace prints where in the trace that was replayed last the dispatcher waits.
+// trace prints where in the trace of the newest replay the dispatcher waits.
 func (p *dumpPrinter) trace(q *QueueDump) {
 	r, ok := p.d.Region(RegionTrace, q.Prefetch)
 	if !ok {
@@ -323,7 +322,7 @@ func (p *dumpPrinter) trace(q *QueueDump) {
 	}
 }
 
-// workers prints the cores that are not idle, alike ones together.
+// workers prints the cores that are not idle, equal ones together.
 func (p *dumpPrinter) workers() {
 	if p.d.Unreachable != "" {
 		return
@@ -375,15 +374,14 @@ func (p *dumpPrinter) core(c CoreState) {
 	}
 }
 
-// ringCommand is a dispatcher's command and the page of the ring that it begins at.
 type ringCommand struct {
 	page    uint32
 	command cq.DispatchCommand // nil if it can't be read
 }
 
-// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages;
-// the first page can be the middle of one, so pages that don't begin like a command are passed
-// over, unless keep wants their first word.
+// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages.
+// The first page may be the middle of one, so pages that don't begin like a command are skipped
+// unless keep wants their first word.
 func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32) bool) []ringCommand {
 	pages := uint32(len(ring) / page)
 	flat := make([]byte, 0, int(n)*page)
@@ -402,8 +400,8 @@ func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32)
 	return out
 }
 
-// ringPage reads what begins at the page at the start of b: a command or a sequence of them. One
-// that can't be read is nil, if it is to be kept, and is the last.
+// ringPage reads the command or sequence at the page at the start of b. An unreadable command is
+// nil, if it is to be kept, and the last one.
 func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
 	left := 1
 	if cq.DispatchID(b[0]) == cq.DispatchSequence {

@@ -16,12 +16,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// stackPatience is how long a report waits for the processors that don't pause, all together.
+// stackPatience bounds the wait of a report for processors that don't pause.
 const stackPatience = 250 * time.Millisecond
 
-// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them
-// is busy, of all. After them come those of the queue's own two cores. All processors are paused
-// for that and go on.
+// dumpStacks takes the call stacks of the queue's busy workers or, if there are none, of all busy
+// workers, then those of the queue's own two cores. All processors are paused for that and go on.
 func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 	all := dump.busyWorkers(len(dump.Cores))
 	own := slices.DeleteFunc(slices.Clone(all), func(c chip.Core) bool { return !h.Workers.Contains(c) })
@@ -72,7 +71,6 @@ func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 	dump.Stacks = stacks
 }
 
-// queueKernels returns the kernels of command queues that have names: this runtime's own.
 func (m *Machine) queueKernels() *live.Catalogue {
 	c := &live.Catalogue{}
 	if !m.Foreign {
@@ -81,12 +79,10 @@ func (m *Machine) queueKernels() *live.Catalogue {
 	return c
 }
 
-// reader reads L1 of a core.
 func (m *Machine) reader(c chip.Core) live.Reader {
 	return func(addr uint32, p []byte) error { return m.read(c, addr, p) }
 }
 
-// catalogue returns the kernels that a processor can have.
 func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {
 	c := &live.Catalogue{}
 	for _, of := range loaded {
@@ -99,9 +95,9 @@ func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {
 	return c
 }
 
-// Symbolize makes the call stacks again with kernels of a catalogue: those of processors whose
-// kernel, as the dump has it, is in the catalogue. It returns how many these are. The error is that
-// of a dump without the memory that this takes.
+// Symbolize renews the call stacks of processors whose kernel, as the dump has it, is in the
+// catalogue, and returns their number. The error is that of a dump without the memory that this
+// takes.
 func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 	var arch chip.Arch
 	for _, a := range [...]chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -139,7 +135,6 @@ func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 	return n, nil
 }
 
-// firmwareOf returns the revision of a core's base firmware, empty for this runtime's.
 func (d *Dump) firmwareOf(c chip.Core) string {
 	for i := range d.Cores {
 		if d.Cores[i].Core == c {
@@ -149,7 +144,6 @@ func (d *Dump) firmwareOf(c chip.Core) string {
 	return ""
 }
 
-// stacks prints the call stacks.
 func (p *dumpPrinter) stacks() {
 	kinds := map[chip.Core]string{}
 	for i := range p.d.Cores {
@@ -175,7 +169,7 @@ func (p *dumpPrinter) stacks() {
 	p.alikeStacks(queue)
 }
 
-// alikeStacks prints call stacks, alike ones together.
+// alikeStacks prints call stacks, equal ones together.
 func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 	type group struct {
 		first *live.Stack
@@ -202,7 +196,7 @@ func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 	}
 }
 
-// callers is what stacks have in common that are alike: a processor that polls is at one of a few
+// callers is what equal stacks have in common: a processor that polls is at one of a few
 // instructions of a function.
 func callers(s *live.Stack) string {
 	var b strings.Builder
@@ -220,7 +214,6 @@ func callers(s *live.Stack) string {
 	return b.String()
 }
 
-// stackText is the note and the frames of a stack in lines.
 func stackText(s *live.Stack) string {
 	var b strings.Builder
 	if s.Note != "" {
@@ -233,7 +226,7 @@ func stackText(s *live.Stack) string {
 	return b.String()
 }
 
-// printableFrame is a frame without characters that a terminal would obey: its names are of a file.
+// printableFrame is a frame without control characters: its names come from a file.
 func printableFrame(f stack.Frame) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F {

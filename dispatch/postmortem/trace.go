@@ -20,11 +20,10 @@ type Trace struct {
 	Steps []tracebuf.Step
 	Calls []*Trace     // traces that it calls, by tracebuf.Control.Callee
 	Cores []chip.Range // by program: it has no kernels outside; nil if that isn't known
-	// Patched says that numbers of iterations may have been changed since the trace was recorded.
+	// Patched says that loops' counts may have changed since the trace was recorded.
 	Patched bool
 }
 
-// runs reports whether a step runs a program.
 func runs(s *tracebuf.Step) bool {
 	return s.Control.Kind == flow.None && s.Program != tracebuf.NoProgram
 }
@@ -35,7 +34,7 @@ type TraceProgram struct {
 	Step    int    `json:"step"` // of the trace
 	Program string `json:"program"`
 	Loops   []int  `json:"loops,omitempty"` // numbers of the trace's loops around the step, outermost first
-	// Ended says that the program is done, the last one before a loop went beyond its limit.
+	// Ended says that the program is done: the last one before a loop exceeded its limit.
 	Ended bool `json:"ended,omitempty"`
 }
 
@@ -49,9 +48,9 @@ func (p TraceProgram) String() string {
 }
 
 // tracePrograms returns the run that a queue waits for in a trace with control flow or, where a
-// loop went beyond its limit, the last one that ended. There are several if the trace has several
-// places where the queue can be. workers is how many completions a run counts, and busy are the
-// workers of the queue that are not done.
+// loop exceeded its limit, the last one that ended. There are several if the queue can be at
+// several places. workers is the number of completions of a run, and busy are the queue's workers
+// that are not done.
 func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch ProcessorState, workers int,
 	busy []chip.Core) []TraceProgram {
 	if root == nil || !r.Read || len(r.Streams) == 0 {
@@ -73,8 +72,8 @@ func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch 
 	done := int(r.Streams[0]) / workers
 	within := func(*traceGraph, int) bool { return true }
 	known := len(r.Loops) == 0
-	// A prefetcher that waits for the programs of each iteration is in the one that hangs. In other
-	// loops it reads ahead.
+	// In a loop where the prefetcher waits for the programs of each iteration, the hang is in the
+	// present one. Elsewhere it reads ahead.
 	for _, l := range slices.Backward(r.Loops) {
 		i := slices.IndexFunc(flows, func(g *traceGraph) bool { return g.flow.Addr == l.Trace })
 		if i < 0 {
@@ -108,13 +107,11 @@ func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch 
 	return describe(onCores(out, busy), false)
 }
 
-// traceRun is a run of a program: a step of a trace.
 type traceRun struct {
 	g    *traceGraph
 	step int
 }
 
-// describe describes runs for the report.
 func describe(list []traceRun, ended bool) (out []TraceProgram) {
 	for _, x := range list {
 		p := TraceProgram{Trace: x.g.flow.Name, Step: x.step, Program: x.g.steps[x.step].Name, Ended: ended}
@@ -128,7 +125,7 @@ func describe(list []traceRun, ended bool) (out []TraceProgram) {
 }
 
 // onCores returns the runs whose programs have kernels on all busy workers; all runs if there are
-// none of these.
+// none.
 func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	var out []traceRun
 	for _, x := range list {
@@ -144,7 +141,7 @@ func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	return out
 }
 
-// traceGraph is the steps of a trace, and in which order they can follow one another.
+// traceGraph is the steps of a trace, and their possible orders.
 type traceGraph struct {
 	flow   *Trace
 	steps  []tracebuf.Step
@@ -162,8 +159,7 @@ type traceWait struct {
 	count uint32
 }
 
-// graphOf adds the graph of a trace, and those of the traces that it calls, to a list that has each
-// trace once.
+// graphOf adds the graphs of a trace and its callees to a list that has each trace once.
 func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	if i := slices.IndexFunc(*list, func(g *traceGraph) bool { return g.flow == f }); i >= 0 {
 		return (*list)[i]
@@ -246,8 +242,7 @@ func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	return begin, end, end > begin
 }
 
-// callees adds the traces that are called from a first step up to an end, and those that these
-// call, to a list.
+// callees adds the traces that are called from step first up to end, and their callees, to a list.
 func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	for i := first; i < end; i++ {
 		if c := g.called(i); c != nil && !slices.Contains(list, c) {
@@ -257,8 +252,8 @@ func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	return list
 }
 
-// backward calls visit for the steps that can come before a step, nearest first, as long as visit
-// returns true for those between.
+// backward calls visit for the steps that can come before a step, nearest first. It doesn't go
+// beyond a step where visit returns false.
 func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	seen := make([]bool, len(g.steps)+1)
 	pending := slices.Clone(g.before[from])
@@ -275,8 +270,8 @@ func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	}
 }
 
-// unfinished returns the runs that a wait in a step can be for when so many programs are done since
-// the last reset.
+// unfinished returns the runs that a wait in a step can be for, with the number of programs done
+// since the last reset.
 func (g *traceGraph) unfinished(step, done int) (out []traceRun) {
 	g.backward(step, func(i int) bool {
 		if runs(&g.steps[i]) && g.runs[i] == done {
@@ -292,7 +287,6 @@ func (g *traceGraph) unfinished(step, done int) (out []traceRun) {
 	return out
 }
 
-// called is the trace that a step calls; nil if it calls none.
 func (g *traceGraph) called(step int) *traceGraph {
 	if s := &g.steps[step].Control; s.Kind == flow.Call && s.Callee >= 0 && s.Callee < len(g.calls) {
 		return g.calls[s.Callee]
@@ -300,7 +294,7 @@ func (g *traceGraph) called(step int) *traceGraph {
 	return nil
 }
 
-// lastRuns returns the runs that can be the last ones in an iteration of a loop.
+// lastRuns returns the possible last runs in an iteration of a loop.
 func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 	g.backward(end, func(i int) bool {
 		callee := g.called(i)
@@ -320,7 +314,7 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 	return out
 }
 
-// nameProgram notes the program of a trace that the queue waits for, which has some workers.
+// nameProgram notes the program of a trace that the queue waits for. workers are the queue's.
 func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
 	at := func(c chip.Core) (s ProcessorState) {
@@ -336,7 +330,7 @@ func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	}
 }
 
-// coresOf returns where a step's program has its kernels; the zero Range if that isn't known.
+// coresOf returns the cores of a step's program; the zero Range if they aren't known.
 func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	if runs(s) && s.Program < len(t.Cores) {
 		return t.Cores[s.Program]
@@ -344,8 +338,8 @@ func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	return chip.Range{}
 }
 
-// inTrace says, for the line of an error, which program of a trace a queue waits for and in which
-// loop; empty if that isn't known.
+// inTrace says, for an error's line, in which loop and program of a trace a queue waits; empty if
+// that isn't known.
 func (d *QueueDump) inTrace() string {
 	var b strings.Builder
 	if n := len(d.Device.Loops); n > 0 {
@@ -357,7 +351,6 @@ func (d *QueueDump) inTrace() string {
 	return b.String()
 }
 
-// running says which program of a trace runs, or ran last.
 func (d *QueueDump) running() string {
 	var names []string
 	for _, p := range d.Programs {

@@ -8,11 +8,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// place explains a waypoint: what it says without its detail, and how its detail reads.
+// place explains a waypoint: its text without the detail, and how the detail reads.
 type place struct{ text, detail string }
 
-// firmwarePlaces are the waypoints of the base firmware, of what starts a kernel, and of the waits
-// that kernels' headers offer. Source: dispatch/firmware/src/{brisc,ncrisc,trisc}.c,
+// firmwarePlaces are the waypoints of the base firmware, of the start of kernels, and of the waits
+// in kernels' headers. Source: dispatch/firmware/src/{brisc,ncrisc,trisc}.c,
 // kernels/include/reprise/{kernel,stream}.h.
 var firmwarePlaces = map[string]place{
 	"????": {"has not started", ""},
@@ -40,10 +40,9 @@ var firmwarePlaces = map[string]place{
 	"SPSH": {"waits for room in a stream that the host reads", "stream %#x"},
 }
 
-// metalPlaces are the waypoints of tt-metal's base firmware and of what is compiled into its
-// kernels, where it was built with the watcher, and "RSET", which its states are told by without.
-// Those that wait on the NoC or a circular buffer have the names of firmwarePlaces. Source:
-// tt-metal tt_metal/hw/firmware/src/tt-1xx/{brisc,ncrisc,trisc}.cc.
+// metalPlaces are the waypoints of tt-metal's base firmware and kernels if they were built with the
+// watcher, and "RSET", which stands for the state without. Waits on the NoC or a circular buffer
+// are in firmwarePlaces. Source: tt-metal tt_metal/hw/firmware/src/tt-1xx/{brisc,ncrisc,trisc}.cc.
 var metalPlaces = map[string]place{
 	"I":    {"sets itself up after reset", ""},
 	"W":    {"waits for work", ""},
@@ -91,7 +90,7 @@ var (
 	}
 )
 
-// stopPlaces are those in which a command-queue kernel stops for good. Source:
+// stopPlaces are the waypoints where a command-queue kernel stops for good. Source:
 // firmware/src/cq/cq_core.h.
 var stopPlaces = map[string]place{
 	"BADC": {"has stopped for good at a command it doesn't know", "which begins with the word %#08x"},
@@ -102,9 +101,9 @@ var stopPlaces = map[string]place{
 	"BADT": {"has stopped for good: a trace ended without its end command", "row %#x"},
 }
 
-// prefetchPlaces, dispatchPlaces and subordinatePlaces are those of the command-queue kernels.
-// Source: firmware/src/cq/{prefetch.c,cq_prefetch_input.h,cq_ring.h},
-// {dispatch.c,cq_completion.h,cq_go.h}, dispatch_s.c.
+// The waypoints of the command-queue kernels. Source:
+// firmware/src/cq/{prefetch.c,cq_prefetch_input.h,cq_ring.h}, {dispatch.c,cq_completion.h,cq_go.h},
+// dispatch_s.c.
 var (
 	prefetchPlaces = map[string]place{
 		"IDLE": {"waits for an entry in the prefetch queue", ""},
@@ -164,8 +163,8 @@ func (s CoreState) Explain(p chip.Processor) string {
 	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
 }
 
-// queuePlaces returns the waypoints of the command-queue kernel that a processor of the core runs;
-// nil if it runs none.
+// queuePlaces returns the waypoints of the command-queue kernel on a processor of the core; nil
+// without one.
 func (s CoreState) queuePlaces(p chip.Processor, prefetch, dispatch, subordinate map[string]place) map[string]place {
 	switch {
 	case s.Kind == Prefetch && p == chip.BRISC:
@@ -178,8 +177,8 @@ func (s CoreState) queuePlaces(p chip.Processor, prefetch, dispatch, subordinate
 	return nil
 }
 
-// awaitedWord names what is counted in a word of the dispatch core that a WAIT polls; empty if it
-// isn't a word of this runtime's. The words of the two architectures don't overlap.
+// awaitedWord names the counter in a word of the dispatch core that a WAIT polls; empty if the word
+// isn't this runtime's. The words of the two architectures don't overlap.
 func awaitedWord(addr uint32) string {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		ctl := memmap.Own(abi.Own(arch))

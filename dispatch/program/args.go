@@ -9,19 +9,18 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// kernelArgs is where the runtime arguments of a kernel lie in a program's commands.
+// kernelArgs is where a kernel's runtime arguments lie in a program's commands.
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row
 	common []int32    // of the first common argument, one offset for each rectangle of cores that gets them
 	n      int        // common arguments
 
-	// Where they lie in a program's slot, which is below 64 KiB, and the rectangles of common.
+	// Addresses in a program's slot, which is below 64 KiB, and the rectangles of common.
 	uniqueAddr, commonAddr uint16
 	rects                  []cq.Rect
 }
 
-// coreArgs are the unique arguments of one core.
 type coreArgs struct {
 	core chip.Core
 	noc  uint32 // of the core
@@ -46,9 +45,9 @@ func (e *ArgError) Error() string {
 	return fmt.Sprintf("dispatch: program %q: %s argument %d of kernel %q: %s", e.Program, kind, e.Index, e.Kernel, e.Why)
 }
 
-// UniqueArg appends to dst the offsets at which a unique argument of a kernel lies in the commands
-// of one run, as CommandBytes counts them: one for each core that on is true of. [Image.MainOffset]
-// says what they are in a recorded run. The error is an *ArgError.
+// UniqueArg appends to dst the offsets of a kernel's unique argument in the commands of one run, as
+// CommandBytes counts: one for each core that on is true of. [Image.MainOffset] converts them for a
+// recorded run. The error is an *ArgError.
 func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core) bool) ([]int, error) {
 	k, err := im.kernel(kernel, arg, false)
 	if err != nil {
@@ -85,7 +84,6 @@ func (im *Image) CommonArg(dst []int, kernel string, arg int) ([]int, error) {
 	return dst, nil
 }
 
-// kernel finds a kernel by its name.
 func (im *Image) kernel(name string, arg int, common bool) (*kernelArgs, error) {
 	var found *kernelArgs
 	for i := range im.args {
@@ -112,8 +110,8 @@ func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any
 	return &ArgError{Program: im.name, Kernel: kernel, Common: common, Index: arg, Why: fmt.Sprintf(why, a...)}
 }
 
-// SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on.
-// It must not be called while AppendRun may be.
+// SetWords changes the words at offsets of UniqueArg or CommonArg for the runs from now on. It must
+// not be called while AppendRun may be.
 func (im *Image) SetWords(at []int, v uint32) {
 	im.change()
 	for _, o := range at {
@@ -122,9 +120,8 @@ func (im *Image) SetWords(at []int, v uint32) {
 }
 
 // SetArgs changes all unique arguments of a kernel for the runs from now on. It calls set for each
-// core that has some, row by row, with its arguments, which set changes in place. The slice is
-// valid during the call. SetArgs must not be called while AppendRun may be. The error is an
-// *ArgError.
+// core that has some, row by row; set changes them in place. The slice is valid during the call.
+// SetArgs must not be called while AppendRun may be. The error is an *ArgError.
 func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	k, err := im.kernel(kernel, 0, false)
 	if err != nil {
@@ -152,8 +149,7 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
-// SetCommonArgs is SetArgs for the common arguments, of which there must be as many as the kernel
-// has.
+// SetCommonArgs is SetArgs for the common arguments; the number of arguments can't change.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {
@@ -171,10 +167,10 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	return nil
 }
 
-// CircularAddr appends to dst the offsets, as those of CommonArg, of the words that hold the
-// address of a circular buffer. p is the program that the image was compiled from. On each core
-// that has the buffer there must be a kernel with common arguments: the configuration of its
-// circular buffers follows them. The error is a *ProgramError.
+// CircularAddr appends to dst the offsets, as those of CommonArg, of the words with the address of
+// a circular buffer. p is the program that the image was compiled from. On each core that has the
+// buffer there must be a kernel with common arguments: the configuration of its circular buffers
+// follows them. The error is a *ProgramError.
 func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	lay := layoutSlot(p, nil, ArgFormat(im.argCount))
 	n := len(dst)
@@ -206,11 +202,11 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	return dst, nil
 }
 
-// Arguments that the device computes: cq.ReadArg commands before a run name words of memory and
-// where in the program's slot they go, and the run's go signal has the dispatcher read and write
-// them (Image.ReadArgs).
+// Arguments that the device computes: before a run, cq.ReadArg commands name words of memory and
+// their targets in the program's slot. The run's go signal has the dispatcher read and write them
+// (Image.ReadArgs).
 
-// UniqueArgTargets appends to dst where a unique argument of a kernel lies in L1, for each core
+// UniqueArgTargets appends to dst the L1 addresses of a unique argument of a kernel, for each core
 // that on is true of, relative to the write offset ArgOffset. The error is an *ArgError.
 func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on func(chip.Core) bool) ([]cq.ArgTarget, error) {
 	if _, err := im.UniqueArg(nil, kernel, arg, on); err != nil {
@@ -226,7 +222,7 @@ func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on
 }
 
 // CommonArgTargets is UniqueArgTargets for a common argument: one target for each rectangle of
-// cores that gets it.
+// cores.
 func (im *Image) CommonArgTargets(dst []cq.ArgTarget, kernel string, arg int) ([]cq.ArgTarget, error) {
 	if _, err := im.CommonArg(nil, kernel, arg); err != nil {
 		return dst, err
@@ -238,12 +234,12 @@ func (im *Image) CommonArgTargets(dst []cq.ArgTarget, kernel string, arg int) ([
 	return dst, nil
 }
 
-// ArgOffset is the write offset that targets of arguments are relative to: a run sets it to the
-// address of its slot.
+// ArgOffset is the write offset that targets of arguments are relative to: the address of the run's
+// slot.
 const ArgOffset = offsetConfig
 
-// ReadArgs changes the commands of a run so that it takes the arguments which cq.ReadArg commands
-// before it name. The run must be [Variant.Inline]. [Image.AppendAgain] keeps the change.
+// ReadArgs makes a run take the arguments of the cq.ReadArg commands before it. The run must be
+// [Variant.Inline]. [Image.AppendAgain] keeps the change.
 func (im *Image) ReadArgs(run []byte, v Variant) error {
 	at := im.MainOffset(v) + im.form(v).main.goWord - cq.AtGoWord - cq.AtForwarded
 	if !v.Inline() || len(run) != im.runBytes(v) || at < 0 || !forwards(run[at]) {

@@ -24,16 +24,14 @@ const (
 	maxCommandBytes = 64 << 10               // at which commands with many data are split, half of what a fetch entry may have
 )
 
-// Indices of the write offsets that a program's commands are relative to. Source: tt-metal
-// program/dispatch.cpp.
+// Indices of the write offsets of a program's commands. Source: tt-metal program/dispatch.cpp.
 const (
 	offsetNone   = 0
 	offsetConfig = 1 // the program's slot in the kernel-config ring
 	offsetBinary = 2 // its kernels in that slot
 )
 
-// group is a set of cores that a program treats alike: the same kernels, circular buffers and
-// semaphores.
+// group is a set of cores with the same kernels, circular buffers and semaphores.
 type group struct {
 	cores   []chip.Core
 	rects   []chip.VirtualRect
@@ -48,9 +46,8 @@ type group struct {
 	page    int // of the binary buffer, where the text starts
 }
 
-// slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes
-// from its start. The order is tt-metal's: unique arguments, common arguments, semaphores, circular
-// buffers.
+// slotLayout is the offsets in bytes of a program's parts in its slot of the kernel-config ring, in
+// tt-metal's order: unique arguments, common arguments, semaphores, circular buffers.
 type slotLayout struct {
 	args, common         [chip.NumProcessors]uint32
 	argBytes, commonSize [chip.NumProcessors]uint32
@@ -60,28 +57,26 @@ type slotLayout struct {
 	text      uint32 // of the kernels, which lie elsewhere
 }
 
-// Target is what programs are compiled for: the workers of a device, and how its queues take
-// commands.
+// Target is what programs are compiled for: a device's workers and its queues' command format.
 type Target struct {
 	Chip        *chip.Chip
 	Workers     *abi.Layout
 	Grid        chip.Range // cores that programs may use
 	Args        ArgFormat
 	PackedCores uint32 // most cores of one WRITE_PACKED
-	// Stock makes the commands those of tt-metal's own wire format, in which each command of the
-	// dispatcher has a relay and a page of its own and go signals pass through the prefetcher.
+	// Stock selects tt-metal's wire format: each dispatcher command has a relay and a page of its
+	// own, and go signals pass through the prefetcher.
 	Stock bool
 
 	texts  atomic.Uint64 // programs compiled, which names their texts
 	loaded *sync.Map     // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
 }
 
-// NewTarget returns a Target for the workers of a chip; the caller sets what else is not zero.
+// NewTarget returns a Target for the workers of a chip; the caller sets the other fields.
 func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
 	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
 }
 
-// layout returns how commands are laid out.
 func (t *Target) layout() cq.Layout { return cq.Layout(t.Chip.Arch()) }
 
 // Compile checks a program and turns it into commands.
@@ -116,8 +111,8 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 	return im, nil
 }
 
-// emit makes the commands of a program: with all arguments and all configuration in them or, when
-// there are such commands already, with these beside the kernels that they have.
+// emit makes the commands of a program: with all arguments and configuration inline or, if such
+// commands exist already, with these in DRAM beside the kernels.
 func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &t.Workers.L1
 	im := &Image{
@@ -167,7 +162,6 @@ func countCores(groups []*group) int {
 	return n
 }
 
-// bounds is the smallest rectangle with all cores of the groups.
 func bounds(groups []*group) chip.Range {
 	out := chip.Range{Start: groups[0].cores[0], End: groups[0].cores[0]}
 	for _, g := range groups {
@@ -179,7 +173,6 @@ func bounds(groups []*group) chip.Range {
 	return out
 }
 
-// groups sorts the cores of a program by what they have.
 func (t *Target) groups(p *Program) []*group {
 	var out []*group
 	byKey := map[string]*group{}
@@ -227,8 +220,8 @@ func (t *Target) groups(p *Program) []*group {
 	return out
 }
 
-// coverCores covers a set of cores with rectangles that hold nothing else: from each core not yet
-// covered, as far to the right as the set goes, then as far down as whole rows of that width go.
+// coverCores covers exactly a set of cores with rectangles: from each uncovered core as far right
+// as the set goes, then down over whole rows of that width.
 func coverCores(cores []chip.Core) []chip.Range {
 	left := map[chip.Core]bool{}
 	for _, c := range cores {
@@ -309,14 +302,13 @@ func layoutSlot(p *Program, groups []*group, args ArgFormat) slotLayout {
 
 func align16(n uint32) uint32 { return (n + 15) &^ 15 }
 
-// ArgFormat is how a block of runtime arguments is given to a kernel: the bytes of their number
-// before them, 0 or 4.
+// ArgFormat is the format of a block of runtime arguments: the bytes of their number before them, 0
+// or 4.
 type ArgFormat uint32
 
-// Counted is the format of base firmware that wants the number of arguments in a word before them.
+// Counted is the format of base firmware that wants the number of arguments before them.
 const Counted ArgFormat = 4
 
-// bytes returns the size of a block of arguments.
 func (f ArgFormat) bytes(args []uint32) uint32 {
 	if len(args) == 0 {
 		return 0
@@ -337,7 +329,7 @@ func (f ArgFormat) Put(b []byte, args []uint32) {
 	}
 }
 
-// Offset returns what a launch message says of a block of arguments of some bytes at an offset.
+// Offset returns a launch message's offset for a block of arguments of some bytes.
 func (f ArgFormat) Offset(off, size uint32) uint16 {
 	if f > 0 && size == 0 {
 		return noArgs
@@ -345,6 +337,6 @@ func (f ArgFormat) Offset(off, size uint32) uint16 {
 	return uint16(off)
 }
 
-// noArgs is the offset of arguments that there are none of, to firmware that checks their number.
-// Source: tt-metal rta_constants.h (RTA_CRTA_NO_ARGS_SENTINEL).
+// noArgs is the offset of an empty block, for firmware that checks the number. Source: tt-metal
+// rta_constants.h (RTA_CRTA_NO_ARGS_SENTINEL).
 const noArgs = 0xFFFF

@@ -27,8 +27,8 @@ type compiler struct {
 	unfit    bool // they can't
 }
 
-// part emits commands that begin with the write offsets and a wait, which a run makes one for the
-// memory that they write or leaves without effect.
+// part emits commands after write offsets and a wait. A run patches the wait for the memory that
+// the commands write, or disables it.
 func (c *compiler) part(to *commands, emit func()) error {
 	c.to, c.b = to, cq.NewBuilder(c.t.layout(), nil)
 	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
@@ -45,23 +45,20 @@ func (c *compiler) part(to *commands, emit func()) error {
 	return c.pack()
 }
 
-// maxMergedArgs limits the bytes of arguments that one write to a core has, of several processors
-// together.
+// maxMergedArgs limits the bytes of arguments, of several processors together, in one write to a
+// core.
 const maxMergedArgs = 1 << 10
 
-// argsOf are the unique arguments of a kernel for a core.
 type argsOf struct {
 	CoreArgs
 	kernel int
 }
 
-// processorArgs are the unique arguments of a processor's kernels, core by core.
 type processorArgs struct {
 	proc int
 	list []argsOf
 }
 
-// argsOn returns the unique arguments of a processor's kernels.
 func (c *compiler) argsOn(proc int) processorArgs {
 	var list []argsOf
 	for i := range c.p.Kernels {
@@ -79,8 +76,8 @@ func (c *compiler) argsOn(proc int) processorArgs {
 	return processorArgs{proc, list}
 }
 
-// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores lie side by
-// side, and a core gets them in one write.
+// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores are
+// adjacent, and a core gets them in one write.
 func (c *compiler) uniqueArgs() {
 	var together []processorArgs
 	for proc := range chip.NumProcessors {
@@ -102,7 +99,7 @@ func (c *compiler) uniqueArgs() {
 	}
 }
 
-// args writes the unique runtime arguments of processors, for the same cores each, core by core.
+// args writes the unique runtime arguments of processors on the same cores, core by core.
 func (c *compiler) args(of []processorArgs) {
 	from, last, cores := c.lay.args[of[0].proc], of[len(of)-1].proc, of[0].list
 	size := c.lay.args[last] + c.lay.argBytes[last] - from
@@ -184,15 +181,13 @@ func (c *compiler) config() {
 	}
 }
 
-// fillPage fills the last page of what goes to DRAM.
 func (c *compiler) fillPage() {
 	for len(c.im.binary)%BinaryPageSize != 0 {
 		c.im.binary = append(c.im.binary, 0)
 	}
 }
 
-// texts collects the kernels of all groups. The text of a group starts at a page of the binary
-// buffer.
+// texts collects the kernels of all groups, each group from a page of the binary buffer on.
 func (c *compiler) texts() {
 	for _, g := range c.groups {
 		g.page = len(c.im.binary) / BinaryPageSize
@@ -201,8 +196,7 @@ func (c *compiler) texts() {
 	}
 }
 
-// commonAt notes where the common arguments of a group's kernels lie, when its block lies at an
-// offset.
+// commonAt notes where the common arguments of a group's kernels lie, with the offset of its block.
 func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	for i := range c.p.Kernels {
 		k := &c.p.Kernels[i]
@@ -238,13 +232,12 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	return b
 }
 
-// maxInlineText limits the bytes of kernels that are among the commands. More than that the
-// prefetcher reads from DRAM.
+// maxInlineText limits the bytes of kernels among the commands. The prefetcher reads larger ones
+// from DRAM.
 const maxInlineText = 4 << 10
 
-// inlineText sends the kernels of each group to its cores with the commands, if there are few bytes
-// of them: a relay takes the prefetcher ten times as many instructions as a command that has its
-// data with it. It reports whether it did. tt-metal's form has the relay.
+// inlineText sends small kernels to each group with the commands, and reports whether it did: a
+// relay takes the prefetcher ten times as many instructions. tt-metal's form has the relay.
 func (c *compiler) inlineText() bool {
 	var subs []cq.LargeSub
 	var data []byte
@@ -267,8 +260,7 @@ func (c *compiler) inlineText() bool {
 	return true
 }
 
-// binaries sends the kernels of each group to its cores: with the commands, or by a relay from
-// DRAM.
+// binaries sends the kernels of each group to its cores, inline or by a relay from DRAM.
 func (c *compiler) binaries() {
 	if c.inlineText() {
 		return
@@ -288,8 +280,7 @@ func (c *compiler) binaries() {
 	}
 	for i := 0; i < len(subs); i += cq.MaxLargeSubs {
 		j := min(i+cq.MaxLargeSubs, len(subs))
-		// Rectangles are re-read only after an unlink, so a command ends with one; the next command
-		// starts afresh.
+		// Rectangles are re-read only after an unlink, so each command ends with one.
 		w := cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: offsetBinary, Subs: slices.Clone(subs[i:j])}
 		w.Subs[len(w.Subs)-1].Unlink = true
 		relay := cq.RelayPagedPacked{}
@@ -304,8 +295,8 @@ func (c *compiler) binaries() {
 	}
 }
 
-// launch writes the launch message of each group. Its address and the place of the program's slot
-// change with every run.
+// launch writes the launch message of each group. Every run patches its address and the program's
+// slot.
 func (c *compiler) launch() {
 	l := &c.t.Workers.Launch
 	size := c.t.Workers.L1.LaunchSize
@@ -345,8 +336,7 @@ func (c *compiler) launch() {
 	flush()
 }
 
-// launchMessage lays out what a core needs to know to start its kernels, as the layout of the
-// workers has it.
+// launchMessage lays out how a core starts its kernels, for the layout of the workers.
 func (c *compiler) launchMessage(g *group) []byte {
 	le := binary.LittleEndian
 	l := &c.t.Workers.Launch
@@ -383,7 +373,7 @@ func (c *compiler) launchMessage(g *group) []byte {
 	return b
 }
 
-// goSignal tells the subordinate dispatcher to start the workers once all writes have landed.
+// goSignal has the subordinate dispatcher start the workers once all writes have landed.
 func (c *compiler) goSignal() {
 	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.t.Chip.Params().Stream.FirstDispatch)})

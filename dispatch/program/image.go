@@ -9,9 +9,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Image is a compiled program: its commands as they go to the prefetcher, with the few places that
-// depend on when and where it runs, and its kernels as they go to DRAM. Running a program and
-// recording it use the same image. Once placed, an image changes only by SetWords.
+// Image is a compiled program: its commands for the prefetcher, with the few places that depend on
+// when and where it runs, and its kernels as they go to DRAM. Once placed, an image changes only by
+// SetWords.
 type Image struct {
 	name       string
 	id         textID
@@ -35,16 +35,16 @@ type Image struct {
 	main commands // everything else
 	args []kernelArgs
 
-	// resident, if it isn't nil, is the program with arguments and configuration that lie in
-	// Binary, after the kernels, and are relayed from there: far fewer bytes for the host. It is
-	// what runs until arguments change.
+	// resident, if not nil, is the form whose arguments and configuration lie in Binary, after the
+	// kernels, and are relayed from there: far fewer bytes for the host. It runs until arguments
+	// change.
 	resident *Image
 	changed  bool
 	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
 	words    []uint32 // arguments of a core, while they are changed
 }
 
-// commands are a part of a run, with the offsets of what a run patches.
+// commands are a part of a run, with the offsets that a run patches.
 type commands struct {
 	bytes []byte
 	cuts  []int // ends of commands at which they may be split over fetch entries
@@ -60,7 +60,7 @@ type commands struct {
 	relays     []relayPatch
 }
 
-// entryPatch is a word that says where a kernel begins, counted from the program's slot.
+// entryPatch is a word with the start of a kernel, counted from the program's slot.
 type entryPatch struct {
 	at  int32
 	off uint32 // of the kernel in the program's text
@@ -72,7 +72,7 @@ type relayPatch struct{ at, page int }
 // Name returns the program's name.
 func (im *Image) Name() string { return im.name }
 
-// Label returns where the name lies, for who keeps it without a copy.
+// Label returns a pointer to the name, for holders without a copy.
 func (im *Image) Label() *string { return &im.name }
 
 // Placed reports whether Place was called.
@@ -88,7 +88,7 @@ func (im *Image) Cores() int { return im.cores }
 // of its memory.
 func (im *Image) Bounds() chip.Range { return im.bounds }
 
-// CommandSize is how much is sent.
+// CommandSize is how much the host sends.
 type CommandSize struct {
 	Count int // commands of the prefetcher
 	Bytes int
@@ -100,7 +100,7 @@ func (im *Image) Commands() CommandSize {
 	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
 }
 
-// RunBytes returns the most that one run has now.
+// RunBytes returns the largest size of one run.
 func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
 // CountCommands returns how many commands of the prefetcher a stream has.
@@ -112,7 +112,6 @@ func CountCommands(l cq.Layout, cmds []byte) int {
 	return n
 }
 
-// current returns the form of the program that runs from now on.
 func (im *Image) current() *Image {
 	if im.resident != nil && !im.changed {
 		return im.resident
@@ -120,12 +119,11 @@ func (im *Image) current() *Image {
 	return im
 }
 
-// Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of
-// BinaryPageSize.
+// Binary returns the kernels for an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
 
-// Place tells the image where Binary lies: the address, equal in all banks, of an interleaved
-// buffer over that many banks. It must be called once, before the first run.
+// Place sets the address of Binary, equal in all banks, in an interleaved buffer over that many
+// banks. It must be called once, before the first run.
 func (im *Image) Place(addr uint32, banks int) error {
 	if im.placed {
 		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
@@ -151,8 +149,8 @@ func (im *Image) change() {
 	im.changed = true
 }
 
-// BinaryImage returns an image that has kernels and no commands, for a program whose commands are
-// in a trace already.
+// BinaryImage returns an image with kernels and no commands, for a program whose commands are in a
+// trace.
 func BinaryImage(name string, binary []byte, prints []print.Program) *Image {
 	return &Image{name: name, binary: binary, placed: true, prints: prints}
 }

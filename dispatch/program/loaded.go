@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Loaded are the kernels of a program that some Image of the Target is used of, for reports of what
-// the workers do.
+// Loaded are the kernels of a program with an Image in use, for reports of what the workers do.
 type Loaded struct {
 	Program string
 	Kernels []LoadedKernel
@@ -27,7 +26,7 @@ type LoadedKernel struct {
 	start, end uint32 // in the program's text, in bytes
 }
 
-// noteKernels remembers the kernels of a program as long as its Image is used.
+// noteKernels remembers the kernels of a program while its Image is in use.
 func (t *Target) noteKernels(im *Image, groups []*group) {
 	im.kernels = &Loaded{Program: im.name}
 	for _, g := range groups {
@@ -65,9 +64,9 @@ func (t *Target) Loaded() (all []*Loaded) {
 	return all
 }
 
-// KernelAt returns the kernel whose text a worker's program counter is in, of which program it is
-// and how far into its text that is, in bytes, according to what a stream has put on the workers.
-// It is nil if none is known.
+// KernelAt returns the kernel whose text a worker's program counter is in, its program, and the
+// offset in its text in bytes, according to what a stream has put on the workers. It is nil if none
+// is known.
 func (t *Target) KernelAt(st *State, core chip.Core, p chip.Processor, pc uint32) (l *Loaded, k *LoadedKernel, in uint32) {
 	off := pc - t.Workers.L1.KernelConfig
 	for _, text := range st.config.texts.list {
@@ -90,7 +89,6 @@ func (t *Target) KernelAt(st *State, core chip.Core, p chip.Processor, pc uint32
 	return nil, nil, 0
 }
 
-// findPrints finds out which groups have kernels that print.
 func (t *Target) findPrints(p *Program, groups []*group) {
 	if t.Workers.L1.Print == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// PackedPage returns the bytes of a page in which commands for the dispatcher may share it
-// (cq.Pack), 0 if each has to have its own.
+// PackedPage returns the bytes of a page in which dispatcher commands may share it (cq.Pack), 0 if
+// each needs its own.
 func (t *Target) PackedPage() int {
 	if t.Stock {
 		return 0
@@ -18,8 +18,8 @@ func (t *Target) PackedPage() int {
 	return memmap.PageSize
 }
 
-// pack makes the commands that were emitted last share relays and pages, unless the device is to
-// get the stock wire format, and finds where they may be cut.
+// pack makes the newly emitted commands share relays and pages, unless the wire format is stock,
+// and finds where they may be cut.
 func (c *compiler) pack() error {
 	if page := c.t.PackedPage(); page > 0 {
 		packed, moved, err := cq.Pack(c.t.layout(), page, c.to.bytes)
@@ -49,7 +49,7 @@ func (c *compiler) pack() error {
 	return nil
 }
 
-// mover follows offsets, and keeps the first one that leads nowhere.
+// mover maps offsets, and keeps the first one that has no place.
 type mover struct {
 	by  cq.Moved
 	err error
@@ -69,7 +69,6 @@ func (m *mover) all(os []int32) {
 	}
 }
 
-// move makes the offsets those of packed commands.
 func (c *commands) move(by cq.Moved) error {
 	m := mover{by: by}
 	c.hostID, c.wait = m.at(c.hostID), m.at(c.wait)
@@ -97,19 +96,17 @@ func (k *kernelArgs) move(by cq.Moved) error {
 	return m.err
 }
 
-// residentSaving is by how many bytes the commands of a run have to shrink for arguments and
-// configuration to be kept in DRAM beside the kernels. For less, the prefetcher's round trip to
-// DRAM isn't worth it.
+// residentSaving is by how many bytes a run's commands must shrink for arguments and configuration
+// to be kept in DRAM. For less, the prefetcher's round trip to DRAM isn't worth it.
 const residentSaving = 8 << 10
 
-// block is bytes that the cores of a rectangle get, at an offset in the program's slot.
+// block is bytes for the cores of a rectangle, at an offset in the program's slot.
 type block struct {
 	to   chip.VirtualRect
 	off  uint32
 	data []byte
 }
 
-// blocks puts blocks beside the kernels and relays them from there.
 func (c *compiler) blocks(blocks []block) {
 	align := c.b.Layout().DRAMAlign()
 	for chunk := range slices.Chunk(blocks, cq.MaxLargeSubs) {
@@ -125,17 +122,17 @@ func (c *compiler) blocks(blocks []block) {
 	}
 }
 
-// endsInPage returns whether the padding that a relay brings after the data, up to the alignment of
-// DRAM, is in the dispatcher's page in which the data end. Only such bytes are skipped.
+// endsInPage reports whether a relay's padding after the data, up to the alignment of DRAM, is in
+// the dispatcher's last page of data. Only such bytes are skipped.
 func (c *compiler) endsInPage(head, data int) bool {
 	align := c.b.Layout().DRAMAlign()
 	brought := (data + align - 1) &^ (align - 1)
 	return (head+data+memmap.PageSize-1)/memmap.PageSize == (head+brought+memmap.PageSize-1)/memmap.PageSize
 }
 
-// relay puts the data of the last header beside the kernels and relays them from there. One entry
-// of a relay brings much, since the data are contiguous; the last one brings zeros up to the
-// alignment of DRAM, which the dispatcher skips with the rest of its page.
+// relay puts the data of the last header beside the kernels and relays them from there. The data
+// are contiguous, so an entry of a relay brings much. The last one brings zeros up to the alignment
+// of DRAM, which the dispatcher skips with the rest of its page.
 func (c *compiler) relay(data []byte) {
 	align := c.b.Layout().DRAMAlign()
 	page, n := len(c.im.binary)/BinaryPageSize, (len(data)+align-1)&^(align-1)

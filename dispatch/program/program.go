@@ -1,7 +1,6 @@
 // Package program turns programs into commands: kernels with their arguments, circular buffers and
-// semaphores become an [Image], the commands of one run with the few places that depend on when and
-// where it runs. It keeps account of what a command stream has put on the workers ([State]) and
-// accesses no device.
+// semaphores become an [Image], the commands of one run. It keeps account of what a command stream
+// has put on the workers ([State]) and accesses no device.
 package program
 
 import (
@@ -19,10 +18,9 @@ const MaxArgs = 341
 // abi.Launch has the number for others.
 const MaxCircularBuffers = 32
 
-// MaxCircularPages is how many pages a circular buffer may have: kernels count those that were
-// pushed and popped in 16 bits, and tell a full buffer from an empty one by the difference. Source:
-// tt-metal circular_buffer_interface.h (tiles_acked, tiles_received), and reprise/kernel.h of this
-// runtime.
+// MaxCircularPages is the most pages of a circular buffer: kernels count pushed and popped pages in
+// 16 bits, and tell a full buffer from an empty one by the difference. Source: tt-metal
+// circular_buffer_interface.h (tiles_acked, tiles_received), and this runtime's reprise/kernel.h.
 const MaxCircularPages = 1<<16 - 1
 
 // MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal
@@ -48,8 +46,7 @@ type CoreArgs struct {
 	Args []uint32
 }
 
-// CircularBuffer is a ring of pages in a core's L1 through which kernels on the same core hand data
-// to each other.
+// CircularBuffer is a ring of pages in a core's L1 between kernels of the core.
 type CircularBuffer struct {
 	Index    int          // 0..31, or below the layout's CircularBuffers
 	Cores    []chip.Range // where it exists
@@ -59,7 +56,7 @@ type CircularBuffer struct {
 	Given    bool // it lies in memory that the caller allocated, which circular buffers may share
 }
 
-// Semaphore is a 32-bit word in L1 that kernels of different cores signal each other with.
+// Semaphore is a 32-bit word in L1 by which kernels of different cores signal each other.
 type Semaphore struct {
 	ID      int // 0..15
 	Cores   []chip.Range
@@ -75,7 +72,7 @@ type Program struct {
 	Semaphores      []Semaphore
 }
 
-// ProgramError is returned for a program that can't be run: it names the part, and the reason.
+// ProgramError names the part of a program that can't be run, and the reason.
 type ProgramError struct {
 	Program string
 	Part    string // "kernel reader on (0,0)-(7,7)", "circular buffer 3", ...
@@ -95,8 +92,8 @@ func (p *Program) fail(part, format string, a ...any) error {
 	return &ProgramError{Program: p.Name, Part: part, Why: fmt.Sprintf(format, a...)}
 }
 
-// validate checks everything about a program that doesn't depend on where it will lie. grid holds
-// the cores that programs may use, l is the workers' layout.
+// validate checks what doesn't depend on a program's place. grid holds the cores that programs may
+// use, l is the workers' layout.
 func (p *Program) validate(grid chip.Range, l *abi.Layout) error {
 	if len(p.Kernels) == 0 {
 		return p.fail("program", "it has no kernel: add at least one")

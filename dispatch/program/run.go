@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Run is a run of a program after those that a State knows of.
+// Run is a run of a program in a given State.
 type Run struct {
 	im         *Image
 	p          placement
@@ -19,7 +19,6 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
-// Size returns the bytes of the run's commands.
 func (r *Run) Size() int {
 	if r.p.send {
 		return len(r.im.text.bytes) + len(r.im.main.bytes)
@@ -32,8 +31,7 @@ func (r *Run) Append(dst []byte, id uint16) []byte {
 	return r.im.build(dst, r.im.main.bytes, &r.p, r.dispatcher, id)
 }
 
-// Cuts appends to ends where the run's commands end that can be sent in batches of at most so many
-// bytes.
+// Cuts appends to ends where the run's commands may be cut into batches of at most most bytes.
 func (r *Run) Cuts(ends []int, most int) []int {
 	start, end := 0, 0 // of the batch so far
 	cut := func(at int) {
@@ -54,7 +52,6 @@ func (r *Run) Cuts(ends []int, most int) []int {
 	return append(ends, end)
 }
 
-// placement is where a run goes, which depends on the runs before it.
 type placement struct {
 	base     uint32 // L1 address of the program's slot
 	text     uint32 // L1 address of its kernels
@@ -86,8 +83,8 @@ func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 	return p
 }
 
-// build appends a run whose commands are those of the image or, from any run before, equal ones but
-// for the arguments.
+// build appends a run. main is the image's commands, or an earlier run's equal ones but for the
+// arguments.
 func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
 	if p.send {
 		start := len(dst)
@@ -100,7 +97,6 @@ func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id
 	return dst
 }
 
-// patch fills in what depends on the run.
 func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, dispatcher Dispatcher, id uint16) {
 	cq.Put16(b, c.hostID, id)
 	if wait.on {
@@ -130,8 +126,7 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 	}
 }
 
-// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun]
-// returns it.
+// Variant is how a run of a program was encoded. [Image.AppendRun] returns it.
 type Variant uint8
 
 const (
@@ -140,10 +135,10 @@ const (
 )
 
 // Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM
-// beside the kernels, for all runs that have the same.
+// beside the kernels, shared by all runs with the same.
 func (v Variant) Inline() bool { return v&residentArgs == 0 }
 
-// form returns the image that the main commands of a run are of.
+// form returns the image of a run's main commands.
 func (im *Image) form(v Variant) *Image {
 	if v&residentArgs != 0 && im.resident != nil {
 		return im.resident
@@ -151,7 +146,6 @@ func (im *Image) form(v Variant) *Image {
 	return im
 }
 
-// variant is how a run of one form is encoded at a place.
 func (im *Image) variant(form *Image, p *placement) Variant {
 	var v Variant
 	if form == im.resident {
@@ -163,7 +157,6 @@ func (im *Image) variant(form *Image, p *placement) Variant {
 	return v
 }
 
-// runBytes returns the bytes of a run.
 func (im *Image) runBytes(v Variant) int {
 	f := im.form(v)
 	if v&withTexts != 0 {
@@ -172,15 +165,15 @@ func (im *Image) runBytes(v Variant) int {
 	return len(f.main.bytes)
 }
 
-// AppendRun appends the commands of one run to dst, moves st past it and says how it was encoded.
-// id names the run in profilers. It allocates only when dst is too small.
+// AppendRun appends the commands of one run to dst, moves st past it and returns the encoding. id
+// names the run in profilers. It allocates only when dst is too small.
 func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	r := im.Next(st, dispatcher)
 	return r.Append(dst, id), im.variant(r.im, &r.p)
 }
 
-// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are
-// among the commands. They are those that the run has, whatever has been changed since.
+// AppendInlineRun appends a run in place of one that isn't [Variant.Inline], with that run's
+// arguments among the commands, whatever has been changed since.
 func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	main := im.main.bytes
 	if im.changed {
@@ -190,9 +183,8 @@ func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, i
 	return im.build(dst, main, &p, dispatcher, id), im.variant(im, &p)
 }
 
-// AppendAgain appends a run with the runtime arguments of one that was appended before, whatever
-// has been changed since: run are its commands, v says how they were encoded. It returns how the
-// new ones are.
+// AppendAgain appends a run with the runtime arguments of an earlier one, whatever has been changed
+// since: run are its commands, v is its encoding. It returns the encoding of the new run.
 func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant, error) {
 	if want := im.runBytes(v); len(run) != want {
 		return dst, v, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
@@ -202,12 +194,12 @@ func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher D
 	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id), im.variant(f, &p), nil
 }
 
-// MainOffset returns where, in the commands of a run, those begin that CommandBytes counts: the
-// offsets of arguments count from there.
+// MainOffset returns where the commands that CommandBytes counts begin in a run: the offsets of
+// arguments count from there.
 func (im *Image) MainOffset(v Variant) int { return im.runBytes(v) - len(im.form(v).main.bytes) }
 
-// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order,
-// which page of Binary it reads first.
+// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, its first
+// page of Binary.
 func (im *Image) RelayedPages(v Variant) []int {
 	f := im.form(v)
 	var pages []int
@@ -220,8 +212,8 @@ func (im *Image) RelayedPages(v Variant) []int {
 	return pages
 }
 
-// AppendKernels appends the commands that bring the kernels of a program, unless they are on the
-// workers already, and moves st past them.
+// AppendKernels appends the commands that bring a program's kernels, unless they are on the workers
+// already, and moves st past them.
 func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []byte {
 	r := &st.config
 	wait := r.makeRoom(im.slotSize)

@@ -19,21 +19,20 @@ type State struct {
 	config   configRing
 }
 
-// TakeOver makes s that of a stream which takes the workers over from another one, all of whose
-// programs are done.
+// TakeOver makes s the state of a stream that takes the workers over from another one, whose
+// programs are all done.
 func (t *Target) TakeOver(s, from *State) {
 	s.launch, s.config = from.launch, newRing(t.Workers.L1.KernelConfigSize)
 }
 
 // ReplayState is the state in which a trace's commands run: no completions counted, launch messages
-// at the first slot, and all kernel-config memory free, since whatever ran before is done.
+// at the first slot, and all kernel-config memory free.
 func (t *Target) ReplayState() State {
 	return State{config: newRing(t.Workers.L1.KernelConfigSize)}
 }
 
 // Detached is the state after a trace: all kernel-config memory is in use until its last program is
-// done. It is all that a trace keeps of the State that it ends with, which has sixty times the
-// bytes.
+// done. A trace keeps only this of its last State, which is sixty times as large.
 type Detached struct {
 	// Expected is the count of completions that the trace leaves.
 	Expected cq.Count
@@ -62,15 +61,15 @@ func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
 
-// Control flow in traces: what the commands of a body assume can't depend on how often it ran
-// before. So bodies begin where all programs are done, no completion is counted and the next launch
-// message is the first one. The kernels that are on the workers may stay there.
+// Control flow in traces: the commands of a body can't depend on how often it ran before. So bodies
+// begin where all programs are done, no completion is counted and the next launch message is the
+// first one. Kernels may stay on the workers.
 
-// IsReset reports whether a stream needs no commands to get to where its Reset is.
+// IsReset reports whether a Reset needs no commands.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
 
-// Reset returns the state after all programs so far are done, the workers have taken their launch
-// pointers back and the completion count was cleared. Kernels stay where they are.
+// Reset returns the state after all programs are done, the launch pointers were reset and the
+// completion count was cleared. Kernels stay where they are.
 func (s State) Reset() State {
 	r := &s.config
 	r.head, r.first, r.n = 0, 0, 0
@@ -81,7 +80,7 @@ func (s State) Reset() State {
 	return s
 }
 
-// ResetWithoutKernels is Reset for a stream that doesn't know which kernels are on the workers.
+// ResetWithoutKernels is Reset without knowledge of the kernels on the workers.
 func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
 
 // SameKernels reports whether two states have the same kernels at the same places.
@@ -89,9 +88,9 @@ func (s *State) SameKernels(o *State) bool {
 	return s.config.end == o.config.end && s.config.texts == o.config.texts
 }
 
-// FitKernels reports whether the kernels of all these programs can be on the workers at a time,
-// beside those that are there in state s. Then running the programs in any order, after their
-// kernels were put there in this order, moves none of them.
+// FitKernels reports whether the kernels of all these programs fit on the workers together, beside
+// those in state s. Then running the programs in any order, after their kernels were put there in
+// this order, moves none of them.
 func FitKernels(s State, images []*Image) bool {
 	r := &s.config
 	before := r.texts
@@ -127,7 +126,7 @@ func (t Detached) AppendDetached(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, t.launch)
 }
 
-// ParseDetached reads what AppendDetached wrote, for a trace of that many programs. The error
+// ParseDetached reads the form of AppendDetached, for a trace of that many programs. The error
 // wraps ErrState.
 func (d Dispatcher) ParseDetached(b []byte, programs int) (Detached, error) {
 	st := d.After(programs)

@@ -1,11 +1,10 @@
-// Package relay holds the programs that carry command queues over an Ethernet link to a chip
-// without a PCI interface, which only Wormhole has, and what the host has to know of them: where
-// the one on the two Ethernet tiles keeps what in L1, and its arguments. The sources are C, in src;
-// the images are committed and embedded.
+// Package relay holds the programs that carry command queues over an Ethernet link to a Wormhole
+// chip without a PCI interface, with their L1 maps and arguments. The sources are C, in src; the
+// images are committed and embedded.
 //
-// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the
-// base firmware of Ethernet tiles knows it (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it
-// lies at Code and is started by a flag, and its data lie between 0x18000 and 0x3FFFF.
+// The numbers are those of src/relay.h. To the base firmware of Ethernet tiles the program is
+// customers' code (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it lies at Code, is started
+// by a flag, and has its data between 0x18000 and 0x3FFFF.
 package relay
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild relay
@@ -23,11 +22,10 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a
-// multiple of 16.
+// Image returns a copy of the program of the Ethernet tiles. Its length is a multiple of 16.
 func Image() []byte { return file("relay.bin") }
 
-// Forward returns the kernel that sends words of a core's L1 on to the far tile, as it lies in L1
+// Forward returns the kernel that forwards words of a core's L1 to the far tile, as it lies in L1
 // at any multiple of 16. Its arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
 func Forward() []byte { return file("forward.bin") }
 
@@ -82,7 +80,7 @@ func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x2
 // taken last.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
-// Near is what the near tile's program is told.
+// Near is the arguments of the near tile's program.
 type Near struct {
 	Self    chip.XY // its tile
 	PCIe    chip.XY
@@ -103,14 +101,14 @@ func (n *Near) Bytes() []byte {
 	return b
 }
 
-// Far is what the far tile's program is told.
+// Far is the arguments of the far tile's program.
 type Far struct {
 	Self   chip.XY
 	Mirror chip.XY // the core whose L1 prefetchers and dispatchers take for host memory
 	Queues []FarQueue
 }
 
-// FarQueue is where a queue's commands go, and the words of its prefetcher and dispatcher.
+// FarQueue is a queue's rings and words on the remote chip.
 type FarQueue struct {
 	Issue, IssueSize           uint32 // in Mirror's L1
 	Completion, CompletionSize uint32 // in Mirror's L1
