@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// Hosts exchanges bytes between the hosts of a mesh: it is a hosts.Engine, such as that of package
+// Hosts exchanges bytes between the hosts of a mesh. It is a hosts.Engine, such as that of package
 // mesh/hosts/mpi.
 type Hosts interface {
 	Rank() int
@@ -19,21 +19,20 @@ type Hosts interface {
 }
 
 // Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets
-// and with the same shapes and options; the chips' links are put together, also those from one host
-// to another. Then every host has the whole mesh, and drives its own chips: what is called on the
-// mesh must be called on every host, in the same order, and does the part of this host's chips.
-// Chips of other hosts have no Device, and nothing of theirs is there (Buffer.On and the like are
-// nil). Collectives go over the links between hosts like over others. An error on one host is one
-// on all from Open and NewLinks; from then on package hosts compares memory and starts replays
-// together.
+// and the same shapes and options; Open joins the chips' links, also links between hosts. Every
+// host has the whole mesh and drives its own chips. Methods of the mesh must be called on every
+// host in the same order; each host does its chips' part. Chips of other hosts have no Device, and
+// Buffer.On and the like are nil for them. Collectives use links between hosts like other links. If
+// Open or NewLinks fails on one host, it fails on all. Package hosts compares memory and starts
+// replays together.
 func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
 
-// ErrElsewhere is wrapped by the error of a host when another one has failed.
+// ErrElsewhere is wrapped by a host's error if another host failed.
 var ErrElsewhere = errors.New("another host failed")
 
-// hostReport is what a host tells the others of its chips, as JSON.
+// hostReport is what a host tells the others about its chips, as JSON.
 type hostReport struct {
-	Err      string `json:",omitempty"` // why it has none
+	Err      string `json:",omitempty"` // why the host failed
 	Arch     chip.Arch
 	Linked   bool // its links were read
 	Chips    []hostChip
@@ -51,11 +50,11 @@ type hostPort struct {
 	Channel  int
 	Tile     chip.XY
 	State    topology.State
-	ASIC     string // of the chip at the other end; "" if it isn't known
+	ASIC     string // of the chip at the other end; "" if unknown
 	PeerPort int
 }
 
-// report is what other hosts have to know of this one's chips.
+// report describes this host's chips for other hosts.
 func (f *found) report() hostReport {
 	r := hostReport{Problems: f.problems, Linked: f.graph != nil}
 	if f.graph != nil {
@@ -92,7 +91,7 @@ func (f *found) report() hostReport {
 	return r
 }
 
-// usable returns the nodes that can be used, in their order.
+// usable returns the usable nodes in order.
 func (f *found) usable() []int {
 	var out []int
 	for n, l := range f.links {
@@ -103,8 +102,8 @@ func (f *found) usable() []int {
 	return out
 }
 
-// across exchanges what the hosts have found, and returns all of it: nodes are the chips of host 0,
-// then those of host 1, and so on. err is why this host has found nothing.
+// across exchanges the hosts' reports and merges them: nodes are the chips of host 0, then those of
+// host 1, and so on. err is this host's failure.
 func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
 	mine := hostReport{}
 	if err != nil {
@@ -133,7 +132,7 @@ func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) 
 	return merge(f, reports, h.Rank()), nil
 }
 
-// parseReports decodes and checks what all hosts have found.
+// parseReports decodes and checks the hosts' reports.
 func parseReports(all [][]byte) ([]hostReport, error) {
 	reports, chips := make([]hostReport, len(all)), 0
 	for i, data := range all {
@@ -154,8 +153,8 @@ func parseReports(all [][]byte) ([]hostReport, error) {
 	return reports, nil
 }
 
-// check returns an error for what no host of this version sends. A channel at the other end of a
-// link is what that chip's firmware says of it, and may be any.
+// check rejects reports that no host of this version sends. The channel at the other end of a link
+// comes from that chip's firmware and may be anything.
 func (r *hostReport) check() error {
 	if r.Linked && !r.Arch.Valid() {
 		return fmt.Errorf("chips of %v", r.Arch)
@@ -170,8 +169,7 @@ func (r *hostReport) check() error {
 	return nil
 }
 
-// merge puts together what all hosts have found. Links are those that at least one end reports;
-// both ends must be up.
+// merge combines the hosts' reports. One end's report is enough for a link; both ends must be up.
 func merge(f *found, reports []hostReport, rank int) *found {
 	out := &found{devices: f.devices, targets: f.targets, carry: map[int][]topology.Link{}}
 	own := f.usable()
@@ -198,7 +196,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			}
 		}
 	}
-	if out.graph == nil { // opened as Unlinked
+	if out.graph == nil { // Unlinked
 		out.unlinked = true
 		return out
 	}
@@ -223,7 +221,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			out.graph.Chips = append(out.graph.Chips, g)
 		}
 	}
-	// A channel that a chip says to be at its other end, but that chip doesn't have, is none.
+	// Drop peers whose channel doesn't exist.
 	for _, c := range out.graph.Chips {
 		for i := range c.Ports {
 			p := &c.Ports[i]
@@ -249,8 +247,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 	return out
 }
 
-// agree waits for all hosts, and returns an error on each of them if one has failed: its own, or
-// that of another one.
+// agree waits for all hosts, and returns an error on each of them if any failed.
 func (s *system) agree(ctx context.Context, op string, err error) error {
 	if s.hosts == nil {
 		return err
@@ -273,5 +270,5 @@ func (s *system) agree(ctx context.Context, op string, err error) error {
 	return errors.Join(errs...)
 }
 
-// maxText is the most bytes of an error that other hosts are told.
+// maxText bounds the bytes of an error that a host sends to others.
 const maxText = 64 << 10

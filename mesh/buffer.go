@@ -8,35 +8,34 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Replicate is the axis of a tensor for an axis of the mesh along which all chips have the same.
+// Replicate as an axis of a tensor: all chips along the mesh's axis have the same part.
 const Replicate = -1
 
-// BufferConfig says what to allocate on a mesh.
+// BufferConfig describes a buffer on a mesh.
 type BufferConfig struct {
-	// BufferConfig is the buffer of each chip. Of a tensor Size may be 0: what a chip has of it.
+	// BufferConfig is the buffer of each chip. With Tensor, Size may be 0: a chip's part.
 	reprise.BufferConfig
-	// Tensor, if there is one, is the size along each axis of a tensor that is spread over the
-	// chips, row by row; without it every chip has the whole buffer for itself and a write goes to
-	// all.
+	// Tensor, if not nil, is the shape of a tensor that is divided over the chips, row by row. If
+	// it is nil, every chip has a whole buffer, and a write goes to all.
 	Tensor []int
 	// Unit is the bytes of one element along the last axis.
 	Unit int
-	// Split says for each axis of the mesh which axis of the tensor is cut into equal parts along
-	// it, or Replicate. nil cuts the tensor's first axis along the mesh's first, and so on.
+	// Split is, for each axis of the mesh, the axis of the tensor that it divides, or Replicate.
+	// nil divides the tensor's first axis by the mesh's first, and so on.
 	Split []int
 }
 
-// Buffer is a buffer on each chip of a mesh, at one address.
+// Buffer is a buffer at the same address on each chip of a mesh.
 type Buffer struct {
 	m    *Mesh
 	name string
-	bufs []*reprise.Buffer // by chip; nil for those of other hosts
+	bufs []*reprise.Buffer // by chip; nil for chips of other hosts
 	one  *reprise.Buffer   // any of bufs; nil if this host has no chip of the mesh
 	size int               // of each, in bytes
 	lay  *layout           // nil if it is replicated
 }
 
-// NewBuffer allocates a buffer on all chips. Its content is undefined. Errors are those of
+// NewBuffer allocates a buffer on all chips, with undefined content. Errors are those of
 // reprise.NewBuffers, or wrap ErrTensor.
 func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := m.usable("new buffer"); err != nil {
@@ -78,7 +77,7 @@ func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 // Name returns the buffer's name.
 func (b *Buffer) Name() string { return b.name }
 
-// Addr returns the address on every chip; 0 if this host has none of the chips.
+// Addr returns the address on every chip; 0 if this host has no chip.
 func (b *Buffer) Addr() uint32 {
 	if b.one == nil {
 		return 0
@@ -86,8 +85,7 @@ func (b *Buffer) Addr() uint32 {
 	return b.one.Addr()
 }
 
-// Size returns the bytes that Write takes and Read gives: those of the tensor, or of one chip's
-// buffer.
+// Size returns the bytes that Write takes and Read returns: of the tensor, or of one chip's buffer.
 func (b *Buffer) Size() int {
 	if b.lay == nil {
 		return b.size
@@ -95,7 +93,7 @@ func (b *Buffer) Size() int {
 	return b.lay.total
 }
 
-// On returns the buffer of a chip of the mesh; nil if the chip isn't part of it, or another host's.
+// On returns the buffer of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (b *Buffer) On(c *Chip) *reprise.Buffer {
 	if i := b.m.number(c); i >= 0 {
 		return b.bufs[i]
@@ -103,10 +101,10 @@ func (b *Buffer) On(c *Chip) *reprise.Buffer {
 	return nil
 }
 
-// All returns the buffers of all chips, row by row; nil for those of other hosts.
+// All returns the buffers of all chips, row by row; nil for chips of other hosts.
 func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
 
-// number returns which chip of the mesh c is, or -1.
+// number returns the index of c in the mesh, or -1.
 func (m *Mesh) number(c *Chip) int {
 	return slices.IndexFunc(m.chips, func(have *Chip) bool {
 		return c != nil && have.Device == c.Device && (c.Device != nil || have.node == c.node && have.Name == c.Name)
@@ -124,7 +122,7 @@ func (b *Buffer) Release() error {
 	return b.m.failure(fmt.Sprintf("release buffer %q", b.name), errs)
 }
 
-// of says whether the buffer may be used with a mesh.
+// of returns an error if the buffer isn't the mesh's.
 func (b *Buffer) of(m *Mesh) error {
 	switch {
 	case b == nil:

@@ -36,7 +36,7 @@ const (
 	SumTilesFloat32  // sums of float32 by the Tensix engines; a page is a tile, or less
 )
 
-// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; none if RISC-V cores
+// tiles returns the engines' kernel that adds tiles, and the bytes of a tile; "" if RISC-V cores
 // combine.
 func (c Combine) tiles() (kernel string, bytes int) {
 	switch c {
@@ -51,20 +51,18 @@ func (c Combine) tiles() (kernel string, bytes int) {
 // maxExchangePage is the largest page that links transfer, in bytes (kernels/src/exchange.cpp).
 const maxExchangePage = 4096
 
-// ErrNoLinks is returned when the chips of a mesh aren't linked as collectives need.
+// ErrNoLinks: the chips of a mesh aren't linked as collectives need.
 var ErrNoLinks = errors.New("the chips are not linked")
 
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet
-// links. The chips form a line in which neighbours are linked ([Links.Line]), and a ring if its
-// ends are linked too. A collective is an [Executable]: it runs in a queue and can be part of a
-// trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a
-// page size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page has up to a tile of
-// elements, in any order: 2048 bytes of bfloat16, 4096 of float32.
+// links. The chips form a line of linked neighbours ([Links.Line]), and a ring if its ends are
+// linked too. A collective is an [Executable]: it runs in a queue and can be part of a trace. It
+// works in place on a replicated buffer, interleaved in DRAM, with a page size that is a multiple
+// of 4 up to 4096 bytes. For sums of tiles a page has up to a tile of
 //
-// One worker core of each chip drives the links, and no program runs on the Ethernet tiles.
-// Collectives that use the same link must not run at the same time: submit them to one queue.
-// Either all chips of the mesh run a collective or none does: a chip that waits for another one
-// that doesn't run it ends in a *HangError.
+// One worker core of each chip drives the links; no program runs on the Ethernet tiles. Collectives
+// that use the same link must not overlap: submit them to one queue. All chips of the mesh must run
+// a collective: a chip that waits for a missing one ends in a *HangError.
 //
 // The order in which values are combined depends only on the line, so results are the same bits
 // every time. In a line each chip combines its values with those from chip 0: (((x0+x1)+x2)+...).
@@ -76,15 +74,15 @@ type Links struct {
 	core    chip.Core
 	line    []int       // chips of the mesh in the order of the line
 	ring    bool        // the ends of the line are linked
-	tiles   [][2]uint32 // by place in the line: tiles of the links to the previous and the next chip
+	tiles   [][2]uint32 // by place in the line: link tiles to the previous and the next chip
 	token   *Buffer     // for barriers
 	barrier *Executable
 }
 
 const noTile = 0xFFFFFFFF
 
-// NewLinks prepares the links of a mesh for collectives that one core of each chip drives; the core
-// must be a worker of the queue that they run on. Nothing may use the links during the call. The
+// NewLinks prepares the links of a mesh for collectives. core drives the links on each chip; it
+// must be a worker of the queue that runs them. Nothing else may use the links during the call. The
 // error wraps ErrNoLinks if the chips aren't linked.
 func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	if err := m.usable("links"); err != nil {
@@ -130,7 +128,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	return l, nil
 }
 
-// snake returns the places of a shape in an order in which consecutive places are neighbours.
+// snake returns the places of a shape in an order of neighbours.
 func snake(s Shape) []int {
 	var out []int
 	var walk func(c Coord)
@@ -154,8 +152,8 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first link between two places of the line that is up and carries no command
-// queues. of are the links of each chip.
+// join finds the first usable link between two places of the line: up, and without command queues.
+// of has the links of each chip.
 func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
@@ -194,11 +192,11 @@ func (l *Links) prepare(ctx context.Context) error {
 	}
 	err = q.Run(ctx, first)
 	if err == nil {
-		err = q.Wait(ctx) // no chip sends before all are ready
+		err = q.Wait(ctx) // no chip may send before all are ready
 	}
 	err = l.m.s.agree(ctx, "prepare links", err)
 	if err != nil {
-		_ = first.Release(ctx) // it fails if a chip has failed or ctx has ended, which err says
+		_ = first.Release(ctx) // fails for the same reason as err
 		return err
 	}
 	if err := first.Release(ctx); err != nil {
@@ -246,7 +244,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)
 		}
-		for i := range 3 { // sums, own tiles, arrived tiles: whole ones
+		for i := range 3 { // sums, own tiles, arrived tiles
 			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: bytes, Pages: 2})
 		}
 	}
@@ -282,8 +280,8 @@ func (l *Links) Line() []*Chip {
 // Ring reports whether the ends of the line are linked.
 func (l *Links) Ring() bool { return l.ring }
 
-// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. Along
-// the line the slices are equal or differ by one page.
+// Slice returns the pages of a buffer that belong to a chip in AllGather and ReduceScatter. The
+// slices are equal or differ by one page.
 func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	i := slices.Index(l.line, l.m.number(c))
 	if i < 0 || b.one == nil {
@@ -297,8 +295,8 @@ func (l *Links) AllGather(ctx context.Context, b *Buffer) (*Executable, error) {
 	return l.collective(ctx, "all_gather", b, func(n, pages int) (plan, error) { return allGather(n, pages, l.ring), nil })
 }
 
-// ReduceScatter returns a program that leaves each chip its slice combined over all chips. The rest
-// of the buffer is undefined afterwards.
+// ReduceScatter returns a program that leaves each chip its slice combined over all chips, and the
+// rest of the buffer undefined.
 func (l *Links) ReduceScatter(ctx context.Context, b *Buffer, how Combine) (*Executable, error) {
 	return l.collective(ctx, "reduce_scatter", b, func(n, pages int) (plan, error) {
 		return reduceScatter(n, pages, l.ring, how), how.reduces()
@@ -322,8 +320,8 @@ func (l *Links) Broadcast(ctx context.Context, b *Buffer, from *Chip) (*Executab
 	})
 }
 
-// Send returns a program that copies the buffer of one chip to another one. Chips in between
-// forward it and keep their own.
+// Send returns a program that copies one chip's buffer to another. Chips in between forward it and
+// keep their own.
 func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executable, error) {
 	return l.collective(ctx, "send", b, func(n, pages int) (plan, error) {
 		p := make(plan, n)
@@ -336,8 +334,8 @@ func (l *Links) Send(ctx context.Context, b *Buffer, from, to *Chip) (*Executabl
 	})
 }
 
-// Barrier returns a program that ends on no chip before it has begun on all. It is nil for a mesh
-// of one chip.
+// Barrier returns a program that ends on no chip before it has begun on all; nil for a mesh of one
+// chip.
 func (l *Links) Barrier() *Executable { return l.barrier }
 
 // collective loads the program of a collective on a buffer.

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// links are the chips that are linked: links[i] has j if a working link joins i and j. The entry of
-// a chip that can't be used is nil.
+// links has j in links[i] if a working link joins chips i and j. The entry of an unusable chip is
+// nil.
 type links []map[int]bool
 
-// usable returns the number of chips that can be used.
+// usable returns the number of usable chips.
 func (l links) usable() int {
 	n := 0
 	for _, m := range l {
@@ -20,19 +20,18 @@ func (l links) usable() int {
 	return n
 }
 
-// embedSteps limits each search, and so do stepsOfPlace for each place of the shape. Real meshes of
-// one machine are found in some hundreds of steps.
+// embedSteps bounds each search, plus stepsOfPlace for each place. Meshes of one machine take some
+// hundred steps.
 const (
 	embedSteps   = 200_000
 	stepsOfPlace = 64
 )
 
 // embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest
-// numbers that fit, row by row, so the same chips and links always give the same mesh. Where that
-// takes too many steps, as with thousands of chips whose numbers go by host, it grows the mesh from
-// its first corner instead: then a wrong turn is noticed within a few places. At first it takes
-// only chips with as many neighbours as their places have, which keeps to the rim of what has no
-// links around. A line has ways of its own.
+// numbers that fit, row by row, so equal links always give the same mesh. If that takes too many
+// steps, as with thousands of chips numbered by host, it grows the mesh from its first corner,
+// which shows a wrong turn within a few places. There it first tries only chips with as many
+// neighbours as their places, to stay at the rim. A line has searches of its own.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	if usable := l.usable(); n == 0 || n > usable {
@@ -47,7 +46,7 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 	if ok || all {
 		return at, ok
 	}
-	if isLine(s) {
+	if s.Line() {
 		if at, ok := line(n, l, e.near, steps+n*stepsOfPlace); ok {
 			return at, true
 		}
@@ -64,12 +63,12 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// embedding is what a search for chips knows of the shape and of the links.
+// embedding is the state of a search that doesn't change.
 type embedding struct {
 	l      links
-	near   [][]int // by chip: those it is linked to, in order
-	before [][]int // by place: its neighbours with lower coordinates
-	degree []int   // by place: number of its neighbours
+	near   [][]int // by chip: linked chips, in order
+	before [][]int // by place: neighbours with lower coordinates
+	degree []int   // by place: number of neighbours
 }
 
 func newEmbedding(s Shape, l links) *embedding {
@@ -94,8 +93,7 @@ func newEmbedding(s Shape, l links) *embedding {
 	return e
 }
 
-// search finds chips for the places in an order in which every place comes after those before it.
-// all says that it tried everything.
+// search finds chips for the places in the given order. all reports that it tried everything.
 func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
 	at = make([]int, len(order))
 	used := make([]bool, len(e.l))
@@ -134,15 +132,14 @@ func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, al
 	return at, ok, steps >= 0
 }
 
-// Shapes that are tried to say what is possible: with more axes or chips there are too many.
+// Limits of possible: with more axes or chips there are too many shapes.
 const (
 	possibleAxes  = 3
 	possibleChips = 4096
 	possibleTries = 1000
 )
 
-// possible returns up to three shapes with a number of axes that the chips can form, largest first.
-// fits says whether a shape is one of them.
+// possible returns the up to three largest shapes with a number of axes for which fits is true.
 func possible(axes, usable int, fits func(Shape) bool) []Shape {
 	if axes > possibleAxes || usable > possibleChips {
 		return nil

@@ -2,22 +2,11 @@ package mesh
 
 import "slices"
 
-// isLine reports whether a shape has more than one place along at most one axis.
-func isLine(s Shape) bool {
-	long := 0
-	for _, n := range s {
-		if n > 1 {
-			long++
-		}
-	}
-	return long <= 1
-}
-
-// line finds n chips of which each is linked to the next one. It goes on where fewest ways are left
-// (Warnsdorff's rule for the knight's tour), so that no chip at the rim is left behind, and among
-// those to the lowest number, which keeps to one host as long as it can.
+// line finds a path of n linked chips. It continues where fewest ways are left (Warnsdorff's rule
+// for the knight's tour), so no chip at the rim is left behind, and then at the lowest number,
+// which stays on one host as long as possible.
 func line(n int, l links, near [][]int, steps int) ([]int, bool) {
-	free := make([]int, len(l)) // of each chip's links, those to chips that aren't in the line
+	free := make([]int, len(l)) // by chip: links to chips outside of the line
 	for c := range l {
 		free[c] = len(near[c])
 	}
@@ -56,9 +45,8 @@ func line(n int, l links, near [][]int, steps int) ([]int, bool) {
 	return nil, false
 }
 
-// lineOfGrid finds n chips of which each is linked to the next one as rows of a grid of all chips,
-// walked to and fro: where numbers say nothing, a grid is easier to find than a line, since a wrong
-// turn in it is soon noticed.
+// lineOfGrid finds a path of n linked chips as the rows of a grid of all chips, walked to and fro.
+// If numbers say nothing, a grid is easier to find: a wrong turn shows soon.
 func lineOfGrid(n int, l links, steps int) ([]int, bool) {
 	all := l.usable()
 	for rows := all / 2; rows > 1; rows-- { // the squarest first

@@ -7,29 +7,27 @@ import (
 )
 
 var (
-	// ErrClosed is returned when an object is used after its mesh, or the mesh that this is a part
-	// of, was closed.
+	// ErrClosed: the mesh, or its parent, was closed before the call.
 	ErrClosed = errors.New("the mesh is closed")
-	// ErrWrongMesh is returned when an object of one mesh is used with another mesh.
+	// ErrWrongMesh: an object of one mesh was used with another mesh.
 	ErrWrongMesh = errors.New("it belongs to another mesh")
 	// ErrShape is wrapped by every [*ShapeError] and [*RangeError].
 	ErrShape = errors.New("the mesh has no such shape")
-	// ErrMissing is the reason in a ShapeError's Problems for a target that can't be opened.
+	// ErrMissing is in a ShapeError's Problems for a target that can't be opened.
 	ErrMissing = errors.New("the chip can't be used")
-	// ErrTensor is returned for tensors that can't be divided over the mesh as asked, and for
-	// buffers that a collective can't use.
+	// ErrTensor: a tensor can't be divided over the mesh, or a collective can't use a buffer.
 	ErrTensor = errors.New("the tensor can't be laid out so")
-	// ErrMismatch is returned when chips differ in a property that must be equal on all.
+	// ErrMismatch: chips differ in a property that must be equal.
 	ErrMismatch = errors.New("the chips differ")
-	// ErrSkipped is the error of a chip that did not do its part because another chip failed.
+	// ErrSkipped: a chip did not do its part because another chip failed.
 	ErrSkipped = errors.New("skipped because another chip failed")
 )
 
-// ShapeError is returned when the chips can't form a mesh of a shape.
+// ShapeError: the chips can't form a mesh of a shape.
 type ShapeError struct {
 	Shape    Shape
 	Why      string
-	Possible []Shape  // shapes with as many axes that the chips can form, largest first
+	Possible []Shape  // possible shapes with as many axes, largest first
 	Problems []string // links that are down and chips that can't be used
 }
 
@@ -52,7 +50,7 @@ func (e *ShapeError) Error() string {
 // Unwrap returns ErrShape.
 func (e *ShapeError) Unwrap() error { return ErrShape }
 
-// RangeError is returned for an invalid range of a mesh.
+// RangeError: a range of a mesh is invalid.
 type RangeError struct {
 	Range Range
 	Shape Shape // of the mesh
@@ -74,7 +72,7 @@ type ChipState struct {
 	Err   error // nil if the chip succeeded
 }
 
-// String returns the chip's place, name and result.
+// String returns the chip's coordinate, name and result.
 func (c *ChipState) String() string {
 	at := c.Name
 	if c.Coord != nil {
@@ -116,7 +114,7 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// Failed returns the chips that failed, without those that were only skipped.
+// Failed returns the chips that failed, without skipped ones.
 func (e *Error) Failed() []ChipState {
 	var out []ChipState
 	for _, c := range e.Chips {

@@ -83,8 +83,8 @@ func (l *layout) same(a, b Coord) bool {
 	return true
 }
 
-// runs calls f for each run of a chip's part that is contiguous in the tensor: n bytes, at offset
-// whole in the tensor and at offset part in the chip's part.
+// runs calls f for each contiguous run of a chip's part: n bytes at offset whole in the tensor and
+// at offset part in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	axes := len(l.tensor)
 	start := make([]int, axes)
@@ -124,8 +124,7 @@ func (l *layout) runs(c Coord, f func(whole, part, n int)) {
 	}
 }
 
-// take returns a chip's part of a tensor: a slice of the tensor if the part is contiguous,
-// otherwise a copy.
+// take returns a chip's part of a tensor: a slice of the tensor if contiguous, otherwise a copy.
 func (l *layout) take(c Coord, tensor []byte) []byte {
 	var out []byte
 	l.runs(c, func(whole, part, n int) {
@@ -141,8 +140,8 @@ func (l *layout) take(c Coord, tensor []byte) []byte {
 	return out
 }
 
-// target returns the destination for a read of a chip's part: a slice of the tensor if the part is
-// contiguous, otherwise a buffer that done copies to the tensor.
+// target returns the destination for reading a chip's part: a slice of the tensor if contiguous,
+// otherwise a buffer that done copies to the tensor.
 func (l *layout) target(c Coord, tensor []byte) (dst []byte, done func()) {
 	done = func() {}
 	l.runs(c, func(whole, part, n int) {

@@ -20,18 +20,18 @@ type Mesh struct {
 	s      *system
 	shape  Shape
 	chips  []*Chip // row by row
-	here   []int   // those of this host, by number
+	here   []int   // numbers of this host's chips
 	parent *Mesh   // nil unless it is a submesh
 	queues []*Queue
 }
 
-// system is what a mesh and its submeshes have in common.
+// system is the state that a mesh shares with its submeshes.
 type system struct {
-	graph    *topology.Graph // nil if it isn't known
+	graph    *topology.Graph // nil if unknown
 	links    links
-	unlinked bool                   // links were not read: neighbours need none
-	inGraph  []int                  // by node: which chip of graph it is
-	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
+	unlinked bool                   // links were not read, and neighbours need none
+	inGraph  []int                  // index in graph by node
+	carry    map[topology.Link]bool // links that carry command queues of the mesh's chips
 	problems []string
 	hosts    Hosts // nil if all chips are of one host
 	queues   int   // of each chip
@@ -41,15 +41,15 @@ type system struct {
 // Chip is a chip of a mesh.
 type Chip struct {
 	Coord  Coord
-	Name   string          // PCI address, or what the target is called
-	Remote bool            // it has no PCI interface and is accessed over a link
-	Host   int             // rank of the host whose chip it is; 0 unless the mesh is [Across] hosts
+	Name   string          // PCI address or target name
+	Remote bool            // the chip has no PCI interface and is accessed over a link
+	Host   int             // rank of the chip's host; 0 unless the mesh is [Across] hosts
 	Device *reprise.Device // nil for a chip of another host
 	node   int             // in system.links
-	target int             // in the targets of this host, -1 for a chip of another one
+	target int             // in this host's targets, or -1
 }
 
-// place notes which chips are this host's.
+// place lists this host's chips.
 func (m *Mesh) place() {
 	m.here = nil
 	for i, c := range m.chips {
@@ -59,7 +59,7 @@ func (m *Mesh) place() {
 	}
 }
 
-// finish sets a mesh up whose chips are known.
+// finish completes a mesh with known chips.
 func (m *Mesh) finish() {
 	m.place()
 	if m.s.queues == 0 && len(m.here) > 0 {
@@ -83,7 +83,7 @@ func (m *Mesh) Size() int { return len(m.chips) }
 // Chips returns the chips row by row.
 func (m *Mesh) Chips() []*Chip { return slices.Clone(m.chips) }
 
-// Here returns the chips of this host, row by row: all of them unless the mesh is [Across] hosts.
+// Here returns the chips of this host, row by row: all unless the mesh is [Across] hosts.
 func (m *Mesh) Here() []*Chip {
 	out := make([]*Chip, len(m.here))
 	for k, i := range m.here {
@@ -92,7 +92,7 @@ func (m *Mesh) Here() []*Chip {
 	return out
 }
 
-// Chip returns the chip at a place, or nil if there is no such place.
+// Chip returns the chip at a coordinate, or nil.
 func (m *Mesh) Chip(c ...int) *Chip {
 	if i, ok := m.shape.Index(c); ok {
 		return m.chips[i]
@@ -100,28 +100,27 @@ func (m *Mesh) Chip(c ...int) *Chip {
 	return nil
 }
 
-// Parent returns the mesh that this is a submesh of, or nil.
+// Parent returns the mesh of a submesh, or nil.
 func (m *Mesh) Parent() *Mesh { return m.parent }
 
-// Graph returns the machine's chips and links as they were found; nil if they were not read.
+// Graph returns the machine's chips and links at the time of Open; nil if they were not read.
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
 
 // InGraph returns the index of a chip of the mesh among the chips of [Mesh.Graph].
 func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
 
-// Problems lists what was wrong with the machine when the mesh was opened, whether or not the mesh
-// is affected: links that are down, chips that can't be used.
+// Problems lists the machine's problems at the time of Open, also those that don't affect the mesh:
+// links that are down, chips that can't be used.
 func (m *Mesh) Problems() []string { return slices.Clone(m.s.problems) }
 
-// Linked says whether a link joins two places of the mesh. Of an Unlinked mesh nothing is known.
+// Linked reports whether a link joins two places of the mesh; false for an Unlinked mesh.
 func (m *Mesh) Linked(a, b Coord) bool {
 	i, ok := m.shape.Index(a)
 	j, also := m.shape.Index(b)
 	return ok && also && !m.s.unlinked && m.s.links[m.chips[i].node][m.chips[j].node]
 }
 
-// Ring says whether the chips of a mesh that is a line make a ring: the last one is joined to the
-// first.
+// Ring reports whether the chips of a mesh that is a line form a ring.
 func (m *Mesh) Ring() bool {
 	n := len(m.chips)
 	return m.shape.Line() && n > 2 && !m.s.unlinked && m.s.links[m.chips[n-1].node][m.chips[0].node]
@@ -130,9 +129,8 @@ func (m *Mesh) Ring() bool {
 // String returns "mesh 2x2".
 func (m *Mesh) String() string { return "mesh " + m.shape.String() }
 
-// Submesh returns a part of the mesh as a mesh of its own. It has the same devices, and so the same
-// memory and queues: memory that one has allocated is not free for the other. Closing it is not
-// needed, and closes nothing.
+// Submesh returns a part of the mesh as a mesh of its own, with the same devices, memory and
+// queues: each sees the other's allocations. Closing it is not needed and does nothing.
 func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	if err := m.usable("submesh"); err != nil {
 		return nil, err
@@ -151,8 +149,8 @@ func (m *Mesh) Submesh(r Range) (*Mesh, error) {
 	return sub, nil
 }
 
-// Submeshes cuts the mesh into submeshes of a shape, row by row. The shape must divide the mesh's
-// along each axis.
+// Submeshes divides the mesh into submeshes of a shape, row by row. The shape must divide the
+// mesh's along each axis.
 func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	if len(s) != len(m.shape) || s.Size() == 0 {
 		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("parts of %v need positive sizes for its %d axes", m, len(m.shape))}
@@ -181,9 +179,9 @@ func (m *Mesh) Submeshes(s Shape) ([]*Mesh, error) {
 	return out, nil
 }
 
-// Reshape returns the same chips as a mesh of another shape, in places where neighbours are linked.
-// The chips' order may be another one. The error is a *ShapeError if the shape has another number
-// of places or the links don't make it.
+// Reshape returns the same chips as a mesh of another shape whose neighbours are linked. The order
+// of the chips may change. The error is a *ShapeError if the sizes differ or the links don't form
+// the shape.
 func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if err := m.usable("reshape"); err != nil {
 		return nil, err
@@ -223,9 +221,9 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	return out, nil
 }
 
-// InStep returns nil if all chips of this host would give equal requests for a kind of memory equal
-// addresses; otherwise the error names the chips that differ from the first. Of several hosts
-// hosts.Group.InStep compares all.
+// InStep returns nil if equal requests for a kind of memory get equal addresses on all chips of
+// this host; otherwise the error names the chips that differ from the first. hosts.Group.InStep
+// compares several hosts.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
 	if len(m.here) == 0 {

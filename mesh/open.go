@@ -189,7 +189,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	return f, nil
 }
 
-// own notes that all nodes are this host's; the first ones have a PCI interface.
+// own marks all nodes as this host's; the first ones have a PCI interface.
 func (f *found) own(cards int) {
 	f.host, f.remote, f.target = make([]int, len(f.names)), make([]bool, len(f.names)), make([]int, len(f.names))
 	for n := range f.names {
@@ -197,8 +197,8 @@ func (f *found) own(cards int) {
 	}
 }
 
-// far adds the chips without a PCI interface. It returns the nodes of all chips of the graph, -1
-// for chips that can't be used.
+// far adds the chips without a PCI interface. It returns the nodes of the graph's chips, -1 for
+// unusable ones.
 func (f *found) far(m Machine, node []int) []int {
 	var near []kmd.Target
 	for _, n := range node {
@@ -228,7 +228,7 @@ func (f *found) far(m Machine, node []int) []int {
 	return node
 }
 
-// choose returns the chips of the first shape that fits, by place.
+// choose returns the chips, by place, of the first shape that fits.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 	own := f.usable()
 	near := slices.Clone(f.links)
@@ -273,7 +273,7 @@ func (f *found) close() error {
 	return errors.Join(errs...)
 }
 
-// bringUp opens the devices concurrently. When one fails it cancels the others.
+// bringUp opens the devices concurrently; a failure cancels the others.
 func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Option) error {
 	up, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -306,8 +306,7 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	return m.failure("open", errs)
 }
 
-// alike returns an error unless the chips are equal in the properties that commands and addresses
-// depend on.
+// alike returns an error if the chips differ in properties that commands and addresses depend on.
 func (m *Mesh) alike() error {
 	type traits struct {
 		Arch      chip.Arch

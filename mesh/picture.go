@@ -17,15 +17,15 @@ import (
 const (
 	boxWidth, boxHeight = 132, 84
 	gapColumns, gapRows = 68, 46 // between boxes, for a link with its count
-	gapLane             = 16     // more for each link that passes by
+	gapLane             = 16     // for each link that passes by
 	margin              = 20
 	portSize            = 7
 )
 
-// Draw writes a picture of a machine's chips and links as SVG: the chips in a grid in which as many
-// links as possible join neighbours, coloured by board, with a square for each Ethernet channel,
-// and the links between two chips as one line with their number. What is down, can't be read or is
-// harvested is visible; each line's title names its channels.
+// Draw writes a picture of a machine's chips and links as SVG. The chips are in a grid in which as
+// many links as possible join neighbours, coloured by board, with a square for each Ethernet
+// channel. The links between two chips are one line with their number; its title names the
+// channels. Broken, unreadable and harvested parts are marked.
 func Draw(w io.Writer, g *topology.Graph) error {
 	p := &picture{g: g, b: bufio.NewWriter(w)}
 	p.arrange()
@@ -34,7 +34,6 @@ func Draw(w io.Writer, g *topology.Graph) error {
 	return p.b.Flush()
 }
 
-// picture is a picture of a machine.
 type picture struct {
 	g          *topology.Graph
 	b          *bufio.Writer
@@ -45,14 +44,14 @@ type picture struct {
 	boards     []string // in the order of their first chips
 }
 
-// cable is all links between two chips, or of one with itself.
+// cable is all links between two chips, or of a chip with itself.
 type cable struct {
-	a, b  int // chips, a first in the picture
+	a, b  int // chips, the one drawn first in a
 	links []topology.Link
 	lane  int // in the gap beside or below a, for chips that aren't neighbours; -1 for a straight line
 }
 
-// arrange finds the grid. Links count here that are down, so a fault changes no place.
+// arrange finds the grid. Broken links count too, so a fault moves no chip.
 func (p *picture) arrange() {
 	n := len(p.g.Chips)
 	l := make(links, n)
@@ -91,7 +90,7 @@ func squareRoot(n int) int {
 	return r
 }
 
-// route joins links to cables and gives lanes to those that pass by other chips.
+// route joins links to cables and gives lanes to cables that pass by other chips.
 func (p *picture) route() {
 	for i := range p.g.Chips {
 		if b := boardOf(&p.g.Chips[i]); !slices.Contains(p.boards, b) {
@@ -251,7 +250,7 @@ func (p *picture) chip(i int) {
 	fmt.Fprintln(p.b, "</g>")
 }
 
-// ethernetTiles returns the number of Ethernet tiles of a chip, harvested ones among them.
+// ethernetTiles returns the number of Ethernet tiles of a chip, including harvested ones.
 func ethernetTiles(a chip.Arch) int {
 	t, err := chip.New(a, chip.Harvesting{})
 	if err != nil {
@@ -264,7 +263,7 @@ func ethernetTiles(a chip.Arch) int {
 	return n
 }
 
-// legend says what boards there are, what the squares mean, and what is wrong.
+// legend explains boards and squares and lists problems.
 func (p *picture) legend(y int) {
 	for i, b := range p.boards {
 		var chips []string

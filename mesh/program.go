@@ -12,14 +12,14 @@ import (
 // Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
-	// Program returns the program of a chip. It is called for each chip of the range that is this
-	// host's, one after the other. It may return the same *reprise.Program for all; the program
-	// must use the chip's own buffers (Buffer.On).
+	// Program returns the program of a chip. It is called in turn for each of this host's chips in
+	// the range. It may return the same *reprise.Program for all; the program must use the chip's
+	// own buffers (Buffer.On).
 	Program func(c *Chip) (*reprise.Program, error)
 }
 
-// Same makes a part of one program for all chips of a range. Its Buffers are left out: buffers are
-// those of mesh buffers on each chip.
+// Same makes a part of one program for all chips of a range, with the given buffers instead of its
+// own.
 func Same(r Range, p *reprise.Program, buffers ...*Buffer) Part {
 	return Part{Range: r, Program: func(c *Chip) (*reprise.Program, error) {
 		if p == nil {
@@ -45,9 +45,9 @@ type Executable struct {
 	xs   []*reprise.Executable // by chip; nil where nothing runs
 }
 
-// Load loads a program, of which each chip has at most one part. The kernels of all parts lie at
-// one address and take as much memory as the largest part. The error is an *Error with the chip
-// that failed, or a *RangeError for ranges that overlap or lie outside of the mesh.
+// Load loads a program with at most one part per chip. The kernels of all parts have the same
+// address and take as much memory as the largest part. The error is an *Error with the chip that
+// failed, or a *RangeError for overlapping or invalid ranges.
 func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executable, error) {
 	if err := m.usable("load"); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 // Name returns the program's name.
 func (x *Executable) Name() string { return x.name }
 
-// On returns what runs on a chip; nil if nothing does.
+// On returns the executable of a chip; nil if there is none.
 func (x *Executable) On(c *Chip) *reprise.Executable {
 	if i := x.m.number(c); i >= 0 {
 		return x.xs[i]
@@ -115,7 +115,7 @@ func (x *Executable) On(c *Chip) *reprise.Executable {
 	return nil
 }
 
-// Release releases the kernels' memory on all chips, and the hold on buffers.
+// Release releases the kernels' memory and the hold on buffers on all chips.
 func (x *Executable) Release(ctx context.Context) error {
 	return x.m.each(ctx, fmt.Sprintf("release executable %q", x.name), func(i int) error {
 		if x.xs[i] == nil {
@@ -125,7 +125,7 @@ func (x *Executable) Release(ctx context.Context) error {
 	})
 }
 
-// of says whether the executable may be used with a mesh.
+// of returns an error if the executable isn't the mesh's.
 func (x *Executable) of(m *Mesh) error {
 	switch {
 	case x == nil:

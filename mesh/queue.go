@@ -8,16 +8,16 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Queue is a command queue of every chip of a mesh. What is put into it runs in order on each chip;
-// nothing orders the chips but events that the host waits for, barriers, and programs that wait for
-// each other. Its methods may be called from any goroutine.
+// Queue is a command queue of every chip of a mesh. Each chip runs it in order. Only events that
+// the host waits for, barriers, and programs that wait for each other order the chips. Its methods
+// may be called from any goroutine.
 type Queue struct {
 	m  *Mesh
 	id int
-	qs []*reprise.Queue // by chip; nil for those of other hosts
+	qs []*reprise.Queue // by chip; nil for chips of other hosts
 }
 
-// Queue returns a command queue of the mesh by number, from 0 up to Queues()-1.
+// Queue returns a command queue by number, from 0 up to Queues()-1.
 func (m *Mesh) Queue(id int) *Queue { return m.queues[id] }
 
 // Queues returns the number of command queues.
@@ -29,7 +29,7 @@ func (q *Queue) ID() int { return q.id }
 // Mesh returns the queue's mesh.
 func (q *Queue) Mesh() *Mesh { return q.m }
 
-// On returns the queue of a chip of the mesh; nil if the chip isn't part of it, or another host's.
+// On returns the queue of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (q *Queue) On(c *Chip) *reprise.Queue {
 	if i := q.m.number(c); i >= 0 {
 		return q.qs[i]
@@ -37,7 +37,7 @@ func (q *Queue) On(c *Chip) *reprise.Queue {
 	return nil
 }
 
-// ready says whether the queue can be used, and something with it.
+// ready returns an error if the queue, or the object that of checks, can't be used.
 func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	if err := q.m.usable(op); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (q *Queue) ready(op string, of func(*Mesh) error) error {
 	return nil
 }
 
-// Write writes a whole buffer, to all chips side by side: to each its part of the tensor, or all of
-// the data where the buffer is replicated. It returns once the data are copied.
+// Write writes a whole buffer to all chips concurrently: to each its part of the tensor, or all
+// data if the buffer is replicated. It returns once the data is copied.
 func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	if err := q.ready("write", b.of); err != nil {
 		return err
@@ -66,10 +66,10 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 	})
 }
 
-// Read reads a whole buffer after everything so far in the queue has run, from all chips side by
-// side: from each its part of the tensor. Where several chips have the same part, the one with the
-// smallest number is read; of a buffer that is replicated, the first chip. Of a mesh across hosts
-// the parts that only other hosts' chips have stay as they are in dst.
+// Read reads a whole buffer after the queue's earlier commands, from all chips concurrently: from
+// each its part of the tensor. If several chips have the same part, the first one is read; of a
+// replicated buffer, the first chip. In a mesh across hosts, parts that only other hosts have stay
+// unchanged in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	})
 }
 
-// firstHere reports whether a chip is the first one of this host with its part of a tensor.
+// firstHere reports whether a chip is this host's first with its part of a tensor.
 func (m *Mesh) firstHere(l *layout, i int) bool {
 	if m.s.hosts == nil {
 		return l.first(m.chips[i].Coord)
@@ -106,9 +106,8 @@ func (m *Mesh) firstHere(l *layout, i int) bool {
 	return false
 }
 
-// Run puts a program into the queues of the chips that have a part of it. It returns once the
-// commands are in the issue rings. When a chip fails, those before it have theirs and those after
-// it are left out (ErrSkipped).
+// Run puts a program into the queues of its chips. It returns once the commands are in the issue
+// rings. If a chip fails, earlier chips have their commands and later ones don't (ErrSkipped).
 func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	if err := q.ready("run", x.of); err != nil {
 		return err
@@ -131,7 +130,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) error {
 	return nil
 }
 
-// Wait waits until everything in the queue has run on all chips and all its results are in memory.
+// Wait waits until all chips have run the queue and all results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
 	if err := q.m.usable("wait for queue"); err != nil {
 		return err
@@ -139,7 +138,7 @@ func (q *Queue) Wait(ctx context.Context) error {
 	return q.m.each(ctx, "wait for queue", func(i int) error { return q.qs[i].Wait(ctx) })
 }
 
-// Record makes an event mean this place in the queue, on every chip.
+// Record makes an event mark this place in the queue, on every chip.
 func (q *Queue) Record(ctx context.Context, e *Event) error {
 	if err := q.ready("record", e.of); err != nil {
 		return err
@@ -151,8 +150,8 @@ func (q *Queue) Record(ctx context.Context, e *Event) error {
 	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
 }
 
-// WaitEvent holds on every chip whatever is put into the queue from now on until the event's newest
-// recording is done on the same chip.
+// WaitEvent holds the queue's later commands until the event's newest recording is done, each chip
+// for its own.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
 	if err := q.ready("wait", e.of); err != nil {
 		return err
@@ -171,7 +170,7 @@ type Event struct {
 	es   []*reprise.Event
 }
 
-// NewEvent returns an event that was never recorded. The name is for errors.
+// NewEvent returns an event without a recording. The name is for errors.
 func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 	e := &Event{m: m, name: name, es: make([]*reprise.Event, len(m.chips))}
 	for _, i := range m.here {
@@ -183,7 +182,7 @@ func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
-// On returns the event of a chip of the mesh; nil if the chip isn't part of it, or another host's.
+// On returns the event of a chip; nil if the chip isn't part of the mesh, or is another host's.
 func (e *Event) On(c *Chip) *reprise.Event {
 	if i := e.m.number(c); i >= 0 {
 		return e.es[i]
@@ -213,7 +212,7 @@ func (e *Event) Query() (bool, error) {
 	return all && err == nil, err
 }
 
-// of says whether the event may be used with a mesh.
+// of returns an error if the event isn't the mesh's.
 func (e *Event) of(m *Mesh) error {
 	switch {
 	case e == nil:

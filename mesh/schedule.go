@@ -1,8 +1,8 @@
 package mesh
 
-// step is one step of a chip of a line in a collective: it sends pages to a neighbour, receives
-// pages from one and combines them with its own, or forwards what it receives. The fields are the
-// arguments of kernels.Exchange.
+// step is one step of a chip in a collective: it sends pages to a neighbour, receives pages and
+// combines them with its own, or forwards what it receives. The fields are the arguments of
+// kernels.Exchange.
 type step struct {
 	send, sendNext bool
 	recv, recvNext bool
@@ -28,8 +28,7 @@ func (s *step) words() []uint32 {
 	return []uint32{flags, uint32(s.out), uint32(s.in)}
 }
 
-// slice returns the pages of a buffer that belong to chip i of n. The slices are equal or differ by
-// one page.
+// slice returns the pages that belong to chip i of n. The slices are equal or differ by one page.
 func slice(pages, n, i int) (first, count int) {
 	first = pages * i / n
 	return first, pages*(i+1)/n - first
@@ -38,7 +37,7 @@ func slice(pages, n, i int) (first, count int) {
 // plan is the list of steps of each chip of a line.
 type plan [][]step
 
-// add adds a step, or several if it has more pages than maxStepPages.
+// add adds a step, split at maxStepPages.
 func (p plan) add(chip int, s step) {
 	for left := s.pages; left > 0; left -= s.pages {
 		s.pages = min(left, maxStepPages)
@@ -49,7 +48,7 @@ func (p plan) add(chip int, s step) {
 
 const maxStepPages = 1<<16 - 1
 
-// how returns how pages are combined; Replace if they aren't.
+// how returns the way pages are combined, or Replace.
 func (p plan) how() Combine {
 	for _, steps := range p {
 		for _, s := range steps {
@@ -72,7 +71,7 @@ func combined(steps []step) (pages int) {
 }
 
 // flow sends pages along the line from one chip to another. Each chip on the way combines them with
-// its own and forwards the result; with drop it forwards them unchanged and keeps its own pages.
+// its own and forwards the result; with drop it forwards them unchanged.
 func (p plan) flow(from, to, first, pages int, how Combine, drop bool) {
 	next := to > from
 	d := -1
@@ -132,8 +131,8 @@ func reduceScatter(n, pages int, ring bool, how Combine) plan {
 	return p
 }
 
-// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the slice
-// before it.
+// turn moves slices once around a ring: in step t chip r sends slice r-t-lag and receives the one
+// before.
 func (p plan) turn(pages, lag int, how Combine) {
 	n := len(p)
 	size := pages / n

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Shape is the size of a mesh along each of its axes. Chips are numbered row by row: the last axis
-// is the fastest.
+// Shape is the size of a mesh along each axis. Chips are numbered row by row: the last axis is the
+// fastest.
 type Shape []int
 
 // Size returns the number of places; 0 for an invalid shape.
@@ -27,7 +27,7 @@ func (s Shape) Size() int {
 	return n
 }
 
-// maxChips is the most chips of a mesh.
+// maxChips bounds the chips of a mesh.
 const maxChips = 1 << 16
 
 // Line reports whether at most one axis is longer than 1.
@@ -73,7 +73,7 @@ func (s Shape) Index(c Coord) (int, bool) {
 	return n, true
 }
 
-// Coord returns the place of chip i, 0 <= i < Size.
+// Coord returns the coordinate of chip i, 0 <= i < Size.
 func (s Shape) Coord(i int) Coord {
 	c := make(Coord, len(s))
 	for a := len(s) - 1; a >= 0; a-- {
@@ -83,7 +83,7 @@ func (s Shape) Coord(i int) Coord {
 	return c
 }
 
-// ParseShape parses a shape in the form of String, such as "2x4".
+// ParseShape is the inverse of Shape.String.
 func ParseShape(text string) (Shape, error) {
 	var s Shape
 	for p := range strings.SplitSeq(text, "x") {
@@ -99,8 +99,8 @@ func ParseShape(text string) (Shape, error) {
 	return s, nil
 }
 
-// Range is a box of places, both ends included. The zero Range is all of a mesh. A range whose ends
-// have different numbers of axes has no places.
+// Range is a box of places, both ends included. The zero Range is the whole mesh. If the ends have
+// different numbers of axes, the range is empty.
 type Range struct{ Start, End Coord }
 
 // At returns the range of one place.
@@ -166,8 +166,7 @@ func (r Range) Intersect(o Range) (Range, bool) {
 	return out, true
 }
 
-// Coords iterates over the places row by row. The zero Range has none, because it has no shape of
-// its own.
+// Coords iterates over the places row by row. The zero Range has none, because it has no shape.
 func (r Range) Coords() iter.Seq[Coord] {
 	return func(yield func(Coord) bool) {
 		s := r.Shape()
@@ -183,7 +182,7 @@ func (r Range) Coords() iter.Seq[Coord] {
 	}
 }
 
-// in returns the range if it is inside a shape, and all of the shape for the zero Range.
+// in returns the range if it is inside a shape; the whole shape for the zero Range.
 func (r Range) in(s Shape) (Range, error) {
 	if r.IsZero() {
 		end := make(Coord, len(s))

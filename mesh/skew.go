@@ -11,11 +11,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Skew is the difference in time between the chips of a replay.
+// Skew is the time difference between the chips of a replay.
 type Skew struct {
 	Chips []ChipTime // in the order of the trace's parts
-	// Spread is the time from the first chip to the last. Within is the possible error of Spread:
-	// twice the duration of the longest reading of a clock.
+	// Spread is the time from the first chip to the last. Within bounds the error of Spread: twice
+	// the duration of the longest clock reading.
 	Spread, Within time.Duration
 }
 
@@ -28,10 +28,10 @@ type ChipTime struct {
 // clockGap is the time between the two readings that relate a chip's clock to the host's.
 const clockGap = 20 * time.Millisecond
 
-// Skew waits for the queues, replays a trace of the mesh's chips and returns the differences
-// between the chips' ends of the replay, from time stamps of their dispatchers. Each chip's clock
-// is read before and after to relate them. If the trace takes the same time on every chip, these
-// are the differences of their starts. A call takes some tens of milliseconds.
+// Skew waits for the queues, replays a trace and returns the differences between the chips' ends of
+// the replay, from time stamps of their dispatchers. Readings of each chip's clock before and after
+// relate them. If the trace takes equally long on every chip, these are the differences of the
+// starts. A call takes some tens of milliseconds.
 func (m *Mesh) Skew(ctx context.Context, t *reprise.Trace) (*Skew, error) {
 	fail := func(err error) (*Skew, error) {
 		return nil, fmt.Errorf("mesh: skew of trace %q: %w", t.Name(), err)

@@ -9,23 +9,23 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Recorder records programs into the parts of a trace that are on one queue of each chip. What it
-// records must come from one goroutine at a time.
+// Recorder records programs into the parts of a trace on one queue of each chip. Use it from one
+// goroutine at a time.
 type Recorder struct {
 	m      *Mesh
-	rs     []*reprise.Recorder // by chip; nil for those of other hosts
+	rs     []*reprise.Recorder // by chip; nil for chips of other hosts
 	others map[*Queue]*Recorder
 }
 
-// captureKey is the key under which the context of a capture's function holds a true.
+// captureKey is the context key that marks a capture's function.
 type captureKey struct{}
 
-// Capture records what record puts into the Recorder as one trace with a part on every chip of the
-// queue's mesh, and on every chip of the other queues, whose Recorders [Recorder.Queue] returns.
-// Nothing runs. The function is called once; commands that are equal on several chips are kept once
-// on the host. Chips that nothing is recorded for have no part in the trace. At a replay all chips
-// start together. See [reprise.Queue.Capture] for what can't be done meanwhile, and for traces over
-// several queues of a chip, and [Queue.In] for replaying on some of the chips.
+// Capture records a trace with a part on every chip of the queue's mesh, and on every chip of the
+// other queues, whose Recorders [Recorder.Queue] returns. Nothing runs. record is called once;
+// commands that are equal on several chips are kept once on the host. Chips without commands have
+// no part in the trace. A replay starts all chips together. See [reprise.Queue.Capture] for
+// restrictions and for traces over several queues of a chip, and [Queue.In] for replaying on some
+// of the chips.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*reprise.Trace, error) {
 	if err := q.m.usable("capture"); err != nil {
@@ -64,16 +64,15 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return t, nil
 }
 
-// capturing reports whether a context is that of a capture's function. What is done with it is
-// refused, and done on the caller's goroutine, so that the error names the caller's line.
+// capturing reports whether a context is that of a capture's function. Such calls are refused on
+// the caller's goroutine, so that the error names the caller's line.
 func capturing(ctx context.Context) bool { return ctx.Value(captureKey{}) != nil }
 
-// Queue returns the Recorder of another queue of the capture, nil if the capture doesn't have it.
+// Queue returns the Recorder of another queue of the capture, or nil.
 func (r *Recorder) Queue(q *Queue) *Recorder { return r.others[q] }
 
-// On returns the Recorder of a chip's own part, for code that records on one chip; nil if the chip
-// isn't part of the mesh. Chips that do the same share their commands if the first chip of the mesh
-// records first.
+// On returns the Recorder of a chip's part, for recording on one chip; nil if the chip isn't part
+// of the mesh. Equal chips share their commands if the first chip of the mesh records first.
 func (r *Recorder) On(c *Chip) *reprise.Recorder {
 	if i := r.m.number(c); i >= 0 {
 		return r.rs[i]
@@ -81,7 +80,7 @@ func (r *Recorder) On(c *Chip) *reprise.Recorder {
 	return nil
 }
 
-// Run records a program on the chips that have a part of it. An error also ends the capture.
+// Run records a program on its chips. An error also ends the capture.
 func (r *Recorder) Run(x *Executable) error {
 	if err := x.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
@@ -94,9 +93,8 @@ func (r *Recorder) Run(x *Executable) error {
 	})
 }
 
-// Param names arguments of the run that was recorded last, on every chip that has a part of it, so
-// that [reprise.Trace.Set] can change them. Chips whose trace has parameters keep a copy of the
-// commands each.
+// Param names arguments of the last recorded run, on every chip of the program, for
+// [reprise.Trace.Set]. Chips with parameters keep their own copy of the commands.
 func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error {
 	if err := x.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
@@ -109,8 +107,8 @@ func (r *Recorder) Param(x *Executable, name string, args ...reprise.Arg) error 
 	})
 }
 
-// ParamBuffer is Param for arguments that hold the address of a buffer, which
-// [reprise.Trace.SetBuffer] can change ([Buffer.All]).
+// ParamBuffer is Param for arguments with a buffer's address, for [reprise.Trace.SetBuffer]
+// ([Buffer.All]).
 func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...reprise.Arg) error {
 	err := x.of(r.m)
 	if err == nil {
@@ -127,8 +125,8 @@ func (r *Recorder) ParamBuffer(x *Executable, name string, b *Buffer, args ...re
 	})
 }
 
-// Record makes a point on every chip that other queues of the trace can wait for. The event is one
-// of the mesh.
+// Record makes a point on every chip that other queues of the trace can wait for, with an event of
+// the mesh.
 func (r *Recorder) Record(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: record: %w", err)
@@ -136,8 +134,8 @@ func (r *Recorder) Record(e *Event) error {
 	return r.each(fmt.Sprintf("record event %q", e.name), func(i int) error { return r.rs[i].Record(e.es[i]) })
 }
 
-// WaitEvent makes everything that is recorded from now on wait for an event of another queue of the
-// trace: on every chip, for that chip's own event.
+// WaitEvent makes later commands wait for an event of another queue of the trace, each chip for its
+// own.
 func (r *Recorder) WaitEvent(e *Event) error {
 	if err := e.of(r.m); err != nil {
 		return fmt.Errorf("mesh: wait: %w", err)
@@ -157,8 +155,8 @@ func (r *Recorder) each(op string, f func(i int) error) error {
 	return nil
 }
 
-// LoadTrace reads a file that Save of a trace over a mesh of the same shape wrote, and makes it a
-// trace of this one. See [reprise.Device.LoadTrace].
+// LoadTrace makes a trace of this mesh from a file that Save wrote for a trace over a mesh of the
+// same shape. See [reprise.Device.LoadTrace].
 func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadOption) (*reprise.Trace, error) {
 	if err := m.usable("load trace"); err != nil {
 		return nil, err
@@ -174,8 +172,8 @@ func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadO
 	return t, nil
 }
 
-// In returns the command queues of this host's chips of a range, for [reprise.Trace.Subset] and
-// other uses of some chips.
+// In returns the command queues of this host's chips in a range, for [reprise.Trace.Subset] and the
+// like.
 func (q *Queue) In(r Range) ([]*reprise.Queue, error) {
 	r, err := r.in(q.m.shape)
 	if err != nil {

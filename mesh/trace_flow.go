@@ -6,22 +6,20 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// Loop records a loop on every chip of the mesh: see [reprise.Recorder.Loop]. Each chip counts for
-// itself.
+// Loop records a loop on every chip: see [reprise.Recorder.Loop]. Each chip counts for itself.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].Loop(n, b[0]) }, body)
 }
 
-// While records a loop with a condition on every chip of the mesh: see [reprise.Recorder.While].
-// Each chip decides by its own word: programs that wait for other chips, as collectives do, hang if
-// the chips don't decide alike. A word that a collective of the body writes on all chips makes one
-// decision for all.
+// While records a loop with a condition on every chip: see [reprise.Recorder.While]. Each chip
+// decides by its own word. Programs that wait for other chips, as collectives do, hang if the chips
+// decide differently; a word that a collective writes on all chips avoids that.
 func (r *Recorder) While(cond func(c *Chip) reprise.Cond, limit uint32, body func() error) error {
 	return r.control("record a loop", func(i int, b []func() error) error { return r.rs[i].While(cond(r.m.chips[i]), limit, b[0]) }, body)
 }
 
-// If records a branch on every chip of the mesh: see [reprise.Recorder.If]. Each chip decides by
-// its own word, as for While.
+// If records a branch on every chip: see [reprise.Recorder.If]. Each chip decides by its own word,
+// as for While.
 func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() error) error {
 	bodies := []func() error{then}
 	if otherwise != nil {
@@ -32,7 +30,7 @@ func (r *Recorder) If(cond func(c *Chip) reprise.Cond, then, otherwise func() er
 	}, bodies...)
 }
 
-// Switch records a branch by a word on every chip of the mesh: see [reprise.Recorder.Switch].
+// Switch records a branch by a word on every chip: see [reprise.Recorder.Switch].
 func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	if err := b.of(r.m); err != nil {
 		return r.m.failure("record a branch", []error{err})
@@ -40,17 +38,17 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	return r.control("record a branch", func(i int, bs []func() error) error { return r.rs[i].Switch(b.bufs[i], offset, bs...) }, bodies...)
 }
 
-// Call records that another trace runs here, on every chip of the mesh: see
-// [reprise.Recorder.Call]. It must have been captured on the same queue of every chip.
+// Call records a call of another trace on every chip: see [reprise.Recorder.Call]. The trace must
+// have been captured on the same queue of every chip.
 func (r *Recorder) Call(t *reprise.Trace) error {
 	return r.each("record a call", func(i int) error { return r.rs[i].Call(t) })
 }
 
-// control records the same construct on all chips. Each body is called once, when all chips are in
-// it: so the chips' constructs are recorded in step, by coroutines that stop where a body begins
-// and go on where it ends.
+// control records the same construct on all chips and calls each body once, when all chips are in
+// it. The chips' constructs run as coroutines that stop at the start of a body and continue at its
+// end.
 func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
-	var ended error // of the present body
+	var ended error // result of the current body
 	errs := make([]error, len(r.rs))
 	next := make([]func() (int, bool), len(r.rs))
 	for _, i := range r.m.here {
@@ -58,7 +56,7 @@ func (r *Recorder) control(op string, construct func(i int, bodies []func() erro
 		pull, stop := iter.Pull(func(yield func(int) bool) {
 			for k := range bodies {
 				if bodies[k] == nil {
-					continue // which the chip refuses
+					continue // the chip refuses it
 				}
 				bs[k] = func() error {
 					yield(k)

@@ -5,10 +5,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them
-// from the ioctls.
+// Mmap offsets (tt-kmd memory.c). Clients take them from the ioctls.
 const (
-	offsetStep  = 1 << 36 // resources 0, 1, 2, each uncached and write-combined, in the order of kabi's mapping ids
+	offsetStep  = 1 << 36 // BARs 0, 2, 4, each uncached and write-combined, in the order of kabi's mapping ids
 	offsetTLBUC = 6 * offsetStep
 	offsetTLBWC = 7 * offsetStep
 	bufferStep  = 1 << 32
@@ -17,7 +16,7 @@ const (
 // bufferBase is the offset of DMA buffer 0: 2^32 pages less 256 buffers.
 func bufferBase() uint64 { return (pageSize() - kabi.MaxDMABufs) << 32 }
 
-// arch holds the driver's constants for an architecture next to the chip's.
+// arch holds the driver's constants for an architecture, beside the chip's.
 type arch struct {
 	params   *chip.Params
 	counts   []int  // usable windows by class
@@ -66,9 +65,9 @@ func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, ba
 	return 0, chip.WindowClass{}, 0, 0, false
 }
 
-// packWindow lays a configuration out as the driver does: values are cut to the register's fields,
-// nothing is refused for what it means, and Wormhole's layout has no static virtual channel (tt-kmd
-// wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
+// packWindow lays out a configuration as the driver does: values are truncated to the register's
+// fields without a check, and Wormhole has no static virtual channel (tt-kmd wormhole.c
+// construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
 func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
 	put := func(first uint, width uint, v uint64) {
 		v &= 1<<width - 1
@@ -108,7 +107,6 @@ func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) 
 	return lo, hi
 }
 
-// hasWindows reports whether there are windows of a size.
 func (a *arch) hasWindows(size uint64) bool {
 	for i, w := range a.params.Windows {
 		if w.Size == size {

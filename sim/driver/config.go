@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Version is the release of tt-kmd that the model behaves like.
+// Version is the modelled release of tt-kmd.
 type Version struct{ Major, Minor, Patch uint8 }
 
 // String returns "2.10.0".
@@ -26,36 +26,35 @@ func (v Version) atLeast(major, minor uint8) bool {
 type Config struct {
 	// Arch is the architecture of every card.
 	Arch chip.Arch
-	// Functions are the cards. They stay alive until Driver.Close.
+	// Functions are the cards. Driver.Close closes them.
 	Functions []Function
-	// Start makes a single card when its node is first opened, instead of Functions; the card is
-	// closed when the last reference to the node goes. Its error is that of the open.
+	// Start, instead of Functions, makes a single card when its node is first opened. The card is
+	// closed with the last reference to the node. A failed Start fails the open.
 	Start func() (Function, error)
 	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
 	Name string
 	// Version is the modelled release of the driver, 2.10.0 if zero.
 	Version Version
-	// NoIOMMU makes pinning need physically contiguous pages, as without a translating IOMMU.
+	// NoIOMMU models a machine without a translating IOMMU: pins need physically contiguous pages.
 	NoIOMMU bool
-	// PageSizeAt says, with NoIOMMU, in pages of what size the process memory at a virtual address
-	// lies. Ranges inside one such page are physically contiguous. Nil asks the operating system.
+	// PageSizeAt returns, with NoIOMMU, the size of the page at a virtual address. Ranges inside
+	// one page are physically contiguous. Nil asks the operating system.
 	PageSizeAt func(va uint64) uint64
-	// Ordinals are the numbers of the devices' nodes, 0, 1, 2… if nil. A machine that has lost and
-	// found cards, or a container that was given some, has gaps.
+	// Ordinals are the numbers of the nodes, 0, 1, 2… if nil. They have gaps after a card was
+	// removed, and in containers.
 	Ordinals []int
 	// Addresses are the devices' PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if
 	// nil.
 	Addresses []uint16
-	// NoExport makes the kernel one before 5.8, which has no dma-buf to export windows as.
+	// NoExport models a kernel before 5.8, which can't export windows as dma-bufs.
 	NoExport bool
-	// NUMANode is the memory node of all cards less one: 0 for none.
+	// NUMANode is the NUMA node of all cards plus one; 0 for none.
 	NUMANode int
-	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware
-	// can configure on Blackhole.
+	// BAR4Size, if not 0, is the size of BAR 4 in bytes; Blackhole's firmware can configure it.
 	BAR4Size uint64
 }
 
-// ErrConfig is wrapped by the error of New for a machine that can't exist.
+// ErrConfig is wrapped by New's error for an impossible machine.
 var ErrConfig = errors.New("impossible machine")
 
 // Driver is the model of a loaded driver with its devices.
@@ -66,10 +65,10 @@ type Driver struct {
 
 	mu      sync.Mutex
 	devices []*device
-	gone    []*device // unplugged ones that are still open: they keep their numbers
+	gone    []*device // unplugged and still open: they keep their numbers
 	procs   []*Process
 
-	filesMu sync.Mutex // inside of a device's mu, unlike mu
+	filesMu sync.Mutex // taken inside of a device's mu, unlike mu
 	files   map[int]*file
 }
 
@@ -120,8 +119,8 @@ func New(cfg Config) (*Driver, error) {
 // Len returns the number of devices.
 func (d *Driver) Len() int { return len(d.list()) }
 
-// Node returns the node of device i, 0 <= i < Len. Every call returns the same node until the
-// device is unplugged and another one plugged into its place.
+// Node returns the node of device i, 0 <= i < Len. It stays the same until another card is plugged
+// into its place.
 func (d *Driver) Node(i int) *Node { return &d.list()[i].node }
 
 func (d *Driver) list() []*device {
@@ -130,8 +129,8 @@ func (d *Driver) list() []*device {
 	return slices.Clone(d.devices)
 }
 
-// Close unloads the driver: every open file becomes ENODEV, mappings are zapped, and the functions
-// are closed.
+// Close unloads the driver: open files become ENODEV, mappings are zapped, and the functions are
+// closed.
 func (d *Driver) Close() error {
 	var errs []error
 	for _, dev := range d.list() {
@@ -150,11 +149,11 @@ var _ seam.Node = (*Node)(nil)
 // String names the node.
 func (n *Node) String() string { return n.dev.name }
 
-// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean what tt-kmd gives them. Errors are
+// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean the same as in tt-kmd. Errors are
 // syscall.Errno values, possibly wrapped.
 func (n *Node) Open(flags int) (seam.File, error) { return opened(n.dev.open(n.dev.drv.self, flags)) }
 
-// opened keeps a nil *file from becoming an interface that isn't nil.
+// opened avoids a non-nil interface with a nil *file.
 func opened(f *file, err error) (seam.File, error) {
 	if err != nil {
 		return nil, err
@@ -168,27 +167,27 @@ func (n *Node) Ordinal() int { return n.dev.ordinal }
 // Address returns the device's PCI address in the usual form, "0000:01:00.0".
 func (n *Node) Address() string { return n.dev.address() }
 
-// Power returns the power flags and settings that the driver last sent to the firmware, and how
-// often it sent any.
+// Power returns the power flags and settings that the driver last sent to the firmware, and the
+// number of sends.
 func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
 	n.dev.mu.Lock()
 	defer n.dev.mu.Unlock()
 	return n.dev.power.PowerFlags, n.dev.power.PowerSettings, n.dev.powerSent
 }
 
-// OpenFiles returns how many files of the node are open, counting those that only a mapping keeps.
+// OpenFiles returns how many files of the node are open, also those that only a mapping keeps.
 func (n *Node) OpenFiles() int {
 	n.dev.mu.Lock()
 	defer n.dev.mu.Unlock()
 	return len(n.dev.files)
 }
 
-// Unplug takes card i out of the machine while it runs: its mappings fault, its files are ENODEV,
-// its pins and buffers are gone. What is open stays open, and the number of the node with it.
+// Unplug takes card i out of the running machine: mappings fault, files are ENODEV, pins and
+// buffers are gone. Open files stay open and keep the node's number.
 func (d *Driver) Unplug(i int) error { return d.list()[i].remove() }
 
-// Plug puts a card into the place that Unplug(i) left. It has the PCI address of the one before and
-// the lowest free number, which is another one if a process still has the old node open.
+// Plug puts a card into the place that Unplug(i) left. It has the old PCI address and the lowest
+// free number, which differs while a process has the old node open.
 func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +212,7 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	return &dev.node, nil
 }
 
-// takenLocked reports whether a number is in use. The place's old device counts while it is open.
+// takenLocked reports whether a number is in use; old counts while it is open.
 func (d *Driver) takenLocked(n int, old *device, open bool) bool {
 	for _, dev := range append(slices.Clone(d.devices), d.gone...) {
 		if dev.ordinal == n && (dev != old || open) {

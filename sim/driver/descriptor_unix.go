@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPipe returns the ends of a pipe, which no child process gets, also one that another goroutine
-// starts meanwhile.
+// newPipe returns a pipe that no child process inherits, not even one that another goroutine starts
+// meanwhile.
 func newPipe() (p [2]int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -22,7 +22,7 @@ func newPipe() (p [2]int, err error) {
 	return p, nil
 }
 
-// newDescriptor returns a descriptor that stands for something else and that nothing comes out of.
+// newDescriptor returns a descriptor that serves as a name.
 func newDescriptor() (int, error) {
 	p, err := newPipe()
 	if err != nil {
@@ -32,7 +32,7 @@ func newDescriptor() (int, error) {
 	return p[0], nil
 }
 
-// closeDescriptor closes a descriptor of the model's own, whose error no caller could handle.
+// closeDescriptor closes a descriptor of the model's own; no caller could handle the error.
 func closeDescriptor(fd int) { _ = unix.Close(fd) }
 
 // isDescriptor reports whether a number is an open descriptor of this process.
@@ -41,8 +41,8 @@ func isDescriptor(fd int) bool {
 	return err == nil
 }
 
-// newWatched returns a descriptor to give away and one of the model's own that tells when the
-// former, with all its duplicates, is closed.
+// newWatched returns a descriptor to give away, and one to keep, which tells when all duplicates of
+// the former are closed.
 func newWatched() (give, keep int, err error) {
 	p, err := newPipe()
 	if err != nil {
@@ -51,14 +51,14 @@ func newWatched() (give, keep int, err error) {
 	return p[1], p[0], nil
 }
 
-// closedBy reports whether what was given away with keep is closed.
+// closedBy reports whether the counterpart of keep is closed.
 func closedBy(keep int) bool {
 	p := []unix.PollFd{{Fd: int32(keep), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
-// errno unwraps the errno of an error that a Function or an operating system gave.
+// errno returns the errno in an error, or EINVAL.
 func errno(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

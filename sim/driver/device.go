@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// device is what the driver keeps of one card.
+// device is the driver's state of one card.
 type device struct {
 	drv     *Driver
 	name    string
@@ -22,8 +22,8 @@ type device struct {
 	dma     iommu
 	faults  faults
 
-	// reset is held for writing by a reset and for reading by everything else that touches the
-	// device. As in the driver, mmap only tries it.
+	// reset is held for writing by a reset, and for reading by all other uses of the device. As in
+	// the driver, mmap only tries it.
 	reset sync.RWMutex
 
 	mu        sync.Mutex
@@ -42,13 +42,12 @@ type device struct {
 	barSize   [6]uint64
 	exports   exports
 
-	// forPeers is fn for other cards, which must not wait for mu: its holder may be waiting for
-	// them.
+	// forPeers is fn for other cards. They must not wait for mu, whose holder may wait for them.
 	forPeers atomic.Pointer[Function]
 
-	// strided has a bit for every strided multicast register that a mapping of BAR 0 has stored to.
-	// The driver writes zero to them on every configuration; the model writes only where that can
-	// make a difference, because the vendor's simulator has no such registers.
+	// strided has a bit for every strided multicast register that a mapping of BAR 0 has written.
+	// The driver zeroes them on every configuration; the model only if needed, because the vendor's
+	// simulator lacks these registers.
 	strided atomic.Uint32
 	// kernelWindow serialises the use of the driver's own window.
 	kernelWindow sync.Mutex
@@ -77,7 +76,6 @@ func newDevice(drv *Driver, ordinal int, bdf uint16) *device {
 	return d
 }
 
-// address is the device's PCI address.
 func (d *device) address() string {
 	return fmt.Sprintf("0000:%02x:%02x.%x", d.bdf>>8, d.bdf>>3&31, d.bdf&7)
 }
@@ -88,8 +86,8 @@ func (d *device) attach(fn Function) {
 	d.forPeers.Store(&fn)
 }
 
-// open admits a file as tt-kmd's admit_chardev_open does: O_EXCL waits until no file is open,
-// anything else until no O_EXCL file is, and O_NONBLOCK makes either EAGAIN.
+// open admits a file as tt-kmd's admit_chardev_open: O_EXCL waits until no file is open, anything
+// else until no O_EXCL file is. With O_NONBLOCK either is EAGAIN instead.
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
@@ -121,7 +119,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	if d.fn == nil {
 		fn, err := d.cfg.Start()
 		if err != nil {
-			// Not an errno: a card that can't be made isn't a card that is missing.
+			// Not an errno: the card isn't missing.
 			return nil, fmt.Errorf("driver: start %s: %w", d.name, err)
 		}
 		d.attach(fn)
@@ -136,16 +134,16 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	return f, nil
 }
 
-// unplugLaterLocked takes the device out if that is asked for and it is open.
+// unplugLaterLocked schedules a requested unplug once the device is open.
 func (d *device) unplugLaterLocked() {
 	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
-		// No caller is left to be told how the chip has ended.
+		// Nobody is left to handle the error of closing the chip.
 		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
 	}
 }
 
-// aggregatePowerLocked ors the flags and takes the largest settings of all live files. A flag that
-// a file doesn't declare counts as on (tt-kmd chardev.c).
+// aggregatePowerLocked combines the requests of all live files: flags by or, settings by maximum.
+// An undeclared flag counts as on (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
 	if !d.cfg.Version.atLeast(2, 6) {
 		return
@@ -169,7 +167,7 @@ func (d *device) aggregatePowerLocked() {
 	d.powerSent++
 }
 
-// remove is the end of the device: hot removal, or unloading the driver.
+// remove ends the device: hot removal, or unloading the driver.
 func (d *device) remove() error {
 	d.reset.Lock()
 	d.mu.Lock()
@@ -191,8 +189,7 @@ func (d *device) remove() error {
 	return fn.Close()
 }
 
-// zapLocked makes every BAR and window mapping of the device fault (tt-kmd memory.c,
-// tenstorrent_vma_zap).
+// zapLocked makes every BAR and window mapping fault (tt-kmd memory.c, tenstorrent_vma_zap).
 func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
@@ -205,8 +202,8 @@ func (d *device) zapLocked() {
 	}
 }
 
-// release is the end of a file, in the driver's order: the cleanup write, pins and buffers, locks,
-// windows, the list of files and its power request.
+// release ends a file, in the driver's order: cleanup write, pins and buffers, locks, windows, list
+// of files, power request.
 func (d *device) release(f *file) error {
 	d.reset.RLock()
 	defer d.reset.RUnlock()

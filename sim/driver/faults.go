@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// faults is how a device misbehaves at the moment.
+// faults is the device's injected misbehaviour.
 type faults struct {
-	any        atomic.Bool // reads or stores have to check the other fields
+	any        atomic.Bool // accesses must check the other fields
 	allOnes    atomic.Bool
 	slowReads  atomic.Int64 // nanoseconds
 	slowPins   atomic.Int64
@@ -18,18 +18,18 @@ type faults struct {
 	resetting   bool
 	noPower     bool
 	second      bool          // another process has the device open
-	unplugAfter time.Duration // from when the device is open
-	unplug      *time.Timer   // that runs, nil before
+	unplugAfter time.Duration // from the opening of the device
+	unplug      *time.Timer   // running, or nil
 }
 
-// A process beside those of the model. Linux gives no such number (PID_MAX_LIMIT of
-// include/linux/threads.h is the first one that it doesn't).
+// The process of SecondProcess. Linux assigns no such number (PID_MAX_LIMIT of
+// include/linux/threads.h).
 const (
 	secondPID  = 1 << 22
 	secondName = "second"
 )
 
-// load waits if reads are slow and reports whether this one has no answer.
+// load delays a slow read and reports whether it has no answer.
 func (u *faults) load() bool {
 	if d := u.slowReads.Load(); d != 0 {
 		time.Sleep(time.Duration(d))
@@ -37,7 +37,7 @@ func (u *faults) load() bool {
 	return u.allOnes.Load()
 }
 
-// store reports whether a store goes nowhere.
+// store reports whether a store is lost.
 func (u *faults) store() bool { return u.allOnes.Load() }
 
 func (u *faults) pinning() {

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// file is an open file of a node: what the driver hangs off struct file. It lives while its
-// descriptor, a mapping of it or a request on it does.
+// file is an open file of a node (struct file). It lives until its descriptor, its mappings and its
+// requests are gone.
 type file struct {
 	dev  *device
 	proc *Process
@@ -18,25 +18,25 @@ type file struct {
 
 	// Guarded by device.mu.
 	refs    int  // of the descriptor and mappings
-	calls   int  // requests under way
-	ended   bool // it is being released, or has been
-	fd      int  // its descriptor in the process, negative once that is closed
+	calls   int  // requests in progress
+	ended   bool // release has begun
+	fd      int  // descriptor in the process, negative once closed
 	last    bool // released after all others at the end of the process
 	killed  bool
 	gen     uint64
-	tlbs    map[uint32]int // owned windows and how many mappings of each there are
+	tlbs    map[uint32]int // owned windows, with their numbers of mappings
 	maps    map[*barMap]struct{}
 	cleanup kabi.SetNOCCleanup
 	power   kabi.PowerState
-	desc    int // descriptor for other ioctls to name the file by, 0 if none was asked for
+	desc    int // descriptor that names the file in other ioctls, 0 if none
 	message *smcMessage
 	fileMemory
 }
 
-// smcMessage is a message that a file has posted and not seen the answer of.
+// smcMessage is a posted message whose answer the file hasn't read.
 type smcMessage struct {
 	answer [8]uint32
-	early  bool // the answer comes with the poll after the next
+	early  bool // the next poll comes too early
 }
 
 var _ seam.File = (*file)(nil)
@@ -47,7 +47,7 @@ func (f *file) function() Function {
 	return f.dev.fn
 }
 
-// Fault says why the function behind the node stopped.
+// Fault returns why the function stopped.
 func (f *file) Fault() error {
 	fn := f.function()
 	if fn == nil {
@@ -56,8 +56,7 @@ func (f *file) Fault() error {
 	return fn.Fault()
 }
 
-// EngineWait says what a thread of the Tensix engines of the tile at a virtual coordinate waits
-// for, where the function knows.
+// EngineWait describes what a Tensix thread of a tile waits for, if the function knows.
 func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	fn := f.function()
 	if b, ok := fn.(interface {
@@ -68,16 +67,14 @@ func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	return "", false
 }
 
-// CoreDebug says whether the processors' debug interface answers: it does unless the function says
-// otherwise.
+// CoreDebug reports whether the processors' debug interface works; by default it does.
 func (f *file) CoreDebug() bool {
 	fn := f.function()
 	b, ok := fn.(interface{ CoreDebug() bool })
 	return !ok || b.CoreDebug()
 }
 
-// RemoteFault says why a chip that is reached through the function's links stopped, by its place,
-// where the function knows.
+// RemoteFault returns why a chip behind the function's links stopped, if the function knows.
 func (f *file) RemoteFault(x, y uint8) error {
 	fn := f.function()
 	if b, ok := fn.(interface{ RemoteFault(x, y uint8) error }); ok {
@@ -99,8 +96,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the end of the process release the file after all others of the process,
-// whatever its descriptor.
+// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -111,8 +107,8 @@ func (f *file) ReleaseLast() error {
 	return nil
 }
 
-// put drops a reference of the descriptor or a mapping, unless the end of the process has dropped
-// them all. It releases the file with the last one.
+// put drops a reference of the descriptor or a mapping, and releases the file with the last one.
+// The end of the process drops all references at once.
 func (f *file) put() error {
 	f.dev.mu.Lock()
 	if !f.killed {
@@ -121,8 +117,8 @@ func (f *file) put() error {
 	return f.unlockAndRelease()
 }
 
-// enter takes the reference that a request holds on its file, as fdget does in the kernel: a file
-// whose descriptor is closed meanwhile is released after the request, with what that took.
+// enter takes a request's reference, as fdget does in the kernel: if the descriptor is closed
+// meanwhile, the file is released after the request.
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -133,15 +129,14 @@ func (f *file) enter() error {
 	return nil
 }
 
-// leave drops it. The device's reset lock must not be held, since a release takes it.
+// leave drops a request's reference. Release takes the reset lock, so it must not be held.
 func (f *file) leave() {
 	f.dev.mu.Lock()
 	f.calls--
-	_ = f.unlockAndRelease() // a request has no answer for it, nor has the kernel
+	_ = f.unlockAndRelease() // a request can't report this error; nor can the kernel
 }
 
-// unlockAndRelease releases the file if nothing holds it any more. d.mu is held before and not
-// after.
+// unlockAndRelease unlocks d.mu and releases the file if nothing holds it.
 func (f *file) unlockAndRelease() error {
 	over := f.overLocked()
 	f.dev.mu.Unlock()
@@ -151,8 +146,7 @@ func (f *file) unlockAndRelease() error {
 	return nil
 }
 
-// overLocked reports, once, that nothing holds the file any more: the caller that gets true
-// releases it.
+// overLocked returns true once, when nothing holds the file any more; that caller releases it.
 func (f *file) overLocked() bool {
 	if f.ended || f.refs > 0 || f.calls > 0 {
 		return false
@@ -161,11 +155,11 @@ func (f *file) overLocked() bool {
 	return true
 }
 
-// closedLocked reports whether requests find no file at the descriptor.
+// closedLocked reports whether the descriptor is closed for requests.
 func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
-// Descriptor returns a descriptor of this process by which an ioctl of another file can name this
-// one. It is the file's and is closed with it.
+// Descriptor returns a descriptor by which an ioctl of another file can name this file. It is
+// closed with the file.
 func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
@@ -186,7 +180,6 @@ func (f *file) Descriptor() (int, error) {
 	return f.desc, nil
 }
 
-// dropDescriptorLocked closes the descriptor.
 func (f *file) dropDescriptorLocked() {
 	if f.desc == 0 {
 		return
@@ -199,8 +192,8 @@ func (f *file) dropDescriptorLocked() {
 	f.desc = 0
 }
 
-// exitRank says when a file's last reference goes at the end of its process: with the mappings,
-// with the descriptors, or last.
+// exitRank orders files at the end of their process: those that only mappings keep, those with
+// descriptors, and those of ReleaseLast.
 func (f *file) exitRank() int {
 	switch {
 	case f.last:

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"slices"
 	"syscall"
 
@@ -8,16 +9,15 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// iatu holds the outbound regions of a card, which lead the aperture that its NoC reaches to bus
-// addresses. Its methods write the registers of the function that they are given; with nil they
-// leave hardware alone. device.mu guards the regions.
+// iatu holds the outbound regions of a card, which map parts of the NoC's PCIe aperture to bus
+// addresses. Its methods program the given function; a nil function leaves hardware alone.
+// device.mu guards the regions.
 type iatu struct {
 	arch    *arch
 	regions [kabi.MaxIATURegions]iatuRegion
 }
 
-// iatuRegion is an outbound region: offsets base to limit of the aperture that the NoC reaches lead
-// to bus addresses from target on.
+// iatuRegion maps aperture offsets base to limit to bus addresses from target on.
 type iatuRegion struct {
 	free                bool
 	base, limit, target uint64
@@ -46,8 +46,8 @@ const (
 
 const noRegion = -1
 
-// mapOutbound takes a range of the aperture, first fit from the bottom or from the top, and an
-// outbound region that leads it to a bus address (tt-kmd memory.c, setup_noc_dma).
+// mapOutbound takes a range of the aperture, first fit from the bottom or the top, and a region
+// that maps it to target (tt-kmd memory.c, setup_noc_dma).
 func (t *iatu) mapOutbound(fn Function, topDown bool, size, target uint64) (region int, noc uint64, err error) {
 	base, ok := t.findAperture(topDown, size)
 	if !ok {
@@ -78,12 +78,7 @@ func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
 			used = append(used, r)
 		}
 	}
-	slices.SortFunc(used, func(a, b iatuRegion) int {
-		if a.base < b.base {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(used, func(a, b iatuRegion) int { return cmp.Compare(a.base, b.base) })
 	if !topDown {
 		at := uint64(0)
 		for _, r := range used {
@@ -104,7 +99,7 @@ func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
 	return end - size, end >= size
 }
 
-// unmapOutbound disables a region in hardware and gives it back.
+// unmapOutbound disables a region and frees it.
 func (t *iatu) unmapOutbound(fn Function, region *int) {
 	if *region == noRegion {
 		return
@@ -137,10 +132,10 @@ func (t *iatu) program(fn Function, i int, r iatuRegion) {
 	}
 	write(iatuLimitHigh, r.limit>>32)
 	write(iatuControl1, iatuIncreaseSize)
+	enable := uint64(iatuEnable)
 	if r.limit == 0 {
-		write(iatuControl2, 0)
-	} else {
-		write(iatuControl2, iatuEnable)
+		enable = 0
 	}
+	write(iatuControl2, enable)
 	write(iatuControl3, 0)
 }

@@ -7,42 +7,39 @@ import (
 	"time"
 )
 
-// Fault is a way for a device to misbehave: see Node.Inject.
+// Fault is an injectable misbehaviour of a device: see Node.Inject.
 type Fault string
 
-// The faults. Those with a value are written with it: SlowReads + "=700ms".
+// The faults. Some take a value: SlowReads + "=700ms".
 const (
-	// AllOnes makes every load give all ones and every store go nowhere, as of a card that fell off
-	// the bus.
+	// AllOnes: loads return all ones and stores are lost, as on a card that fell off the bus.
 	AllOnes Fault = "all-ones"
-	// SlowReads=DURATION makes every load take so long, as of a NoC that hangs.
+	// SlowReads=DURATION: every load takes this long, as on a NoC that hangs.
 	SlowReads Fault = "slow-reads"
-	// SlowPins=DURATION makes pinning take so long.
+	// SlowPins=DURATION: pinning takes this long.
 	SlowPins Fault = "slow-pins"
-	// BusyWindows is other processes holding every window: ALLOCATE_TLB is ENOMEM.
+	// BusyWindows: other processes hold every window, so ALLOCATE_TLB is ENOMEM.
 	BusyWindows Fault = "busy-windows"
-	// Resetting is a reset by another process that is under way: mmap is ENODEV, which passes.
+	// Resetting: another process resets the device, so mmap is ENODEV for now.
 	Resetting Fault = "resetting"
-	// Unplug=DURATION takes the card out of the machine that long after it is opened, or from now
-	// on if it is open: mappings fault and files are ENODEV, as with Driver.Unplug. What is out
-	// when the fault ends stays out.
+	// Unplug=DURATION: the card is unplugged this long after it is opened, or from now if it is
+	// open, as by Driver.Unplug. The end of the fault doesn't plug it in again.
 	Unplug Fault = "unplug"
-	// SecondProcess is another process that has the device open: it is among those that the system
-	// tells of, and a process that wants the device alone waits for it. One that does something is
-	// made by Driver.NewProcess.
+	// SecondProcess: another process has the device open and is among the holders. An exclusive
+	// opener waits for it. Driver.NewProcess makes a process that can act.
 	SecondProcess Fault = "second-process"
-	// StuckReset makes resets fail: the chip doesn't come back.
+	// StuckReset: resets fail.
 	StuckReset Fault = "stuck-reset"
-	// NoPower is firmware without power settings: SET_POWER_STATE is EINVAL, and the driver
-	// remembers the wish all the same.
+	// NoPower: the firmware has no power settings. SET_POWER_STATE is EINVAL, though the driver
+	// keeps the request.
 	NoPower Fault = "no-power"
-	// SmallBAR4=BYTES is a BAR 4 that the system gave less room than the driver counted windows
-	// for: mapping a window beyond it is ENXIO.
+	// SmallBAR4=BYTES: the system gave BAR 4 less room than the driver counts windows for. Mapping
+	// a window beyond is ENXIO.
 	SmallBAR4 Fault = "small-bar4"
 )
 
-// Inject makes the device misbehave until end is called. The error, of a name or value that isn't
-// known, wraps ErrConfig.
+// Inject makes the device misbehave until end is called. The error of an unknown name or value
+// wraps ErrConfig.
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev

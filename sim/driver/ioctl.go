@@ -18,8 +18,7 @@ func (f *file) gate(req uint32) error {
 	return nil
 }
 
-// Ioctl performs a request. An argument shorter than what the driver reads or writes is EFAULT,
-// like a bad pointer.
+// Ioctl performs a request. An argument that is too short is EFAULT, like a bad pointer.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	if err := f.enter(); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (f *file) setPowerState(arg []byte) error {
 	f.power = in
 	f.dev.aggregatePowerLocked()
 	if f.dev.faults.noPower {
-		return syscall.EINVAL // tt-kmd wormhole.c, wormhole_set_power_state: the message had no answer
+		return syscall.EINVAL // tt-kmd wormhole.c, wormhole_set_power_state: no answer to the message
 	}
 	return nil
 }
@@ -232,14 +231,14 @@ func (f *file) lockCtl(arg []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away,
-// and until the device is lost for this file. d.mu is held before and after.
+// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without blocking resets, and
+// until the device is lost for this file. d.mu is held before and after.
 func (f *file) awaitLocked(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
 	for !d.detached && d.gen == f.gen {
 		if f.killed {
-			return syscall.EINTR // the signal came before this waited
+			return syscall.EINTR // the signal came before the wait
 		}
 		if d.locks[i] == nil {
 			d.locks[i] = f
@@ -247,8 +246,7 @@ func (f *file) awaitLocked(i uint8) error {
 		}
 		d.reset.RUnlock()
 		d.wake.Wait()
-		// Retaking the reader lock while a reset waits for d.mu would be a deadlock, so in the
-		// order reset, mu.
+		// Lock in the order reset, mu: a reset may be waiting for d.mu.
 		d.mu.Unlock()
 		d.reset.RLock()
 		d.mu.Lock()
@@ -259,13 +257,13 @@ func (f *file) awaitLocked(i uint8) error {
 	return syscall.ENODEV
 }
 
-// Messenger is a Function whose management firmware has a message queue. Message answers one
-// message; its first word is 0 if the firmware did what it was asked.
+// Messenger is a Function whose management firmware has a message queue. The first word of an
+// answer is 0 for success.
 type Messenger interface {
 	Message(request [8]uint32) (answer [8]uint32)
 }
 
-// smcMessage posts, polls or abandons the one message that a file may have under way
+// smcMessage posts, polls or abandons a file's message; a file has at most one
 // (tenstorrent/tt-kmd#266).
 func (f *file) smcMessage(arg []byte) error {
 	var in kabi.SMCMessage
@@ -307,8 +305,8 @@ func (f *file) smcMessage(arg []byte) error {
 	return nil
 }
 
-// nocAccess makes one access to a tile through the driver's own window, where no mapping can go
-// away under it (tenstorrent/tt-kmd#283).
+// nocAccess makes one access to a tile through the driver's own window, which no reset unmaps
+// (tenstorrent/tt-kmd#283).
 func (f *file) nocAccess(arg []byte, store bool) error {
 	var in kabi.NOCAccess
 	if _, ok := take(arg, &in); !ok {

@@ -1,23 +1,23 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// iommu is what a card's bus addresses lead to: the address space of its IOMMU domain. It
-// implements PeerDMA.
+// iommu is the address space of a card's IOMMU domain. It implements PeerDMA.
 type iommu struct {
 	limit  uint64       // highest bus address
-	posted atomic.Int64 // bytes on their way to peers
+	posted atomic.Int64 // bytes of unfinished writes to peers
 
 	mu     sync.RWMutex
 	ranges []busRange // sorted by bus address
 }
 
-// busRange is bus addresses [bus, bus+size) that lead to host memory.
+// busRange maps bus addresses [bus, bus+size) to host memory or a peer.
 type busRange struct {
 	bus, size uint64
 	mem       hostPages
@@ -35,14 +35,13 @@ type peerBAR struct {
 
 var _ PeerDMA = (*iommu)(nil)
 
-// lowBus is the end of the range that bus addresses are given from first, as Linux does for PCI
-// devices.
+// lowBus is the end of the preferred bus addresses, as in Linux for PCI devices.
 const lowBus = 1 << 32
 
-// firstBus keeps bus address 0 and the interrupt range's neighbourhood unused.
+// firstBus keeps low bus addresses unused.
 const firstBus = 1 << 20
 
-// add maps memory at a free bus address, highest first, and returns that.
+// add maps memory at a free bus address, highest first.
 func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
 	return m.insert(busRange{size: size, mem: mem, readOnly: readOnly})
 }
@@ -83,8 +82,8 @@ func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	return end - size, end >= low && end-low >= size
 }
 
-// remove unmaps the range at a bus address. When it returns, no access to the memory is under way.
-// What is under way to a peer is beyond the IOMMU.
+// remove unmaps the range at a bus address. Afterwards no access to the memory is in progress,
+// except accesses that are under way to a peer.
 func (m *iommu) remove(bus uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,31 +92,18 @@ func (m *iommu) remove(bus uint64) {
 	}
 }
 
-func (r busRange) compare(bus uint64) int {
-	switch {
-	case r.bus < bus:
-		return -1
-	case r.bus > bus:
-		return 1
-	}
-	return 0
-}
+func (r busRange) compare(bus uint64) int { return cmp.Compare(r.bus, bus) }
 
 // findLocked returns the range that holds [bus, bus+n).
 func (m *iommu) findLocked(bus, n uint64) *busRange {
-	lo, hi := 0, len(m.ranges)
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if m.ranges[mid].bus <= bus {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	i, exact := slices.BinarySearchFunc(m.ranges, bus, busRange.compare)
+	if exact {
+		i++
 	}
-	if lo == 0 {
+	if i == 0 {
 		return nil
 	}
-	r := &m.ranges[lo-1]
+	r := &m.ranges[i-1]
 	if in := bus - r.bus; in < r.size && n <= r.size-in {
 		return r
 	}
@@ -142,8 +128,8 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 	return peer.write(m, bus, off, p)
 }
 
-// access does an access to memory. For one to a peer's BAR it returns that and the offset in it:
-// without the lock, since the peer may be waiting for memory to be mapped.
+// access accesses memory, or returns the peer and the offset in its BAR. The caller accesses the
+// peer without the lock, because the peer may wait for memory to be mapped.
 func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -161,7 +147,7 @@ func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, erro
 	return nil, 0, r.mem.read(bus-r.bus, p)
 }
 
-// function returns the peer's function, or nil and the error of an access to a peer that is gone.
+// function returns the peer's function, or an error if the peer is gone.
 func (b *peerBAR) function(bus uint64, n int, write bool) (Function, error) {
 	if fn := b.fn.Load(); fn != nil {
 		return *fn, nil
@@ -169,7 +155,7 @@ func (b *peerBAR) function(bus uint64, n int, write bool) (Function, error) {
 	return nil, &DMAError{Bus: bus, Size: n, Write: write, Why: fmt.Sprintf("the peer %s is gone", b.name)}
 }
 
-// write is a write of a card to its peer's BAR, which is posted.
+// write posts a card's write to its peer's BAR.
 func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
 	fn, err := b.function(bus, len(p), true)
 	if err != nil {
@@ -185,8 +171,7 @@ func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
 	return nil
 }
 
-// read is a read by a card that waits for the answer. That of a Peer may take until the card is
-// done with what it is doing.
+// read is a blocking read of a peer. A Peer may answer only after the card's current access.
 func (b *peerBAR) read(bus, off uint64, p []byte) error {
 	fn, err := b.function(bus, len(p), false)
 	if err != nil {

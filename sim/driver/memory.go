@@ -2,7 +2,7 @@ package driver
 
 import "syscall"
 
-// reach is memory that the device reaches, at a bus address and perhaps through an outbound region.
+// reach is memory at a bus address and perhaps behind an outbound region.
 type reach struct {
 	bus    uint64
 	region int
@@ -15,15 +15,15 @@ type pin struct {
 	va, size uint64
 }
 
-// fileMemory is what a file pinned and allocated.
+// fileMemory is a file's pins and buffers.
 type fileMemory struct {
 	pins  []*pin
 	bufs  map[uint8]*reach // buffers of the driver
 	peers []uint64         // bus addresses of peers' BARs
 }
 
-// reachLocked gives memory a bus address and, if noc says so, one of the NoC. It gives the memory
-// up if that fails.
+// reachLocked gives memory a bus address and, if noc is set, a NoC address. On failure it drops the
+// memory.
 func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
 	r = reach{region: noRegion, mem: mem}
 	var ok bool
@@ -40,14 +40,14 @@ func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reac
 	return r, nocAddr, err
 }
 
-// unpinLocked ends a pin: the outbound region first, then the bus address, then the pages.
+// unpinLocked ends a pin in order: outbound region, bus address, pages.
 func (d *device) unpinLocked(p *pin) {
 	d.iatu.unmapOutbound(d.fn, &p.region)
 	d.dma.remove(p.bus)
 	p.mem.drop()
 }
 
-// releasePagesLocked ends what a file pinned and allocated.
+// releasePagesLocked ends a file's pins, buffers and peer mappings.
 func (d *device) releasePagesLocked(m *fileMemory) {
 	for _, b := range m.bufs {
 		d.dma.remove(b.bus)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// newPages returns zeroed memory of the driver's own. It belongs to a file without a name where the
-// system has such, so that it can be mapped into another process.
+// newPages returns zeroed memory of the driver's own, in an anonymous file if the system has such
+// files, so other processes can map it.
 func newPages(size uint64) (hostPages, error) {
 	fd, flags := newMemoryFile(size)
 	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
@@ -31,8 +31,8 @@ func newPages(size uint64) (hostPages, error) {
 	}}, nil
 }
 
-// BusError raises the fault that an access to a mapping raises which the driver has taken away:
-// SIGBUS on Linux. Who recovers it, by debug.SetPanicOnFault, gets a seam.MappingFault.
+// BusError raises the fault of an access to a revoked mapping: SIGBUS on Linux. With
+// debug.SetPanicOnFault the recovered value is a seam.MappingFault.
 func BusError() {
 	p := faultPage()
 	defer func() {
@@ -47,13 +47,13 @@ func BusError() {
 	panic(loaded) // unreachable: the load faults
 }
 
-// fault is what Go makes of a fault at an address.
+// fault is the Go runtime's error for a memory fault.
 type fault interface {
 	runtime.Error
 	Addr() uintptr
 }
 
-// busFault is the fault of a mapping, whose address is that of no mapping.
+// busFault is the fault of a revoked mapping, whose address isn't in a mapping.
 type busFault struct{ fault }
 
 var _ seam.MappingFault = busFault{}

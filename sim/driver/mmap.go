@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// barMap is a mapping of a range of a BAR. It implements seam.MMIO. Accesses outside it or after a
-// zap raise SIGBUS, as they do on a real mapping.
+// barMap is a mapping of a range of a BAR, as a seam.MMIO. Accesses outside of it or after a zap
+// raise SIGBUS.
 type barMap struct {
 	file   *file
 	fn     Function
@@ -18,19 +18,19 @@ type barMap struct {
 	size   uint64
 	window int // id of the mapped window, or -1 for a plain BAR range
 
-	whole   atomic.Uint64 // size; 0 once it can't be accessed any more
+	whole   atomic.Uint64 // size; 0 after a zap
 	watched bool          // stores can hit strided multicast registers
 }
 
 var _ seam.MMIO = (*barMap)(nil)
 
-// has reports whether [off, off+n) can be accessed. It is small, to be compiled into the accesses.
+// has reports whether [off, off+n) is accessible. It is small enough to be inlined.
 func (m *barMap) has(off, n uint64) bool {
 	size := m.whole.Load()
 	return off <= size && n <= size-off
 }
 
-// zap takes all of the mapping's pages away.
+// zap revokes the mapping.
 func (m *barMap) zap() { m.whole.Store(0) }
 
 // Load implements seam.MMIO.
@@ -96,7 +96,7 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		return seam.Mapping{}, syscall.EINVAL
 	}
 	d := f.dev
-	// The driver can't wait for a reset here, because the kernel holds the address space's lock.
+	// The driver can't wait for a reset here: the kernel holds the address space's lock.
 	if !d.reset.TryRLock() {
 		return seam.Mapping{}, syscall.ENODEV
 	}
@@ -144,7 +144,7 @@ func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	return f.mappedLocked(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
 }
 
-// mappedLocked lists a mapping, which holds a reference on the file until it is unmapped.
+// mappedLocked lists a mapping, which references the file until it is unmapped.
 func (f *file) mappedLocked(m *barMap) seam.Mapping {
 	if f.maps == nil {
 		f.maps = map[*barMap]struct{}{}
@@ -183,9 +183,9 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: seam.UnmapOnce(f.put)}, nil
 }
 
-// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's own, and the
-// offset of the mapping's first byte in it. It is how a buffer is mapped into another process.
-// There is none on systems that have no files without names.
+// Backing returns the descriptor of a mapped buffer's memory, which stays the driver's, and the
+// mapping's offset in it, for mapping the buffer into another process. ok is false on systems
+// without anonymous files.
 func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()

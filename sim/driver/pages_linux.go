@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPages says what pinning a range of this process gives: EFAULT if its first page isn't mapped
-// or may not be written, EINVAL if a later one (the driver pins fewer pages than asked).
+// checkPages returns the error of pinning a range: EFAULT if its first page isn't accessible,
+// EINVAL if a later one isn't (the driver pins fewer pages than asked).
 func checkPages(va, size uint64, write bool) error {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -39,7 +39,7 @@ func checkPages(va, size uint64, write bool) error {
 	return syscall.EINVAL
 }
 
-// parseMap reads the start of a line of /proc/self/maps, "start-end perm ...".
+// parseMap parses the start of a line of /proc/self/maps, "start-end perm ...".
 func parseMap(line string) (start, end uint64, perm string, ok bool) {
 	f := strings.Fields(line)
 	if len(f) < 5 || len(f[1]) < 4 {
@@ -51,8 +51,8 @@ func parseMap(line string) (start, end uint64, perm string, ok bool) {
 	return start, end, f[1], ok && err1 == nil && err2 == nil
 }
 
-// pageSizeAt asks the kernel in pages of what size the memory at an address lies: larger than usual
-// only on hugetlbfs.
+// pageSizeAt returns the size of the page at an address, which is larger than usual only on
+// hugetlbfs.
 func pageSizeAt(va uint64) uint64 {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -75,21 +75,19 @@ func pageSizeAt(va uint64) uint64 {
 	return pageSize()
 }
 
-// holdPages makes pinned pages independent of the caller's mapping where the kernel allows a second
-// one: of shared memory, by moving zero bytes of it (mremap(2), old_size 0). Pins of private memory
-// end with the mapping.
+// holdPages makes pinned pages survive the caller's mapping if the kernel allows: mremap with old
+// size 0 duplicates a shared mapping (mremap(2)). Pins of private memory end with the mapping.
 func holdPages(va, size uint64) hostPages {
 	p, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(va), 0, uintptr(size), unix.MREMAP_MAYMOVE, 0, 0)
 	if no != 0 {
 		return hostPages{addr: va, size: size}
 	}
 	return hostPages{addr: uint64(p), size: size, unmap: func() {
-		// Of an alias that this function made; nothing else knows it.
 		_, _, _ = unix.Syscall(unix.SYS_MUNMAP, p, uintptr(size), 0)
 	}}
 }
 
-// newMemoryFile returns a file without a name to map memory of, and the flags to map it with.
+// newMemoryFile returns an anonymous file for memory, and the flags to map it.
 func newMemoryFile(size uint64) (fd, flags int) {
 	fd, err := unix.MemfdCreate("tenstorrent-dma", unix.MFD_CLOEXEC)
 	if err == nil {
@@ -101,8 +99,7 @@ func newMemoryFile(size uint64) (fd, flags int) {
 	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
 }
 
-// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, exactly what a zapped
-// mapping gives.
+// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, as from a zapped mapping.
 func faultPage() []byte {
 	fd, err := unix.MemfdCreate("zapped", unix.MFD_CLOEXEC)
 	if err != nil {

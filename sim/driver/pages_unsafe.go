@@ -8,25 +8,24 @@ import (
 	"unsafe"
 )
 
-// hostPages is memory of this process that a device reaches: pinned pages, or a buffer of the
-// driver. The address is that of an mmap'ed range, never of Go's heap.
+// hostPages is memory of this process that a device reaches: pinned pages or a buffer of the
+// driver. It is mmap'ed, never Go's heap.
 type hostPages struct {
 	addr uint64
 	size uint64
 	file int // descriptor of a buffer's memory, negative if it has none
-	// unmap ends an alias of the pages that the model made to outlive the caller's mapping; nil
-	// without an alias.
+	// unmap ends the model's own alias of the pages; nil without one.
 	unmap func()
 }
 
-// at returns the memory [off, off+n), which lies inside the pages.
+// at returns the address of an offset inside the pages.
 func (h *hostPages) at(off uint64) unsafe.Pointer {
 	addr := uintptr(h.addr + off)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// read copies from the pages. Aligned accesses of 4 and 8 bytes are single loads, so that a device
-// sees pointers and flags whole. Pages that aren't there any more are an error.
+// read copies from the pages. Aligned accesses of 4 and 8 bytes are single loads, so a device sees
+// whole pointers and flags. Unmapped pages are an error.
 func (h *hostPages) read(off uint64, p []byte) (err error) {
 	if len(p) == 0 {
 		return nil
@@ -45,8 +44,8 @@ func (h *hostPages) read(off uint64, p []byte) (err error) {
 	return nil
 }
 
-// write copies to the pages; aligned accesses of 4 and 8 bytes are single stores that publish what
-// was written before.
+// write copies to the pages. Aligned accesses of 4 and 8 bytes are single stores, which publish
+// earlier writes.
 func (h *hostPages) write(off uint64, p []byte) (err error) {
 	if len(p) == 0 {
 		return nil
@@ -66,7 +65,7 @@ func (h *hostPages) write(off uint64, p []byte) (err error) {
 }
 
 // recovered turns a fault in pinned pages that were unmapped without unpinning into an error. A
-// real pin keeps the pages; the model can only do so for shared mappings.
+// real pin keeps the pages; the model only does for shared mappings.
 func (h *hostPages) recovered(off uint64, n int, write bool, err *error) {
 	switch e := recover().(type) {
 	case nil:
@@ -80,16 +79,15 @@ func (h *hostPages) recovered(off uint64, n int, write bool, err *error) {
 	}
 }
 
-// bytes is the pages as a slice.
 func (h *hostPages) bytes() []byte { return unsafe.Slice((*byte)(h.at(0)), int(h.size)) }
 
-// offsetOf returns where in the pages some memory begins.
+// offsetOf returns the offset of mem in the pages.
 func (h *hostPages) offsetOf(mem []byte) (off uint64, in bool) {
 	a := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
 	return a - h.addr, a >= h.addr && a-h.addr < h.size
 }
 
-// drop gives up the pages.
+// drop frees the alias.
 func (h *hostPages) drop() {
 	if h.unmap != nil {
 		h.unmap()
@@ -97,5 +95,5 @@ func (h *hostPages) drop() {
 	}
 }
 
-// pageSize is that of the host in bytes.
+// pageSize is the host's page size in bytes.
 func pageSize() uint64 { return uint64(os.Getpagesize()) }

@@ -66,7 +66,7 @@ func (f *file) unpinPages(arg []byte) error {
 	d := f.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Of several pins that start at an address the driver considers the newest only.
+	// The driver considers only the newest of several pins at an address.
 	for i := len(f.pins) - 1; i >= 0; i-- {
 		p := f.pins[i]
 		if p.va != in.VirtualAddress {
@@ -115,7 +115,7 @@ func (f *file) allocateDMABuf(arg []byte) error {
 	return nil
 }
 
-// mapPeerBar gives a range of another card's BAR a bus address of this card's (tt-kmd memory.c,
+// mapPeerBar maps a range of another card's BAR at a bus address (tt-kmd memory.c,
 // ioctl_map_peer_bar).
 func (f *file) mapPeerBar(arg []byte) error {
 	var in kabi.MapPeerBarIn

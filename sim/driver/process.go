@@ -12,21 +12,21 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Process is a process of the modelled machine beside this one: it has files of its own, it can get
-// signals, and it can be killed. Its memory is this process's.
+// Process is another process of the modelled machine, with files of its own. It can get signals and
+// be killed. Its memory is this process's.
 type Process struct {
 	drv  *Driver
 	pid  int
 	name string
 	dead atomic.Bool
-	// signals counts what interrupts the process's waits.
+	// signals counts interruptions of the process's waits.
 	signals atomic.Int64
 
 	mu    sync.Mutex
-	taken map[int]struct{} // descriptors of the process's files
+	taken map[int]struct{} // descriptors in use
 }
 
-// descriptor takes the lowest free one, as open(2) does.
+// descriptor takes the lowest free descriptor, as open(2) does.
 func (p *Process) descriptor() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Process) giveBack(fd int) {
 	p.mu.Unlock()
 }
 
-// NewProcess starts a process with a number and the name that ps shows.
+// NewProcess starts a process with a number and a name.
 func (d *Driver) NewProcess(pid int, name string) *Process {
 	p := &Process{drv: d, pid: pid, name: name}
 	d.mu.Lock()
@@ -78,7 +78,7 @@ func (n processNode) Open(flags int) (seam.File, error) {
 // String names the node.
 func (n processNode) String() string { return fmt.Sprintf("%s of process %d", n.dev.name, n.p.pid) }
 
-// Signal interrupts the process's waits in open and LOCK_CTL by a signal whose handler was
+// Signal interrupts the process's waits in open and LOCK_CTL, as a signal whose handler was
 // installed without SA_RESTART: they return EINTR.
 func (p *Process) Signal() {
 	p.signals.Add(1)
@@ -89,12 +89,11 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, its files are released,
-// and after each the driver cleans up. The order is Linux's: mappings before descriptors (do_exit
-// calls exit_mm before exit_files), of the descriptors the highest first, because exit_files closes
-// them upwards and the work that it leaves for the end of the task is done last in, first out
-// (kernel/task_work.c, since Linux 4.3). A file that was asked to be released last comes after all
-// others, and one with a request under way when that has ended.
+// Kill ends the process as kill -9 does: its waits end, its mappings go, and the driver releases
+// its files. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before
+// exit_files). Descriptors are released highest first: exit_files closes upwards, and the deferred
+// work runs last in, first out (kernel/task_work.c, since Linux 4.3). Files of ReleaseLast come
+// after all others, and a file with a request in progress after that request.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -117,8 +116,8 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// take takes the process's files out of its hands, and returns those to release. A request that is
-// under way releases its file when it ends.
+// take kills the process's files and returns those to release. A request in progress releases its
+// file when it ends.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()
@@ -144,7 +143,7 @@ func (p *Process) take() (files []*file) {
 	return files
 }
 
-// all returns every device that has a node or is still open.
+// all returns every device with a node or with open files.
 func (d *Driver) all() []*device {
 	d.mu.Lock()
 	defer d.mu.Unlock()

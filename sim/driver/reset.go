@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// The PCI command register and the bit of it that marks a reset: set before, cleared by the chip
-// coming back (tt-kmd pcie.c).
+// The PCI command register and the reset marker: the driver sets the bit, and a reset clears it
+// (tt-kmd pcie.c).
 const (
 	configCommand = 0x04
 	commandParity = 1 << 6
@@ -22,7 +22,7 @@ func (f *file) resetDevice(arg []byte) error {
 	d := f.dev
 	switch in.Flags {
 	case kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
-		// No card may be doing peer-to-peer transfers into a chip that is reset (tt-kmd chardev.c).
+		// No card may access a chip that is being reset (tt-kmd chardev.c).
 		d.mu.Lock()
 		live := len(d.exports.live()) > 0
 		d.mu.Unlock()
@@ -33,7 +33,6 @@ func (f *file) resetDevice(arg []byte) error {
 	success := true
 	switch in.Flags {
 	case kabi.ResetRestoreState:
-		// Configuration space and hardware are as they were.
 	case kabi.ResetPCIeLink:
 		d.mu.Lock()
 		d.zapSince27Locked()
@@ -42,19 +41,15 @@ func (f *file) resetDevice(arg []byte) error {
 	case kabi.ResetConfigWrite:
 		d.invalidate(f, false)
 		success = d.resetFunction()
-	case kabi.ResetUser:
+	case kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
 		if !d.cfg.Version.atLeast(2, 4) {
 			return syscall.EINVAL
 		}
 		d.invalidate(f, true)
 		d.setMarker()
-	case kabi.ResetASIC, kabi.ResetASICDMC:
-		if !d.cfg.Version.atLeast(2, 4) {
-			return syscall.EINVAL
+		if in.Flags != kabi.ResetUser {
+			success = d.resetFunction()
 		}
-		d.invalidate(f, true)
-		d.setMarker()
-		success = d.resetFunction()
 	case kabi.ResetPost:
 		if !d.cfg.Version.atLeast(2, 4) {
 			return syscall.EINVAL
@@ -80,7 +75,7 @@ func (d *device) setMarker() {
 	d.fn.ConfigWrite(configCommand, d.fn.ConfigRead(configCommand)&0xFFFF|commandParity)
 }
 
-// resetFunction resets the chip. One that can't be reset is a failed reset.
+// resetFunction resets the chip, and returns false if that fails.
 func (d *device) resetFunction() bool {
 	if d.faults.stuckReset.Load() {
 		return false
@@ -96,10 +91,10 @@ func (d *device) zapSince27Locked() {
 	}
 }
 
-// invalidate is what modes 2 to 5 do before the chip is touched: a new generation, mappings zapped,
-// and from 2.10 on the windows and outbound regions of the files it made stale released, while the
-// resetting file is carried along. A reset wipes the outbound regions in hardware; only the
-// bookkeeping goes here (tt-kmd memory.c, tenstorrent_reset_reclaim_iatus).
+// invalidate precedes the reset of a chip in modes 2 to 5: a new generation, and mappings are
+// zapped. From 2.10 on it releases the windows and outbound regions of stale files; the resetting
+// file stays valid. A reset wipes the regions in hardware, so only the bookkeeping goes here
+// (tt-kmd memory.c, tenstorrent_reset_reclaim_iatus).
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// FS is the machine's file system as far as the driver and PCI are in it: dev, proc and sys. Every
-// open sees the state of that moment (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+// FS is the machine's dev, proc and sys, as far as the driver and PCI are concerned. Every open
+// sees the current state (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
 func (d *Driver) FS() fs.FS { return machineFS{d} }
 
 type machineFS struct{ d *Driver }
@@ -20,8 +20,8 @@ type machineFS struct{ d *Driver }
 // Open implements fs.FS.
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files, at least those that there are at a name and below it. Those of a
-// device are not needed by others, and those below proc don't need the firmware.
+// tree lists the machine's files, at least those at a name and below. For speed it leaves out other
+// devices' files, and the firmware's values for names below proc.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
 	for _, dev := range d.list() {
@@ -46,14 +46,14 @@ func (d *Driver) tree(name string) tree {
 	return t
 }
 
-// hasSecond reports whether a process beside those of the model has the device open.
+// hasSecond reports the fault SecondProcess.
 func (d *device) hasSecond() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.faults.second
 }
 
-// directories returns where a device's files are.
+// directories returns the directories of a device's files.
 func (d *device) directories() (pci, class string) {
 	return "sys/bus/pci/devices/" + d.address(), fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
 }
@@ -71,7 +71,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	}
 	var config [64]byte
 	var sub uint32
-	if !detached { // the lock keeps the function from being closed
+	if !detached { // the lock keeps the function open
 		for off := uint32(0); off < 64; off += 4 {
 			binary.LittleEndian.PutUint32(config[off:], d.configWordLocked(off))
 		}
@@ -114,7 +114,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// configWordLocked reads a word of configuration space; of a card that starts when it is opened
+// configWordLocked reads a word of configuration space. Of a card that starts when it is opened,
 // only the ids are known before.
 func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
@@ -141,7 +141,7 @@ func cardType(code uint16) string {
 func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
-	d.mu.Lock() // keeps the function from being closed
+	d.mu.Lock() // keeps the function open
 	defer d.mu.Unlock()
 	if d.detached || d.fn == nil {
 		return nil
@@ -180,8 +180,8 @@ func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	return out
 }
 
-// attributes adds what the management firmware has a tag for (tt-kmd wormhole.c
-// wh_sysfs_attributes, blackhole.c bh_sysfs_attributes).
+// attributes adds the firmware's values (tt-kmd wormhole.c wh_sysfs_attributes, blackhole.c
+// bh_sysfs_attributes).
 func (d *device) attributes(t tree, class, pci string) {
 	v := d.telemetryValues()
 	has := func(name string, f func(v uint32) string, tag chip.TelemetryTag) {
@@ -215,7 +215,7 @@ func (d *device) attributes(t tree, class, pci string) {
 	d.sensors(t, pci+"/hwmon/hwmon3/", v)
 }
 
-// sensors adds the directory of sensors. Labels are there whether what they label is or not (tt-kmd
+// sensors adds the directory of sensors. All labels exist, also those of missing values (tt-kmd
 // telemetry.c tt_hwmon_is_visible and tt_hwmon_read).
 func (d *device) sensors(t tree, dir string, v map[chip.TelemetryTag]uint32) {
 	t.text(dir+"name", d.arch.params.Arch.String()+"\n")

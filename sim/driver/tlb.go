@@ -86,7 +86,7 @@ func (f *file) configureTLB(arg []byte) error {
 	return d.configureWindow(in.ID, class.Size, &in.Config)
 }
 
-// exportTLB makes a dma-buf of a window (tt-kmd memory.c, ioctl_export_tlb_dmabuf).
+// exportTLB exports a window as a dma-buf (tt-kmd memory.c, ioctl_export_tlb_dmabuf).
 func (f *file) exportTLB(arg []byte) error {
 	d := f.dev
 	if d.cfg.NoExport {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tree is a file system that is a table: paths to files. Directories are what is in between.
+// tree is a file system as a table from paths to files, with implied directories.
 type tree map[string]entry
 
 type entry struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// configureWindow programs the registers of a window: one 8-byte store on Wormhole, three 4-byte
-// stores on Blackhole, whose registers are only 4-byte aligned.
+// configureWindow programs a window's registers: one 8-byte store on Wormhole, three 4-byte stores
+// on Blackhole, whose registers are only 4-byte aligned.
 func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) error {
 	p := d.arch.params
 	if c.Addr&(size-1) != 0 || p.Arch == chip.Wormhole && c.Addr >= 1<<36 {
@@ -32,8 +32,7 @@ func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) e
 	return nil
 }
 
-// noteStore watches stores through mappings of BAR 0 for those that set a strided multicast
-// register.
+// noteStore records stores through mappings of BAR 0 to strided multicast registers.
 func (d *device) noteStore(off uint64, n uint64) {
 	p := d.arch.params
 	if p.BAR.StridedCount == 0 {
@@ -47,7 +46,7 @@ func (d *device) noteStore(off uint64, n uint64) {
 	}
 }
 
-// kernelAccess makes an access through the driver's own window, strictly ordered.
+// kernelAccess makes a strictly ordered access through the driver's own window.
 func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64, store bool) (uint64, error) {
 	d.kernelWindow.Lock()
 	defer d.kernelWindow.Unlock()
@@ -69,12 +68,11 @@ func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64,
 	return d.fn.BARLoad(bar, off+in, width), nil
 }
 
-// kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is
-// dropped.
+// kernelWrite32 makes the cleanup write at the end of a file. A write that hardware can't express
+// is dropped.
 //
-// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the
-// kernel's memory management; by then the store has arrived. Here unpinning takes no time, so the
-// store is pushed there by a read, which doesn't overtake it.
+// The driver posts the write and then unpins memory, which takes long enough for its arrival. Here
+// unpinning takes no time, so a read, which can't overtake the write, waits for its arrival.
 func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
 	if d.fn != nil {
 		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)

@@ -6,31 +6,29 @@ import (
 	"net"
 )
 
-// MaxPayload is the longest payload of a message on a socket, in bytes. Longer reads and writes are
-// made in pieces.
+// MaxPayload is the longest payload of a message on a socket, in bytes. Longer transfers are split.
 const MaxPayload = 1 << 20
 
-// shortPayload is what is sent together with its head.
+// shortPayload is the longest payload that is sent together with its head.
 const shortPayload = 4096
 
 // Conn carries messages on a Unix stream socket. One goroutine at a time may send, and one receive.
 type Conn struct {
 	conn *net.UnixConn
 	in   [HeadSize]byte
-	out  []byte // a head and its payload, of messages that are short
+	out  []byte // a short message
 	oob  []byte
 }
 
-// NewConn returns a connection on a socket, which is the Conn's from then on.
+// NewConn returns a connection that owns the socket.
 func NewConn(c *net.UnixConn) *Conn {
 	return &Conn{conn: c, out: make([]byte, 0, HeadSize+shortPayload), oob: make([]byte, descriptorSpace)}
 }
 
-// Close ends the connection. The peer takes it for the end of this process, or of its use of the
-// card.
+// Close ends the connection. The peer treats that as the end of this process.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Send sends a message, with a descriptor if fd isn't negative. It sets the head's Size. The
+// Send sets the head's Size and sends the message, with a descriptor if fd isn't negative. The
 // descriptor stays the caller's.
 func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	h.Size = uint32(len(payload))
@@ -53,8 +51,8 @@ func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	return err
 }
 
-// Receive reads a message's head into h. Its payload, of h.Size bytes, is to be read with Payload
-// before the next Receive. A descriptor that comes along is closed.
+// Receive reads a message's head into h. Read its payload, of h.Size bytes, with Payload before the
+// next Receive. A descriptor with the message is closed.
 func (c *Conn) Receive(h *Head) error {
 	if _, err := io.ReadFull(c.conn, c.in[:]); err != nil {
 		return err
@@ -62,7 +60,7 @@ func (c *Conn) Receive(h *Head) error {
 	return c.take(h)
 }
 
-// take decodes a head that was received.
+// take decodes a received head.
 func (c *Conn) take(h *Head) error {
 	if h.Take(c.in[:]); h.Size > MaxPayload {
 		return fmt.Errorf("serve: receive: %w: a payload of %d bytes, at most %d are allowed", ErrProtocol, h.Size, MaxPayload)
@@ -70,8 +68,7 @@ func (c *Conn) take(h *Head) error {
 	return nil
 }
 
-// ReceiveFD is Receive, and returns the descriptor that comes along with the message, or -1. The
-// descriptor is the caller's; after an error it is -1.
+// ReceiveFD is Receive, and returns the message's descriptor, which becomes the caller's, or -1.
 func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.in[:], c.oob)
 	if err != nil {
@@ -95,8 +92,7 @@ func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	return fd, nil
 }
 
-// Payload reads the payload of the message whose head was received last into p, which has its
-// length.
+// Payload reads the payload of the last received head into p, which has its length.
 func (c *Conn) Payload(p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -112,8 +108,7 @@ func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error)
 	return reply, out, err
 }
 
-// CallFD is Call with a descriptor to send, or -1, and returns the one that comes along with the
-// reply, or -1.
+// CallFD is Call with a descriptor to send, or -1, and returns the reply's descriptor, or -1.
 func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
 	if err := c.Send(h, payload, give); err != nil {
 		return Head{}, nil, -1, err
@@ -129,8 +124,8 @@ func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte
 	return reply, out, fd, nil
 }
 
-// AwaitEnd returns when the peer has closed its end of the socket, as the kernel does for a process
-// that ends. Messages that still come are ignored.
+// AwaitEnd returns when the peer has closed the socket, as the kernel does for a process that ends.
+// Further messages are ignored.
 func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
 // PeerPID returns the number of the process at the other end.

@@ -14,8 +14,8 @@ const (
 )
 
 // futexWait sleeps until *addr is rung, limit is over (none if negative), or a signal arrives. It
-// returns at once if *addr is not val. The caller checks its condition again whatever the reason,
-// so the error doesn't matter.
+// returns at once if *addr is not val. The caller checks its condition again, so the error doesn't
+// matter.
 func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	var ts *unix.Timespec
 	if limit >= 0 {
@@ -25,7 +25,7 @@ func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWait, uintptr(val), uintptr(unsafe.Pointer(ts)), 0, 0)
 }
 
-// futexWake wakes the one that sleeps at addr.
+// futexWake wakes the sleeper at addr.
 func futexWake(addr *uint32) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexOpWake, 1, 0, 0, 0)
 }

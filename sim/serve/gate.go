@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// A Gate is where one party waits until another one, perhaps in another process, has made a
-// condition true. It is two words of shared memory: bell changes when the waiter is woken, asleep
-// is set while it may need to be. Both sides use sequentially consistent atomics, so that either
-// the waiter sees the condition or the signaller sees the waiter. At most one party waits at a
-// gate.
+// A Gate is where one party waits until another, perhaps in another process, makes a condition
+// true. It is two words of shared memory: bell changes when the waiter is woken, asleep is set
+// while it may sleep. Sequentially consistent atomics ensure that either the waiter sees the
+// condition or the signaller sees the waiter. At most one party waits at a gate.
 type Gate struct {
 	bell   *uint32
 	asleep *uint32
 }
 
-// Forever lets a Gate wait without a limit.
+// Forever is no limit.
 const Forever time.Duration = -1
 
-// Spins is how often a party that waits for an answer polls before it sleeps: some microseconds.
+// Spins is how often a waiting party polls before it sleeps: some microseconds.
 const Spins = 2000
 
-// Wait returns when cond holds, or when limit is over, and reports which. It polls spins times
-// before it sleeps: the other side is often about to answer, and a sleep costs more than both.
+// Wait returns when cond holds or limit is over, and reports which. It first polls spins times,
+// which is cheaper than a sleep if the other side is about to answer.
 func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	for i := range spins {
 		if cond() {
@@ -59,14 +58,14 @@ func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	}
 }
 
-// Signal wakes the waiter, if one may be asleep. The condition must have been made true before.
+// Signal wakes the waiter if it may be asleep. The condition must already be true.
 func (g Gate) Signal() {
 	if atomic.LoadUint32(g.asleep) != 0 {
 		g.Ring()
 	}
 }
 
-// Ring wakes the waiter without asking whether one is asleep.
+// Ring wakes the waiter in any case.
 func (g Gate) Ring() {
 	atomic.AddUint32(g.bell, 1)
 	futexWake(g.bell)

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Op is what a message asks for. A reply has the Op of its request.
+// Op is the operation of a message and of its reply.
 type Op uint8
 
-// Operations that every service has. The numbers from OpService on are a service's own.
+// Operations of every service. A service's own start at OpService.
 const (
 	opPad   Op = iota // fills the end of a ring, because a record is contiguous
 	OpHello           // the first message of either side
@@ -30,17 +30,16 @@ const (
 	StatusOK    Status = iota
 	StatusErrno        // Val: the errno
 	StatusText         // payload: the text of an error that is no errno
-	StatusFault        // the access faulted, as a load or store does that hits a mapping whose device is gone
+	StatusFault        // the access faulted, as on a mapping whose device is gone
 )
 
-// Head begins a message: a request or the reply to one. Fields that an operation has no use for are
-// 0.
+// Head is the start of a request or a reply. Unused fields are 0.
 type Head struct {
 	Op     Op
 	Width  uint8 // of an access: 1, 2, 4 or 8 bytes
 	Status Status
 	Kind   uint8  // the service's
-	Object uint32 // what the request is for, by a number of the service's
+	Object uint32 // the service's number of the request's object
 	Size   uint32 // length of the payload that follows, in bytes
 	Off    uint64
 	Val    uint64
@@ -63,7 +62,7 @@ func (h *Head) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[valueAt:], h.Val)
 }
 
-// Take decodes the first HeadSize bytes of b. Whether Size is possible is for the carrier to check.
+// Take decodes the first HeadSize bytes of b. The carrier checks Size.
 func (h *Head) Take(b []byte) {
 	_ = b[HeadSize-1]
 	w := binary.LittleEndian.Uint64(b)
@@ -73,18 +72,17 @@ func (h *Head) Take(b []byte) {
 	h.Val = binary.LittleEndian.Uint64(b[valueAt:])
 }
 
-// ValidWidth reports whether w is a width that OpLoad and OpStore can have.
+// ValidWidth reports whether w is a width for OpLoad and OpStore.
 func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
 
 var (
-	// ErrProtocol is wrapped by errors about a peer that doesn't keep to the protocol, or speaks
-	// another version of it.
+	// ErrProtocol: the peer violates the protocol, or has another version.
 	ErrProtocol = errors.New("the peer doesn't speak this program's protocol of served cards")
-	// ErrUnsupported says that serving cards to other processes needs Linux.
+	// ErrUnsupported: serving cards to other processes needs Linux.
 	ErrUnsupported = errors.New("serving cards to other processes needs linux")
 )
 
-// Fail returns the reply that reports err, and its payload. A nil err is StatusOK.
+// Fail returns the reply for err, and its payload. A nil err is StatusOK.
 func Fail(err error) (Head, []byte) {
 	var no syscall.Errno
 	switch {
@@ -96,8 +94,7 @@ func Fail(err error) (Head, []byte) {
 	return Head{Status: StatusText}, []byte(err.Error())
 }
 
-// Err returns the error that a reply with this payload reports. It is the inverse of Fail; a fault
-// is EFAULT.
+// Err returns the error of a reply. It is the inverse of Fail; a fault is EFAULT.
 func (h *Head) Err(payload []byte) error {
 	switch h.Status {
 	case StatusOK:

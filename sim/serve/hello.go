@@ -2,10 +2,10 @@ package serve
 
 import "fmt"
 
-// Version is the protocol's. Peers must have the same one.
+// Version is the protocol's version, equal on both sides.
 const Version = 1
 
-// Service is what a connection is for.
+// Service is the purpose of a connection.
 type Service uint8
 
 // The services.
@@ -21,7 +21,7 @@ func hello(s Service) *Head {
 	return &Head{Op: OpHello, Kind: uint8(s), Object: Version, Off: magic}
 }
 
-// check refuses a peer's OpHello that isn't for this service and version.
+// check refuses a peer's OpHello for another service or version.
 func (h *Head) check(s Service) error {
 	switch {
 	case h.Op != OpHello || h.Off != magic || h.Size != 0:
@@ -35,9 +35,9 @@ func (h *Head) check(s Service) error {
 	return nil
 }
 
-// Greet begins a connection as its client: it says which service is wanted, passes fd on if that
-// isn't negative, and returns when the server has agreed. The error wraps ErrProtocol if the server
-// is another or of another version.
+// Greet begins a connection as its client: it asks for a service, passes fd on unless negative, and
+// returns when the server has agreed. The error wraps ErrProtocol if the server is another or of
+// another version.
 func (c *Conn) Greet(s Service, fd int) error {
 	if err := c.Send(hello(s), nil, fd); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (c *Conn) Greet(s Service, fd int) error {
 	return h.check(s)
 }
 
-// Welcome begins a connection as its server: it reads the client's greeting, answers it, and
-// returns the descriptor that came with it, or -1. A client of another version is told this one,
-// and the error wraps ErrProtocol.
+// Welcome begins a connection as its server: it answers the client's greeting and returns the
+// client's descriptor, or -1. A client of another version gets this version, and the error wraps
+// ErrProtocol.
 func (c *Conn) Welcome(s Service) (fd int, err error) {
 	var h Head
 	if fd, err = c.ReceiveFD(&h); err != nil {

@@ -8,17 +8,16 @@ import (
 	"syscall"
 )
 
-// Listen listens at the path of a UNIX socket. It replaces a socket that a killed server has left
-// there, to which no connection succeeds. The error wraps syscall.EADDRINUSE if another server has
-// it.
+// Listen listens at the path of a Unix socket. It replaces the socket of a killed server, which
+// accepts no connection. The error wraps syscall.EADDRINUSE if another server has the path.
 func Listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
 		switch c, err := net.DialUnix("unix", nil, at); {
 		case err == nil:
-			_ = c.Close() // it was only to find out whether a server answers
-		case errors.Is(err, syscall.ECONNREFUSED): // anything else may be a server that is busy, or another user's
-			_ = os.Remove(path) // if that fails, listening says why
+			_ = c.Close() // a server answers
+		case errors.Is(err, syscall.ECONNREFUSED): // other errors: a busy server, or another user's
+			_ = os.Remove(path) // ListenUnix reports a failure
 		}
 	}
 	l, err := net.ListenUnix("unix", at)

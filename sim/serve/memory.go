@@ -15,36 +15,35 @@ const (
 	// RequestBytes is the longest payload of a request.
 	RequestBytes = 64 << 10
 
-	wordBytes   = 4096 // the words that aren't in a ring
+	wordBytes   = 4096 // header words
 	requestRing = 1 << 20
 	callRing    = 512 << 10
 	memoryBytes = wordBytes + requestRing + callRing + HeadSize + ReplyBytes + HeadSize + CallBytes
 	cacheLine   = 64
 )
 
-// Memory carries messages between two processes that both map it. The client makes it and passes it
-// on with its greeting. Words that different processes write are on different cache lines.
+// Memory carries messages between two processes that map it. The client makes it and passes it on
+// with its greeting. Words that different processes write are on different cache lines.
 type Memory struct {
 	Requests Channel // client to server
-	Calls    Channel // server to client: what a server needs of its client
-	// Progress is a number that the server publishes, with the meaning that the service gives it.
+	Calls    Channel // server to client
+	// Progress is a number that the server publishes, with the service's meaning.
 	Progress *uint64
 
 	mem []byte
 }
 
-// Channel carries messages one way, and replies to them the other way. There is room for one reply:
-// a sender that wants one sends its request, calls Await, and is done with the reply before the
-// next one of the channel is asked for.
+// Channel carries messages one way, and replies the other way. It has room for one reply: a sender
+// sends its request, calls Await, and uses the reply before its next request.
 type Channel struct {
 	Ring
-	replies *uint32 // how many there were
+	replies *uint32 // count
 	replied Gate
 	reply   []byte // head and payload
 }
 
-// NewMemory makes memory for a connection. It has no name in any file system, so nothing is left
-// behind however the processes end. The file is to be passed on with Greet and then closed.
+// NewMemory makes memory for a connection, without a name in a file system, so nothing outlives the
+// processes. Pass the file on with Greet, then close it.
 func NewMemory() (*Memory, *os.File, error) {
 	f, err := newFile(memoryBytes)
 	if err != nil {
@@ -58,7 +57,7 @@ func NewMemory() (*Memory, *os.File, error) {
 	return m, f, nil
 }
 
-// MapMemory maps the memory that a client has made.
+// MapMemory maps a client's memory.
 func MapMemory(f *os.File) (*Memory, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -74,10 +73,10 @@ func MapMemory(f *os.File) (*Memory, error) {
 	return newMemory(mem), nil
 }
 
-// Unmap ends what NewMemory or MapMemory began. Nothing of the Memory may be used any more.
+// Unmap unmaps the memory. Don't use the Memory afterwards.
 func (m *Memory) Unmap() error { return unmap(m.mem) }
 
-// newMemory lays the parts out in memory of memoryBytes bytes.
+// newMemory lays out memory of memoryBytes bytes.
 func newMemory(mem []byte) *Memory {
 	m := &Memory{mem: mem}
 	line := 0
@@ -102,7 +101,7 @@ func newMemory(mem []byte) *Memory {
 	return m
 }
 
-// Wake wakes everything that waits for the peer, after a condition that it waits for has changed.
+// Wake wakes everything that waits for the peer, after its condition has changed.
 func (m *Memory) Wake() {
 	for _, c := range []*Channel{&m.Requests, &m.Calls} {
 		c.items.Ring()
@@ -111,13 +110,11 @@ func (m *Memory) Wake() {
 	}
 }
 
-// Replies returns how many replies the channel has had. A sender of a request calls it before the
-// request, for Await.
+// Replies returns the number of replies so far. Call it before a request, for Await.
 func (c *Channel) Replies() uint32 { return atomic.LoadUint32(c.replies) }
 
-// Await returns when there is another reply than the number that Replies returned before the
-// request was sent, or when gone holds, and reports which. The payload lies in the shared memory,
-// and is gone with the next reply.
+// Await returns true for a reply after the number before, or false when gone holds. The payload is
+// in the shared memory and is overwritten by the next reply.
 func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byte, ok bool) {
 	c.replied.Wait(Spins, Forever, func() bool { return c.Replies() != before || gone() })
 	if c.Replies() == before {
@@ -128,10 +125,10 @@ func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byt
 	return body[:min(int(h.Size), len(body))], true
 }
 
-// ReplyPayload returns where the payload of the next reply goes.
+// ReplyPayload returns the memory for the next reply's payload.
 func (c *Channel) ReplyPayload() []byte { return c.reply[HeadSize:] }
 
-// Reply sends a reply. Its payload, of h.Size bytes, is in ReplyPayload already.
+// Reply sends a reply whose payload, of h.Size bytes, is in ReplyPayload.
 func (c *Channel) Reply(h *Head) {
 	h.Put(c.reply)
 	atomic.AddUint32(c.replies, 1)

@@ -25,5 +25,5 @@ func Pair() (*net.UnixConn, *os.File, error) { return nil, nil, ErrUnsupported }
 // ConnOf fails with ErrUnsupported.
 func ConnOf(*os.File) (*net.UnixConn, error) { return nil, ErrUnsupported }
 
-// CloseFD does nothing: no descriptors are passed on.
+// CloseFD does nothing.
 func CloseFD(...int) {}

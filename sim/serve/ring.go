@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Ring is a queue of messages in shared memory with one producer and one consumer. A message lies
-// in one piece: its Head and its payload, padded to 8 bytes.
+// Ring is a queue of messages in shared memory with one producer and one consumer. A message is
+// contiguous: its Head and its payload, padded to 8 bytes.
 type Ring struct {
 	data       []byte  // length is a power of two
-	head, tail *uint64 // bytes ever consumed and produced: they never wrap in practice, and differ by what is queued
+	head, tail *uint64 // total bytes consumed and produced
 	items      Gate    // the consumer waits here for messages
 	space      Gate    // the producer waits here for space
 }
@@ -19,7 +19,7 @@ type Ring struct {
 // Record is a message in a Ring.
 type Record struct {
 	Head
-	// Payload and Value, the eight bytes of Val, lie in the ring. They are gone after Advance.
+	// Payload and Value, the eight bytes of Val, are in the ring until Advance.
 	Payload []byte
 	Value   []byte
 
@@ -28,8 +28,7 @@ type Record struct {
 
 func recordLength(payload int) uint64 { return HeadSize + uint64(payload+7)&^7 }
 
-// Free reports whether a message with a payload of n bytes fits now, with the padding that may come
-// before it.
+// Free reports whether a message with a payload of n bytes fits now, with padding before it.
 func (r *Ring) Free(n int) bool {
 	need := recordLength(n)
 	tail := atomic.LoadUint64(r.tail)
@@ -39,8 +38,7 @@ func (r *Ring) Free(n int) bool {
 	return tail+need-atomic.LoadUint64(r.head) <= uint64(len(r.data))
 }
 
-// Reserve waits for space for a message with a payload of n bytes, or until gone holds, which it
-// reports as false.
+// Reserve waits for space for a payload of n bytes. It returns false if gone holds.
 func (r *Ring) Reserve(n int, gone func() bool) bool {
 	if !r.Free(n) {
 		r.space.Wait(Spins, Forever, func() bool { return r.Free(n) || gone() })
@@ -48,15 +46,14 @@ func (r *Ring) Reserve(n int, gone func() bool) bool {
 	return !gone()
 }
 
-// Slot begins a message whose payload has h.Size bytes, for which there must be space, and returns
-// where the payload goes. The consumer sees nothing of it before Publish.
+// Slot begins a message with a payload of h.Size bytes, for which there must be space, and returns
+// the payload's memory. The consumer sees the message after Publish.
 func (r *Ring) Slot(h *Head) []byte {
 	n := int(h.Size)
 	tail := atomic.LoadUint64(r.tail)
 	mask := uint64(len(r.data) - 1)
 	if at := tail & mask; at+recordLength(n) > uint64(len(r.data)) {
-		// The rest of the ring is too short even if it holds no whole head, so padding is one word,
-		// of which Op is a part.
+		// The rest may be too short for a head, so padding is one word, which contains Op.
 		binary.LittleEndian.PutUint64(r.data[at:], uint64(opPad))
 		tail += uint64(len(r.data)) - at
 		atomic.StoreUint64(r.tail, tail)
@@ -66,8 +63,7 @@ func (r *Ring) Slot(h *Head) []byte {
 	return b[HeadSize : HeadSize+n]
 }
 
-// Publish makes the message that Slot began, with a payload of n bytes, visible and wakes the
-// consumer if it sleeps.
+// Publish makes Slot's message, with a payload of n bytes, visible and wakes a sleeping consumer.
 func (r *Ring) Publish(n int) {
 	atomic.AddUint64(r.tail, recordLength(n))
 	r.items.Signal()
@@ -76,9 +72,8 @@ func (r *Ring) Publish(n int) {
 // Empty reports whether all messages have been consumed.
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.head) == atomic.LoadUint64(r.tail) }
 
-// Next reads the oldest message into rec, and reports false if the ring is empty. The error wraps
-// ErrProtocol: what is in the ring can't have been put there by Slot, and nothing of it can be read
-// any more.
+// Next reads the oldest message into rec; false means an empty ring. The error wraps ErrProtocol:
+// the ring has contents that Slot can't make, and is useless.
 func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	mask := uint64(len(r.data) - 1)
 	for {
@@ -119,13 +114,12 @@ func (r *Ring) Advance(rec *Record) {
 	r.space.Signal()
 }
 
-// AwaitItem waits until there is a message, until gone holds, or for the limit. It polls spins
-// times before it sleeps.
+// AwaitItem waits for a message, gone, or the limit. It polls spins times before it sleeps.
 func (r *Ring) AwaitItem(spins int, limit time.Duration, gone func() bool) {
 	r.items.Wait(spins, limit, func() bool { return !r.Empty() || gone() })
 }
 
-// AwaitEmpty waits until all messages have been consumed, or until gone holds.
+// AwaitEmpty waits until all messages have been consumed, or gone holds.
 func (r *Ring) AwaitEmpty(gone func() bool) {
 	if !r.Empty() {
 		r.space.Wait(Spins, Forever, func() bool { return r.Empty() || gone() })

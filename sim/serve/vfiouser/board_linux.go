@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// controller is a board's management controller as far as it resets the chip when the firmware asks
-// for that. The chip goes on a little: the firmware still answers the message, which Blackhole's
+// controller is a board's management controller: it resets the chip when the firmware asks. The
+// chip runs on for a moment, because the firmware must still answer the message, which Blackhole's
 // driver waits for (tt-kmd msgqueue.c arc_msg_pop).
 type controller struct {
 	reset func()
@@ -14,14 +14,14 @@ type controller struct {
 	doing sync.Mutex // held over a reset
 	mu    sync.Mutex
 	asked bool
-	on    bool // there is a client, whose end ends the timer
+	on    bool // a client is connected
 	timer *time.Timer
 }
 
-// resetAfter is how long the chip goes on after its firmware was asked for a reset.
+// resetAfter is the time from the request to the reset.
 const resetAfter = 20 * time.Millisecond
 
-// ask is what the function calls.
+// ask requests a reset; the function calls it.
 func (b *controller) ask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *controller) ask() {
 	}
 }
 
-// now does the reset that was asked for, if any. After it, none is under way.
+// now performs a requested reset. Afterwards no reset is in progress.
 func (b *controller) now() {
 	b.doing.Lock()
 	defer b.doing.Unlock()
@@ -47,7 +47,7 @@ func (b *controller) now() {
 	}
 }
 
-// begin is the start of a client: what was asked for while there was no client happens first.
+// begin starts a client, after a reset that was requested before.
 func (b *controller) begin() {
 	b.now()
 	b.mu.Lock()
@@ -55,7 +55,7 @@ func (b *controller) begin() {
 	b.mu.Unlock()
 }
 
-// end is the end of a client. Nothing happens after it.
+// end ends a client. Afterwards no reset happens.
 func (b *controller) end() {
 	b.mu.Lock()
 	b.on = false

@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Card is a function as a device for virtual machines.
+// Card presents a function as a device for virtual machines.
 type Card struct {
 	fn     driver.Function
 	p      *chip.Params
@@ -24,11 +24,10 @@ type Card struct {
 	board  controller
 
 	stopped atomic.Bool // the function's fault was reported
-	serving sync.Mutex  // held while there is a client
+	serving sync.Mutex  // held while a client is connected
 }
 
-// New presents a function as a card. It becomes the function's way to host memory. The error wraps
-// ErrConfig.
+// New presents a function as a card and becomes its DMA. The error wraps ErrConfig.
 func New(fn driver.Function, cfg Config) (*Card, error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -54,16 +53,15 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	}
 	c.mem.master = s.master
 	fn.AttachDMA(&c.mem)
-	c.board.reset = func() { _ = c.reset() } // which reports why it can't
+	c.board.reset = func() { _ = c.reset() } // reset reports its error
 	if a, ok := fn.(driver.ResetAsker); ok {
 		a.OnResetAsked(c.board.ask)
 	}
 	return c, nil
 }
 
-// Serve answers the clients that connect to l, one at a time: the next one waits until the one
-// before has gone. It returns nil when ctx ends, and closes l. A client that breaks the protocol is
-// disconnected; Config.Report says why.
+// Serve answers the clients that connect to l, one at a time. It returns nil when ctx ends, and
+// closes l. A client that breaks the protocol is disconnected; Config.Report gets the reason.
 func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	defer func() { _ = l.Close() }()
@@ -85,9 +83,9 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 }
 
 // ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
-// closes the connection. The client's memory and descriptors are released then; the chip's state
-// stays. While another client is served it waits for that one to go. The error says how the client
-// broke the protocol; it is nil when ctx ended it.
+// closes the connection. It waits for an earlier client to leave. At the end it releases the
+// client's memory and descriptors; the chip's state stays. The error says how the client broke the
+// protocol.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -103,8 +101,8 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends the guest an interrupt: a message if the driver has turned those on, otherwise
-// INTA, once it isn't masked. It does nothing for a guest that wants neither, or without a guest.
+// Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise
+// INTA, once it is unmasked. Without a guest, or with both disabled, it does nothing.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)
@@ -113,8 +111,8 @@ func (c *Card) Interrupt() {
 	}
 }
 
-// reset gives the chip and its configuration space the state after power-on. Memory and interrupts
-// stay as the client has set them.
+// reset restores the power-on state of the chip and its configuration space. The client's memory
+// and interrupts stay.
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {
@@ -129,7 +127,7 @@ func (c *Card) reset() error {
 	return nil
 }
 
-// looked reports why the chip has stopped, once, after a load gave what a stopped one does.
+// looked reports a stopped chip, once, after a load of all ones.
 func (c *Card) looked(ones bool) {
 	if !ones || c.stopped.Load() {
 		return
@@ -139,7 +137,7 @@ func (c *Card) looked(ones bool) {
 	}
 }
 
-// errno is what a client is told of an error.
+// errno returns the errno for a client.
 func errno(err error) uint32 {
 	var no syscall.Errno
 	if errors.As(err, &no) {

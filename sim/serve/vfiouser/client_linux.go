@@ -15,20 +15,21 @@ import (
 )
 
 // Client is the host's side of a connection: the function behind a server. Its methods may be
-// called from any goroutine. Once the connection is lost, loads answer all-ones and Fault says why.
+// called from any goroutine. After the connection is lost, loads return all ones and Fault has the
+// reason.
 type Client struct {
 	conn *net.UnixConn
-	most int // bytes of a message's data
+	most int // bytes of data per message
 
-	mu  sync.Mutex // held until the reply to a message is there
+	mu  sync.Mutex // held until a message is answered
 	in  stream
 	out []byte
 	id  uint16
 
-	errMu sync.Mutex // inside of mu
-	err   error      // why the connection is of no use any more
+	errMu sync.Mutex // taken inside of mu
+	err   error      // why the connection was lost
 
-	twin    *net.UnixConn // where the server asks for memory; nil if it doesn't
+	twin    *net.UnixConn // for the server's memory requests, or nil
 	dma     driver.DMA    // under dmaMu
 	dmaMu   sync.RWMutex
 	serving sync.WaitGroup
@@ -39,16 +40,15 @@ var (
 	_ driver.Resetter = (*Client)(nil)
 )
 
-// Dial connects to a server at a path, and agrees on a version with it, for which it waits until
-// the client before it has gone or ctx ends. The error wraps ErrProtocol if the peer is no such
-// server.
+// Dial connects to a server and agrees on a version. It waits until an earlier client has left or
+// ctx ends. The error wraps ErrProtocol if the peer is no vfio-user server.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("vfiouser: dial: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a call that waits for an answer gets an error
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends a waiting call
 	c, err := newClient(conn.(*net.UnixConn))
 	if stop() {
 		return c, err
@@ -107,7 +107,7 @@ func (c *Client) agree() error {
 }
 
 // exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the
-// caller's. The error is the errno of an error reply; any other one ends the connection.
+// caller's. The error of an error reply is its errno; any other error ends the connection.
 func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message, error) {
 	if err := c.sendLocked(cmd, 0, body, nil, fds...); err != nil {
 		return nil, err
@@ -128,7 +128,6 @@ func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message,
 	return m, nil
 }
 
-// sendLocked sends a command.
 func (c *Client) sendLocked(cmd command, flags uint32, body, data []byte, fds ...int) error {
 	if err := c.Fault(); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (c *Client) sendLocked(cmd command, flags uint32, body, data []byte, fds ..
 	return nil
 }
 
-// lost ends the connection for a reason.
+// lost closes the connection and records the first reason.
 func (c *Client) lost(err error) error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
@@ -157,7 +156,7 @@ func (c *Client) lost(err error) error {
 	return c.err
 }
 
-// ask is exchange for replies without descriptors; take sees the reply's body.
+// ask exchanges messages without descriptors in the reply; take gets the reply's body.
 func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +174,7 @@ func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...i
 	return nil
 }
 
-// info asks for information of size bytes about an index, and returns the words after argsz.
+// info requests information of size bytes about an index, and returns the words after argsz.
 func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err error) {
 	body := make([]byte, size)
 	order.PutUint32(body, uint32(size))
@@ -194,8 +193,8 @@ func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err 
 	return words, err
 }
 
-// RegionSize returns the size of a region in bytes: 0 to 5 are BARs, 7 is configuration space. One
-// that the device doesn't have has none.
+// RegionSize returns the size of a region in bytes, 0 for a missing one: 0 to 5 are BARs, 7 is
+// configuration space.
 func (c *Client) RegionSize(index int) (uint64, error) {
 	w, err := c.info(cmdRegionInfo, regionInfoSize, uint32(index))
 	if err != nil {
@@ -204,7 +203,7 @@ func (c *Client) RegionSize(index int) (uint64, error) {
 	return uint64(w[3]) | uint64(w[4])<<32, nil
 }
 
-// Map lets the device reach a part of a file as memory at a bus address. All of them are multiples
+// Map makes a part of a file reachable for the device at a bus address. All numbers are multiples
 // of the page size.
 func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
 	return c.mapping(bus, size, offset, writable, fd)
@@ -227,8 +226,7 @@ func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) er
 	return nil
 }
 
-// Unmap ends what a Map of exactly these began. When it returns, the device doesn't access the
-// memory any more.
+// Unmap ends the mapping of exactly this range. Afterwards the device doesn't access the memory.
 func (c *Client) Unmap(bus, size uint64) error {
 	var b [dmaUnmapSize]byte
 	order.PutUint32(b[0:], dmaUnmapSize)
@@ -240,13 +238,13 @@ func (c *Client) Unmap(bus, size uint64) error {
 	return nil
 }
 
-// Events makes a type of interrupts (0: INTA, 1: message) write to an event descriptor, which stays
+// Events makes a type of interrupts (0: INTA, 1: message) signal an event descriptor, which stays
 // the caller's.
 func (c *Client) Events(index, eventfd int) error {
 	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
 }
 
-// Unmask lets INTA happen again, which masks itself.
+// Unmask unmasks INTA, which masks itself at each interrupt.
 func (c *Client) Unmask() error { return c.irqs(irqDataNone|irqActionUnmask, irqINTx, 1) }
 
 func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
@@ -300,7 +298,7 @@ func (c *Client) write(region int, off uint64, p []byte) error {
 	return nil
 }
 
-// ConfigRead reads a word of configuration space; all-ones if the server refuses it.
+// ConfigRead reads a word of configuration space; all ones if the server refuses.
 func (c *Client) ConfigRead(off uint32) uint32 { return uint32(c.word(regionConfig, uint64(off), 4)) }
 
 // ConfigWrite writes a word of configuration space.
@@ -308,7 +306,7 @@ func (c *Client) ConfigWrite(off uint32, v uint32) {
 	c.BARStore(regionConfig, uint64(off), 4, uint64(v))
 }
 
-// BARLoad performs one load of width bytes; all-ones if the server refuses it.
+// BARLoad performs one load of width bytes; all ones if the server refuses.
 func (c *Client) BARLoad(bar int, off uint64, width int) uint64 { return c.word(bar, off, width) }
 
 func (c *Client) word(region int, off uint64, width int) uint64 {
@@ -323,10 +321,10 @@ func (c *Client) word(region int, off uint64, width int) uint64 {
 func (c *Client) BARStore(bar int, off uint64, width int, v uint64) {
 	var b [8]byte
 	order.PutUint64(b[:], v)
-	_ = c.write(bar, off, b[:width]) // Fault tells
+	_ = c.write(bar, off, b[:width]) // see Fault
 }
 
-// BARRead moves bulk data; all-ones if the server refuses it.
+// BARRead moves bulk data; all ones if the server refuses.
 func (c *Client) BARRead(bar int, off uint64, p []byte) {
 	if err := c.read(bar, off, p); err != nil {
 		for i := range p {
@@ -336,7 +334,7 @@ func (c *Client) BARRead(bar int, off uint64, p []byte) {
 }
 
 // BARWrite moves bulk data. It is posted.
-func (c *Client) BARWrite(bar int, off uint64, p []byte) { _ = c.write(bar, off, p) } // Fault tells
+func (c *Client) BARWrite(bar int, off uint64, p []byte) { _ = c.write(bar, off, p) } // see Fault
 
 // Reset resets the device.
 func (c *Client) Reset() error {
@@ -347,13 +345,13 @@ func (c *Client) Reset() error {
 	return nil
 }
 
-// masters lets the function reach memory, as a driver does once it has found one.
+// masters enables bus mastering, as a driver does.
 func (c *Client) masters() {
 	c.ConfigWrite(regCommand, c.ConfigRead(regCommand)&0xFFFF|commandMaster|1<<1)
 }
 
-// AttachDMA lets the device reach all bus addresses through d, message by message. It needs a
-// server that asks on a socket of its own, such as a Card; with another one Fault says that.
+// AttachDMA makes all bus addresses reachable for the device through d, message by message. It
+// needs a server with a twin socket, such as a Card; otherwise the connection is lost.
 func (c *Client) AttachDMA(d driver.DMA) {
 	c.dmaMu.Lock()
 	c.dma = d
@@ -368,8 +366,8 @@ func (c *Client) AttachDMA(d driver.DMA) {
 	c.masters()
 }
 
-// Fault says why the connection was lost, or nil. What happens to the chip is known to its server.
-// It doesn't wait for an access that is under way.
+// Fault returns why the connection was lost, or nil. Only the server knows about the chip. It
+// doesn't wait for accesses in progress.
 func (c *Client) Fault() error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
@@ -382,7 +380,7 @@ func (c *Client) Close() error {
 	if c.err == nil {
 		c.err = fmt.Errorf("vfiouser: connection: %w", net.ErrClosed)
 	}
-	_ = c.conn.Close() // there is nothing that could get lost; a call that waits for an answer gets an error
+	_ = c.conn.Close() // ends a waiting call; nothing else can be lost
 	c.errMu.Unlock()
 	if c.twin != nil {
 		_ = c.twin.Close()
@@ -391,7 +389,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// serve answers the server's accesses to memory until the twin socket ends.
+// serve answers the server's memory accesses until the twin socket ends.
 func (c *Client) serve() {
 	in := stream{conn: c.twin}
 	var out []byte
@@ -409,7 +407,7 @@ func (c *Client) serve() {
 	_ = c.twin.Close()
 }
 
-// move does one access and returns the reply.
+// move performs one access and returns the reply.
 func (c *Client) move(m *message, out []byte) []byte {
 	out = append(out, make([]byte, headerSize)...)
 	err := error(unix.EINVAL)

@@ -2,16 +2,16 @@ package vfiouser
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Config says what card a function is presented as.
+// Config describes the card.
 type Config struct {
-	// Arch is the function's architecture, on which the sizes of BARs and the ids depend.
+	// Arch is the function's architecture, which determines BAR sizes and ids.
 	Arch chip.Arch
-	// Board is the subsystem id, one of package chip's codes of boards.
+	// Board is the PCI subsystem id, one of package chip's board codes.
 	Board uint16
-	// BAR4Size is the size of BAR 4 in bytes where it differs from the architecture's, as firmware
-	// can configure on Blackhole. A power of two.
+	// BAR4Size, if not 0, is the size of BAR 4 in bytes, a power of two; Blackhole's firmware can
+	// configure it.
 	BAR4Size uint64
-	// Report is called with why a client was disconnected, and once with why the chip stopped: no
-	// call returns these. It may be called from several goroutines. It may be nil.
+	// Report, if not nil, is called with the reason of each disconnection, and once with the reason
+	// why the chip stopped. It may be called from several goroutines.
 	Report func(error)
 }

@@ -13,7 +13,7 @@ import (
 const (
 	irqINTx  = 0
 	irqMSI   = 1
-	irqCount = 5 // with MSI-X, errors and requests, of which there are none
+	irqCount = 5 // with MSI-X, errors and requests, which the cards lack
 
 	irqInfoEventFD    = 1 << 0
 	irqInfoMaskable   = 1 << 1
@@ -21,7 +21,7 @@ const (
 	irqInfoNoResize   = 1 << 3
 )
 
-// irqInfo is what a client is told of a type: flags and how many there are.
+// irqInfo returns the flags and the number of interrupts of a type.
 func irqInfo(index uint32) (flags, count uint32) {
 	switch index {
 	case irqINTx:
@@ -32,19 +32,19 @@ func irqInfo(index uint32) (flags, count uint32) {
 	return 0, 0
 }
 
-// interrupts is how a client wants to be told of interrupts.
+// interrupts is the client's configuration of interrupts.
 type interrupts struct {
 	mu   sync.Mutex
 	line [2]irqLine // INTA and the message
 }
 
 type irqLine struct {
-	fd              int // an event descriptor, if there is one
+	fd              int // event descriptor, if has
 	has             bool
 	masked, pending bool
 }
 
-// set does a SET_IRQS. Descriptors that it keeps become -1 in fds.
+// set performs a SET_IRQS. Descriptors that it keeps become -1 in fds.
 func (t *interrupts) set(s setIRQs, fds []int) error {
 	_, n := irqInfo(s.index)
 	if s.index >= irqCount || s.start > n || s.count > n-s.start {
@@ -56,7 +56,7 @@ func (t *interrupts) set(s setIRQs, fds []int) error {
 	if s.flags&irqDataEventFD != 0 {
 		switch {
 		case action != irqActionTrigger:
-			return syscall.EOPNOTSUPP // to be told when the guest masks an interrupt, or to unmask by an event
+			return syscall.EOPNOTSUPP // events for masking and unmasking
 		case len(fds) != 0 && len(fds) != int(s.count):
 			return syscall.EINVAL
 		case s.count == 0:
@@ -68,7 +68,7 @@ func (t *interrupts) set(s setIRQs, fds []int) error {
 		return syscall.EINVAL
 	}
 	if s.count == 0 {
-		if action == irqActionTrigger && s.flags&irqDataNone != 0 && s.start == 0 && n > 0 { // all of the type off
+		if action == irqActionTrigger && s.flags&irqDataNone != 0 && s.start == 0 && n > 0 { // disables the type
 			t.line[s.index].drop()
 		}
 		return nil
@@ -93,13 +93,13 @@ func (t *interrupts) set(s setIRQs, fds []int) error {
 	return nil
 }
 
-// assign takes an event descriptor, or takes it away.
+// assign sets or removes an event descriptor.
 func (l *irqLine) assign(fds []int) error {
 	if len(fds) == 0 {
 		l.drop()
 		return nil
 	}
-	// Anything else could make a signal wait for the client, or mean something else to others.
+	// Another kind of file could block, or mean something to others.
 	if name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fds[0])); err != nil || name != "anon_inode:[eventfd]" {
 		return syscall.EINVAL
 	}
@@ -112,15 +112,15 @@ func (l *irqLine) assign(fds []int) error {
 	return nil
 }
 
-// drop forgets the descriptor and the state.
+// drop closes the descriptor and resets the state.
 func (l *irqLine) drop() {
 	if l.has {
-		_ = unix.Close(l.fd) // an event descriptor has nothing to tell
+		_ = unix.Close(l.fd) // an event descriptor has nothing to lose
 	}
 	*l = irqLine{}
 }
 
-// trigger signals the interrupt. One of a level, which masks itself, waits while it is masked.
+// trigger signals the interrupt. A level interrupt masks itself, and waits while masked.
 func (l *irqLine) trigger(level bool) {
 	if level && l.masked {
 		l.pending = true
@@ -131,7 +131,7 @@ func (l *irqLine) trigger(level bool) {
 	}
 	l.pending, l.masked = false, level
 	one := [8]byte{1}
-	// A counter that is full has told the client already.
+	// A full counter has told the client already.
 	_, _ = unix.Write(l.fd, one[:])
 }
 

@@ -3,6 +3,7 @@
 package vfiouser
 
 import (
+	"cmp"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -15,15 +16,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// guest is the memory of the client, by the addresses that its DMA_MAPs gave it. It implements
-// driver.DMA.
+// guest is the client's memory, at the addresses of its DMA_MAPs. It implements driver.DMA.
 type guest struct {
-	master func() bool // whether the function may reach memory
+	master func() bool // bus mastering is on
 
 	mu     sync.RWMutex
 	ranges []guestRange // sorted by address
 	files  map[fileID]*guestFile
-	twin   *twin // how memory without a descriptor is reached; nil if there is no way
+	twin   *twin // for memory without a descriptor, or nil
 }
 
 // guestRange is client memory at [addr, addr+size).
@@ -34,15 +34,14 @@ type guestRange struct {
 	file               *guestFile
 }
 
-// fileID tells files apart, and mappings for reading only from others.
+// fileID identifies a file and the kind of its mapping.
 type fileID struct {
 	dev, ino uint64
 	writable bool
 }
 
-// guestFile is a file that ranges show parts of. It is mapped as a whole and once: after the
-// translation of a guest's IOMMU ranges can be as small as pages, and a process can't have so many
-// mappings.
+// guestFile is a file of which ranges are parts. It is mapped once as a whole: a guest's IOMMU
+// makes ranges as small as pages, more than a process can have mappings.
 type guestFile struct {
 	id   fileID
 	mem  []byte
@@ -51,7 +50,7 @@ type guestFile struct {
 
 var _ driver.DMA = (*guest)(nil)
 
-// add maps a range. A descriptor, which stays the caller's, is mapped; without one, fd is negative.
+// add maps a range of a descriptor, which stays the caller's, or of none if fd is negative.
 func (g *guest) add(m dmaMap, fd int) error {
 	r := guestRange{addr: m.addr, size: m.size, readable: m.flags&dmaReadable != 0, writable: m.flags&dmaWritable != 0}
 	g.mu.Lock()
@@ -75,18 +74,10 @@ func (g *guest) add(m dmaMap, fd int) error {
 	return nil
 }
 
-func (r guestRange) compare(addr uint64) int {
-	switch {
-	case r.addr < addr:
-		return -1
-	case r.addr > addr:
-		return 1
-	}
-	return 0
-}
+func (r guestRange) compare(addr uint64) int { return cmp.Compare(r.addr, addr) }
 
-// openLocked maps a file that has a part. Devices are refused, and files that end before the part
-// does: they would fault.
+// openLocked maps the file of a part. It refuses devices and files that end before the part, which
+// would fault.
 func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -97,7 +88,7 @@ func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile,
 	}
 	id := fileID{dev: uint64(st.Dev), ino: st.Ino, writable: writable}
 	if f := g.files[id]; f != nil {
-		if off+size > uint64(len(f.mem)) { // it has grown since
+		if off+size > uint64(len(f.mem)) { // the file has grown
 			return nil, syscall.EINVAL
 		}
 		f.refs++
@@ -119,9 +110,8 @@ func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile,
 	return f, nil
 }
 
-// remove unmaps the ranges inside [addr, addr+size), of which there has to be one: clients unmap
-// what they have mapped, but behind an IOMMU all of a larger range. When it returns, no access is
-// under way.
+// remove unmaps the ranges inside [addr, addr+size), at least one. Clients behind an IOMMU unmap
+// larger ranges than they have mapped. Afterwards no access is in progress.
 func (g *guest) remove(addr, size uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,18 +130,18 @@ func (g *guest) remove(addr, size uint64) error {
 	return nil
 }
 
-// closeLocked drops a range's reference to a file.
+// closeLocked drops a reference to a file.
 func (g *guest) closeLocked(f *guestFile) {
 	if f == nil {
 		return
 	}
 	if f.refs--; f.refs == 0 {
 		delete(g.files, f.id)
-		_ = unix.Munmap(f.mem) // of memory that was mapped: it can't fail
+		_ = unix.Munmap(f.mem) // can't fail
 	}
 }
 
-// clear unmaps everything, and forgets the other way.
+// clear unmaps everything and drops the twin socket.
 func (g *guest) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,7 +169,7 @@ func (g *guest) ReadHost(bus uint64, p []byte) error { return g.access(bus, p, f
 // WriteHost writes client memory.
 func (g *guest) WriteHost(bus uint64, p []byte) error { return g.access(bus, p, true) }
 
-// access moves data range by range. One that can't move wholly moves nothing.
+// access moves data range by range; if any range is refused, it moves nothing.
 func (g *guest) access(bus uint64, p []byte, write bool) error {
 	refused := func(why string) error {
 		return &driver.DMAError{Bus: bus, Size: len(p), Write: write, Why: why}
@@ -217,9 +207,9 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 	return nil
 }
 
-// move copies between client memory and p, which are equally long. Aligned accesses of 4 and 8
-// bytes are single loads and stores, so that a guest sees pointers and flags whole. It reports
-// false for memory that isn't there any more.
+// move copies between client memory and p, of equal length. Aligned accesses of 4 and 8 bytes are
+// single loads and stores, so a guest sees whole pointers and flags. It returns false for memory
+// that was truncated.
 func move(mem, p []byte, write bool) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -67,17 +67,15 @@ func (c *Card) store(a *access) error {
 	return nil
 }
 
-// strided reports whether an offset is that of a register of Blackhole's strided multicasts, to
-// which the driver stores zero with each configuration of a window (tt-kmd blackhole.c). The
-// emulator and the vendor's simulator have no such multicasts, so that zero is what their registers
-// have anyway.
+// strided reports whether an offset is a register of Blackhole's strided multicasts, to which the
+// driver stores zero with each window configuration (tt-kmd blackhole.c). The emulator and the
+// vendor's simulator lack such multicasts, so a store of zero is left out.
 func (c *Card) strided(bar int, off uint64) bool {
 	b := &c.p.BAR
 	return bar == 0 && off-uint64(b.StridedRegs) < 4*uint64(b.StridedCount)
 }
 
-// natural is the width of the first of the aligned loads or stores that n bytes at an offset are
-// made of.
+// natural is the width of the first aligned access of n bytes at an offset.
 func natural(off uint64, n int) int {
 	w := 8
 	for off&uint64(w-1) != 0 || w > n {

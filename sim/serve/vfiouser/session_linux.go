@@ -13,11 +13,11 @@ import (
 // session is one client of a card.
 type session struct {
 	card  *Card
-	ready bool // the versions are agreed on
-	multi bool // and REGION_WRITE_MULTI
+	ready bool // the version is agreed on
+	multi bool // REGION_WRITE_MULTI is agreed on
 	twin  *twin
 	out   []byte
-	give  []int // descriptors for the reply, which are closed when it is sent
+	give  []int // descriptors for the reply, closed after sending
 }
 
 // run answers messages until the client goes, which is no error.
@@ -42,14 +42,14 @@ func (s *session) run(conn *net.UnixConn) error {
 		s.give = s.give[:0]
 		switch {
 		case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-			return nil // it went without waiting
+			return nil // the client left without waiting
 		case err != nil:
 			return err
 		}
 	}
 }
 
-// end releases what the client gave.
+// end releases the client's resources.
 func (s *session) end() {
 	if s.twin != nil {
 		s.twin.close()
@@ -58,7 +58,7 @@ func (s *session) end() {
 	s.card.irqs.clear()
 }
 
-// answer does what a message asks for and returns the reply, nil for none. The error ends the
+// answer performs a message's command and returns the reply, nil for none. An error ends the
 // session.
 func (s *session) answer(m *message) ([]byte, error) {
 	if m.Flags&flagType != typeCommand {
@@ -82,7 +82,7 @@ func (s *session) answer(m *message) ([]byte, error) {
 	return s.finish(m, err), nil
 }
 
-// finish puts the header before the reply in s.out. An error has no more than that.
+// finish puts the header before the reply in s.out. An error reply is only a header.
 func (s *session) finish(m *message, err error) []byte {
 	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *session) finish(m *message, err error) []byte {
 	return s.out
 }
 
-// agree answers the version, after the header's room in s.out.
+// agree answers the version in s.out, after space for the header.
 func (s *session) agree(body []byte) error {
 	v, err := parseVersion(body)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *session) agree(body []byte) error {
 	return nil
 }
 
-// do does a command and appends the reply's body to s.out. Errors are for the client.
+// do performs a command and appends the reply's body to s.out. Errors are for the client.
 func (s *session) do(m *message) error {
 	if m.cut || len(m.fds) > 0 && m.Command != cmdDMAMap && m.Command != cmdSetIRQs {
 		return syscall.EINVAL
@@ -179,9 +179,9 @@ func (s *session) do(m *message) error {
 		}
 		return c.reset()
 	case cmdVersion:
-		return syscall.EINVAL // it was agreed on
+		return syscall.EINVAL // already agreed on
 	}
-	// Descriptors for accesses, features and migration: the card has none. Or an unknown command.
+	// Unknown, or an optional feature: descriptors for accesses, features, migration.
 	return syscall.EOPNOTSUPP
 }
 
@@ -252,8 +252,8 @@ func (s *session) words(l ...uint32) {
 	}
 }
 
-// writeMulti does writes in their order up to the first one that is wrong, and answers how many
-// that were. An error in the middle is not the message's: those before have happened.
+// writeMulti performs writes in order up to the first wrong one, and answers their number. An error
+// after the first write isn't the message's: earlier writes have happened.
 func (s *session) writeMulti(body []byte) error {
 	if !s.multi {
 		return syscall.EOPNOTSUPP

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is one message of a connection, with the descriptors that came with it.
+// message is a message with its descriptors.
 type message struct {
 	header
 	body []byte
 	fds  []int
-	cut  bool // there were more descriptors than allowed
+	cut  bool // some descriptors were dropped
 }
 
-// close closes the descriptors that weren't kept, which are those not negative.
+// close closes the remaining descriptors; kept ones are negative.
 func (m *message) close() {
 	for _, fd := range m.fds {
 		if fd >= 0 {
@@ -28,7 +28,7 @@ func (m *message) close() {
 	m.fds = nil
 }
 
-// stream reads messages off a connection. Its memory is bounded by maxMessage.
+// stream reads messages off a connection. maxMessage bounds its memory.
 type stream struct {
 	conn *net.UnixConn
 	head [headerSize]byte
@@ -37,8 +37,8 @@ type stream struct {
 	msg  message
 }
 
-// next returns the next message, which is valid until the one after. Its descriptors are the
-// caller's to close. The error is io.EOF when the peer has gone between two messages.
+// next returns the next message, valid until the one after. Its descriptors are the caller's. The
+// error is io.EOF if the peer left between two messages.
 func (s *stream) next() (m *message, err error) {
 	s.msg = message{fds: s.msg.fds[:0]}
 	if err := s.fill(s.head[:]); err != nil {
@@ -50,7 +50,7 @@ func (s *stream) next() (m *message, err error) {
 		return nil, err
 	}
 	n := int(s.msg.Size) - headerSize
-	for at := 0; at < n; { // memory grows with what has arrived, not with what was promised
+	for at := 0; at < n; { // memory grows with the data that has arrived
 		room := min(n, max(2*at, 4096))
 		if len(s.buf) < room {
 			s.buf = append(s.buf[:at], make([]byte, room-at)...)
@@ -68,7 +68,7 @@ func (s *stream) next() (m *message, err error) {
 	return &s.msg, nil
 }
 
-// fill reads len(p) bytes and takes descriptors on the way.
+// fill reads len(p) bytes and collects descriptors.
 func (s *stream) fill(p []byte) error {
 	for at := 0; at < len(p); {
 		n, oobn, flags, _, err := s.conn.ReadMsgUnix(p[at:], s.oob[:])
@@ -115,7 +115,7 @@ func (s *stream) take(oob []byte) {
 	}
 }
 
-// pair returns two connected sockets: one as a connection, and the other one to give away.
+// pair returns two connected sockets: a connection, and a descriptor to give away.
 func pair() (*net.UnixConn, int, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func pair() (*net.UnixConn, int, error) {
 	return conn, fds[1], nil
 }
 
-// connOf makes a connection of a socket's descriptor, which it takes.
+// connOf takes a socket's descriptor and makes it a connection.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "vfio-user")
 	defer f.Close() // the connection has a duplicate
@@ -145,7 +145,7 @@ func connOf(fd int) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// send writes a message in one piece, with descriptors that stay the caller's.
+// send writes a message, with descriptors that stay the caller's.
 func send(conn *net.UnixConn, b []byte, fds ...int) error {
 	if len(fds) == 0 {
 		_, err := conn.Write(b)

@@ -39,8 +39,8 @@ const (
 	msiEnable      = 1 << 0
 	expressNoReset = 0x7FFF // device control without the function level reset, which the cards don't have
 
-	// Errors that advanced error reporting knows, and what the specification masks or makes fatal
-	// after power-on.
+	// Errors of advanced error reporting, and the power-on masks and severities of the
+	// specification.
 	uncorrectable      = 0x005F_F030
 	uncorrectableMask  = 0x0040_0000
 	uncorrectableFatal = 0x0046_2030
@@ -56,8 +56,7 @@ const (
 	timerPending = 1 << 4
 )
 
-// space is a function's configuration space. Nothing in it decodes addresses: the client keeps the
-// BARs.
+// space is a function's configuration space. It decodes no addresses: the client keeps the BARs.
 type space struct {
 	mu      sync.Mutex
 	start   [spaceSize]byte // after power-on
@@ -165,7 +164,7 @@ func (s *space) write(off int, p []byte) (reset bool) {
 	return off <= timerControl && off+len(p) > timerControl && s.now[timerControl]&timerPending != 0
 }
 
-// reset gives all registers back what they have after power-on.
+// reset restores the power-on state.
 func (s *space) reset() {
 	s.mu.Lock()
 	s.now = s.start
@@ -178,7 +177,7 @@ func (s *space) word(off int) uint16 {
 	return order.Uint16(s.now[off:])
 }
 
-// master reports whether the function may reach memory.
+// master reports whether bus mastering is on.
 func (s *space) master() bool { return s.word(regCommand)&commandMaster != 0 }
 
 // Regions of a PCI device (linux/vfio.h, VFIO_PCI_BAR0_REGION_INDEX and on).
@@ -190,7 +189,7 @@ const (
 	regionWrite = 1 << 1
 )
 
-// regionSize is the size of a region in bytes, 0 for one that the function doesn't have.
+// regionSize is the size of a region in bytes, 0 for a missing region.
 func (s *space) regionSize(index uint32) uint64 {
 	switch {
 	case index < uint32(len(s.barSize)):
@@ -201,5 +200,5 @@ func (s *space) regionSize(index uint32) uint64 {
 	return 0
 }
 
-// isBulk lists the BARs whose bulk transfers may be in accesses of any size.
+// isBulk reports whether bulk transfers of a BAR may use accesses of any size.
 func isBulk(bar uint32) bool { return slices.Contains([]uint32{0, 4}, bar) }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// twin is the protocol's twin socket: the second one of a connection, on which the server asks the
-// client to move memory that it can't map.
+// twin is the protocol's twin socket, a second socket on which the server asks the client to move
+// memory that the server can't map.
 type twin struct {
 	most int // bytes of a message's data
 
@@ -25,11 +25,10 @@ func newTwin(conn *net.UnixConn, most int) *twin {
 	return &twin{conn: conn, most: max(1, min(most, maxData)), in: stream{conn: conn}}
 }
 
-// patience is how long a client may take to move a message's data. The chip waits for it.
+// patience is how long a client may take to move a message's data while the chip waits.
 const patience = 10 * time.Second
 
-// access moves client memory. After an error the socket is useless, and every access the same
-// error.
+// access moves client memory. After an error every access fails.
 func (t *twin) access(addr uint64, p []byte, write bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,18 +6,16 @@ import (
 	"fmt"
 )
 
-// The version of the protocol that both sides of this package speak. Minor versions below are
-// spoken too.
+// The protocol version of this package. Lower minor versions work too.
 const (
 	versionMajor = 0
 	versionMinor = 1
 )
 
-// maxMaps is how many ranges of client memory can be mapped at a time: what a client that isn't
-// told reckons with.
+// maxMaps bounds the ranges of client memory; it is the protocol's default.
 const maxMaps = 65535
 
-// capabilities is what a side can do. A field that isn't there has the protocol's default.
+// capabilities are a side's capabilities. A missing field means the protocol's default.
 type capabilities struct {
 	MaxDescriptors *uint64     `json:"max_msg_fds,omitempty"`
 	MaxData        *uint64     `json:"max_data_xfer_size,omitempty"`
@@ -32,7 +30,7 @@ type twinSocket struct {
 	Index     *int `json:"fd_index,omitempty"`
 }
 
-// version is the message that a connection begins with, either way.
+// version is the first message of a connection, in both directions.
 type version struct {
 	Major, Minor uint16
 	Caps         capabilities
@@ -84,8 +82,8 @@ func (v version) body() ([]byte, error) {
 	return append(append(b, text...), 0), nil
 }
 
-// answer is the server's version to what a client proposed: a subset of its capabilities. The error
-// wraps ErrProtocol if there is no version that both speak.
+// answer is the server's version for a client's proposal: a subset of its capabilities. The error
+// wraps ErrProtocol if there is no common version.
 func (v version) answer() (version, error) {
 	if v.Major != versionMajor {
 		return version{}, fmt.Errorf("vfiouser: version: %w: the client speaks %d.%d, this server %d.%d",
@@ -113,7 +111,7 @@ func (v version) answer() (version, error) {
 // pageSize is the smallest page of client memory.
 const pageSize = 4096
 
-// limit is a capability's value, or the protocol's default.
+// limit returns a capability's value or the default.
 func limit(v *uint64, otherwise int) int {
 	if v == nil {
 		return otherwise

@@ -6,11 +6,10 @@ import (
 	"syscall"
 )
 
-// Messages are in the byte order of the machine that both sides run on. All of Reprise's have the
-// little one.
+// order is the byte order of messages: the machine's, which is always little-endian for Reprise.
 var order = binary.LittleEndian
 
-// command is what a message asks for.
+// command is the kind of a message.
 type command uint16
 
 const (
@@ -44,21 +43,19 @@ const (
 
 const (
 	headerSize = 16
-	// maxData is the most bytes that one message moves, which is also what a peer that says nothing
-	// allows.
+	// maxData bounds a message's data in bytes; it is the protocol's default.
 	maxData = 1 << 20
-	// maxMessage bounds what a peer can make this side hold: a header, the longest fixed part and
-	// the data.
+	// maxMessage bounds a message: a header, the longest fixed part and the data.
 	maxMessage = headerSize + 32 + maxData
-	// maxDescriptors is how many descriptors a message may carry.
+	// maxDescriptors bounds a message's descriptors.
 	maxDescriptors = 8
 )
 
-// header begins each message.
+// header is the start of each message.
 type header struct {
 	ID      uint16
 	Command command
-	Size    uint32 // of the message with its header
+	Size    uint32 // of the whole message
 	Flags   uint32
 	Errno   uint32 // of a reply with flagError
 }
@@ -71,8 +68,7 @@ func (h header) put(b []byte) {
 	order.PutUint32(b[12:], h.Errno)
 }
 
-// parseHeader decodes the first headerSize bytes of a message. The error wraps ErrProtocol: nothing
-// of what follows on the stream can be trusted then.
+// parseHeader decodes a header. After an error, which wraps ErrProtocol, the stream is useless.
 func parseHeader(b []byte) (header, error) {
 	h := header{
 		ID: order.Uint16(b[0:]), Command: command(order.Uint16(b[2:])),
@@ -134,16 +130,15 @@ func parseDMAUnmap(b []byte) (m dmaUnmap, err error) {
 		return m, syscall.EINVAL
 	}
 	m = dmaUnmap{order.Uint32(b), order.Uint32(b[4:]), order.Uint64(b[8:]), order.Uint64(b[16:])}
-	// The flags are unused; in the ioctl that the message is taken from they ask for more than the
-	// reply has room for.
+	// The flags are unused; in the ioctl they request more than the reply can hold.
 	if m.argsz < dmaUnmapSize || m.flags != 0 || len(b) != dmaUnmapSize {
 		return m, syscall.EINVAL
 	}
 	return m, nil
 }
 
-// parseInfo decodes a request for information: its size bytes begin with argsz and flags, and have
-// an index at 8 but for that about the device.
+// parseInfo decodes a request for information of size bytes: argsz, flags and, except for the
+// device, an index at 8.
 func parseInfo(b []byte, size int) (index uint32, err error) {
 	if len(b) != size || order.Uint32(b) < uint32(size) {
 		return 0, syscall.EINVAL
@@ -163,7 +158,7 @@ const (
 	irqActions       = irqActionMask | irqActionUnmask | irqActionTrigger
 )
 
-// setIRQs sets what an interrupt does, or does it.
+// setIRQs configures or triggers interrupts.
 type setIRQs struct {
 	argsz, flags, index, start, count uint32
 	data                              []byte
@@ -213,7 +208,7 @@ func (a *access) put(b []byte) {
 	order.PutUint32(b[12:], a.count)
 }
 
-// parseMulti decodes the i-th write of a REGION_WRITE_MULTI whose size multiCount has checked.
+// parseMulti decodes the i-th write of a REGION_WRITE_MULTI that multiCount has checked.
 func parseMulti(b []byte, i int) (a access, err error) {
 	e := b[multiSize+i*multiEntrySize:][:multiEntrySize]
 	a = access{offset: order.Uint64(e), region: order.Uint32(e[8:]), count: order.Uint32(e[12:])}
