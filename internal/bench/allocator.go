@@ -9,11 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureAllocator measures pairs of a free of a random extent and an allocation, with many extents
-// alive: sizes from 1 KiB to 4 MiB, first fit, in twice as much memory as is in use, or the most
-// that a bank may have. The extents and sizes are drawn between rounds, and many extents are freed
-// in the order of their table, which is shuffled when all had their turn: the time is the
-// allocator's, not that of a caller who searches for an extent.
+// measureAllocator measures pairs of a free and an allocation among many live extents: sizes from 1
+// KiB to 4 MiB, first fit, in twice the memory in use or the largest bank. Extents and sizes are
+// drawn between rounds. Many extents are freed in the order of their table, which is reshuffled
+// after each pass, so that the time is the allocator's.
 func measureAllocator(ctx context.Context, s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, low, high, largest = 64, 1 << 10, 4 << 20, 255 << 30
@@ -42,7 +41,7 @@ func measureAllocator(ctx context.Context, s *session) error {
 			p.draw()
 			return nil
 		}
-		for n := 0; n < 4*live; n += len(p.sizes) { // until the holes are as they will be
+		for n := 0; n < 4*live; n += len(p.sizes) { // until fragmentation is steady
 			if err := draw(ctx); err != nil {
 				return err
 			}
@@ -65,18 +64,18 @@ func measureAllocator(ctx context.Context, s *session) error {
 	return nil
 }
 
-// pairs frees extents and allocates others in their places.
+// pairs frees extents and allocates others in their place.
 type pairs struct {
 	a       *allocator.Allocator
 	rnd     *rand.Rand
 	extents []allocator.Extent
-	next    int      // first extent of those that have not had their turn
+	next    int      // first extent not freed in this pass
 	victims []uint32 // the extents to free next
 	sizes   []uint32 // the sizes to allocate next
-	done    int      // how many of both are used up
+	done    int      // victims and sizes used so far
 }
 
-// draw chooses what to free next.
+// draw chooses the extents to free next.
 func (p *pairs) draw() {
 	p.done = 0
 	live := len(p.extents)
@@ -94,7 +93,6 @@ func (p *pairs) draw() {
 	}
 }
 
-// run makes n pairs.
 func (p *pairs) run(_ context.Context, n int) error {
 	for range n {
 		k := p.done % len(p.victims)
@@ -110,7 +108,6 @@ func (p *pairs) run(_ context.Context, n int) error {
 	return nil
 }
 
-// allocate allocates an extent of a size drawn before.
 func (p *pairs) allocate(i, k int) (err error) {
 	p.extents[i], err = p.a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(p.sizes[k])})
 	return err

@@ -11,59 +11,44 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureArguments measures giving all runtime arguments of a loaded program other values: the
-// unique ones of every core, and the common ones.
+// measureArguments measures setting all runtime arguments of a loaded program, unique and common
+// ones.
 func measureArguments(ctx context.Context, s *session) error {
-	for _, shape := range []shape{common, worst} {
-		prog, err := shape.program(s.dev)
-		if err != nil {
-			return err
-		}
-		x, err := s.dev.Load(ctx, prog)
-		if err != nil {
-			return err
-		}
+	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
 		next := uint32(0)
 		set := func(_ chip.Core, args []uint32) {
 			for i := range args {
 				args[i] = next
 			}
 		}
-		values := make([]uint32, shape.common)
-		bytes := 4 * (shape.args*s.dev.Queue(0).Workers().Size() + shape.common*len(prog.Kernels))
-		job := &measure.Job{
-			Name: "set_all", Params: report.Params("shape", shape.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(shape),
+		values, names := make([]uint32, p.common), make([]string, p.groups)
+		for i := range names {
+			names[i] = fmt.Sprintf("blank %d", i)
+		}
+		bytes := 4 * (p.args*s.dev.Queue(0).Workers().Size() + p.common*p.groups)
+		return s.measure(ctx, "arguments", &measure.Job{
+			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(p),
 			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
-			Do: func(_ context.Context, n int) error {
-				for range n {
-					next++
-					for i := range prog.Kernels {
-						if err := x.SetArgs(prog.Kernels[i].Name, set); err != nil {
-							return err
-						}
-						if shape.common == 0 {
-							continue
-						}
-						if err := x.SetCommonArgs(prog.Kernels[i].Name, values); err != nil {
-							return err
-						}
+			Do: measure.Repeat(func(context.Context) error {
+				next++
+				for _, name := range names {
+					if err := x.SetArgs(name, set); err != nil {
+						return err
+					}
+					if p.common == 0 {
+						continue
+					}
+					if err := x.SetCommonArgs(name, values); err != nil {
+						return err
 					}
 				}
 				return nil
-			},
-		}
-		if err := s.measure(ctx, "arguments", job); err != nil {
-			return err
-		}
-		if err := x.Release(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+			}),
+		})
+	})
 }
 
-// measurePatching measures a replay with another value of a parameter: one word of one core, and
-// one of every core.
+// measurePatching measures replays with a new value of a parameter, of one core and of every core.
 func measurePatching(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
 	x, err := s.load(ctx, common)
@@ -100,8 +85,8 @@ func measurePatching(ctx context.Context, s *session) error {
 	return x.Release(ctx)
 }
 
-// measureEvents measures recording an event, the time until the host that waits for it knows, and
-// passing work from queue to queue and back.
+// measureEvents measures recording an event, the host's wait for one, and a handover between two
+// queues and back.
 func measureEvents(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		a, b := s.dev.Queue(0), s.dev.Queue(1)

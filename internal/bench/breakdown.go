@@ -14,20 +14,20 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Stages of a replay, as the probes number them.
+// Stages of a replay, as numbered for the probes.
 const (
 	stageSubmit = 1
 	stageWait   = 2
 )
 
-// Bursts that fit into the queue's rings and into the emulator's interface.
+// A burst fits into the queue's rings and the emulator's interface.
 const (
 	probeBurst  = 100
 	probeBursts = 10
 )
 
-// breakdown makes eBPF watch replays of the smallest trace, on a device of its own. Without
-// Config.EBPF it counts system calls only, and it is no error if that isn't possible.
+// breakdown watches replays of the smallest trace by eBPF, on a device of its own. Without
+// Config.EBPF only system calls are counted, where the kernel permits.
 func (s *session) breakdown(ctx context.Context) (err error) {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -41,7 +41,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
-	x, err := s.load(ctx, shape{name: "smallest", groups: 1, cores: 1})
+	x, err := s.load(ctx, minimal)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	return t.Release(ctx)
 }
 
-// watched is replays that the kernel watches.
+// watched are replays observed by probes.
 type watched struct {
 	*session
 	trace  *reprise.Trace
@@ -76,15 +76,15 @@ type watched struct {
 	tid          int
 	replays      int
 	bursts       []float64 // ns of each
-	waits        float64   // ns together
+	waits        float64   // ns of all waits
 	instructions uint64
-	counted      bool // instructions are
+	counted      bool // whether instructions is valid
 	snapshot     *probe.Snapshot
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on one thread. Another goroutine waits for the device, since one that is
-// locked to its thread can't let others run without putting the thread to sleep.
+// run replays bursts on one locked thread. Another goroutine waits for the device: a locked
+// goroutine that waits would put its thread to sleep.
 func (w *watched) run(ctx context.Context) (err error) {
 	q := w.dev.Queue(0)
 	begin, done := make(chan struct{}), make(chan error)
@@ -151,7 +151,6 @@ func (w *watched) run(ctx context.Context) (err error) {
 	return err
 }
 
-// sum makes figures of what was seen.
 func (w *watched) sum(costs []probe.Cost) *report.Breakdown {
 	sn := w.snapshot
 	b := &report.Breakdown{Replays: w.replays, Costs: costs, Used: sn.Used, LeftOut: sn.LeftOut, Lost: sn.Lost}
@@ -176,7 +175,6 @@ func (w *watched) sum(costs []probe.Cost) *report.Breakdown {
 	return b
 }
 
-// each is a figure for one replay.
 func (w *watched) each(v float64) *float64 {
 	v /= float64(w.replays)
 	return &v
@@ -206,8 +204,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	return c
 }
 
-// jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond
-// their median has a cause that no probe sees.
+// jitter ranks the causes that delayed the submitting thread. Time of the bursts beyond their
+// median that no probe explains is a cause of its own.
 func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {

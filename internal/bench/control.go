@@ -15,34 +15,33 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// controlIterations is how many iterations a measured loop has, and how many replays it is measured
-// beside, if the configuration doesn't say it.
+// controlIterations is the default number of iterations of a measured loop, and of the replays
+// beside it.
 const controlIterations = 1000
 
-// loopBody is the body of a loop that is measured beside replays of a trace that has the body
-// alone.
+// loopBody describes a loop's body, which is measured beside replays of a trace of the body alone.
 type loopBody struct {
 	name        string
-	programs    int // that it runs, one after the other
-	kernelBytes int // of each program's kernel; 0 for the smallest there is
+	programs    int // run one after the other
+	kernelBytes int // of each program's kernel; 0 for the smallest
 	form        bodyForm
 }
 
-// bodyForm is what is around the programs of a body.
+// bodyForm is the control flow around the programs of a body.
 type bodyForm int
 
 const (
 	bodyStraight bodyForm = iota
-	bodyNone              // of a loop of no iterations: nothing is in the body, and a trace can't have nothing
-	bodyIf                // they run if a word in DRAM is 0, as it is
-	bodySwitch            // the word chooses them
-	bodyGiven             // each has the word as an argument
-	bodyCall              // in a trace that the body calls
-	bodyWhile             // before them the word is set to 0; they run while it is, and set it to 1
+	bodyNone              // a loop of 0 iterations, since a trace can't be empty
+	bodyIf                // if a word in DRAM is 0, which it is
+	bodySwitch            // a switch on the word
+	bodyGiven             // the word is an argument of each program
+	bodyCall              // in a called trace
+	bodyWhile             // a program sets the word to 0; the others run while it is 0, and set it to 1
 )
 
-// loopBodies are bodies whose kernels stay on the workers, but for the last one, whose kernels have
-// no room together, and those of calls.
+// loopBodies have kernels that stay on the workers, except the last one, whose kernels don't fit
+// together, and calls.
 var loopBodies = []loopBody{
 	{name: "nothing", form: bodyNone},
 	{name: "a program", programs: 1},
@@ -56,8 +55,8 @@ var loopBodies = []loopBody{
 	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
 }
 
-// measureControl measures an iteration of a loop beside a replay of a trace that is the loop's
-// body: the time of the device from the first of 1,000 to the end of the last, divided by 1,000.
+// measureControl measures a loop's iterations beside replays of the loop's body, by the device's
+// clock from the first of 1,000 to the end of the last.
 func measureControl(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		p, err := s.newStamps(ctx)
@@ -130,7 +129,7 @@ func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
 	return body.release(ctx)
 }
 
-// captureBody captures a loop of so many iterations, or the body alone for 0.
+// captureBody captures a loop of the body, or the body alone for 0 iterations.
 func (s *session) captureBody(ctx context.Context, iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
 	return s.dev.Queue(0).Capture(ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
 		if iterations == 0 {
@@ -140,11 +139,11 @@ func (s *session) captureBody(ctx context.Context, iterations uint32, body func(
 	})
 }
 
-// loopBody loads what a body needs.
+// loopBody loads the programs and buffers of a body.
 func (s *session) loopBody(ctx context.Context, b loopBody) (*preparedBody, error) {
 	p := &preparedBody{s: s, form: b.form}
 	var err error
-	if b.form == bodyWhile { // in L1, where its programs store
+	if b.form == bodyWhile { // in L1, so that programs can store to it
 		err = p.newWord(ctx, allocator.L1)
 	}
 	for i := 0; i < b.programs && err == nil; i++ {
@@ -171,7 +170,7 @@ func (s *session) loopBody(ctx context.Context, b loopBody) (*preparedBody, erro
 	return p, err
 }
 
-// preparedBody is a body with what it needs.
+// preparedBody is a body with its programs and buffers.
 type preparedBody struct {
 	s         *session
 	form      bodyForm
@@ -180,7 +179,7 @@ type preparedBody struct {
 	called    *reprise.Trace
 }
 
-// newWord makes the buffer with the word, which is 0.
+// newWord makes the buffer with a word of 0.
 func (p *preparedBody) newWord(ctx context.Context, kind allocator.Kind) (err error) {
 	if p.word, err = p.s.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: 64, Name: "word"}); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (p *preparedBody) newWord(ctx context.Context, kind allocator.Kind) (err er
 	return p.s.dev.Queue(0).Write(ctx, p.word, 0, make([]byte, 64))
 }
 
-// program is one of the body's, which sets the word of a bodyWhile.
+// program makes a program of the body. That of a bodyWhile stores set in the word.
 func (p *preparedBody) program(set uint32) (*reprise.Program, error) {
 	small := shape{name: "small", cores: 1, groups: 1}
 	if p.form == bodyGiven {
@@ -214,7 +213,6 @@ func (p *preparedBody) load(ctx context.Context, to *[]*reprise.Executable, prog
 	return err
 }
 
-// record records the body.
 func (p *preparedBody) record(r *reprise.Recorder) error {
 	run := func() error { return p.run(r) }
 	is0 := reprise.Cond{Buffer: p.word, Is: cq.Equal}
@@ -236,7 +234,6 @@ func (p *preparedBody) record(r *reprise.Recorder) error {
 	return run()
 }
 
-// run records the programs.
 func (p *preparedBody) run(r *reprise.Recorder) error {
 	if p.form == bodyGiven {
 		return runAll(r, p.xs, reprise.Arg{Kernel: "blank 0", Common: true, From: p.word})

@@ -11,18 +11,16 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// emulated is an open Emulated.
 type emulated struct {
 	Emulated
 	*reprise.Device
 }
 
-// emulate opens devices for what do measures.
 func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error) error {
 	return s.emulateOn(ctx, s.config.Emulated, n, do)
 }
 
-// emulateOn opens devices that open makes, for what do measures.
+// emulateOn calls do with n open devices made by open.
 func (s *session) emulateOn(ctx context.Context, open func() Emulated, n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
@@ -41,14 +39,13 @@ func (s *session) emulateOn(ctx context.Context, open func() Emulated, n int, do
 	return do(chips)
 }
 
-// workload is a program that keeps workers busy: each reads pages from DRAM and writes them to
-// another place, and if so asked a third processor adds a number to each word in between.
+// workload keeps workers busy: each copies pages in DRAM, and with add a third processor adds a
+// number to each word in between.
 type workload struct {
 	workers, pages, page int // pages of each worker, and bytes of a page
 	add                  bool
 }
 
-// load makes the program and loads it on a device.
 func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executable, error) {
 	grid := d.Queue(0).Workers()
 	columns := grid.End.X - grid.Start.X + 1

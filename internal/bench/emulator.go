@@ -12,10 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureEmulator measures how fast devices are emulated: what an instruction takes of this machine
-// when one worker is busy, two, or all of them; what moving a byte takes; what a chip takes that
-// has nothing to do; and what an instruction takes when several chips are busy, which a machine
-// with as many processors runs at the same time.
+// measureEmulator measures the emulator's speed: host time for an instruction with one, two and all
+// workers busy, for a byte moved, for an idle chip, and for an instruction with several chips busy.
 func measureEmulator(ctx context.Context, s *session) error {
 	if s.config.Emulated == nil {
 		s.leaveOut("emulator", "", "this process doesn't emulate the device")
@@ -28,8 +26,7 @@ func measureEmulator(ctx context.Context, s *session) error {
 			return err
 		}
 		for _, workers := range []int{1, 2, d.Queue(0).Workers().Size()} {
-			w := workload{workers: workers, pages: instructionPages / workers, page: 4 << 10, add: true}
-			if err := s.measureWork(ctx, chips, w, executed, report.Params("workers", workers)); err != nil {
+			if err := s.measureWork(ctx, chips, busyWorkers(workers), executed, report.Params("workers", workers)); err != nil {
 				return err
 			}
 		}
@@ -45,8 +42,7 @@ func measureEmulator(ctx context.Context, s *session) error {
 	}
 	for n := 1; n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
 		if err := s.emulate(ctx, n, func(chips []emulated) error {
-			workers := chips[0].Queue(0).Workers().Size()
-			w := workload{workers: workers, pages: instructionPages / workers, page: 4 << 10, add: true}
+			w := busyWorkers(chips[0].Queue(0).Workers().Size())
 			return s.measureWork(ctx, chips, w, executed, report.Params("chips", n))
 		}); err != nil {
 			return err
@@ -55,11 +51,10 @@ func measureEmulator(ctx context.Context, s *session) error {
 	return nil
 }
 
-// instructionPages of 4 KiB, each of which takes a worker some 5,000 instructions, are shared by
-// the workers.
+// instructionPages of 4 KiB are shared by the workers; each takes some 5,000 instructions.
 const instructionPages = 780
 
-// counter selects the quantity that a figure is of.
+// counter is a quantity of work.
 type counter struct {
 	name, unit string
 	of         func(Work) uint64
@@ -70,15 +65,14 @@ var (
 	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
 )
 
-// measurePages measures what a byte takes that all workers of a chip copy in pages of so many
-// bytes.
+// measurePages measures the time of a byte that all workers of a chip copy in pages.
 func (s *session) measurePages(ctx context.Context, chips []emulated, page int) error {
 	workers := chips[0].Queue(0).Workers().Size()
 	w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
 	return s.measureWork(ctx, chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
 }
 
-// measureWork measures what one of what is counted takes while all chips do the same work.
+// measureWork measures the time of one unit of work while all chips run the same workload.
 func (s *session) measureWork(ctx context.Context, chips []emulated, w workload, of counter, params []report.Param,
 	against ...*measure.Baseline) error {
 	all := make([]*reprise.Executable, len(chips))
@@ -108,43 +102,24 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		running.Wait()
 		return errors.Join(errs...)
 	}
-	// By wall-clock time, and by the processor time of this process, in which other processes have
-	// no part.
-	origin := time.Now()
-	var err error
-	for _, t := range []struct {
-		suffix string
-		lasts  time.Duration // a sample, at least
-		now    func() (time.Duration, bool)
-	}{
-		{"", 0, func() (time.Duration, bool) { return time.Since(origin), true }},
-		{processorSuffix, sampleLasts, measure.ProcessTime},
-	} {
-		if _, ok := t.now(); !ok {
-			continue
-		}
-		err = errors.Join(err, s.measure(ctx, "emulator", &measure.Job{
-			Name: of.name + t.suffix, Params: params, Unit: of.unit, Against: against,
-			Sample: func(ctx context.Context) (float64, error) {
-				before, begun := count(), time.Now()
-				start, _ := t.now()
-				err := work(ctx)
-				for err == nil && time.Since(begun) < t.lasts {
-					err = work(ctx)
-				}
-				end, _ := t.now()
-				return float64(end-start) / float64(max(1, count()-before)), err
-			},
-		}))
-	}
+	job := measure.Job{Name: of.name, Params: params, Unit: of.unit, Against: against}
+	err := s.measureTimes(ctx, "emulator", job, measure.ProcessTime,
+		func(ctx context.Context, now func() time.Duration, least time.Duration) (float64, error) {
+			before, begun, start := count(), time.Now(), now()
+			err := work(ctx)
+			for err == nil && time.Since(begun) < least {
+				err = work(ctx)
+			}
+			return float64(now()-start) / float64(max(1, count()-before)), err
+		})
 	for _, x := range all {
 		err = errors.Join(err, x.Release(ctx))
 	}
 	return err
 }
 
-// measureIdle measures how much processor time this process takes for each millisecond in which the
-// device has nothing to do. Not every system counts it.
+// measureIdle measures the processor time of an idle device per millisecond, where the system
+// counts it.
 func (s *session) measureIdle(ctx context.Context) error {
 	if _, ok := measure.ProcessTime(); !ok {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -15,9 +16,7 @@ import (
 // which all of them get, and that is all: a chip of which two workers are busy costs what two
 // workers cost.
 func TestEmulatorWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("all workers of chips that run in one goroutine")
-	}
+	effort.Long(t)
 	var out strings.Builder
 	fmt.Fprintln(
 		&out,
@@ -100,9 +99,7 @@ func TestEmulatorFamily(t *testing.T) {
 	if len(r.Figures) != 0 || len(r.LeftOut) != 1 {
 		t.Errorf("without an emulator: %d figures, left out %+v", len(r.Figures), r.LeftOut)
 	}
-	if testing.Short() {
-		t.Skip("chips whose workers are all busy")
-	}
+	effort.Long(t)
 	c.Emulated = func() Emulated {
 		card := sim.Blackhole()
 		return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}

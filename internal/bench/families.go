@@ -1,12 +1,11 @@
-// Package bench measures what things cost: a replay, an enqueue, a capture, a transfer, on any
-// device. It is what `reprise bench` runs.
+// Package bench measures the costs of replays, enqueues, captures, transfers and more on any
+// device, for `reprise bench`.
 //
-// A family of measurements ([Families]) makes [report.Figure]s. Every figure is made of rounds; in
-// each round the figure's baselines, such as a copy of the same bytes, are measured right beside
-// it, so that a ratio compares things that saw the same machine. Times are of the processor's
-// constant-rate counter, less what reading it costs. Nothing is thrown away: percentiles are over
-// all samples, outliers included. What can't be measured on a device is left out of the report, not
-// filled in.
+// A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
+// with the figure's baselines, such as a copy of the same bytes, measured right beside it: a ratio
+// thus compares measurements under the same conditions. Times are of the processor's constant-rate
+// counter, less the cost of reading it. Percentiles are over all samples, outliers included. What a
+// device can't measure is left out of the report.
 package bench
 
 import (
@@ -34,12 +33,12 @@ type family struct {
 type uses uint8
 
 const (
-	opensOwn uses = iota // if any
+	opensOwn uses = iota // the family opens its devices itself, if any
 	target
 	probeTarget
 )
 
-// families in the order in which they run.
+// families lists the families in running order.
 var families = [...]family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
@@ -63,7 +62,7 @@ var families = [...]family{
 // Family describes a group of figures.
 type Family struct{ Name, About string }
 
-// Families returns what can be measured.
+// Families returns the families in running order.
 func Families() []Family {
 	var out []Family
 	for _, f := range families {
@@ -72,7 +71,7 @@ func Families() []Family {
 	return out
 }
 
-// Run runs the measurements that the Config selects, and returns their report.
+// Run runs the selected measurements and returns their report.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if c.Rounds < 0 || c.Warmup < 0 {
 		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
@@ -117,7 +116,6 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	return s.report, nil
 }
 
-// pick returns the families of those names.
 func pick(names []string) ([]family, error) {
 	if len(names) == 0 {
 		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
@@ -153,7 +151,7 @@ func (f family) measure(ctx context.Context, s *session) error {
 	return f.run(ctx, s)
 }
 
-// summaryParts measure the rows of the summary, in the order of the table.
+// summaryParts measure the rows of the summary, in the table's order.
 var summaryParts = [...]struct {
 	name string
 	run  func(context.Context, *session) error
@@ -169,7 +167,7 @@ var summaryParts = [...]struct {
 	{"chips", summarizeChips},
 }
 
-// measureSummary measures what users feel, by figures of other families, and makes a table of them.
+// measureSummary measures the figures of the summary's table.
 func measureSummary(ctx context.Context, s *session) error {
 	s.config.Programs = []int{1}
 	for _, p := range summaryParts {

@@ -9,22 +9,20 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// marker does operations once more with markers around their halves, and adds what probes saw to a
-// report.
+// marker repeats operations with markers around their halves, and reports what uprobes saw.
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers
 	marked  uint64 // operations done with markers, which are their numbers
 }
 
-// newMarker measures what a marker costs.
 func newMarker(m probe.Machine) (*marker, error) {
 	costs, err := probe.Calibrate(m, probe.Marks)
 	return &marker{machine: m, report: &report.Markers{Operations: []report.Marked{}, Costs: costs}}, err
 }
 
-// mark does the operation of a figure so many times. It does nothing for a nil marker, and for
-// operations that aren't waited for.
+// mark repeats the operation of a figure. It does nothing for a nil marker, and for operations that
+// aren't awaited.
 func (m *marker) mark(ctx context.Context, id string, j *measure.Job, times int) (err error) {
 	if m == nil || j.Submit == nil {
 		return nil

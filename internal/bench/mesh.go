@@ -14,10 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// measureMesh measures what opening chips costs, and what a replay costs the host for each chip,
-// from one chip on. The links between chips play no part in either. On an emulator a replay's
-// figure is the host's share only as far as the chips, which run on the same processors, leave it
-// alone: the least is what counts there.
+// measureMesh measures opening chips, and the host's cost of a replay for each chip. Links between
+// chips play no part. On an emulator the chips share the host's processors, so the least time
+// counts.
 func measureMesh(ctx context.Context, s *session) error {
 	all := s.config.Mesh
 	if len(all) == 0 {
@@ -40,7 +39,7 @@ func measureMesh(ctx context.Context, s *session) error {
 	}
 	m, err := withFar(ctx, all)
 	var none *mesh.ShapeError
-	if errors.As(err, &none) { // the machine has none, or not one for each card
+	if errors.As(err, &none) { // not one remote chip for each card
 		return nil
 	}
 	if err != nil {
@@ -49,7 +48,7 @@ func measureMesh(ctx context.Context, s *session) error {
 	return s.replayMesh(ctx, m, report.NewParam("chips", m.Size()), report.NewParam("behind", m.Size()-len(all)))
 }
 
-// chips opens chips as a mesh. Its queues start one worker, so that emulated chips are done soon.
+// chips opens a mesh whose queues start one worker, so that emulated chips are done soon.
 func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	return mesh.Open(ctx, m, mesh.Shape{len(m)}, mesh.Unlinked(), mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }
@@ -81,7 +80,7 @@ func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
 	return errors.Join(err, closeLast(ctx))
 }
 
-// replayMesh measures on a mesh, which it closes.
+// replayMesh measures replays on a mesh and closes it.
 func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...report.Param) (err error) {
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	d := m.Chips()[0].Device

@@ -7,12 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // The mesh family measures cards first, then all chips, also those that only cards lead to.
 func TestMeshFigures(t *testing.T) {
+	effort.Long(t)
 	for _, tt := range []struct {
 		make func(...sim.Option) *sim.Machine
 		want []string

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// productClocks is what the matrix unit takes for a product of two tiles in four phases.
+	// productClocks is the matrix unit's time for a product of two tiles in four phases.
 	productClocks = 64
-	// longRun is the time after which larger operations aren't measured.
+	// longRun bounds the runs of an operation; larger products are skipped beyond it.
 	longRun = 5 * time.Second
 )
 
@@ -27,14 +27,14 @@ type opsBench struct {
 	device        string
 	dev           *reprise.Device
 	ops           *ops.Device
-	work          func() Work // nil if the device isn't emulated by this process
+	work          func() Work // nil unless this process emulates the device
 	clock         bool
 	before, after *reprise.Event
 }
 
-// measureOps measures operations on tensors, on the device and on the one that it is compared with.
+// measureOps measures operations on tensors on the target and on Config.Against.
 func measureOps(ctx context.Context, s *session) error {
-	// The vendor's simulator takes minutes for what takes silicon a millisecond.
+	// The vendor's simulator takes minutes for a millisecond of silicon.
 	patient := reprise.WithHangTimeout(10 * time.Minute)
 	var err error
 	if s.config.Emulated != nil {
@@ -108,7 +108,6 @@ func (s *session) measureOperations(ctx context.Context, b *opsBench) (err error
 	return nil
 }
 
-// random returns a tensor of random numbers on the device.
 func (b *opsBench) random(ctx context.Context, shape []int, seed uint64) (*ops.Tensor, error) {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	n := 1
@@ -126,7 +125,7 @@ func (b *opsBench) random(ctx context.Context, shape []int, seed uint64) (*ops.T
 	return b.ops.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
 }
 
-// matmul measures a product of square matrices, and reports whether it took long.
+// matmul measures a product of square matrices, and reports whether it took longer than longRun.
 func (b *opsBench) matmul(ctx context.Context, side int) (long bool, err error) {
 	var t [3]*ops.Tensor
 	for i := range t {
@@ -168,7 +167,6 @@ func (b *opsBench) matmul(ctx context.Context, side int) (long bool, err error) 
 	return o.ElapsedNs > float64(longRun), b.free(t[:]...)
 }
 
-// operation measures an operation on random operands.
 func (b *opsBench) operation(
 	ctx context.Context, o *report.Operation, shapes [][]int, do func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error),
 ) error {
@@ -203,8 +201,8 @@ func (b *opsBench) free(ts ...*ops.Tensor) error {
 	return errors.Join(errs...)
 }
 
-// measure runs an operation once, so that its program is loaded, and then as often as there are
-// rounds, but not longer than longRun. It keeps the least that a run took.
+// measure runs an operation once to load its program, then for each round or until longRun, and
+// keeps the least of each quantity.
 func (b *opsBench) measure(ctx context.Context, o *report.Operation, run func() error) error {
 	if p := b.s.config.Progress; p != nil {
 		p(fmt.Sprintf("ops/%s %v %s", o.Name, o.Shape, b.device))

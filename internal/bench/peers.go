@@ -5,12 +5,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Costs of other runtimes, to show beside ours. A peer's absolute times are its own machine's; the
-// ratios to the baselines measured beside them carry over.
+// Costs of other runtimes. A peer's absolute times are of its own machine; its ratios to baselines
+// carry over.
 //
 // tt-metal's command assembler (device_command) and allocator (free_list_opt) were measured on a
-// 2-core x86-64 virtual machine. tt-metal's times for whole operations are those that its own
-// continuous integration expects on its Blackhole machine (fd_command_construction_golden.json).
+// 2-core x86-64 virtual machine. Its whole operations are the expectations of its continuous
+// integration for a Blackhole machine (fd_command_construction_golden.json).
 const (
 	assembler = "tt-metal's command assembler"
 	itsCI     = "tt-metal's CI, its machine"
@@ -45,7 +45,7 @@ func argumentPeers(s shape) []report.Peer {
 	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
 }
 
-// Sources of what the summary quotes.
+// Sources of the summary's quotations.
 var (
 	itsCISource = &report.Source{
 		From: "tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7",
@@ -63,11 +63,11 @@ var (
 	ttsimBeside = &report.Source{From: "ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", Date: "22 November 2026"}
 )
 
-// quotedSimulator is the simulator whose figures are quoted where it isn't measured.
+// quotedSimulator is the simulator whose figures are quoted unless Config.Against is measured.
 const quotedSimulator = "ttsim"
 
-// itsQueuesExecute is what prefetcher and dispatcher execute with tt-metal's firmware, with all
-// workers of a chip that lacks none.
+// itsQueuesExecute returns the instructions of prefetcher and dispatcher with tt-metal's firmware,
+// on a chip without harvested workers.
 func itsQueuesExecute(a chip.Arch, s shape, replay bool) (prefetcher, dispatcher float64) {
 	type of struct {
 		arch   chip.Arch

@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureEnqueue measures putting a loaded program into the queue, and the round trip until it has
-// ended.
+// measureEnqueue measures submitting a loaded program, and the round trip to its end.
 func measureEnqueue(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
 	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
@@ -27,8 +26,8 @@ func measureEnqueue(ctx context.Context, s *session) error {
 	})
 }
 
-// measureCapture measures recording a trace of one program and putting the write to DRAM into the
-// queue. Releasing the traces waits for the device and isn't part of it.
+// measureCapture measures recording a trace of one program and submitting its write to DRAM.
+// Releasing traces waits for the device and isn't measured.
 func measureCapture(ctx context.Context, s *session) error {
 	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
 		var traces []*reprise.Trace
@@ -56,8 +55,7 @@ func measureCapture(ctx context.Context, s *session) error {
 	})
 }
 
-// shapes loads programs of the common and of the worst shape, one after the other, for what do
-// measures.
+// shapes calls do with loaded programs of the shapes common and worst.
 func (s *session) shapes(ctx context.Context, do func(shape, *reprise.Executable) error) error {
 	for _, p := range []shape{common, worst} {
 		if err := s.loaded(ctx, p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {
@@ -67,7 +65,7 @@ func (s *session) shapes(ctx context.Context, do func(shape, *reprise.Executable
 	return nil
 }
 
-// measureOpen measures opening and closing the device, firmware and queues included.
+// measureOpen measures opening and closing the device, with firmware and queues.
 func measureOpen(ctx context.Context, s *session) error {
 	return s.measure(ctx, "open", &measure.Job{Name: "open_close", Do: measure.Repeat(func(ctx context.Context) error {
 		d, err := reprise.Open(ctx, s.config.Target, s.config.Options...)

@@ -12,10 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// measureReplay measures what a replay costs the host, for traces of several lengths: putting it
-// into the queue, which costs the same for all of them, and waiting until it is done. The first is
-// measured on a queue with a single worker: an emulated device uses the host's processors and
-// caches, and should be done soon.
+// measureReplay measures submissions of replays and whole replays, for several trace lengths.
+// Submissions are measured on a queue with one worker: an emulated device shares the host's
+// processors and caches, and should be done soon.
 func measureReplay(ctx context.Context, s *session) error {
 	for _, n := range s.config.Programs {
 		if n < 1 {
@@ -45,7 +44,7 @@ func measureReplay(ctx context.Context, s *session) error {
 	})
 }
 
-// countInstructions counts what the cores of the queue retire for each program of a long trace.
+// countInstructions counts the instructions of the queue's cores for each program of a long trace.
 func (s *session) countInstructions(ctx context.Context) error {
 	if s.config.Retired == nil || s.config.CountTarget == nil || s.report.ReplaySummary == nil {
 		return nil
@@ -73,7 +72,7 @@ func (s *session) countInstructions(ctx context.Context) error {
 	}, nil)
 }
 
-// drawReplays replays a trace for the timeline: at rest first, and then with one after the other.
+// drawReplays replays a trace for the timeline, first idle, then back to back.
 func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs int) error {
 	const replays = 3
 	again := replay(t)
@@ -85,7 +84,7 @@ func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs in
 	return errors.Join(again(ctx, replays), s.finish(ctx))
 }
 
-// replays measures something of a trace of each length.
+// replays calls measure with a trace of each length.
 func (s *session) replays(ctx context.Context, measure func(context.Context, *reprise.Trace, int) error) error {
 	return s.loaded(ctx, common, func(x *reprise.Executable) error {
 		for _, n := range s.config.Programs {
@@ -98,8 +97,7 @@ func (s *session) replays(ctx context.Context, measure func(context.Context, *re
 }
 
 func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs int) error {
-	// As many as make the host warm and don't fill the ring; of long traces as many as are done
-	// soon.
+	// Enough to warm up the host and few enough for the ring. Long traces are replayed less often.
 	per, burst := 16, max(1, 32/programs)
 	if programs > 32 {
 		per = 4
@@ -108,9 +106,8 @@ func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs i
 	bytes := part.ReplayBytes
 	job := &measure.Job{
 		Name: "submit", Params: report.Params("programs", programs), Do: replay(t), PerSample: per, Burst: burst, Settle: s.finish,
-		Against: []*measure.Baseline{
-			measure.MemcpySame(bytes, per),
-		}, Bytes: float64(bytes), Commands: float64(part.ReplayCommands), Allocs: true,
+		Against: []*measure.Baseline{measure.MemcpySame(bytes, per)},
+		Bytes:   float64(bytes), Commands: float64(part.ReplayCommands), Allocs: true,
 		Peers: replayPeers(),
 	}
 	if nt := measure.NonTemporal(); nt != nil {
@@ -131,7 +128,6 @@ func (s *session) replayToEnd(ctx context.Context, t *reprise.Trace, programs in
 	return s.measure(ctx, "replay", jobToEnd("to_end", report.Params("programs", programs), burst, replay(t), s.finish))
 }
 
-// summarizeReplay takes a figure for the summary.
 func (s *session) summarizeReplay(f *report.Figure, programs int) {
 	sum := &report.ReplaySummary{HostSubmitNsP50: f.P50, Programs: programs}
 	if f.Bytes != nil {

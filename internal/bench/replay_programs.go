@@ -11,12 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// mostTimes is of how many programs the device keeps the times until they are read.
+// mostTimes is the number of program times that the device keeps.
 const mostTimes = 1000
 
-// programTimes measures how long each program of a trace runs in whole replays, as the device notes
-// it: nothing is put between the programs. A sample is one program, from when the one before was
-// done and it was started to when its kernels were done.
+// programTimes measures each program of a replayed trace by the device's own records, without
+// commands between the programs. A sample reaches from the end of the program before and the start
+// to the end of the kernels.
 func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil
@@ -28,7 +28,7 @@ func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs i
 	if err != nil {
 		return err
 	}
-	var times []dispatch.ProgramTime // of the last replay, that aren't samples yet
+	var times []dispatch.ProgramTime // of the last replay, not yet returned as samples
 	return s.measure(ctx, "replay", &measure.Job{
 		Name: "device_program", Params: report.Params("programs", programs), Burst: min(max(programs, 4), 64),
 		Sample: func(ctx context.Context) (float64, error) {
@@ -47,13 +47,13 @@ func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs i
 // replayed replays a trace to its end and returns the times of its programs.
 func (s *session) replayed(ctx context.Context, t *reprise.Trace, read *dispatch.ProgramTimes,
 	programs int) ([]dispatch.ProgramTime, error) {
-	if _, _, err := read.Append(nil); err != nil { // of replays before
+	if _, _, err := read.Append(nil); err != nil { // drop those of earlier replays
 		return nil, err
 	}
 	if err := errors.Join(t.Replay(ctx), s.finish(ctx)); err != nil {
 		return nil, err
 	}
-	// The device notes the end of the last program a little later than the host is told of it.
+	// The device records the last program's end shortly after the host sees the replay's end.
 	var times []dispatch.ProgramTime
 	var err error
 	wait := s.dev.Queue(0).WaitFunc(ctx, func() bool {

@@ -11,12 +11,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// replayStages measures the parts of a replay that lie on the device: from its first command to its
-// end, by stamps of the dispatcher. The figure "stamp" is what lies between two stamps with nothing
-// in between, which is in "device" too, and in "program", which is a program of the trace by
-// itself, between two stamps of its own. Where the device's clock runs along with the host's, which
-// an emulated one's doesn't, there are also the times that a queue at rest takes to begin, and a
-// waiter to know.
+// replayStages measures the parts of a replay on the device by stamps of the dispatcher. "stamp" is
+// the time between two stamps with nothing in between; "device" and "program" include it. "program"
+// is a program with stamps of its own. Where the device's clock runs in step with the host's, which
+// an emulator's doesn't, "to_start" is the time an idle queue takes to start and "to_awake" the
+// time a waiter takes to return.
 func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs int) error {
 	p, err := s.newStamps(ctx)
 	if err != nil || p == nil {
@@ -79,8 +78,8 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 	return nil
 }
 
-// alongside reports whether a clock of so many MHz runs along with the host's, and returns a
-// reading of it.
+// alongside reports whether a clock of so many MHz runs in step with the host's, and returns its
+// last reading.
 func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time.Duration)) (dispatch.Clock, bool, error) {
 	const apart, tolerance = 20 * time.Millisecond, 0.01
 	a, err := read()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -15,11 +16,11 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// clockAttempts is how often a figure is measured, at most, until the clock stands still.
+// clockAttempts bounds the attempts to measure a figure at a steady clock.
 const clockAttempts = 3
 
-// aiClock reads the clock of the chip. It returns false without a device, and where the firmware
-// doesn't report the clock.
+// aiClock reads the chip's clock. ok is false without a device, and where the firmware doesn't
+// report the clock.
 func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil
@@ -40,20 +41,20 @@ type session struct {
 	marker *marker // nil without Config.Markers
 }
 
-// leaveOut notes that a family measures nothing here, or nothing of a part if that isn't empty. It
-// is reported if the family was asked for by name.
+// leaveOut reports that a family, or a part of it, measures nothing here. Only families that were
+// asked for by name are reported.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, report.LeftOut{Family: family + part, Why: why})
 	}
 }
 
-// with opens the device for what do measures.
+// with opens the target for do.
 func (s *session) with(ctx context.Context, do func() error, opts ...reprise.Option) error {
 	return s.open(ctx, s.config.Target, do, opts)
 }
 
-// withProbe is with for measurements of the host's part alone.
+// withProbe opens the device for measurements of the host's share.
 func (s *session) withProbe(ctx context.Context, do func() error, opts ...reprise.Option) error {
 	return s.open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts)
 }
@@ -64,13 +65,12 @@ func (s *session) open(ctx context.Context, t kmd.Target, do func() error, opts 
 	}
 	s.report.Arch = s.dev.Arch().String()
 	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
-	runtime.GC() // earlier garbage isn't collected while this is timed
+	runtime.GC() // so that earlier garbage isn't collected during the measurement
 	return do()
 }
 
-// measure adds a figure to the report, or a refusal if the chip's clock didn't stand still
-// meanwhile: the device holds the driver's power state for as long as it is open, but a chip may
-// still lower its clock.
+// measure adds a figure to the report, or a refusal if the chip's clock changed in every attempt: a
+// chip may lower its clock although the open device holds the driver's power state.
 func (s *session) measure(ctx context.Context, family string, j *measure.Job) error {
 	id := (&report.Figure{Family: family, Name: j.Name, Params: j.Params}).ID()
 	if s.config.Progress != nil {
@@ -92,7 +92,7 @@ func (s *session) measure(ctx context.Context, family string, j *measure.Job) er
 	return nil
 }
 
-// record records a program several times.
+// record captures a trace that runs a program several times.
 func (s *session) record(ctx context.Context, x *reprise.Executable, programs int) (*reprise.Trace, error) {
 	return s.dev.Queue(0).Capture(ctx, fmt.Sprintf("%d programs", programs), func(_ context.Context, r *reprise.Recorder) error {
 		for range programs {
@@ -104,7 +104,7 @@ func (s *session) record(ctx context.Context, x *reprise.Executable, programs in
 	})
 }
 
-// recorded records a program several times for what do measures.
+// recorded calls do with a trace of several runs of a program, and then releases the trace.
 func (s *session) recorded(ctx context.Context, x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
 	t, err := s.record(ctx, x, programs)
 	if err == nil {
@@ -127,7 +127,7 @@ func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
 	}
 }
 
-// jobToEnd measures an operation until its results are in memory and the waiter knows.
+// jobToEnd measures an operation from its submission to the return of the wait for its end.
 func jobToEnd(name string, params []report.Param, burst int, op func(context.Context, int) error,
 	finish func(context.Context) error) *measure.Job {
 	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
@@ -139,7 +139,27 @@ func jobToEnd(name string, params []report.Param, burst int, op func(context.Con
 		})}
 }
 
-// load makes and loads a program of the shape.
+// measureTimes measures samples by wall-clock time and, where the system counts it, by processor
+// time, whose figures end in processorSuffix. sample gets the clock and its least sensible duration.
+func (s *session) measureTimes(ctx context.Context, family string, job measure.Job, processor func() (time.Duration, bool),
+	sample func(ctx context.Context, now func() time.Duration, least time.Duration) (float64, error)) error {
+	origin := time.Now()
+	wall := job
+	wall.Sample = func(ctx context.Context) (float64, error) {
+		return sample(ctx, func() time.Duration { return time.Since(origin) }, 0)
+	}
+	err := s.measure(ctx, family, &wall)
+	if _, ok := processor(); !ok {
+		return err
+	}
+	job.Name += processorSuffix
+	job.Sample = func(ctx context.Context) (float64, error) {
+		return sample(ctx, func() time.Duration { t, _ := processor(); return t }, sampleLasts)
+	}
+	return errors.Join(err, s.measure(ctx, family, &job))
+}
+
+// load loads a program of the shape.
 func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error) {
 	prog, err := p.program(s.dev)
 	if err != nil {
@@ -148,7 +168,7 @@ func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error
 	return s.dev.Load(ctx, prog)
 }
 
-// loaded loads a program of the shape for what do measures.
+// loaded calls do with a loaded program of the shape, and then releases the program.
 func (s *session) loaded(ctx context.Context, p shape, do func(*reprise.Executable) error) error {
 	x, err := s.load(ctx, p)
 	if err == nil {
@@ -162,15 +182,14 @@ func (s *session) loaded(ctx context.Context, p shape, do func(*reprise.Executab
 
 func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }
 
-// stamps are two events that record the device's time before and after what is measured, and the
-// rate of its clock.
+// stamps are two events that record the device's clock before and after an operation.
 type stamps struct {
 	s             *session
 	before, after *reprise.Event
 	mhz           float64
 }
 
-// newStamps returns nil where the device doesn't tell how fast its clock is.
+// newStamps returns nil where the device doesn't report its clock rate.
 func (s *session) newStamps(ctx context.Context) (*stamps, error) {
 	mhz, ok, err := s.aiClock(ctx)
 	if err != nil || !ok || mhz == 0 {
@@ -179,7 +198,7 @@ func (s *session) newStamps(ctx context.Context) (*stamps, error) {
 	return &stamps{s: s, before: s.dev.NewEvent("before", reprise.Timed()), after: s.dev.NewEvent("after", reprise.Timed()), mhz: mhz}, nil
 }
 
-// job makes a job of what lies between two stamps.
+// job measures op between two stamps.
 func (p *stamps) job(name string, params []report.Param, burst int, op func(context.Context) error) *measure.Job {
 	return &measure.Job{
 		Name:      name,
@@ -194,7 +213,7 @@ func (p *stamps) job(name string, params []report.Param, burst int, op func(cont
 	}
 }
 
-// around returns the times of two stamps with op in between, by the device's clock.
+// around returns two readings of the device's clock with op in between.
 func (p *stamps) around(ctx context.Context, op func(context.Context) error) (from, to uint64, err error) {
 	q := p.s.dev.Queue(0)
 	if err := q.Record(ctx, p.before); err != nil {

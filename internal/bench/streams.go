@@ -17,14 +17,13 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// streamSizes are bytes of messages: those for which tt-metal publishes the rates of its sockets
-// between device and host.
+// streamSizes are the message sizes, in bytes, for which tt-metal publishes the rates of its
+// device-host sockets.
 var streamSizes = []int{1216, 39936}
 
-// measureStreams measures messages between the host and a kernel that runs all the while: a word to
-// the kernel and back, the way back alone, and messages in either direction, one after the other as
-// fast as both ends and the ring allow. Reading as much of a buffer through the queue is measured
-// beside each.
+// measureStreams measures messages between the host and a running kernel: a word's round trip, a
+// word's way back, and back-to-back messages in either direction, each beside a queue read of as
+// many bytes.
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
@@ -61,15 +60,15 @@ func measureStreams(ctx context.Context, s *session) error {
 	})
 }
 
-// streamRing is the bytes of a ring, streamBytes those of a sample: so many more that what is in
-// the ring when a sample begins counts for little.
+// streamRing is a ring's size, streamBytes a sample's: so much more that what the ring holds at
+// first counts for little.
 const (
 	streamRing  = 256 << 10
 	streamBytes = 4 << 20
-	streamWord  = 4 // bytes of a word that goes there and back
+	streamWord  = 4 // bytes of the word of round trips
 )
 
-// clockKernel is the kernel of this package that answers messages with its tile's clock.
+// clockKernel answers messages with its tile's clock.
 const clockKernel = "stream_clock"
 
 func (s *session) streamKernel(name string) (*kernels.Image, error) {
@@ -83,8 +82,8 @@ func (s *session) streamKernel(name string) (*kernels.Image, error) {
 	return kernels.Load(file)
 }
 
-// streaming measures a job while a kernel with streams runs on a core. The kernel ends when the
-// first stream is closed.
+// streaming measures a job while a kernel with streams runs on a core. Closing the first stream
+// ends the kernel.
 func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, job *measure.Job,
 	ss ...*stream.Stream) (err error) {
 	defer func() {
@@ -128,7 +127,7 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// pair makes a stream in each direction, and what sends a word there and back.
+// pair makes a stream in each direction, and a function that sends a word there and back.
 func (s *session) pair(ctx context.Context) (in, out *stream.Stream, exchange func(context.Context, []byte) error, err error) {
 	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
 		return nil, nil, nil, err
@@ -158,10 +157,9 @@ func (s *session) roundTrip(ctx context.Context, params []report.Param) error {
 	return s.streaming(ctx, kernels.StreamEcho, n, args, job, in, out)
 }
 
-// toGoroutine measures from the instruction before a kernel's push of a word to the return of the
-// read that waits for it. The word is the low one of the tile's clock, whose time on the host lies
-// between two readings of the queue's: on a card the two differ by as much as the tiles left reset
-// apart.
+// toGoroutine measures from a kernel's push of a word to the return of the read that waits for it.
+// The word is the low word of the tile's clock, which is placed between two readings of the queue's
+// clock. On a card the two clocks differ by the time between the tiles' resets.
 func (s *session) toGoroutine(ctx context.Context, params []report.Param) error {
 	in, out, exchange, err := s.pair(ctx)
 	if err != nil {
@@ -212,7 +210,6 @@ func (s *session) messages(ctx context.Context, d stream.Direction, n, per int) 
 	return s.streaming(ctx, kernels.StreamSink, n, args, job, in)
 }
 
-// readBeside measures reads of n bytes of a buffer.
 func (s *session) readBeside(ctx context.Context, n int, job *measure.Job) error {
 	b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, Name: "read"})
 	if err != nil {

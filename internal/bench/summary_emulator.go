@@ -15,9 +15,9 @@ import (
 
 const notEmulated = "this process doesn't emulate the device"
 
-// summarizeEmulator measures what an instruction and a byte take, where this process emulates the
-// device. Another device gets the same work to do: its time is divided by the instructions that are
-// counted here.
+// summarizeEmulator measures the time of an instruction and of a byte where this process emulates
+// the device. Config.Against gets the same work; its time is divided by the instructions counted
+// here.
 func summarizeEmulator(ctx context.Context, s *session) error {
 	one := report.Other{Quantity: report.InNs(quotedSimulator, 4.5), Source: ttsimAlone}
 	instruction := func(what string) *report.SummaryRow {
@@ -34,9 +34,9 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 		return nil
 	}
 	works := []struct {
-		workload // of the emulator
-		less     workload
-		whole    // less, of the other device
+		workload          // of the emulator
+		less     workload // for Config.Against
+		whole             // of less
 	}{{workload: busyWorkers(1)}, {}}
 	err := s.emulate(ctx, 1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
@@ -84,22 +84,22 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 	return nil
 }
 
-// busyWorkers is the work of which an instruction is measured.
+// busyWorkers is the work for timing an instruction.
 func busyWorkers(n int) workload {
 	return workload{workers: n, pages: instructionPages / n, page: 4 << 10, add: true}
 }
 
-// pagesOfOther is how many pages a worker of the other device copies at most: a simulator that
-// executes the waiting of all other workers takes half a minute for those of the emulator.
+// pagesOfOther bounds the pages of a worker of Config.Against: a simulator executes all other
+// workers' polling and would take half a minute.
 const pagesOfOther = 40
 
-// count returns how many instructions some work takes.
+// count returns the instructions of a workload.
 func (c emulated) count(ctx context.Context, w workload) (n uint64, err error) {
 	x, err := w.load(ctx, c.Device)
 	if err != nil {
 		return 0, err
 	}
-	for range 2 { // the first brings the kernels
+	for range 2 { // the first run loads the kernels
 		before := c.Work().Instructions
 		if err := errors.Join(c.Queue(0).Run(ctx, x), c.Queue(0).Wait(ctx)); err != nil {
 			return 0, err
@@ -109,7 +109,7 @@ func (c emulated) count(ctx context.Context, w workload) (n uint64, err error) {
 	return n, x.Release(ctx)
 }
 
-// summarizePrograms measures replaying many programs on all workers, until they are done.
+// summarizePrograms measures a replay of many programs on all workers to its end.
 func summarizePrograms(ctx context.Context, s *session) error {
 	const programs = 100
 	w := whole{"replay_to_end", report.Params("programs", programs), 0}
@@ -134,8 +134,8 @@ func summarizePrograms(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeProcessors measures how much faster one emulated chip, whose tiles run at the same time,
-// is on all processors than on one.
+// summarizeProcessors measures the speed-up of one emulated chip with parallel tiles on all
+// processors over one.
 func summarizeProcessors(ctx context.Context, s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
@@ -159,7 +159,7 @@ func summarizeProcessors(ctx context.Context, s *session) error {
 	return s.emulateOn(ctx, s.config.Parallel, 1, func(chips []emulated) error {
 		d := chips[0].Device
 		w := busyWorkers(d.Queue(0).Workers().Size())
-		w.pages *= 40 // so that most of the time isn't the launch
+		w.pages *= 40 // so that the launch counts for little
 		x, err := w.load(ctx, d)
 		if err != nil {
 			return err
@@ -184,8 +184,8 @@ func summarizeProcessors(ctx context.Context, s *session) error {
 	})
 }
 
-// speedUp gives a row how much longer something takes on one processor than on all, one after the
-// other in each round. The figure is of all processors.
+// speedUp sets a row to the ratio of the time on one processor to the time on all, measured in turn
+// in each round.
 func (s *session) speedUp(ctx context.Context, row *report.SummaryRow, what string, do func(context.Context) error) error {
 	var ratios []float64
 	elapsed := func(ctx context.Context) (time.Duration, error) {

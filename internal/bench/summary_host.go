@@ -11,18 +11,17 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// executed returns what the prefetcher, the dispatcher and its subordinate execute for each program
-// of a long trace of a program, and for a replay of a trace of one, on a synchronous device, which
-// is done when Replay returns. now tells what they have executed so far.
+// executed returns the instructions of the prefetcher, the dispatcher and its subordinate for each
+// program of a long trace and for a replay of a trace of one program. The device is synchronous, so
+// it is done when Replay returns. now returns the counts so far.
 func (s *session) executed(ctx context.Context, x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
-	// A whole number of rounds of launch messages, so that each kind of step is there in
-	// proportion.
+	// Whole rounds of launch messages, so that each kind of step is in proportion.
 	const short, long = 32, 64
 	var n [3][3]float64
 	for i, programs := range []int{1, short, long} {
 		err := s.recorded(ctx, x, programs, func(t *reprise.Trace) error {
 			var before [3]uint64
-			for range 2 { // the second time all is warm
+			for range 2 { // the second is warm
 				if err := s.finish(ctx); err != nil {
 					return err
 				}
@@ -46,7 +45,7 @@ func (s *session) executed(ctx context.Context, x *reprise.Executable, now func(
 	return each, n[0], nil
 }
 
-// summarizeSubmit measures what a replay costs the host, and what it sends.
+// summarizeSubmit measures a replay's cost for the host and its bytes.
 func summarizeSubmit(ctx context.Context, s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{
@@ -71,7 +70,7 @@ func summarizeSubmit(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeInstructions counts what the cores of a queue execute, on a device of its own.
+// summarizeInstructions counts the instructions of a queue's cores.
 func summarizeInstructions(ctx context.Context, s *session) error {
 	shapes := []shape{minimal, common}
 	var rows []*report.SummaryRow
@@ -85,7 +84,7 @@ func summarizeInstructions(ctx context.Context, s *session) error {
 		return nil
 	}
 	for i, p := range shapes {
-		// Each on a device of its own: what was loaded before has a part in where things lie.
+		// On a device each: earlier loads influence addresses.
 		err := s.open(ctx, s.config.CountTarget, func() error {
 			x, err := s.load(ctx, p)
 			if err != nil {
@@ -109,8 +108,8 @@ func summarizeInstructions(ctx context.Context, s *session) error {
 	return nil
 }
 
-// fillInstructions gives a row the instructions of the prefetcher and the dispatcher, beside those
-// of tt-metal's firmware.
+// fillInstructions sets a row to the instructions of prefetcher and dispatcher, beside those of
+// tt-metal's firmware.
 func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape, replay bool) {
 	row.Now = new(report.InInstructions("", n[0]+n[1]))
 	row.More = []report.Quantity{report.InInstructions("prefetcher", n[0]), report.InInstructions("dispatcher", n[1])}
@@ -120,8 +119,8 @@ func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape
 	row.Goals = []report.Quantity{report.InInstructions("half of tt-metal's,", its/2)}
 }
 
-// traceBytes adds what a program takes in a long trace, whose last runs wait for kernel-config
-// memory as all others do.
+// traceBytes adds a program's bytes in a long trace, whose last runs wait for kernel-config memory
+// as all later ones do.
 func (s *session) traceBytes(ctx context.Context, x *reprise.Executable, to []report.Quantity) ([]report.Quantity, error) {
 	const programs = 20
 	t, err := s.record(ctx, x, programs)
@@ -132,7 +131,6 @@ func (s *session) traceBytes(ctx context.Context, x *reprise.Executable, to []re
 	return append(to, report.InBytes("in the trace", float64(size))), t.Release(ctx)
 }
 
-// summarizeCapture measures recording a program and writing the trace.
 func summarizeCapture(ctx context.Context, s *session) error {
 	var rows []*report.SummaryRow
 	shapes := []shape{common, worst}
@@ -151,7 +149,7 @@ func summarizeCapture(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeWaits measures how late a wait notices, and the share of a processor that it takes.
+// summarizeWaits measures the lateness of waits and their share of a processor.
 func summarizeWaits(ctx context.Context, s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{What: "a wait's lateness, change after 4 to 8 ms"},
@@ -185,7 +183,6 @@ func summarizeWaits(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeDemo runs a whole network, from opening the device to closing it.
 func summarizeDemo(ctx context.Context, s *session) error {
 	rows := s.rows(&report.SummaryRow{What: "the integer network, from open to close"})
 	if s.config.Demo == nil {
@@ -211,7 +208,6 @@ func summarizeDemo(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeChips measures opening the chips of a machine.
 func summarizeChips(ctx context.Context, s *session) error {
 	all := s.config.Mesh
 	if len(all) == 0 {

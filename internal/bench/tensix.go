@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// operation is what the kernels of bench/kernels compute; the numbers are theirs.
+// operation numbers what the kernels of bench/kernels compute.
 type operation uint32
 
 const (
@@ -35,14 +35,13 @@ type tileOperation struct {
 	name   string
 	op     operation
 	phases arith.Fidelity
-	tiles  uint32 // in a sample: the difference between two runs, so that what a run costs by itself isn't in it
+	tiles  uint32 // difference between the two runs of a sample, which cancels the run's fixed cost
 }
 
-// fewTiles is how many the shorter run has.
+// fewTiles is the tile count of the shorter run.
 const fewTiles = 10
 
-// tileOperations are measured on bf16 tiles of 32 by 32 data. Those that compute include unpacking
-// and packing.
+// tileOperations use bf16 tiles. Those that compute include unpacking and packing.
 var tileOperations = [...]tileOperation{
 	{"matmul_LoFi", opMatmul, arith.LoFi, 200},
 	{"matmul_HiFi2", opMatmul, arith.HiFi2, 100},
@@ -55,8 +54,8 @@ var tileOperations = [...]tileOperation{
 	{"pack", opPack, arith.LoFi, 2000},
 }
 
-// measureTensix measures what tile operations take of one worker's engines: by the clock on the
-// wall, and by the processor time of this process and its children, which simulators compute in.
+// measureTensix measures tile operations of one worker's engines, by wall-clock time and by
+// processor time of this process and its children, in which simulators may run.
 func measureTensix(ctx context.Context, s *session) error {
 	first := len(s.report.Figures)
 	if err := s.with(ctx, func() error { return s.measureTiles(ctx, "") }); err != nil {
@@ -81,8 +80,7 @@ func measureTensix(ctx context.Context, s *session) error {
 	return nil
 }
 
-// measureTiles measures all operations on the open device, which is another than the target if it
-// has a name.
+// measureTiles measures all operations on the open device. device is empty for the target.
 func (s *session) measureTiles(ctx context.Context, device string) error {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, op := range tileOperations {
@@ -93,7 +91,6 @@ func (s *session) measureTiles(ctx context.Context, device string) error {
 	return nil
 }
 
-// measureTile checks and measures an operation.
 func (s *session) measureTile(ctx context.Context, op tileOperation, device string, rnd *rand.Rand) (err error) {
 	w, err := s.loadTile(ctx, op, rnd)
 	if err != nil {
@@ -107,37 +104,21 @@ func (s *session) measureTile(ctx context.Context, op tileOperation, device stri
 	if device != "" {
 		params = append(params, report.NewParam("device", device))
 	}
-	origin := time.Now()
-	for _, t := range []struct {
-		name string
-		now  func() (time.Duration, bool)
-	}{
-		{"tile", func() (time.Duration, bool) { return time.Since(origin), true }},
-		{"tile_processor_time", measure.TreeTime},
-	} {
-		if _, ok := t.now(); !ok {
-			continue
-		}
-		err = errors.Join(err, s.measure(ctx, "tensix", &measure.Job{
-			Name: t.name, Params: params, Unit: "tiles",
-			Sample: func(ctx context.Context) (float64, error) {
-				var took [2]time.Duration
-				for i, x := range []*reprise.Executable{w.few, w.more} {
-					start, _ := t.now()
-					if err := w.run(ctx, x); err != nil {
-						return 0, err
-					}
-					end, _ := t.now()
-					took[i] = end - start
+	return s.measureTimes(ctx, "tensix", measure.Job{Name: "tile", Params: params, Unit: "tiles"}, measure.TreeTime,
+		func(ctx context.Context, now func() time.Duration, _ time.Duration) (float64, error) {
+			var took [2]time.Duration
+			for i, x := range []*reprise.Executable{w.few, w.more} {
+				start := now()
+				if err := w.run(ctx, x); err != nil {
+					return 0, err
 				}
-				return math.Max(0, float64(took[1]-took[0])) / float64(op.tiles), nil
-			},
-		}))
-	}
-	return err
+				took[i] = now() - start
+			}
+			return max(0, float64(took[1]-took[0])) / float64(op.tiles), nil
+		})
 }
 
-// tileWork is an operation on a device, loaded for two numbers of tiles.
+// tileWork is an operation loaded for two numbers of tiles.
 type tileWork struct {
 	queue     *reprise.Queue
 	arch      arith.Arch
@@ -147,7 +128,6 @@ type tileWork struct {
 	few, more *reprise.Executable
 }
 
-// bf16Numbers returns a tile of numbers between -2 and 2.
 func bf16Numbers(rnd *rand.Rand) []byte {
 	b := make([]byte, arith.BF16.TileBytes())
 	for i := range arith.TileData {
@@ -156,7 +136,7 @@ func bf16Numbers(rnd *rand.Rand) []byte {
 	return b
 }
 
-// loadTile puts operands into a worker's L1 and loads the kernels.
+// loadTile writes operands to a worker's L1 and loads the kernels.
 func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand) (*tileWork, error) {
 	w := &tileWork{queue: s.dev.Queue(0), op: op}
 	if s.dev.Arch() == chip.Blackhole {
@@ -216,8 +196,7 @@ func (w *tileWork) release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check runs the operation and compares its result with what package arith says, so that nothing is
-// measured that isn't computed.
+// check compares the operation's result with package arith.
 func (w *tileWork) check(ctx context.Context) error {
 	got := make([]byte, arith.BF16.TileBytes())
 	if err := w.run(ctx, w.few); err != nil {
@@ -254,8 +233,7 @@ func (w *tileWork) check(ctx context.Context) error {
 	return nil
 }
 
-// checkExp compares with the exponential: the kernel's is right to half a unit of bf16, more or
-// less.
+// checkExp compares with the exponential to about half a unit of bf16.
 func (w *tileWork) checkExp(got []byte) error {
 	number := func(b []byte, i int) float64 {
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))

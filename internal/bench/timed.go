@@ -11,11 +11,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// TimedFamily is the family of figures of TT-NN programs, which other processes time.
+// TimedFamily is the family of figures of TT-NN programs, which are timed in other processes.
 const TimedFamily = "ttnn"
 
-// TimedChip is what TT-NN programs take on one chip: emulated, and simulated by the vendor if that
-// was timed in turn.
+// TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
+// vendor's simulator.
 type TimedChip struct {
 	Name     string
 	Open     Timed // opening the device
@@ -23,13 +23,13 @@ type TimedChip struct {
 	Skipped  []string // programs that have no time, because they are no single operation
 }
 
-// Timed is one program on both simulators.
+// Timed holds the times of one program on both simulators.
 type Timed struct {
 	Name           string
 	Reprise, TTSim Times
 }
 
-// OpenDevice is the name of opening the device.
+// OpenDevice is the name of the program that opens the device.
 const OpenDevice = "open"
 
 func (t *Timed) what() string {
@@ -39,14 +39,14 @@ func (t *Timed) what() string {
 	return t.Name
 }
 
-// Times are what a program takes in each round, in nanoseconds, or the reason why there is no time.
+// Times are a program's times in each round, in nanoseconds, or why there are none.
 type Times struct {
 	Ns      []float64
 	Refused string
 }
 
-// ReportTimed makes a report of programs on chips. Of a program's times the least counts, of those
-// of opening the device the median.
+// ReportTimed makes a report of TT-NN programs. The least time of a program counts, and the median
+// of opening the device.
 func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 	r := &report.Report{
 		Schema:    report.Schema,
@@ -86,7 +86,7 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
 }
 
-// addTimed adds a program's figures and its row, which has one value of each figure.
+// addTimed adds a program's figures and its summary row, with one value of each figure.
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
 	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
@@ -103,7 +103,6 @@ func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Fi
 	return reprise, ttsim
 }
 
-// addTimes adds a figure of a program's times; nil if there are none.
 func addTimes(r *report.Report, name string, t Times, params ...report.Param) *report.Figure {
 	if len(t.Ns) == 0 {
 		return nil
@@ -119,8 +118,7 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 	return f
 }
 
-// ratioRow is how many times as long the vendor's simulator takes for the programs that both
-// simulators run.
+// ratioRow compares the programs that both simulators run.
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
 	logs, lowest, highest := 0.0, 0, 0
 	for i, v := range ratios {
@@ -142,8 +140,7 @@ func ratioRow(chipName string, names []string, ratios []float64) *report.Summary
 	}
 }
 
-// addCount adds a row that counts programs and names them below the table; none if there are no
-// programs.
+// addCount adds a row with a count of programs and their names as its note.
 func addCount(r *report.Report, what string, names []string) {
 	if len(names) > 0 {
 		note := strings.Join(slices.Sorted(slices.Values(names)), ", ")

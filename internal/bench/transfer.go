@@ -11,11 +11,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureTransfer measures writing and reading interleaved buffers, to the end: the data are in
-// memory. Each is measured through the queue's own memory, which the host copies to and from, and
-// from and to pinned memory, without a copy, if the chip reaches that.
+// measureTransfer measures writes and reads of interleaved buffers to their end: through the
+// queue's own memory, which costs the host a copy, and directly with pinned memory if the chip
+// reaches it.
 func measureTransfer(ctx context.Context, s *session) error {
-	var unreachable error // why the chip doesn't reach host memory
+	var unreachable error // why pinned memory isn't measured
 	for _, t := range []struct {
 		kind              allocator.Kind
 		size, page, burst int
@@ -56,7 +56,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 	return nil
 }
 
-// transfers returns the ways to move all of a buffer; h is nil without pinned memory.
+// transfers returns the ways to move a whole buffer; h is nil without pinned memory.
 func (s *session) transfers(b *reprise.Buffer, h *reprise.HostBuffer) []*measure.Job {
 	q, data := s.dev.Queue(0), make([]byte, b.Size())
 	var jobs []*measure.Job

@@ -13,15 +13,15 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// An arrival is when what is waited for comes.
+// arrival says when an awaited change happens.
 type arrival struct {
 	name   string
 	after  time.Duration
-	repeat bool // each time, as work does that repeats; else up to as long again after that
-	busy   bool // a processor is busy until then, as with an emulated chip
+	repeat bool // the same delay each time; else up to twice as long
+	busy   bool // another goroutine spins until then, as with an emulated chip
 }
 
-// mean is after how long it comes on average.
+// mean is the average delay.
 func (a arrival) mean() time.Duration {
 	if a.repeat {
 		return a.after
@@ -35,18 +35,17 @@ var (
 	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
 )
 
-// arrivals are while a wait still spins, when its sleeps are short, when they are as long as they
-// get, and when it can know.
+// arrivals fall into a wait's spinning, its short sleeps and its longest sleeps, and at predictable
+// times.
 var arrivals = []arrival{
 	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
 	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures how late a wait notices: from when what it waits for has come to when the
-// waiter runs again. The wait is a queue's own, with everything that it polls between pauses. What
-// comes is a point in time, in place of a word that a device changes, and unlike the device the
-// clock tells when. While nothing else runs, the figure "processor" is how much processor time a
-// wait takes.
+// measureWake measures the time from an awaited change to the waiter's return. The wait is a
+// queue's own, with all its polling. The change is a point in time instead of a device's word,
+// because the clock tells when. "processor" is the processor time of a wait while nothing else
+// runs.
 func measureWake(ctx context.Context, s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
@@ -62,7 +61,6 @@ func measureWake(ctx context.Context, s *session) error {
 	return nil
 }
 
-// measurePace measures waits by one pace.
 func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) error {
 	return s.with(ctx, func() error {
 		for _, a := range arrivals {
@@ -71,7 +69,7 @@ func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) 
 			if err := s.measure(ctx, "wake", late); err != nil {
 				return err
 			}
-			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else it is mostly the measurement's
+			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else mostly the measurement's own time
 				continue
 			}
 			if err := s.measure(ctx, "wake", busy); err != nil {
@@ -82,7 +80,7 @@ func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) 
 	}, reprise.WithPace(p.spin, p.longest))
 }
 
-// wakeJobs measure how late waits notice, and the processor time that they take.
+// wakeJobs measure the lateness and the processor time of waits.
 func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
 	var start int64
 	var least float64 // ns after start
@@ -90,7 +88,7 @@ func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arriva
 	wait := func(ctx context.Context) (late float64, err error) {
 		after := a.after
 		if !a.repeat {
-			after += rand.N(a.after) // so that it doesn't keep step with the sleeps
+			after += rand.N(a.after) // out of step with the sleeps
 		}
 		start, least = measure.Ticks(), float64(after)
 		var others sync.WaitGroup

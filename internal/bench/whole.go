@@ -12,26 +12,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Rounds of what takes long, of the target and of what it is compared with.
+// Rounds of long measurements, of the target and of Config.Against.
 const (
 	fewRounds     = 5
 	fewestOfOther = 3
 )
 
-// rows adds rows, which have nothing yet.
 func (s *session) rows(rows ...*report.SummaryRow) []*report.SummaryRow {
 	s.report.Summary = append(s.report.Summary, rows...)
 	return rows
 }
 
-// missing says of rows why they aren't measured.
 func missing(rows []*report.SummaryRow, why string) {
 	for _, r := range rows {
 		r.Missing = why
 	}
 }
 
-// fill gives a row the median of a figure, and percentiles by name.
+// fill sets a row from a figure: the median, named percentiles and a ratio.
 func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string) *report.Figure {
 	f, ok := s.report.Figure(id)
 	if !ok {
@@ -50,7 +48,7 @@ func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string)
 	return f
 }
 
-// most does something with at most so many rounds of each figure, after one to warm up.
+// most calls do with at most so many rounds of each figure and one to warm up.
 func (s *session) most(rounds int, do func() error) error {
 	was := s.runner
 	defer func() { s.runner = was }()
@@ -58,30 +56,27 @@ func (s *session) most(rounds int, do func() error) error {
 	return do()
 }
 
-// processorSuffix ends the name of a figure of processor time, of which rows have the least: what
-// other programs on the machine add to it, by the caches and cores that they share, is no part of
-// what something costs.
+// processorSuffix ends the names of figures of processor time. Rows show their least: other
+// programs add to processor time through shared caches and cores.
 const (
 	processorSuffix = "_processor_time"
 	onProcessors    = "least processor time"
 )
 
-// whole is something that is measured as a whole, of the target and of what it is compared with.
+// whole is a figure of a run as a whole, on the target and on Config.Against.
 type whole struct {
 	name   string
 	params []report.Param
 	of     float64 // what a run is divided by; 0 means 1
 }
 
-// figure is an empty figure of it.
 func (w whole) figure(suffix string, device ...report.Param) *report.Figure {
 	return &report.Figure{Family: Summarized, Name: w.name + suffix, Params: append(slices.Clone(w.params), device...), PerSample: 1}
 }
 
-// work prepares what is measured on the session's device.
+// work prepares a run on the session's device.
 type work func(context.Context) (do func(context.Context) error, err error)
 
-// run is a whole on one device.
 type run struct {
 	device []report.Param // nil for the target
 	round  func(ctx context.Context, measure func(do func(context.Context) error) error) error
@@ -89,7 +84,6 @@ type run struct {
 	wall, busy *measure.Series
 }
 
-// always is a run that needs no preparation in a round.
 func always(do func(context.Context) error, device ...report.Param) *run {
 	return &run{
 		device: device,
@@ -97,10 +91,9 @@ func always(do func(context.Context) error, device ...report.Param) *run {
 	}
 }
 
-// measureWhole measures by the clock on the wall, and, in the same rounds, by the processor time of
-// this process and its children. Runs on several devices take turns, so that a machine that is
-// slower for a while is slower for all of them; those on others than the first one have
-// fewestOfOther rounds.
+// measureWhole measures wall-clock time and, in the same rounds, processor time of this process and
+// its children. Devices take turns, so that a slow phase of the machine affects all; those after
+// the first have fewestOfOther rounds.
 func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()
@@ -143,7 +136,6 @@ func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error
 	return nil
 }
 
-// addSeries adds a figure to the report, if anything was measured.
 func (s *session) addSeries(f *report.Figure, of *measure.Series) {
 	if len(of.Rounds) > 0 {
 		of.Fill(f)
@@ -160,19 +152,18 @@ func (r *run) add(t times, of float64) {
 	}
 }
 
-// sampleLasts is how long a sample of processor time takes at least. The kernel brings the times of
-// threads that run on other processors up to date at its ticks, so a reading may be some
-// milliseconds behind.
+// sampleLasts is the least duration of a sample of processor time: the kernel updates the times of
+// threads on other processors at its ticks, milliseconds late.
 const sampleLasts = 100 * time.Millisecond
 
-// times are what something takes, in nanoseconds: by the clock on the wall, and in processor time
-// of this process and its children, if that is counted.
+// times are nanoseconds of wall-clock time, and of processor time of this process and its children
+// if the system counts it.
 type times struct {
 	wall, busy float64
 	counted    bool
 }
 
-// timesOf does something as often as a sample needs.
+// timesOf repeats do for at least sampleLasts and returns the mean.
 func timesOf(ctx context.Context, do func(context.Context) error) (t times, err error) {
 	before, counted := measure.TreeTime()
 	n, took := 0, time.Duration(0)
@@ -186,9 +177,8 @@ func timesOf(ctx context.Context, do func(context.Context) error) (t times, err 
 	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
 }
 
-// inTurn measures the same work of the target and, in turn, of the device that it is compared with,
-// if there is one. That is closed in between: a simulator executes the waiting of its workers for
-// as long as it is open.
+// inTurn measures the same work on the target and, in turn, on Config.Against, which is closed in
+// between: an open simulator keeps executing its workers' polling.
 func (s *session) inTurn(ctx context.Context, w whole, of work) error {
 	return s.with(ctx, func() error {
 		do, err := of(ctx)
@@ -201,7 +191,7 @@ func (s *session) inTurn(ctx context.Context, w whole, of work) error {
 				runs,
 				&run{device: a.params(), round: func(ctx context.Context, measure func(func(context.Context) error) error) error {
 					return s.openOther(ctx, of, func(do func(context.Context) error) error {
-						if err := do(ctx); err != nil { // which brings the kernels
+						if err := do(ctx); err != nil { // to load the kernels
 							return err
 						}
 						return measure(do)
@@ -213,7 +203,7 @@ func (s *session) inTurn(ctx context.Context, w whole, of work) error {
 	})
 }
 
-// measureOther measures the device that the target is compared with, if there is one.
+// measureOther measures Config.Against, if set.
 func (s *session) measureOther(ctx context.Context, w whole, of work) error {
 	a := s.config.Against
 	if a == nil {
@@ -224,8 +214,7 @@ func (s *session) measureOther(ctx context.Context, w whole, of work) error {
 	})
 }
 
-// openOther opens the device that the target is compared with, for work there. The session's own
-// device is the same afterwards.
+// openOther calls then with work prepared on Config.Against, and restores the session's own device.
 func (s *session) openOther(ctx context.Context, of work, then func(do func(context.Context) error) error) error {
 	a := s.config.Against
 	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
@@ -242,25 +231,21 @@ func (s *session) openOther(ctx context.Context, of work, then func(do func(cont
 	return nil
 }
 
-// params are of figures of that device.
 func (a *Against) params() []report.Param { return report.Params("device", a.Name) }
 
-// fillWhole gives a row what was measured of the target and of what it is compared with.
 func (s *session) fillWhole(row *report.SummaryRow, w whole) {
 	s.fill(row, w.figure("").ID())
 	s.addProcessorTime(row, w.figure(processorSuffix).ID())
 	s.fillOther(row, w)
 }
 
-// addProcessorTime adds the least of a figure, if it was measured.
 func (s *session) addProcessorTime(row *report.SummaryRow, id string) {
 	if f, ok := s.report.Figure(id); ok {
 		row.More = append(row.More, report.InNs(onProcessors, f.Min))
 	}
 }
 
-// fillOther gives a row what was measured of what the target is compared with, in place of what is
-// quoted.
+// fillOther replaces a row's quotations by measurements of Config.Against.
 func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	a := s.config.Against
 	if a == nil {
@@ -279,7 +264,7 @@ func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	}
 }
 
-// part makes it the goal to take a part of what the first of the others takes.
+// part sets the goal to a fraction of the first of the others.
 func part(row *report.SummaryRow, name string, of float64) {
 	if len(row.Others) > 0 {
 		row.Goals = []report.Quantity{report.InNs(name, row.Others[0].Value/of)}

@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A pace is a way to wait.
+// pace sets how a wait polls: by spinning first, then with sleeps up to the longest; see
+// [reprise.WithPace].
 type pace struct {
 	name          string
 	spin, longest time.Duration
@@ -22,7 +23,7 @@ var (
 	spinningPace = pace{"spin=5ms", 5 * time.Millisecond, 0}
 )
 
-// paces are the ways to wait that the wake family measures.
+// paces are those of the wake family.
 var paces = []pace{
 	defaultPace,
 	spinningPace,
@@ -35,9 +36,9 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// shape is what a measured program is made of. "common" and "worst" are those of tt-metal's own
-// benchmark of its dispatch code (program shapes of fd_command_construction), "smallest" is of its
-// benchmark of traced programs.
+// shape describes a measured program. "common" and "worst" are of tt-metal's benchmark of its
+// dispatch code (fd_command_construction), "smallest" is of tt-metal's benchmark of traced
+// programs.
 type shape struct {
 	name       string
 	args       int // unique runtime arguments of each core
@@ -45,7 +46,7 @@ type shape struct {
 	semaphores int
 	cbs        int // circular buffers
 	groups     int // kernel groups: sets of cores with kernels of their own
-	cores      int // workers of the first row that it runs on; 0 means all there are
+	cores      int // workers of the first row; 0 means all workers
 }
 
 var (
@@ -55,8 +56,7 @@ var (
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )
 
-// program makes a program of the shape that runs on all workers of the first queue and computes
-// nothing.
+// program makes a program of the shape that computes nothing.
 func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	return out, nil
 }
 
-// padded returns the image with text of so many bytes, or as it is if that has as many.
+// padded returns the image with its text extended to a number of bytes.
 func padded(im *kernels.Image, bytes int) *kernels.Image {
 	if bytes <= len(im.Text) {
 		return im
@@ -103,7 +103,7 @@ func padded(im *kernels.Image, bytes int) *kernels.Image {
 	return &longer
 }
 
-// split cuts a rectangle into n rectangles of whole rows, or as many as there are rows.
+// split cuts a rectangle into n rectangles of whole rows, at most one for each row.
 func split(r chip.Range, n int) []chip.Range {
 	rows := r.End.Y - r.Start.Y + 1
 	n = max(1, min(n, rows))

@@ -17,7 +17,7 @@ type Baseline struct {
 
 const ringBytes = 64 << 20
 
-// Memcpy copies n bytes from one place to consecutive ones of a ring.
+// Memcpy copies n bytes to successive places of a ring.
 func Memcpy(name string, n int, ring []byte) *Baseline {
 	src := make([]byte, n)
 	for i := range src {
@@ -36,21 +36,21 @@ func Memcpy(name string, n int, ring []byte) *Baseline {
 	}}
 }
 
-// MemcpySame copies as many bytes as an operation sends, in samples of as many operations.
+// MemcpySame copies the bytes of an operation, per times in a sample.
 func MemcpySame(bytes, per int) *Baseline {
 	b := Memcpy(report.MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
 	b.per = per
 	return b
 }
 
-// MemcpyPages copies pages of so many bytes, and is the time of a byte.
+// MemcpyPages copies pages, and reports the time of a byte.
 func MemcpyPages(page int) *Baseline {
 	pages := Memcpy(report.MemcpyPages, page, make([]byte, 12<<20))
 	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
 }
 
-// baselines returns all that don't depend on what is measured. One that this processor has no
-// instruction for is left out.
+// allBaselines returns the baselines that don't depend on the figure, without those that this
+// processor lacks.
 func allBaselines() []*Baseline {
 	hot := make([]byte, 4096)
 	out := []*Baseline{
@@ -74,7 +74,7 @@ func allBaselines() []*Baseline {
 	)
 }
 
-// NonTemporal returns nil where there are no such stores.
+// NonTemporal returns nil where the processor has no such stores.
 func NonTemporal() *Baseline {
 	if !hasNonTemporal {
 		return nil

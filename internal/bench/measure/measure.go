@@ -13,13 +13,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Clock turns ticks of the processor's counter into nanoseconds.
+// Clock converts ticks of the processor's counter to nanoseconds.
 type Clock struct {
 	NsPerTick float64
-	Overhead  int64 // ticks between two readings with nothing in between, the median
+	Overhead  int64 // median ticks between two successive readings
 }
 
-// Calibrate measures the counter against the system's monotonic clock for about that long.
+// Calibrate measures the counter against the system's monotonic clock for about d.
 func Calibrate(d time.Duration) Clock {
 	t0, c0 := time.Now(), Ticks()
 	gaps := make([]int64, 0, 1024)
@@ -40,7 +40,7 @@ func Calibrate(d time.Duration) Clock {
 	return c
 }
 
-// Ns is the time between two readings, less the cost of reading.
+// Ns returns the time between two readings, less the cost of reading.
 func (c Clock) Ns(start, end int64) float64 {
 	return float64(max(0, end-start-c.Overhead)) * c.NsPerTick
 }
@@ -72,34 +72,33 @@ func (r *Runner) Baselines() ([]*report.Figure, error) {
 	return out, nil
 }
 
-// Job is one thing to measure.
+// Job is a measured operation.
 type Job struct {
 	Name   string
 	Params []report.Param
-	// op does it n times.
+	// Do runs the operation n times.
 	Do func(ctx context.Context, n int) error
-	// Sample does it once and returns what it took, in nanoseconds, where that isn't the time that
-	// a call takes. It is instead of op.
+	// Sample replaces Do: it runs the operation once and returns its time in nanoseconds.
 	Sample func(ctx context.Context) (ns float64, err error)
-	// Submit and finish are the halves of op where it is waited for; nil for others.
+	// Submit and Finish are the halves of an awaited operation; nil for others.
 	Submit func(ctx context.Context, n int) error
 	Finish func(context.Context) error
-	// per is the number of operations in a sample, burst the number of samples in a round.
-	PerSample, Burst int // 0 means 1
-	// Settle brings the device to rest, between rounds and outside the time; nil if nothing is left
-	// over.
+	// PerSample is the number of operations in a sample, Burst the number of samples in a round; 0
+	// means 1.
+	PerSample, Burst int
+	// Settle brings the device to rest between rounds, outside the measured time; nil if there is
+	// nothing to settle.
 	Settle func(context.Context) error
-	// Against are measured in every round as well.
+	// Against are baselines, measured in every round.
 	Against []*Baseline
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
-	Allocs          bool    // count allocations of op
+	Allocs          bool    // count allocations
 	Peers           []report.Peer
 	Unit            string // what the figure's rate counts; "" for no rate
 }
 
-// Repeat makes a [Job.Do] of an operation. Operations that take less than a microsecond have a loop
-// of their own.
+// Repeat makes a [Job.Do] of an operation that takes at least a microsecond.
 func Repeat(op func(context.Context) error) func(context.Context, int) error {
 	return func(ctx context.Context, n int) error {
 		for range n {
@@ -116,7 +115,7 @@ type Runner struct {
 	Clock  Clock
 	Rounds int
 	Warmup int
-	// aiClock reads the chip's clock, if there is one that can be read.
+	// AIClock reads the chip's clock; ok is false if the clock can't be read.
 	AIClock func(context.Context) (mhz float64, ok bool, err error)
 }
 
@@ -194,7 +193,6 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	return f, nil
 }
 
-// readClock adds a reading of the chip's clock, if it can be read.
 func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
 	if r.AIClock == nil {
 		return nil
@@ -209,7 +207,7 @@ func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
 	return nil
 }
 
-// known returns nil for 0, which means that a quantity is unknown.
+// known returns nil for 0, an unknown quantity.
 func known(v float64) *float64 {
 	if v == 0 {
 		return nil
@@ -217,7 +215,6 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// round takes a burst of samples.
 func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
 	for range j.Burst {
 		if j.Sample != nil {
@@ -242,10 +239,9 @@ func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
 	return nil
 }
 
-// allocations returns how often the operation allocates on the heap. The counter is the whole
-// process's, and an emulated device, which runs in it, may allocate while work is under way. So
-// each round is one operation on a device at rest, on one processor, and the fewest of all rounds
-// counts: what an operation does every time is in every round.
+// allocations returns the heap allocations of an operation. The counter is the process's, and an
+// emulated device may allocate in between, so each round is one operation on an idle device and one
+// processor, and the least round counts.
 func allocations(ctx context.Context, j *Job) (float64, error) {
 	const rounds = 32
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

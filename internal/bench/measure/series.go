@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// maxUnits is the longest time that a histogram counts: a hundred seconds.
+// maxUnits is a hundred seconds, the histogram's longest time.
 const maxUnits = 100e9 * report.UnitsPerNs
 
 // Series collects the samples of one quantity.
@@ -32,8 +32,8 @@ func (s *Series) Add(ns float64) {
 	s.round = append(s.round, ns)
 }
 
-// End ends a round. Samples go to the histogram only now, so that filling it doesn't disturb what
-// is measured.
+// End ends a round. Only now samples enter the histogram, so that this doesn't disturb the
+// measurement.
 func (s *Series) End() {
 	if len(s.round) == 0 {
 		return
@@ -56,8 +56,8 @@ func (s *Series) Fill(f *report.Figure) {
 		return
 	}
 	f.Min, f.Max, f.Mean = s.min, s.max, s.sum/float64(f.Samples)
-	// The histogram's buckets have an upper end that may lie above the largest sample, and its
-	// units are rounded, so that it may lie below the smallest as well.
+	// The histogram rounds: a bucket's end may exceed the largest sample, or fall below the
+	// smallest.
 	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
 	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
 	f.Rounds = s.Rounds

@@ -4,25 +4,24 @@ import "time"
 
 // Config says what to watch.
 type Config struct {
-	// PID is the process, 0 for this one.
+	// PID is the process; 0 means this one.
 	PID int
-	// Kinds are what to measure; nil means system calls, scheduler, page faults and functions of
-	// the kernel. Markers have to be asked for.
+	// Kinds selects what to measure; nil means all but markers.
 	Kinds []Kind
-	// Functions are functions of the kernel; nil means those of the kernel driver that are there.
+	// Functions are kernel functions; nil means those of the loaded kernel driver.
 	Functions []string
-	// Slow is the limit above which an event is also kept on its own. 0 means 50 µs.
+	// Slow is the duration above which an event is also kept by itself. 0 means 50 µs.
 	Slow time.Duration
-	// Events is the largest number of those that a Snapshot keeps, the latest ones. 0 means 1024.
+	// Events bounds the slow events of a Snapshot; the latest are kept. 0 means 1024.
 	Events int
-	// RingBytes is the size of the ring through which they come, a power of 2 of at least a page. 0
-	// means 1 MiB.
+	// RingBytes is the size of the ring of slow events, a power of 2 of at least a page. 0 means 1
+	// MiB.
 	RingBytes int
-	// Machine says which features may be used; nil means those that [Detect] finds.
+	// Machine says which features may be used; nil means [Detect].
 	Machine Machine
 }
 
-// defaultKinds leaves out markers: a trap on every submission would be most of what is measured.
+// defaultKinds leaves out markers, whose traps on every submission would dominate.
 var defaultKinds = []Kind{Calls, Scheduler, Faults, Functions}
 
 const (
@@ -50,10 +49,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Cost is the time that a probe takes the process that it watches.
+// Cost is the time that a probe takes of the watched process.
 type Cost struct {
 	Probe string `json:"probe"`
-	// Event is what runs the probe, Ns the time for one of them.
+	// Event is what triggers the probe, Ns its cost in nanoseconds.
 	Event string  `json:"event"`
 	Ns    float64 `json:"ns"`
 }

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calibrate measures what the probes of some kinds cost, on this process: the difference that each
-// makes to the cheapest thing that it sees, the best of several rounds. It takes some milliseconds
-// for each. Kinds that can't be measured here, and functions of the kernel, which have no cheapest
-// thing, are left out. So is the scheduler for processes without CAP_SYS_ADMIN, which the kernel
-// doesn't let count what programs cost.
+// Calibrate measures the cost of probes on this process: how much each slows down the cheapest
+// event that it sees, the best of several rounds. It takes some milliseconds for each kind. It
+// leaves out kinds that can't be measured here, kernel functions, which have no cheapest event, and
+// the scheduler without CAP_SYS_ADMIN, which counting the run time of programs takes.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -68,7 +67,6 @@ func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	return out, nil
 }
 
-// touch makes n page faults.
 func touch(n int) (err error) {
 	page := os.Getpagesize()
 	m, err := unix.Mmap(-1, 0, n*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -83,7 +81,7 @@ func touch(n int) (err error) {
 	return nil
 }
 
-// best returns the least time that one of n operations takes, over some rounds.
+// best returns the least time of an operation, over several rounds of n.
 func best(n int, op func(int) error) (float64, error) {
 	least := time.Duration(1<<63 - 1)
 	for range 9 {
@@ -96,7 +94,7 @@ func best(n int, op func(int) error) (float64, error) {
 	return float64(least) / float64(n), nil
 }
 
-// difference returns by how much a probe makes an operation slower.
+// difference returns by how much a probe slows down an operation.
 func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 	before, err := best(n, op)
 	if err != nil {
@@ -110,14 +108,14 @@ func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 	return max(0, after-before), errors.Join(err, p.Close())
 }
 
-// errUncounted says that the kernel doesn't count for this process how long programs run.
+// errUncounted says that the kernel doesn't count the run time of programs for this process.
 var errUncounted = errors.New("the kernel counts the time of programs for CAP_SYS_ADMIN only")
 
-// runTime returns how long a run of a probe's programs takes by the kernel's own count, for events
-// of which there is no cheapest: getting to a program isn't in it.
+// runTime returns the mean run time of a probe's programs by the kernel's own count, without the
+// time to reach them. It serves events that have no cheapest one.
 func runTime(m Machine, k Kind, op func()) (_ float64, err error) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if errors.Is(err, unix.EPERM) { // CAP_BPF and CAP_PERFMON load programs, and are not enough for this
+	if errors.Is(err, unix.EPERM) { // CAP_BPF and CAP_PERFMON aren't enough
 		return 0, errUncounted
 	}
 	if err != nil {

@@ -1,18 +1,15 @@
-// Package probe measures from the kernel's side what a process does: its system calls and how long
-// each kind takes, the ioctls on a card, the time its threads spend on processors, waiting for one,
-// and blocked, its page faults, functions of the kernel driver, and markers that it sets itself. It
-// uses eBPF programs, which add up what they see in the kernel and send only what was slow;
-// whatever finds no room there is counted.
+// Package probe measures a process by eBPF programs: system calls and ioctls on a card, time on
+// processors, waiting for one and blocked, page faults, functions of the kernel driver, and markers
+// in the process. The programs add up what they see and send only slow events; events that find no
+// room are counted.
 //
-// What a kernel doesn't offer is left out, and the [Snapshot] says so: [Detect] finds out, [Choose]
-// decides. What can be had without eBPF, from /proc, is measured always.
+// What a kernel doesn't offer is left out and named in the [Snapshot]: [Detect] finds the features,
+// [Choose] decides. Figures of /proc are always there.
 //
-// Probes of system calls and of the scheduler run for each of their events on the whole machine,
-// for other processes too, which pay for a comparison. [Calibrate] measures what a probe costs the
-// process that is watched.
+// Probes of system calls and of the scheduler run for every event of the machine, and cost other
+// processes a comparison. [Calibrate] measures the cost for the watched process.
 package probe
 
-// The programs are in bpf/, in C. Their compiled form is in the tree so that building needs no
-// clang.
+// The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
 //go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
 //go:generate go run names_gen.go

@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// Feature is something that a kernel may offer, and a process may be allowed to use.
+// Feature is a kernel feature that may be missing or forbidden.
 type Feature string
 
 // Features.
 const (
-	// BPF is loading programs at all: Linux 5.8, and CAP_BPF with CAP_PERFMON, or CAP_SYS_ADMIN.
+	// BPF is loading programs: Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
 	BPF Feature = "eBPF"
 	// RawTracepoints is attaching to tracepoints without tracefs.
 	RawTracepoints Feature = "raw tracepoints"
 	// BTF is the kernel's description of its own types.
 	BTF Feature = "BTF"
-	// Fentry is attaching to the kernel's functions with a jump, for which there must be BTF.
+	// Fentry is attaching to kernel functions with a jump; it needs BTF.
 	Fentry Feature = "fentry"
-	// Tracefs is the file system that describes tracepoints, mounted.
+	// Tracefs is the mounted file system of tracepoints.
 	Tracefs Feature = "tracefs"
-	// Kprobes is attaching to the kernel's functions with a trap.
+	// Kprobes is attaching to kernel functions with a trap.
 	Kprobes Feature = "kprobes"
-	// Uprobes is attaching to functions of a program with a trap.
+	// Uprobes is attaching to a program's functions with a trap.
 	Uprobes Feature = "uprobes"
 	// Counters is the processor's count of instructions.
 	Counters Feature = "hardware counters"
@@ -30,7 +30,7 @@ const (
 
 // Machine says which features are available.
 type Machine interface {
-	// Missing returns nil if a feature is available, and otherwise an error that says what is
+	// Missing returns nil for an available feature, and otherwise an error that says what is
 	// missing and how to get it.
 	Missing(Feature) error
 }
@@ -63,13 +63,13 @@ const (
 type way struct {
 	way   Way
 	needs []Feature
-	lacks string // what it can't tell
+	lacks string // what this way can't measure
 }
 
 var ways = map[Kind][]way{
 	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
 	Scheduler: {
-		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // fields of struct task_struct have to be found
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // BTF locates fields of struct task_struct
 		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
 	},
 	Faults: {
@@ -83,17 +83,16 @@ var ways = map[Kind][]way{
 	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
 }
 
-// Choice is how a kind can be measured, or why it can't be.
+// Choice says how a kind can be measured, or why not.
 type Choice struct {
 	Kind Kind
-	// Ways are those whose features are available, the most detailed first.
+	// Ways are the available ways, the most detailed first.
 	Ways []Way
-	// Err joins the reasons why ways better than the first of Ways are not available; nil if the
-	// first is the best.
+	// Err joins the reasons why better ways than the first of Ways are unavailable.
 	Err error
 }
 
-// Choose returns for each kind the ways to measure it that should work.
+// Choose returns the available ways of each kind.
 func Choose(m Machine, kinds ...Kind) []Choice {
 	out := make([]Choice, 0, len(kinds))
 	for _, k := range kinds {
@@ -116,7 +115,7 @@ func Choose(m Machine, kinds ...Kind) []Choice {
 	return out
 }
 
-// lacking returns the first feature that a way needs and there isn't.
+// lacking returns the first feature that a way needs and that is missing.
 func lacking(m Machine, w way) (Feature, error) {
 	for _, f := range w.needs {
 		if err := m.Missing(f); err != nil {
@@ -126,7 +125,7 @@ func lacking(m Machine, w way) (Feature, error) {
 	return "", nil
 }
 
-// lacks says what a way of measuring can't tell, empty if nothing.
+// lacks says what a way of measuring lacks; empty if nothing.
 func lacks(k Kind, by Way) string {
 	for _, w := range ways[k] {
 		if w.way == by {
@@ -136,5 +135,5 @@ func lacks(k Kind, by Way) string {
 	return ""
 }
 
-// ErrMissing is wrapped by the errors of features that are not available.
+// ErrMissing is wrapped by the errors of missing features.
 var ErrMissing = errors.New("not available")

@@ -16,14 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is the one that this runs on, with what was found out.
 type machine struct{ missing map[Feature]error }
 
 // Missing implements [Machine].
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
-// Detect returns the features that this kernel offers to this process. It mounts nothing and
-// attaches nothing.
+// Detect returns the features that this kernel offers to this process, without mounting or
+// attaching anything.
 func Detect() Machine {
 	m := machine{missing: map[Feature]error{}}
 	for f, find := range map[Feature]func() error{
@@ -82,7 +81,7 @@ func findBPF() error {
 	return p.Close()
 }
 
-// mayLoad reports whether a process with that /proc/PID/status may load tracing programs.
+// mayLoad returns nil if a process with this /proc/PID/status may load tracing programs.
 func mayLoad(status string) error {
 	var caps uint64
 	found := false
@@ -121,8 +120,7 @@ func mayLoad(status string) error {
 	return nil
 }
 
-// newEnough reports whether a release of Linux has what the programs need: ring buffers and CAP_BPF
-// came with 5.8.
+// newEnough returns nil if a Linux release has ring buffers and CAP_BPF, which came with 5.8.
 func newEnough(release string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
@@ -141,7 +139,6 @@ func findBTF() error {
 	return nil
 }
 
-// Where tracefs is mounted, if it is.
 var tracefsPlaces = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 func findTracefs() error {
@@ -153,7 +150,7 @@ func findTracefs() error {
 	return fmt.Errorf("%w: it isn't mounted: mount -t tracefs tracefs %s", ErrMissing, tracefsPlaces[0])
 }
 
-// findDynamic looks for a kind of probe among the kernel's event sources, or in tracefs.
+// findDynamic looks for kprobes or uprobes among the kernel's event sources and in tracefs.
 func findDynamic(kind string) error {
 	if _, err := os.Stat("/sys/bus/event_source/devices/" + kind + "/type"); err == nil {
 		return nil

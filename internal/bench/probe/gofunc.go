@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// goFunction returns the offset in a Go program's file at which a function begins. It reads the
-// table that Go's runtime itself needs, which is also there in programs without a symbol table.
+// goFunction returns a function's offset in a Go program's file. It reads the table of Go's
+// runtime, which stripped programs have too.
 func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	f, err := elf.NewFile(program)
 	if err != nil {
@@ -47,9 +47,9 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
 }
 
-// goText returns where the code of Go begins, to which the entries of its table of functions are
-// relative. In programs that a C linker made it is after code of C in the same section, and a wrong
-// beginning would put the probe into the middle of something else.
+// goText returns the start of Go's code, to which its function table is relative. A C linker may
+// put C code first in the section; a wrong start would put the probe into the middle of another
+// function.
 func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
 	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
 	word := func(p []byte, n int) uint64 { // the n-th of the target's words
@@ -58,8 +58,8 @@ func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uin
 		}
 		return 0
 	}
-	// Since Go 1.26 runtime.moduledata has a section of its own: the table's address first, the
-	// text's as word 22 (src/runtime/symtab.go).
+	// Since Go 1.26 runtime.moduledata has a section: first the table's address, and the text's as
+	// word 22 (src/runtime/symtab.go).
 	if s := f.Section(".go.module"); s != nil {
 		if m, err := s.Data(); err == nil && word(m, 0) == tableAddr && inside(word(m, 22)) {
 			return word(m, 22), nil
@@ -72,8 +72,7 @@ func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uin
 			}
 		}
 	}
-	// Go 1.18 to 1.25 have it in the header of the table: a word of flags, two counts, and then the
-	// text.
+	// Go 1.18 to 1.25 have the text's address in the table's header, after flags and two counts.
 	if a := word(table, 3); inside(a) {
 		return a, nil
 	}

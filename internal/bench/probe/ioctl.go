@@ -20,8 +20,8 @@ func command(cmd uint32) string {
 	return fmt.Sprintf("%#x", cmd)
 }
 
-// driverFunctions are functions of the kernel driver, if it is loaded, that a process may wait in
-// (tt-kmd's chardev.c and memory.c).
+// driverFunctions are functions of the kernel driver in which a process may wait (tt-kmd's
+// chardev.c and memory.c).
 var driverFunctions = map[string]bool{
 	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
 	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,

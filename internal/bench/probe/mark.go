@@ -1,32 +1,31 @@
 package probe
 
-// Markers are functions for uprobes to find. Calling one costs a call and no more while no probe is
-// attached; with one attached it costs a trap into the kernel and back, more than a replay does.
-// They are found by name in the table of functions that every Go program has, and the number is
-// read from the register of the first argument.
+// Markers are functions for uprobes. A call costs nothing more without a probe, and a trap with
+// one, which is more than a replay. Probes find markers by name in the Go program's function table,
+// and read the number from the first argument's register.
 
-// The functions don't check the stack's end (nosplit): a function that does starts anew when the
-// stack has grown, and a probe of its entry would count twice.
+// The functions are nosplit: a function that grows its stack starts anew, and a probe would count
+// it twice.
 
-// MarkSubmitted marks the time when the caller has submitted the work to which it gives a number.
+// MarkSubmitted marks the submission of the work with a number.
 //
 //go:noinline
 //go:nosplit
 func MarkSubmitted(number uint64) { keep(number) }
 
-// MarkCompleted marks the time when the caller knows that the work with a number is complete.
+// MarkCompleted marks that the caller knows of the completion of the work with a number.
 //
 //go:noinline
 //go:nosplit
 func MarkCompleted(number uint64) { keep(number) }
 
-// keep makes the markers differ from empty functions, whose calls a compiler may leave out.
+// keep makes the markers differ from empty functions, which a compiler may drop.
 //
 //go:noinline
 //go:nosplit
 func keep(uint64) {}
 
-// Names of the markers in that table.
+// Names of the markers in the function table.
 const (
 	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
 	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"

@@ -18,19 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe watches a process until it is closed. Its methods may be called from any goroutine, but
-// none of the others while Close is under way.
+// Probe watches a process until it is closed. Its methods may be called concurrently, except during
+// Close.
 type Probe struct {
 	config  Config
 	pid     int
 	began   time.Time
 	proc    Proc   // when it began
-	started uint64 // the process, as /proc has it
+	started uint64 // start time of the process, of /proc
 	used    []string
 	leftOut []LeftOut
 
 	spec      *ebpf.CollectionSpec
-	coll      *ebpf.Collection // the tables; nil if there is no eBPF
+	coll      *ebpf.Collection // the tables; nil without eBPF
 	programs  []*ebpf.Program
 	links     []io.Closer
 	control   *ebpf.Memory
@@ -39,17 +39,16 @@ type Probe struct {
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
 	mu     sync.Mutex
-	slow   []bpfEvent // a circle of config.Events
+	slow   []bpfEvent // a ring buffer of config.Events
 	next   int
 	old    uint64
-	files  map[uint32]string // device files by number, as long as they were seen
-	most   Proc              // that /proc said of the process
-	ended  time.Time         // the process, zero as long as it runs
+	files  map[uint32]string // device files seen, by descriptor
+	most   Proc              // largest figures of /proc
+	ended  time.Time         // zero while the process runs
 }
 
-// Start begins to watch. What the machine can't do is left out and named in every [Snapshot]; what
-// /proc tells is always there. The error is about the process or the Config, or about a kernel that
-// breaks its promises.
+// Start begins to watch. Probes that the machine can't run are left out and named in every
+// [Snapshot]. An error is about the process, the Config or a kernel that breaks its promises.
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
@@ -86,14 +85,14 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process still runs. What /proc says of a process is gone when it
-// ends: call Running or Snapshot now and then, which keep the latest.
+// Running reports whether the process still runs. /proc loses a process at its end: Running and
+// Snapshot keep the latest figures, so call them now and then.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running
 }
 
-// poll returns what /proc says of the process since the probes started, and whether it still runs.
+// poll returns the figures of /proc since the start, and whether the process still runs.
 func (p *Probe) poll() (Proc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +119,7 @@ func (p *Probe) leave(probe string, err error) {
 	p.leftOut = append(p.leftOut, LeftOut{Probe: probe, Why: strings.ReplaceAll(err.Error(), "\n", "; ")})
 }
 
-// attachment is a program and where it goes.
+// attachment is a program with its attachment point.
 type attachment struct {
 	program string
 	attach  func(*ebpf.Program) (link.Link, error)
@@ -142,9 +141,8 @@ func tracing(program string) attachment {
 	}}
 }
 
-// attachments returns what a way of measuring attaches. Functions and markers are seen to by
-// themselves. Programs that see the end of something come first, so that none sees the beginning
-// only.
+// attachments returns the programs of a way of measuring, but for functions and markers. Programs
+// for an end come first, so that no beginning is seen without its end.
 func attachments(k Kind, w Way) []attachment {
 	switch {
 	case k == Calls:
@@ -161,7 +159,7 @@ func attachments(k Kind, w Way) []attachment {
 	return nil
 }
 
-// load makes the tables and starts to read the ring.
+// load creates the tables and starts to read the ring.
 func (p *Probe) load() (err error) {
 	if p.spec, err = p.prepare(); err != nil {
 		return err
@@ -207,7 +205,7 @@ func (p *Probe) use(c Choice) {
 	p.leave(string(c.Kind), errors.Join(errs...))
 }
 
-// attach loads programs that share the tables and attaches them, all or none.
+// attach loads and attaches programs that share the tables, all or none.
 func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error) {
 	own := spec.Copy()
 	for n := range own.Programs {
@@ -217,7 +215,7 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 	}
 	shared := map[string]*ebpf.Map{}
 	for n, m := range p.coll.Maps {
-		if !strings.HasPrefix(n, ".") { // constants are each collection's own
+		if !strings.HasPrefix(n, ".") { // constants belong to one collection
 			shared[n] = m
 		}
 	}
@@ -244,7 +242,7 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 	return nil
 }
 
-// prepare returns the programs with everything filled in that is known before they are loaded.
+// prepare returns the programs with their constants set.
 func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	spec, err := loadBpf()
 	if err != nil {
@@ -267,8 +265,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches to functions of the kernel, each with programs of its own that know its
-// number.
+// attachFunctions attaches to kernel functions, each with programs of its own that know its number.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {
@@ -311,7 +308,6 @@ func (p *Probe) attachFunction(name string, w Way) error {
 	return p.attach(own, tracing("exit_function"), tracing("enter_function"))
 }
 
-// attachMarkers attaches to the markers in the process's program.
 func (p *Probe) attachMarkers() error {
 	name := fmt.Sprintf("/proc/%d/exe", p.pid)
 	program, err := os.Open(name)
@@ -335,8 +331,8 @@ func (p *Probe) attachMarkers() error {
 	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
 }
 
-// Stage sets the number under which everything from now on is added up. For the own process it is
-// no system call, so that it can stand right beside what is measured. Without eBPF it does nothing.
+// Stage sets the number under which events are counted from now on. For the own process this is no
+// system call. Without eBPF it does nothing.
 func (p *Probe) Stage(n uint32) {
 	if p.control != nil {
 		b := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
@@ -354,8 +350,7 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
-// ThreadID returns the number of the calling thread in this process's namespace, as [Thread] has
-// it.
+// ThreadID returns the calling thread's number in this PID namespace, as in [Thread].
 func ThreadID() int { return unix.Gettid() }
 
 // Close detaches the probes. It is idempotent.

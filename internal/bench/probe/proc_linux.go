@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// errEnded is the error for a process that has ended, or that there never was.
+// errEnded is the error for a process that doesn't exist or has ended.
 var errEnded = errors.New("there is no such process")
 
-// readProc adds up what /proc says of a process's threads, and says when it began, by which it is
-// told from a later one of the same number. What can't be read stays 0: schedstat isn't in every
-// kernel. A process that only waits for somebody to ask how it ended has ended.
+// readProc adds up the figures of a process's threads and returns the process's start time, which
+// tells it from a later process of the same number. Unreadable figures stay 0: not every kernel has
+// schedstat. A zombie has ended.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -54,8 +54,8 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
-			// The name, in parentheses, may have anything in it. Behind it, from the third field
-			// on, come single words.
+			// The name in parentheses may have any characters. Single words follow, from the third
+			// field on.
 			s := string(b)
 			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 19 {
 				if f[0] == "Z" || f[0] == "X" {
@@ -79,23 +79,23 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 	return p, began, nil
 }
 
-// gone reports whether /proc has nothing more of a thread or a process.
+// gone reports whether /proc has lost a thread or process.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
-// numbers say who a process is.
+// numbers identify a process.
 type numbers struct {
-	global   uint32 // in the first namespace, 0 if this process can't know
+	global   uint32 // in the initial PID namespace; 0 if unknown
 	own      uint32 // in its own namespace
-	dev, ino uint64 // which is this
+	dev, ino uint64 // of that namespace
 }
 
-// firstNamespace is the inode of the first namespace of processes (PROC_PID_INIT_INO of
+// firstNamespace is the inode of the initial PID namespace (PROC_PID_INIT_INO of
 // include/linux/proc_ns.h).
 const firstNamespace = 0xEFFFFFFC
 
-// number finds out how the kernel's tracepoints call a process. They use numbers of the first
-// namespace, which a process in another, as in a container, can't see: there, programs recognise
-// the process by its number in its own namespace.
+// number returns a process's identity for the kernel's tracepoints. They use numbers of the initial
+// PID namespace, which a process in a container can't see; programs then compare the number in the
+// process's own namespace.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -131,8 +131,8 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions returns those functions of the kernel driver that a list of symbols has. The
-// compiler may have put any of them into others.
+// loadedFunctions returns the driver's functions in a list of symbols. The compiler may have
+// inlined any of them.
 func loadedFunctions(kallsyms string) ([]string, error) {
 	f, err := os.Open(kallsyms)
 	if err != nil {
@@ -151,7 +151,6 @@ func loadedFunctions(kallsyms string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// threadName returns the name of a thread, empty if it has ended.
 func threadName(pid, tid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	if err != nil {

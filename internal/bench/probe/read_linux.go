@@ -24,13 +24,13 @@ type bpfEvent struct {
 	Kind, Tid, Stage, What uint32
 }
 
-// Functions that stand for markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
+// Function numbers of markers (SUBMITTED and COMPLETED of bpf/probe.bpf.c).
 const (
 	submittedFunction = 0xFFFF0000
 	completedFunction = 0xFFFF0001
 )
 
-// drain takes events out of the ring until it is closed.
+// drain reads events from the ring until it is closed.
 func (p *Probe) drain() {
 	var r ringbuf.Record
 	for {

@@ -6,66 +6,65 @@ import (
 	"time"
 )
 
-// Snapshot is what the probes have seen so far.
+// Snapshot holds what the probes have seen so far.
 type Snapshot struct {
-	// PID is the process, Elapsed how long it has been watched.
+	// PID is the watched process, Elapsed the time watched, up to the process's end if it has
+	// ended.
 	PID     int           `json:"pid"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Ended says that the process has ended: Elapsed is until that was seen.
+	// Ended says that the process has ended.
 	Ended bool `json:"ended"`
-	// Threads are those that did anything, by thread and stage.
+	// Threads are the active threads, by thread and stage.
 	Threads []Thread `json:"threads"`
-	// Functions are those of the kernel that are watched, by stage.
+	// Functions are the watched kernel functions, by stage.
 	Functions []Function `json:"functions,omitempty"`
-	// Markers is nil unless markers were asked for and work.
+	// Markers is nil unless markers are probed.
 	Markers *Markers `json:"markers,omitempty"`
-	// Slow are the latest of what took longer than [Config.Slow], oldest first.
+	// Slow are the latest events longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
-	// Proc is what /proc says of the whole process, since the probes started. When that has ended,
-	// it is the most that /proc was seen to say of it: see [Probe.Running].
+	// Proc are the figures of /proc for the whole process since the start; after the process's end
+	// the largest that were read: see [Probe.Running].
 	Proc Proc `json:"proc"`
-	// Used are the probes that work, in words, and LeftOut those that don't, with why.
+	// Used names the working probes, LeftOut the others with the reason.
 	Used    []string  `json:"used"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Lost counts the events that the figures lack.
+	// Lost counts events missing in the figures.
 	Lost Lost `json:"lost"`
 }
 
-// Thread is what one thread did in one stage.
+// Thread holds what a thread did in a stage.
 type Thread struct {
-	// TID is the thread's number in the process's own namespace.
+	// TID is the thread's number in the process's own PID namespace.
 	TID   int    `json:"tid"`
 	Name  string `json:"name,omitempty"`
 	Stage int    `json:"stage"`
 	Calls []Call `json:"calls,omitempty"`
 
-	// On is the time on a processor between two switches, Off the time off it, of which Ready was
-	// spent waiting for a processor. What goes on since the last switch isn't in them.
+	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
+	// one. The time since the last switch isn't included.
 	On    time.Duration `json:"on_ns"`
 	Off   Durations     `json:"off"`
 	Ready Durations     `json:"ready"`
-	// Voluntary counts switches because the thread waited for something, Preempted those although
-	// it could have gone on.
+	// Voluntary counts switches of a waiting thread, Preempted those of a runnable one.
 	Voluntary uint64 `json:"voluntary_switches"`
 	Preempted uint64 `json:"preemptions"`
-	// Faults are page faults; their times are zero where only their number can be had. Major ones
-	// needed a disk.
+	// Faults are page faults, without times where only their number is known. Major faults needed a
+	// disk.
 	Faults Durations `json:"faults"`
 	Major  uint64    `json:"major_faults"`
 }
 
-// Durations is the distribution of a number of durations.
+// Durations is a distribution of durations.
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
 	Max   time.Duration `json:"max_ns"`
-	// Slots counts them by length: slot n those from 2^n ns up to 2^(n+1) ns, the last slot all
-	// longer ones.
+	// Slots[n] counts durations from 2^n ns up to 2^(n+1) ns; the last slot counts all longer ones.
 	Slots [32]uint64 `json:"slots"`
 }
 
-// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 if
-// there are no slots.
+// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 without
+// durations.
 func (d *Durations) Quantile(q float64) time.Duration {
 	var n, all uint64
 	for _, c := range d.Slots {
@@ -94,47 +93,45 @@ func (d *Durations) add(o Durations) {
 // Call is one kind of system call.
 type Call struct {
 	Name string `json:"name"`
-	// Device is the file that an ioctl was for, if that is known, and Command the ioctl's.
+	// Device is an ioctl's file, if known, and Command the ioctl's command.
 	Device  string `json:"device,omitempty"`
 	Command string `json:"command,omitempty"`
-	// Errors counts those that failed, Off is how long they were off the processor.
+	// Errors counts failed calls, Off their time off the processor.
 	Errors uint64        `json:"errors"`
 	Off    time.Duration `json:"off_ns"`
 	Durations
 }
 
-// Function is one function of the kernel.
+// Function holds the durations of a kernel function.
 type Function struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
 	Durations
 }
 
-// Markers is what [MarkSubmitted] and [MarkCompleted] came to. The durations are from one to the
-// other of the same number.
+// Markers counts calls of [MarkSubmitted] and [MarkCompleted]. Durations are from one to the other
+// of the same number.
 type Markers struct {
 	Submitted uint64    `json:"submitted"`
 	Completed Durations `json:"completed"`
 }
 
-// Slow is something that took longer than [Config.Slow].
+// Slow is an event that took longer than [Config.Slow].
 type Slow struct {
-	// At is when it began, on the monotonic clock (CLOCK_MONOTONIC).
+	// At is the event's start on CLOCK_MONOTONIC.
 	At    time.Duration `json:"at_ns"`
 	For   time.Duration `json:"ns"`
 	TID   int           `json:"tid"`
 	Stage int           `json:"stage"`
-	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function"; Name
-	// which call or function, and for "blocked" the call in which.
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function". Name is
+	// the call or function; for "blocked", the call that blocked.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
 }
 
-// Proc is what the kernel counts anyway, for the whole process. Figures of threads that have ended
-// aren't in it.
+// Proc are figures that the kernel keeps of every process. Those of ended threads aren't included.
 type Proc struct {
-	// On is the time on processors, Ready the time of waiting for one
-	// (/proc/PID/task/TID/schedstat).
+	// On is the time on processors, Ready the time waiting for one (/proc/PID/task/TID/schedstat).
 	On    time.Duration `json:"on_ns"`
 	Ready time.Duration `json:"ready_ns"`
 	// Voluntary and Preempted are switches (/proc/PID/task/TID/status).
@@ -145,8 +142,7 @@ type Proc struct {
 	Major uint64 `json:"major_faults"`
 }
 
-// since takes off what was there before. Threads that have ended in between can make a count
-// smaller than it was.
+// since subtracts earlier figures. Ended threads can make a count smaller than before.
 func (p Proc) since(o Proc) Proc {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	return Proc{
@@ -156,34 +152,33 @@ func (p Proc) since(o Proc) Proc {
 	}
 }
 
-// most takes the larger figures. Threads of a process that is ending go one by one, and their
-// figures with them.
+// most takes the larger figures: threads of an ending process vanish one by one with theirs.
 func (p Proc) most(o Proc) Proc {
 	return Proc{
-		On: max(p.On,
-			o.On), Ready: max(p.Ready, o.Ready), Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
+		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),
+		Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
 		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
 	}
 }
 
 // Lost counts events that found no room or were missed.
 type Lost struct {
-	// Ring counts slow events that found the ring full; totals have them.
+	// Ring counts slow events that found the ring full; they are in the totals.
 	Ring uint64 `json:"ring"`
-	// Threads, Calls, Activities, Functions and Marks count events whose table was full.
+	// These count events whose table was full.
 	Threads    uint64 `json:"threads"`
 	Calls      uint64 `json:"calls"`
 	Activities uint64 `json:"activities"`
 	Functions  uint64 `json:"functions"`
 	Marks      uint64 `json:"marks"`
-	// Missed counts runs that the kernel left out because the same program was already running on
-	// the processor.
+	// Missed counts runs that the kernel skipped because the program was already running on the
+	// processor.
 	Missed uint64 `json:"missed"`
-	// Old counts slow events that made room for later ones in the Snapshot.
+	// Old counts slow events that later ones displaced; they are in the totals.
 	Old uint64 `json:"old"`
 }
 
-// Any reports whether a figure lacks something. Old events don't count: the totals have them.
+// Any reports whether totals lack events.
 func (l Lost) Any() bool {
 	l.Old = 0
 	return l != Lost{}
@@ -201,7 +196,7 @@ func (l *Lost) Add(o Lost) {
 	l.Old += o.Old
 }
 
-// LeftOut is a probe that doesn't work on this machine, and why.
+// LeftOut is a probe that doesn't work here, and why.
 type LeftOut struct {
 	Probe string `json:"probe"`
 	Why   string `json:"why"`
@@ -226,7 +221,7 @@ func (t *Thread) Syscalls() uint64 {
 	return n
 }
 
-// Calls returns the system calls of all threads and stages together, those that took longest first.
+// Calls returns the system calls of all threads and stages, longest first.
 func (s *Snapshot) Calls() []Call {
 	var out []Call
 	for _, t := range s.Threads {

@@ -10,8 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// WriteTable writes the snapshot for people: system calls, threads, functions, what was left out
-// and lost.
+// WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
 	var b bytes.Buffer // takes everything, unlike w
 	until := ""

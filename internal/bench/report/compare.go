@@ -10,7 +10,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Verdict is how a figure has changed.
+// Verdict says how a figure has changed.
 type Verdict string
 
 // Verdicts.
@@ -20,7 +20,7 @@ const (
 	Slower Verdict = "slower"         // takes more time
 	Gone   Verdict = "gone"           // only the old report has it
 	New    Verdict = "new"            // only the new report has it
-	TooFew Verdict = "too few rounds" // to say anything: see EnoughRounds
+	TooFew Verdict = "too few rounds" // see EnoughRounds
 )
 
 // Change compares one figure of two reports.
@@ -29,32 +29,31 @@ type Change struct {
 	Old      float64 `json:"old_ns_p50"`
 	New      float64 `json:"new_ns_p50"`
 	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
-	// Scaled says that the reports are of different machines, and that Relative compares ratios to
-	// the baseline beside the figure instead of times.
+	// Scaled says that the reports are of different machines, so Relative compares ratios to the
+	// figure's baseline instead of times.
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`
-	// Allocs and Bytes are how much more an operation allocates and sends; they don't vary within a
-	// report.
+	// Allocs and Bytes are the differences per operation; they don't vary within a report.
 	Allocs float64 `json:"allocs_change"`
 	Bytes  float64 `json:"bytes_change"`
 }
 
-// Differences below these aren't called one: chance or too small to matter.
+// Thresholds of a significant difference.
 const (
 	significance = 0.01
 	smallest     = 0.03
 )
 
-// Compare returns what has changed from an old report to a new one. Figures have the new report's
-// order; those that are gone come last.
+// Compare returns the changes from an old report to a new one, in the new report's order; figures
+// that are gone come last.
 //
-// A figure is faster or slower if three things hold: a test of its rounds gives p below 1 %, the
-// medians differ by 3 % at least, and the middle halves of its old and new rounds don't overlap,
-// because other load on a machine changes more from run to run than within one. On the same machine
-// this must hold for the times and for their ratios to a baseline, which is the one beside the
-// figure or else [MemcpyHot], which follows the processor's clock. Between machines it must hold
-// for the ratios to the baseline beside the figure. Figures of too few rounds are [TooFew].
+// A figure is faster or slower if a test of its rounds gives p below 1 %, the medians differ by at
+// least 3 %, and the middle halves of old and new rounds don't overlap, since other load varies
+// more between runs than within one. On one machine this must hold for times and for ratios to a
+// baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock. Between
+// machines it must hold for ratios to the figure's baseline. Figures of too few rounds are
+// [TooFew].
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -79,13 +78,12 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-// sameMachine reports whether two machines are the same by their descriptions; kernel and Go may
-// differ.
+// sameMachine compares machines; kernel and Go may differ.
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against compares a figure. processor is by how much slower the machine's processor has become.
+// against compares a figure. processor is the slow-down of the machine's processor.
 func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
 	base, has := baseChange(old, cur)
@@ -110,9 +108,9 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
 }
 
-// EnoughRounds reports whether figures with so many rounds can be compared: there are at least four
-// of each, and the test gives p below 0.5 % for rounds that don't overlap at all. That is half of
-// the limit, so that rounds that overlap a little can stay below it too.
+// EnoughRounds reports whether so many rounds can be compared: at least four each, and rounds
+// without any overlap give p below 0.5 %. That is half the limit, which leaves room for a little
+// overlap.
 func EnoughRounds(old, cur int) bool {
 	if old < 4 || cur < 4 {
 		return false
@@ -127,7 +125,7 @@ func EnoughRounds(old, cur int) bool {
 	return chance(a, b) < significance/2
 }
 
-// FewestRounds is the smallest number of rounds that is enough if both reports have it.
+// FewestRounds returns the smallest number of rounds that is enough for both reports.
 func FewestRounds() int {
 	n := 1
 	for !EnoughRounds(n, n) {
@@ -136,8 +134,7 @@ func FewestRounds() int {
 	return n
 }
 
-// weigh compares the rounds of two figures, after those of the second are divided by how much
-// slower the machine was.
+// weigh compares the rounds of two figures, the second divided by the machine's slow-down.
 func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
 	a, b := slices.Clone(old), slices.Clone(cur)
 	for i := range b {
@@ -167,8 +164,7 @@ func difference(old, cur *float64) float64 {
 	return *cur - *old
 }
 
-// baseChange returns by how much the first baseline that both figures have has changed, if there is
-// one.
+// baseChange returns the relative change of the first baseline that both figures have.
 func baseChange(old, cur *Figure) (float64, bool) {
 	for _, r := range cur.Ratios {
 		for _, o := range old.Ratios {
@@ -180,8 +176,8 @@ func baseChange(old, cur *Figure) (float64, bool) {
 	return 1, false
 }
 
-// chance returns the probability that two samples as far apart come from one distribution. It is 1
-// for samples that are empty or all alike.
+// chance returns the p-value of the hypothesis that two samples have one distribution; 1 for empty
+// or equal samples.
 func chance(a, b []float64) float64 {
 	test := func(v []float64) *benchmath.Sample {
 		return benchmath.NewSample(slices.Clone(v), &benchmath.Thresholds{CompareAlpha: significance})

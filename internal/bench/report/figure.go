@@ -5,34 +5,32 @@ import (
 	"slices"
 )
 
-// Names of baselines, by which ratios refer to them.
+// Names of baselines.
 const (
-	// MemcpyHot copies 4 KiB that are in the first-level cache.
+	// MemcpyHot copies 4 KiB within the first-level cache.
 	MemcpyHot = "memcpy_4KiB_hot"
-	// MemcpyRing copies 4 KiB from place to place of 64 MiB.
+	// MemcpyRing copies 4 KiB to successive places of 64 MiB.
 	MemcpyRing = "memcpy_4KiB_into_64MiB_ring"
-	// NonTemporal stores 64 bytes past the caches, from place to place of 64 MiB.
+	// NonTemporal stores 64 bytes past the caches, to successive places of 64 MiB.
 	NonTemporal = "nt_store_64B"
 	// EmptySyscall is the cheapest system call.
 	EmptySyscall = "empty_syscall"
 	// TimerRead is time.Now.
 	TimerRead = "timer_read"
-	// MemcpySame copies as many bytes as the operation sends, into a ring of the size of an issue
-	// queue.
+	// MemcpySame copies the bytes of the operation into a ring of an issue queue's size.
 	MemcpySame = "memcpy_same_bytes"
-	// MemcpyPages copies a byte in pages of the size that the operation moves, into a ring.
+	// MemcpyPages copies a byte, in pages of the operation's size, into a ring.
 	MemcpyPages = "memcpy_same_pages"
 )
 
 // Figure is the result of one measurement. Times are nanoseconds for one operation.
 type Figure struct {
-	// Family and Name say what was measured, Params with which parameters, in the order in which
-	// they are printed.
+	// Family, Name and Params, in printing order, identify the measurement.
 	Family string  `json:"family"`
 	Name   string  `json:"name"`
 	Params []Param `json:"params,omitempty"`
 
-	// Samples is the number of times that were taken, PerSample the number of operations in each.
+	// Samples is the number of samples, PerSample the number of operations in each.
 	Samples   int64 `json:"samples"`
 	PerSample int   `json:"operations_per_sample"`
 
@@ -43,24 +41,23 @@ type Figure struct {
 	P999 float64 `json:"ns_p99_9"`
 	Max  float64 `json:"ns_max"`
 	Mean float64 `json:"ns_mean"`
-	// Rounds are the medians of the rounds, by which two reports are compared: their spread is the
-	// noise.
+	// Rounds are the medians of the rounds. Their spread is the noise when reports are compared.
 	Rounds []float64 `json:"ns_round_medians"`
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
 	Histogram string `json:"histogram,omitempty"`
 
-	// What one operation sends, in bytes and commands, and allocates; nil if unknown.
+	// Bytes, commands and allocations of one operation; nil if unknown.
 	Bytes    *float64 `json:"bytes_per_op,omitempty"`
 	Commands *float64 `json:"commands_per_op,omitempty"`
 	Allocs   *float64 `json:"allocs_per_op,omitempty"`
 
-	// AIClock is the chip's clock during the measurement; nil if it can't be read.
+	// AIClock is the chip's clock during the measurement; nil if unreadable.
 	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
 
-	// Rate is the median as a number of operations in a second; nil where that means nothing.
+	// Rate is the median as a rate; nil if that is meaningless.
 	Rate *Rate `json:"rate,omitempty"`
 
-	// Ratios are medians over rounds of this figure's time to a baseline's in the same round.
+	// Ratios are medians over rounds of the figure's time divided by a baseline's.
 	Ratios []Ratio `json:"ratios,omitempty"`
 	// Peers are published results of other runtimes for the same job.
 	Peers []Peer `json:"peers,omitempty"`
@@ -72,13 +69,13 @@ type Param struct {
 	Value string `json:"value"`
 }
 
-// Rate is a number of things in a second.
+// Rate is a number of things per second.
 type Rate struct {
 	Of        string  `json:"of"`
 	PerSecond float64 `json:"per_second"`
 }
 
-// Ratio compares a figure with a baseline that was measured beside it.
+// Ratio compares a figure with a baseline measured beside it.
 type Ratio struct {
 	To    string  `json:"to"`
 	Ns    float64 `json:"baseline_ns_p50"` // of the baseline, for one operation
@@ -93,7 +90,7 @@ type Peer struct {
 	Ns    float64 `json:"ns"` // on the peer's machine
 }
 
-// ID names the figure: family/name/key=value...
+// ID returns family/name/key=value...
 func (f *Figure) ID() string {
 	id := f.Family + "/" + f.Name
 	for _, p := range f.Params {
@@ -102,7 +99,7 @@ func (f *Figure) ID() string {
 	return id
 }
 
-// UnitsPerNs is the resolution of histograms: times are counted in hundredths of a nanosecond.
+// UnitsPerNs is the resolution of histograms.
 const UnitsPerNs = 100
 
 // Median returns the median of v, which it sorts.
@@ -117,10 +114,10 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// NewParam prints a value as a parameter.
+// NewParam formats a value as a parameter.
 func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
 
-// Params prints values as parameters, each after its key.
+// Params formats alternating keys and values as parameters.
 func Params(keysAndValues ...any) []Param {
 	var out []Param
 	for i := 0; i+1 < len(keysAndValues); i += 2 {

@@ -18,9 +18,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each
-// baseline, ours beside those of others, then for each baseline and figure, in their order, how its
-// samples are spread, as the fraction of samples that took at most so long.
+// Plot writes an HTML page with SVG pictures: the ratios to each baseline, beside those of peers,
+// and the cumulative distribution of the samples of each baseline and figure.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -61,7 +60,6 @@ func (r *Report) Plot(w io.Writer) error {
 	return nil
 }
 
-// section is a part of the page.
 type section struct {
 	Name     string
 	Wide     bool
@@ -87,8 +85,7 @@ func (s *section) add(caption string, p *plot.Plot, width, height float64) error
 	if !ok {
 		return errors.New("the picture is no SVG")
 	}
-	// The font's widths are those that the picture was laid out with, also where it has another
-	// name.
+	// The layout uses this font's widths; give systems without it fonts of the same widths.
 	svg = strings.ReplaceAll(svg, "font-family:Liberation Serif", "font-family:'Liberation Serif','Times New Roman',Tinos,Times,serif")
 	s.Pictures = append(s.Pictures, picture{caption, template.HTML("<svg " + svg)})
 	return nil
@@ -105,7 +102,7 @@ var (
 	theirs = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
 )
 
-// plot draws the figure's cumulative distribution over a logarithmic axis of time.
+// plot draws the cumulative distribution over a logarithmic time axis.
 func (f *Figure) plot() (*plot.Plot, error) {
 	h, err := hdrhistogram.Decode([]byte(f.Histogram))
 	if err != nil {
@@ -141,7 +138,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	return p, nil
 }
 
-// logTime makes an axis one of times between two, with some room beside them.
+// logTime sets up a logarithmic time axis with some margin.
 func logTime(a *plot.Axis, low, high float64) {
 	a.Scale = plot.LogScale{}
 	a.Min, a.Max = low*0.8, high*1.25
@@ -173,7 +170,7 @@ type bar struct {
 	own   bool
 }
 
-// baselinesOfBars returns the baselines that have bars, in the order of the figures.
+// baselinesOfBars returns the baselines with bars, in the figures' order.
 func (r *Report) baselinesOfBars() []string {
 	var out []string
 	for _, f := range r.Figures {
@@ -186,9 +183,8 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the ratios to a baseline of figures, each followed by those of others for the same
-// job, each of these once: several figures can have the same. Ratios to a baseline other than
-// MemcpySame are left out where others have none.
+// bars returns the figures' ratios to a baseline, each followed by those of peers, which appear
+// once. Ratios to a baseline other than MemcpySame are left out where peers have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -212,8 +208,7 @@ func (r *Report) bars(to string) []bar {
 	return out
 }
 
-// plotBars draws ratios from the top down, on a logarithmic axis that begins below the smallest,
-// each with its name on it.
+// plotBars draws labelled ratios on a logarithmic axis that begins below the smallest.
 func plotBars(bars []bar) (*plot.Plot, error) {
 	p := plot.New()
 	low, high := math.Inf(1), 0.0

@@ -1,5 +1,4 @@
-// Package report has what was measured as data, and writes it as tables, comparisons, plots and
-// JSON.
+// Package report holds measurements and writes them as tables, comparisons, plots and JSON.
 package report
 
 import (
@@ -17,64 +16,60 @@ import (
 // Schema is the version of a report's JSON form.
 const Schema = 1
 
-// Report is what a run measured.
+// Report holds the measurements of a run.
 type Report struct {
 	Schema int       `json:"schema"`
 	When   time.Time `json:"when"`
 	Device string    `json:"device"`
 	Arch   string    `json:"arch,omitempty"`
 	Host   Host      `json:"host"`
-	// Rounds and Warmup are the rounds of each figure, and those before them that don't count.
+	// Rounds and Warmup are the numbers of counted rounds of each figure and of rounds before them.
 	Rounds int `json:"rounds"`
 	Warmup int `json:"warmup_rounds"`
-	// TimerOverheadNs is the cost of reading the counter, which is subtracted from every sample.
+	// TimerOverheadNs is the cost of reading the counter, which every sample excludes.
 	TimerOverheadNs float64   `json:"timer_overhead_ns"`
 	Baselines       []*Figure `json:"baselines"`
 	Figures         []*Figure `json:"figures"`
-	// Operations are what operations on tensors take of devices.
+	// Operations are the costs of operations on tensors.
 	Operations []*Operation `json:"operations,omitempty"`
-	// Summary is the table of the summary; nil if that wasn't measured.
+	// Summary is nil if the summary wasn't measured.
 	Summary []*SummaryRow `json:"summary,omitempty"`
-	// Refused are figures that are not reported, because the chip's clock moved each time that they
-	// were measured.
+	// Refused are figures left out because the chip's clock changed in every attempt.
 	Refused []Refusal `json:"refused,omitempty"`
 
-	// LeftOut are families that were asked for by name and have nothing to measure here, in whole
-	// or in part, with the reason.
+	// LeftOut are requested families, or parts of them, that can't be measured here.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
-	// Breakdown is what the kernel saw of replays; nil if it wasn't asked for.
+	// Breakdown is nil unless requested.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
 
-	// Markers is what uprobes of markers saw; nil if they weren't asked for.
+	// Markers is nil unless requested.
 	Markers *Markers `json:"markers,omitempty"`
 
-	// Timeline is what host and queues did in a few replays; nil if it wasn't asked for.
+	// Timeline shows host and queues in a few replays; nil unless requested.
 	Timeline *observe.Timeline `json:"-"`
 
 	// ReplaySummary is set when the replay family was measured.
 	*ReplaySummary
 }
 
-// ReplaySummary is what one replay costs, for scripts. Pointers are nil where this machine can't
-// tell.
+// ReplaySummary holds the costs of a replay, for scripts. Pointers are nil where unknown.
 type ReplaySummary struct {
 	HostSubmitNsP50 float64  `json:"host_submit_ns_p50"`
 	MemcpyNsP50     float64  `json:"memcpy_same_bytes_ns_p50"`
 	NTStoreNs       *float64 `json:"nt_store_64B_ns"`
 	BytesPerReplay  float64  `json:"bytes_per_replay"`
 	AllocsPerReplay float64  `json:"allocs_per_replay"`
-	// SyscallsPerReplay is measured by eBPF; nil where that can't run.
+	// SyscallsPerReplay is measured by eBPF.
 	SyscallsPerReplay *float64 `json:"syscalls_per_replay"`
-	// Programs is the length of the trace that these are of.
+	// Programs is the measured trace's number of programs.
 	Programs int `json:"programs"`
-	// InstructionsPerProgram is what prefetcher and dispatchers retire for each program of a trace;
-	// nil where the device can't tell.
+	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a
+	// trace.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family that has nothing to measure. If that is true of a part only, the part's name
-// follows the family's.
+// LeftOut is a family, or a named part of it, that can't be measured.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`
@@ -97,7 +92,7 @@ func NewHost() Host {
 	return h
 }
 
-// Figure returns the figure of an [Figure.ID].
+// Figure returns the figure with an [Figure.ID].
 func (r *Report) Figure(id string) (*Figure, bool) {
 	for _, f := range r.Figures {
 		if f.ID() == id {
@@ -117,7 +112,7 @@ func (r *Report) Baseline(name string) (*Figure, bool) {
 	return nil, false
 }
 
-// Summarize fills in the summary of a replay from the figures.
+// Summarize completes the replay summary.
 func (r *Report) Summarize() {
 	if r.ReplaySummary == nil {
 		return

@@ -7,27 +7,25 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// SummaryRow is a line of the summary: what something takes, beside what it takes others, or what
-// limits it, and what it should take.
+// SummaryRow is a line of the summary: a cost beside those of peers or limits, and its goal.
 type SummaryRow struct {
 	What string `json:"what"`
-	// Figure is the ID of the figure whose median Now is; empty for what is counted and for what
-	// was made of several figures.
+	// Figure is the ID of the figure whose median is Now; empty for counts and for combinations of
+	// figures.
 	Figure string `json:"figure,omitempty"`
-	// Now is nil if it isn't measured here, and Missing says why.
+	// Now is nil if not measured here; Missing says why.
 	Now     *Quantity `json:"now"`
 	Missing string    `json:"missing,omitempty"`
-	// More says more of Now, such as percentiles and parts.
+	// More are details of Now, such as percentiles and parts.
 	More []Quantity `json:"more,omitempty"`
-	// Ratio is to the baseline beside the figure, or else to [MemcpyHot], which was measured before
-	// all figures; nil for what is counted.
+	// Ratio is to the figure's baseline, or else to [MemcpyHot]; nil for counts.
 	Ratio *Ratio `json:"ratio,omitempty"`
-	// Others are what it takes other runtimes and simulators, and what nothing can be faster than.
-	// One compares with Now, or with what has its name among More.
+	// Others are costs of other runtimes and simulators, and physical limits. Each compares with
+	// the quantity of its name among More, or else with Now.
 	Others []Other `json:"others,omitempty"`
-	// Goals are what Now, and of More what has the same name, should be.
+	// Goals are for Now, or for the quantity of the same name among More.
 	Goals []Quantity `json:"goals,omitempty"`
-	// Note is what there is to know of how it was measured.
+	// Note says how the figure was measured.
 	Note string `json:"note,omitempty"`
 }
 
@@ -38,13 +36,13 @@ type Quantity struct {
 	Unit  string  `json:"unit"`
 }
 
-// Other is what something else takes: measured in the same run, or quoted.
+// Other is a peer's cost, measured in the same run or quoted.
 type Other struct {
 	Quantity
 	Source *Source `json:"source,omitempty"` // nil if it was measured
 }
 
-// Source is where a quoted figure is from.
+// Source is the origin of a quotation.
 type Source struct {
 	From string `json:"from"`
 	Date string `json:"date"` // of the measurement, or when it was read
@@ -52,7 +50,7 @@ type Source struct {
 
 func (s *Source) String() string { return fmt.Sprintf("quoted: %s, %s", s.From, s.Date) }
 
-// String prints the value with its unit, after the name if there is one.
+// String returns the value with its unit, after the name if there is one.
 func (q Quantity) String() string {
 	text := ""
 	switch q.Unit {

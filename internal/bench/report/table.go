@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
-// writeProbes writes what probes cost, which there aren't, and what they lost.
+// writeProbes writes the costs of probes, those left out and the events lost.
 func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
 	fmt.Fprintln(b)
 	for _, c := range costs {
@@ -35,7 +35,6 @@ func newTable() table.Writer {
 	return t
 }
 
-// writeTo writes what print prints, at once.
 func writeTo(w io.Writer, print func(b *bytes.Buffer)) error {
 	var b bytes.Buffer
 	print(&b)
@@ -52,7 +51,7 @@ func right(t table.Writer, first, last int) {
 	t.SetColumnConfigs(c)
 }
 
-// count prints a large number in the unit that suits it, to three digits.
+// count formats a number with a metric prefix, to three digits.
 func count(n float64) string {
 	for _, u := range []struct {
 		n    float64
@@ -65,7 +64,7 @@ func count(n float64) string {
 	return fmt.Sprintf("%.3g", n)
 }
 
-// known prints a value if it is known, or else a dash.
+// known formats a value, or a dash for nil.
 func known(v *float64, print func(float64) string) string {
 	if v == nil {
 		return "-"
@@ -77,13 +76,13 @@ func optional(v *float64) string {
 	return known(v, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) })
 }
 
-// duration prints nanoseconds in the unit that suits them, to three digits.
+// duration formats nanoseconds in a suitable unit, to three digits.
 func duration(ns float64) string {
 	for _, u := range []struct {
 		ns   float64
 		unit string
 	}{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}} {
-		// What would round up to a thousand of the smaller unit is one of this.
+		// 999.5 of the smaller unit would round up to 1000.
 		if ns >= u.ns*0.9995 {
 			return fmt.Sprintf("%.3g %s", ns/u.ns, u.unit)
 		}

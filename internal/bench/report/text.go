@@ -47,7 +47,7 @@ func measured(v *float64) string {
 	return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) })
 }
 
-// WriteTable writes what the probes saw as tables.
+// WriteTable writes the markers for people.
 func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
 
 func (m *Markers) print(b *bytes.Buffer) {
@@ -70,7 +70,7 @@ func (m *Markers) print(b *bytes.Buffer) {
 	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
 }
 
-// writeSummary writes the summary as a table, with the sources of what is quoted below it.
+// writeSummary writes the summary as a table with notes below.
 func (r *Report) writeSummary(b *bytes.Buffer) {
 	var notes []string
 	note := func(text string) string {
@@ -99,8 +99,7 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 	}
 }
 
-// like returns what of the row another's quantity compares with: what has its name, or else the
-// row's own; 0 for none.
+// like returns the row's value that compares with q: the one of its name, or else Now; 0 for none.
 func (row *SummaryRow) like(q Quantity) float64 {
 	for _, m := range row.More {
 		if m.Name == q.Name && m.Unit == q.Unit {
@@ -113,7 +112,7 @@ func (row *SummaryRow) like(q Quantity) float64 {
 	return 0
 }
 
-// cells are what the table has of a row. note returns a mark for a note below the table.
+// cells returns a row's table cells. note returns a mark for a note below the table.
 func (row *SummaryRow) cells(note func(string) string) table.Row {
 	var now, others, goals []string
 	if row.Now == nil {
@@ -197,7 +196,6 @@ func (r *Report) print(b *bytes.Buffer) {
 	}
 }
 
-// writeFigures writes the figures as a table.
 func (r *Report) writeFigures(b *bytes.Buffer) {
 	t := newTable()
 	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
@@ -211,7 +209,6 @@ func (r *Report) writeFigures(b *bytes.Buffer) {
 	fmt.Fprintln(b, t.Render())
 }
 
-// writeOperations writes what operations on tensors take, as a table.
 func (r *Report) writeOperations(b *bytes.Buffer) {
 	if len(r.Operations) == 0 {
 		return
@@ -239,7 +236,7 @@ func (r *Report) writeOperations(b *bytes.Buffer) {
 	fmt.Fprintln(b, t.Render())
 }
 
-// against says what the figure compares to, a line each.
+// against returns the figure's comparisons, a line each.
 func (f *Figure) against() []string {
 	var out []string
 	if f.Rate != nil {
@@ -266,8 +263,8 @@ func (h Host) line() string {
 	return s
 }
 
-// WriteHistogram writes how a figure's samples are spread, as bars, from the smallest to the 99.9th
-// percentile and one line for what lies beyond.
+// WriteHistogram writes the distribution of samples as bars up to the 99.9th percentile, and one
+// line for those beyond.
 func (f *Figure) WriteHistogram(w io.Writer) error {
 	const lines, width = 16, 48
 	h, err := hdrhistogram.Decode([]byte(f.Histogram))
@@ -302,8 +299,7 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 	return err
 }
 
-// WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line
-// for each round.
+// WriteBenchmark writes the rounds as Go benchmark lines for benchstat.
 func (r *Report) WriteBenchmark(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
@@ -324,7 +320,7 @@ func (r *Report) WriteBenchmark(w io.Writer) error {
 	return err
 }
 
-// benchName turns an identifier into a benchmark's name, which begins in upper case.
+// benchName returns an ID as a benchmark name, which begins in upper case.
 func benchName(id string) string {
 	return strings.ToUpper(id[:1]) + strings.ReplaceAll(id[1:], " ", "_")
 }
