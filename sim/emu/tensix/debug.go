@@ -145,7 +145,7 @@ func (e *Engine) Waiting(n int) string {
 		return ""
 	}
 	w := t.queue.peek()
-	s := fmt.Sprintf("%s %#08x waits %s", mnemonics[w>>24], w, e.waitsFor(t, w))
+	s := fmt.Sprintf("%s %#08x waits %s", mnemonic(w), w, e.waitsFor(t, w))
 	if t.queue.n > 1 {
 		s += fmt.Sprintf(", %d more instructions queued", t.queue.n-1)
 	}

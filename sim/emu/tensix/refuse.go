@@ -53,7 +53,7 @@ type Refusal struct {
 
 // Mnemonic returns the name of the instruction, or its opcode if it has none.
 func (r *Refusal) Mnemonic() string {
-	if s := mnemonics[r.Instruction>>24]; s != "" {
+	if s := mnemonic(r.Instruction); s != "" {
 		return s
 	}
 	return fmt.Sprintf("opcode %#02x", r.Instruction>>24)

@@ -157,18 +157,17 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 // decoded does an instruction after it has decoded it. It returns what execute does.
 func (e *Engine) decoded(t *thread, w uint32) bool {
 	op := w >> 24
-	switch c := &encodings[op]; {
-	case c.blackholeOnly && e.wormhole:
-	case c.kind == executed:
-		if extra := w & c.unused[e.chip&1]; extra != 0 {
-			return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", extra, mnemonics[op])
+	switch kind, unused := e.encoding(op); kind {
+	case executed:
+		if extra := w & unused; extra != 0 {
+			return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", extra, mnemonic(w))
 		}
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}
-		return executors[op](e, t, w)
-	case c.kind == unsupported:
-		return e.refuse(UnsupportedFunctionality, "%s", mnemonics[op])
+		return e.dispatch(t, w)
+	case unsupported:
+		return e.refuse(UnsupportedFunctionality, "%s", mnemonic(w))
 	}
 	return e.refuse(UndefinedBehavior, "there is no opcode %#02x", op)
 }

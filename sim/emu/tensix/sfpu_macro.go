@@ -68,7 +68,7 @@ func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	}
 	if subUnitOf(i.word) != u {
 		if u == storeUnit {
-			return scheduled{}, e.refuse(UndefinedBehavior, "%s for the store sub-unit", mnemonics[i.word>>24])
+			return scheduled{}, e.refuse(UndefinedBehavior, "%s for the store sub-unit", mnemonic(i.word))
 		}
 		i.word = opSFPNOP << 24
 		return i, true
@@ -217,8 +217,8 @@ func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	if e.wormhole && x.d < writable && y.d < writable && (x.d < 4) != (y.d < 4) {
 		return true
 	}
-	return e.refuse(UndefinedBehavior, "%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonics[x.word>>24], x.d,
-		mnemonics[y.word>>24], y.d)
+	return e.refuse(UndefinedBehavior, "%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonic(x.word), x.d,
+		mnemonic(y.word), y.d)
 }
 
 // writes reports whether an instruction writes a register.
@@ -265,7 +265,7 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	case opSFPABS, opSFPAND, opSFPOR, opSFPXOR, opSFPCAST, opSFPDIVP2, opSFPEXMAN, opSFPIADD, opSFPMOV, opSFPNOT, opSFPSETEXP,
 		opSFPSETMAN, opSFPSETSGN, opSFPSHFT, opSFPARECIP, opSFP_STOCH_RND, opSFPMAD, opSFPADD, opSFPMUL, opSFPADDI, opSFPMULI, opSFPMUL24:
 	default:
-		return e.refuse(UnimplementedFunctionality, "%s as a scheduled instruction", mnemonics[op])
+		return e.refuse(UnimplementedFunctionality, "%s as a scheduled instruction", encodings[op].name)
 	}
 	// The result goes to a register that it doesn't read, where the operand stands that most
 	// instructions overwrite.

@@ -22,10 +22,11 @@ const (
 
 // encoding is what architectures have at an opcode.
 type encoding struct {
-	kind   encodingKind
-	unused [2]uint32 // bits that must be 0: Wormhole, Blackhole
-	// blackholeOnly: Wormhole has no such instruction.
+	name          string // empty if there is no instruction
+	kind          encodingKind
 	blackholeOnly bool
+	// Bits that must be 0.
+	unusedWormhole, unusedBlackhole uint32
 }
 
 // Words of the configuration: shared by the threads, and of each thread
@@ -101,13 +102,16 @@ func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 // blockFormat reports whether data of a format share exponents.
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 
+// mnemonic is the name of an instruction; empty if there is none.
+func mnemonic(w uint32) string { return encodings[w>>24].name }
+
 // encoding returns what the architecture has at an opcode, and the bits that must be 0.
 func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
 	switch c := &encodings[op]; {
 	case !s.wormhole:
-		return c.kind, c.unused[1]
+		return c.kind, c.unusedBlackhole
 	case !c.blackholeOnly:
-		return c.kind, c.unused[0]
+		return c.kind, c.unusedWormhole
 	}
 	return noInstruction, 0
 }

@@ -51,30 +51,24 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction by its line of instructions.txt, which gives its fields
-// in the order of the type's.
-func encode(a chip.Arch, in Instruction, line string) (w uint32, err error) {
-	words := strings.Fields(line)
-	name, fields := words[1], words[2:]
-	if _, err := fmt.Sscanf(words[0], "%x", &w); err != nil {
-		return 0, fmt.Errorf("isa: %s: %w", name, err)
-	}
-	w <<= 24
-	if len(fields) > 0 && fields[0] == "bh" {
-		if fields = fields[1:]; a != chip.Blackhole {
+// encode returns the word of an instruction from its name, its opcode and the bits of its fields in
+// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says
+// that only Blackhole has the instruction.
+func encode(a chip.Arch, in Instruction, name string, opcode uint32, places string) (uint32, error) {
+	if rest, ok := strings.CutPrefix(places, "bh"); ok {
+		if places = rest; a != chip.Blackhole {
 			return 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
 		}
 	}
-	values := reflect.ValueOf(in)
-	for i, text := range fields {
-		field, where, _ := strings.Cut(text, "=")
-		wormhole, blackhole, differ := strings.Cut(where, "|")
-		if differ && a == chip.Blackhole {
-			wormhole = blackhole
+	w, values := opcode<<24, reflect.ValueOf(in)
+	for i, bits := range strings.Fields(places) {
+		if wormhole, blackhole, differ := strings.Cut(bits, "|"); differ {
+			bits = [2]string{wormhole, blackhole}[index(a)]
 		}
-		v, err := bitsOf(wormhole).place(uint32(values.Field(i).Uint()))
+		v, err := bitsOf(bits).place(uint32(values.Field(i).Uint()))
 		if err != nil {
-			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, field, err)
+			field := values.Type().Field(i).Name
+			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, strings.ToLower(field[:1])+field[1:], err)
 		}
 		w |= v
 	}
