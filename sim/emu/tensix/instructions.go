@@ -265,41 +265,19 @@ func (s decoder) decodeREPLAY(w uint32) replayArgs {
 type movd2aArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVD2A(w uint32) movd2aArgs {
-	a := movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 3, src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-	} else {
-		a.mode = w >> 14 & 7
-	}
-	return a
+	return movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
 }
 
 type movb2aArgs struct{ srcb, mod, mode, srca uint32 }
 
 func (s decoder) decodeMOVB2A(w uint32) movb2aArgs {
-	a := movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 3, srca: w >> 17 & 0x3f}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-	} else {
-		a.mode = w >> 14 & 7
-	}
-	return a
+	return movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), srca: w >> 17 & 0x3f}
 }
 
 type zeroaccArgs struct{ dst, mode, clear, revive, wide uint32 }
 
 func (s decoder) decodeZEROACC(w uint32) zeroaccArgs {
-	a := zeroaccArgs{dst: w & 0x3ff}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-		a.clear = w >> 19 & 7
-	} else {
-		a.mode = w >> 14 & 7
-		a.clear = w >> 19 & 3
-		a.revive = w >> 17 & 1
-		a.wide = w >> 18 & 1
-	}
-	return a
+	return zeroaccArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), clear: s.either(w>>19&7, w>>19&3), revive: s.either(0, w>>17&1), wide: s.either(0, w>>18&1)}
 }
 
 type zerosrcArgs struct{ sources, both, write, value uint32 }
@@ -311,51 +289,25 @@ func (s decoder) decodeZEROSRC(w uint32) zerosrcArgs {
 type movb2dArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVB2D(w uint32) movb2dArgs {
-	a := movb2dArgs{dst: w & 0x3ff, src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
-	if s.wormhole {
-		a.mod = w >> 12 & 7
-		a.mode = w >> 15 & 3
-	} else {
-		a.mod = w >> 11 & 7
-		a.mode = w >> 14 & 7
-	}
-	return a
+	return movb2dArgs{dst: w & 0x3ff, mod: s.either(w>>12&7, w>>11&7), mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
 }
 
 type mvmulArgs struct{ dst, mode, mod, clear uint32 }
 
 func (s decoder) decodeMVMUL(w uint32) mvmulArgs {
-	a := mvmulArgs{dst: w & 0x3ff, mod: w >> 19 & 1, clear: w >> 22 & 3}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-	} else {
-		a.mode = w >> 14 & 7
-	}
-	return a
+	return mvmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
 }
 
 type elwmulArgs struct{ dst, mode, mod, accumulate, clear uint32 }
 
 func (s decoder) decodeELWMUL(w uint32) elwmulArgs {
-	a := elwmulArgs{dst: w & 0x3ff, mod: w >> 19 & 3, accumulate: w >> 21 & 1, clear: w >> 22 & 3}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-	} else {
-		a.mode = w >> 14 & 7
-	}
-	return a
+	return elwmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 3, accumulate: w >> 21 & 1, clear: w >> 22 & 3}
 }
 
 type gmpoolArgs struct{ dst, index, mode, mod, clear uint32 }
 
 func (s decoder) decodeGMPOOL(w uint32) gmpoolArgs {
-	a := gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 1, mod: w >> 19 & 1, clear: w >> 22 & 3}
-	if s.wormhole {
-		a.mode = w >> 15 & 3
-	} else {
-		a.mode = w >> 15 & 7
-	}
-	return a
+	return gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 1, mode: s.either(w>>15&3, w>>15&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
 }
 
 type gatesrcrstArgs struct{ a, b uint32 }
@@ -385,49 +337,19 @@ func (s decoder) decodeINCRWC(w uint32) incrwcArgs {
 type pacrArgs struct{ last, flush, concat, override, packers, zero, mode, context, interfaces, counters, strided, pad, config uint32 }
 
 func (s decoder) decodePACR(w uint32) pacrArgs {
-	a := pacrArgs{last: w & 1, flush: w >> 1 & 1, concat: w >> 4 & 1, override: w >> 7 & 1, zero: w >> 12 & 1, mode: w >> 15 & 3}
-	if s.wormhole {
-		a.packers = w >> 8 & 0xf
-	} else {
-		a.context = w >> 2 & 3
-		a.interfaces = w >> 8 & 0xf
-		a.counters = w >> 13 & 3
-		a.strided = w >> 17 & 1
-		a.pad = w >> 18 & 7
-		a.config = w >> 21 & 3
-	}
-	return a
+	return pacrArgs{last: w & 1, flush: w >> 1 & 1, concat: w >> 4 & 1, override: w >> 7 & 1, packers: s.either(w>>8&0xf, 0), zero: w >> 12 & 1, mode: w >> 15 & 3, context: s.either(0, w>>2&3), interfaces: s.either(0, w>>8&0xf), counters: s.either(0, w>>13&3), strided: s.either(0, w>>17&1), pad: s.either(0, w>>18&7), config: s.either(0, w>>21&3)}
 }
 
 type unpacrArgs struct{ last, flush, search, autoIncrement, zero, rareb, valid, override, counters, context, contextIncrement, mode, unit, broadcast uint32 }
 
 func (s decoder) decodeUNPACR(w uint32) unpacrArgs {
-	a := unpacrArgs{last: w & 1, flush: w >> 1 & 1, search: w >> 2 & 1, autoIncrement: w >> 3 & 1, zero: w >> 4 & 1, valid: w >> 6 & 1, override: w >> 7 & 1, counters: w >> 8 & 3, context: w >> 10 & 7, contextIncrement: w >> 13 & 1, mode: w >> 15 & 0xff, unit: w >> 23 & 1}
-	if s.wormhole {
-		a.rareb = w >> 5 & 1
-	} else {
-		a.broadcast = w >> 5 & 1
-	}
-	return a
+	return unpacrArgs{last: w & 1, flush: w >> 1 & 1, search: w >> 2 & 1, autoIncrement: w >> 3 & 1, zero: w >> 4 & 1, rareb: s.either(w>>5&1, 0), valid: w >> 6 & 1, override: w >> 7 & 1, counters: w >> 8 & 3, context: w >> 10 & 7, contextIncrement: w >> 13 & 1, mode: w >> 15 & 0xff, unit: w >> 23 & 1, broadcast: s.either(0, w>>5&1)}
 }
 
 type unpacrnopArgs struct{ op, unit, pop, fill, banks, waitUnpack, ones, valid, messages, stream uint32 }
 
 func (s decoder) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
-	a := unpacrnopArgs{unit: w >> 23 & 1}
-	if s.wormhole {
-		a.op = w & 0x1f
-	} else {
-		a.pop = w & 3
-		a.fill = w >> 2 & 3
-		a.banks = w >> 4 & 1
-		a.waitUnpack = w >> 5 & 1
-		a.ones = w >> 6 & 3
-		a.valid = w >> 8 & 1
-		a.messages = w >> 12 & 7
-		a.stream = w >> 16 & 0x3f
-	}
-	return a
+	return unpacrnopArgs{op: s.either(w&0x1f, 0), unit: w >> 23 & 1, pop: s.either(0, w&3), fill: s.either(0, w>>2&3), banks: s.either(0, w>>4&1), waitUnpack: s.either(0, w>>5&1), ones: s.either(0, w>>6&3), valid: s.either(0, w>>8&1), messages: s.either(0, w>>12&7), stream: s.either(0, w>>16&0x3f)}
 }
 
 type setdmaregArgs struct{ half, signals, low, high uint32 }
@@ -487,13 +409,7 @@ func (s decoder) decodeSTOREREG(w uint32) storeregArgs {
 type sfploadArgs struct{ dst, mode, mod, lreg uint32 }
 
 func (s decoder) decodeSFPLOAD(w uint32) sfploadArgs {
-	a := sfploadArgs{dst: w & 0x3ff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-	if s.wormhole {
-		a.mode = w >> 14 & 3
-	} else {
-		a.mode = w >> 13 & 7
-	}
-	return a
+	return sfploadArgs{dst: w & 0x3ff, mode: s.either(w>>14&3, w>>13&7), mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
 }
 
 type sfploadiArgs struct{ imm, mod, lreg uint32 }
@@ -577,13 +493,7 @@ func (s decoder) decodeSFPCOMPC(w uint32) sfpcompcArgs {
 type sfpstochrndArgs struct{ mod, dst, c, b, imm, round uint32 }
 
 func (s decoder) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
-	a := sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f}
-	if s.wormhole {
-		a.round = w >> 21 & 1
-	} else {
-		a.round = w >> 21 & 3
-	}
-	return a
+	return sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f, round: s.either(w>>21&1, w>>21&3)}
 }
 
 type atgetmArgs struct{ mutex uint32 }
@@ -595,13 +505,7 @@ func (s decoder) decodeATGETM(w uint32) atgetmArgs {
 type stallwaitArgs struct{ wait, block uint32 }
 
 func (s decoder) decodeSTALLWAIT(w uint32) stallwaitArgs {
-	a := stallwaitArgs{block: w >> 15 & 0x1ff}
-	if s.wormhole {
-		a.wait = w & 0x7fff
-	} else {
-		a.wait = w & 0xfff
-	}
-	return a
+	return stallwaitArgs{wait: s.either(w&0x7fff, w&0xfff), block: w >> 15 & 0x1ff}
 }
 
 type seminitArgs struct{ semaphores, value, max uint32 }

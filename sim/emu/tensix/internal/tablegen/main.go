@@ -326,38 +326,15 @@ func (i *instruction) sameFields(list []*instruction) *instruction {
 }
 
 func writeDecoder(b *bytes.Buffer, in *instruction) {
-	var common, apart []operand
+	var fields []string
 	for _, o := range in.fields {
-		if o.place[0] == o.place[1] {
-			common = append(common, o)
-		} else {
-			apart = append(apart, o)
+		value := o.place[0].extract()
+		if o.place[0] != o.place[1] {
+			value = fmt.Sprintf("s.either(%s, %s)", value, o.place[1].extract())
 		}
+		fields = append(fields, o.name+": "+value)
 	}
-	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\n", in.name, in.method())
-	literal := func() string {
-		var s []string
-		for _, o := range common {
-			s = append(s, o.name+": "+o.place[0].extract())
-		}
-		return in.method() + "Args{" + strings.Join(s, ", ") + "}"
-	}
-	if len(apart) == 0 {
-		fmt.Fprintf(b, "return %s\n}\n", literal())
-		return
-	}
-	fmt.Fprintf(b, "a := %s\nif s.wormhole {\n", literal())
-	for arch := range 2 {
-		for _, o := range apart {
-			if !o.place[arch].none {
-				fmt.Fprintf(b, "a.%s = %s\n", o.name, o.place[arch].extract())
-			}
-		}
-		if arch == 0 {
-			fmt.Fprintln(b, "} else {")
-		}
-	}
-	fmt.Fprintln(b, "}\nreturn a\n}")
+	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\nreturn %[2]sArgs{%s}\n}\n", in.name, in.method(), strings.Join(fields, ", "))
 }
 
 // writeDispatch writes the switch from opcodes to the engine's methods.
