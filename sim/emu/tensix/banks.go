@@ -2,23 +2,21 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
-// Instructions and steps of units that turn banks of SrcA and SrcB over, or change them.
+// Instructions that change or swap banks of SrcA and SrcB.
 
-// fillSource is fill with its refusal.
 func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	s, name := e.source(unit)
 	if !s.fill() {
-		return e.refuse(NonContractualBehavior, "the bank of %s is valid already", name)
+		return e.nonContractual("the bank of %s is valid already", name)
 	}
 	if unit == 0 && t.field(isa.ThreadSrcASet) != 0 {
-		return e.refuse(UnimplementedFunctionality, "SRCA_SET_Base %d: want 0", t.field(isa.ThreadSrcASet))
+		return e.unimplemented("SRCA_SET_Base %d: want 0", t.field(isa.ThreadSrcASet))
 	}
 	return true
 }
 
-// clearValid frees the matrix unit's banks of the sources in a mask, SrcA 1 and SrcB 2. The
-// thread's configuration can keep them valid, and the matrix unit turns to the other bank all the
-// same.
+// clearValid frees the matrix unit's banks of the sources in a mask: SrcA 1, SrcB 2. The matrix
+// unit turns to the other bank even if the thread's configuration keeps the old one valid.
 func (e *Engine) clearValid(t *thread, mask uint32) bool {
 	for unit := range uint32(2) {
 		if mask>>unit&1 == 0 {
@@ -29,7 +27,7 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 			s.matrix ^= 1
 			s.changes++
 		} else if !s.free() {
-			return e.refuse(NonContractualBehavior, "the bank of %s is not valid", name)
+			return e.nonContractual("the bank of %s is not valid", name)
 		}
 	}
 	return true
@@ -38,25 +36,24 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 func (e *Engine) cleardvalid(t *thread, a cleardvalidArgs) bool {
 	switch {
 	case a.reset != 0:
-		return e.refuse(UnsupportedFunctionality, "reset %d drops banks (tt-metal issue 22383): want 0", a.reset)
+		return e.unsupported("reset %d drops banks (tt-metal issue 22383): want 0", a.reset)
 	case a.sources == 0:
-		return e.refuse(UnsupportedFunctionality, "no sources")
+		return e.unsupported("no sources")
 	}
 	for unit := range uint32(2) {
 		if s, name := e.source(unit); a.sources>>unit&1 != 0 && !s.free() {
-			return e.refuse(NonContractualBehavior, "the bank of %s is not valid", name)
+			return e.nonContractual("the bank of %s is not valid", name)
 		}
 	}
 	return true
 }
 
-// setdvalid makes banks valid that nothing has filled.
 func (e *Engine) setdvalid(t *thread, a setdvalidArgs) bool {
 	switch {
 	case !e.wormhole:
-		return e.refuse(UnsupportedFunctionality, "no document says which format it implies: use UNPACR_NOP")
+		return e.unsupported("no document says which format it implies: use UNPACR_NOP")
 	case a.sources == 0:
-		return e.refuse(UnsupportedFunctionality, "no sources")
+		return e.unsupported("no sources")
 	case a.sources == 1:
 		return e.refuse(UntestedFunctionality, "SrcA alone has not been validated: want SrcB, or both")
 	}
@@ -68,17 +65,17 @@ func (e *Engine) setdvalid(t *thread, a setdvalidArgs) bool {
 	return true
 }
 
-// zerosrc clears banks: both of both sources, or those of the matrix unit.
+// zerosrc clears both banks of both sources, or the matrix unit's.
 func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 	switch {
 	case a.sources == 0:
-		return e.refuse(UnsupportedFunctionality, "no sources")
+		return e.unsupported("no sources")
 	case a.value != 0:
-		return e.refuse(UnsupportedFunctionality, "fill with ones: want zeros")
+		return e.unsupported("fill with ones: want zeros")
 	case a.both != 0 && a.write != 0, a.both == 0 && a.write == 0:
-		return e.refuse(UnsupportedFunctionality, "write mode %d for %d banks", a.write, 1+a.both)
+		return e.unsupported("write mode %d for %d banks", a.write, 1+a.both)
 	case a.both != 0 && a.sources != 3:
-		return e.refuse(UnsupportedFunctionality, "all banks of sources %d: want 3, both", a.sources)
+		return e.unsupported("all banks of sources %d: want 3, both", a.sources)
 	}
 	for unit := range uint32(2) {
 		if a.sources>>unit&1 == 0 || e.registers == nil {
@@ -93,10 +90,9 @@ func (e *Engine) zerosrc(t *thread, a zerosrcArgs) bool {
 	return true
 }
 
-// gatesrcrst changes how operands are gated, which only saves power.
+// gatesrcrst changes operand gating, which only saves power.
 func (e *Engine) gatesrcrst(t *thread, a gatesrcrstArgs) bool { return true }
 
-// trnspsrcb transposes rows 16 to 31 of SrcB.
 func (e *Engine) trnspsrcb(t *thread) bool {
 	if !e.srcB.matrixValid() {
 		return false

@@ -22,7 +22,7 @@ type product struct {
 
 // combination is that of an instruction, with how it is executed.
 func (p product) combination() combination {
-	name := fmt.Sprintf("%s %v and %v", mnemonics[p.op], named(p.a), named(p.b))
+	name := fmt.Sprintf("%s %v and %v", encodings[p.op].name, named(p.a), named(p.b))
 	for _, s := range []struct {
 		on   bool
 		text string

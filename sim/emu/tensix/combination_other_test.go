@@ -50,7 +50,7 @@ func enumerated(list []combination, how string, prepare func(d *director), show 
 	}
 	for _, w := range all {
 		list = append(list, combination{
-			name:  fmt.Sprintf("%s %#08x%s", mnemonics[w>>24], w, how),
+			name:  fmt.Sprintf("%s %#08x%s", mnemonic(w), w, how),
 			alone: true,
 			run: func(d *director) bool {
 				prepare(d)

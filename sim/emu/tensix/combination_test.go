@@ -100,7 +100,7 @@ func direct(r *rig) *director {
 // must executes an instruction that the engine has to take.
 func (d *director) must(w uint32) {
 	if d.bad == nil && !d.try(d.push(w)) {
-		d.bad = fmt.Errorf("%s %#08x: %v", mnemonics[w>>24], w, d.why)
+		d.bad = fmt.Errorf("%s %#08x: %v", mnemonic(w), w, d.why)
 	}
 }
 

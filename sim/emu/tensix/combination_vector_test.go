@@ -81,7 +81,7 @@ func storedVectors(w, fixed, mode uint32) (list []combination) {
 func vector(w, fixed uint32, how string) combination {
 	return combination{
 		alone: w>>24 == opSFPSTORE,
-		name:  fmt.Sprintf("%s with bits %#x of %#x%s", mnemonics[w>>24], w&0xFFFFFF, fixed, how),
+		name:  fmt.Sprintf("%s with bits %#x of %#x%s", mnemonic(w), w&0xFFFFFF, fixed, how),
 		run:   func(d *director) bool { return d.vector(w, fixed) },
 	}
 }

@@ -2,22 +2,19 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
-// cfg returns a field of the configuration, from the bank that t uses.
+// cfg reads a field of the configuration bank that t uses.
 func (e *Engine) cfg(t *thread, f isa.Config) uint32 {
 	p := &e.places[f]
 	return t.bank[p.Word] >> p.Shift & p.Mask
 }
 
-// on reports whether a field of the configuration is set.
 func (e *Engine) on(t *thread, f isa.Config) bool { return e.cfg(t, f) != 0 }
 
-// field returns a field of the thread's own configuration.
 func (t *thread) field(f isa.Thread) uint32 {
 	p := &t.places[f]
 	return t.config[p.Word] >> p.Shift & p.Mask
 }
 
-// words returns what the architecture's words take.
 func (e *Engine) words() *[numConfigWords]configWord {
 	if e.wormhole {
 		return &configWords[0]
@@ -25,36 +22,36 @@ func (e *Engine) words() *[numConfigWords]configWord {
 	return &configWords[1]
 }
 
-// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors, so
-// that its Tile keeps it.
+// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors. The
+// Tile keeps such a word.
 func (e *Engine) ActsOnProcessors(word uint32) bool {
 	return word < numConfigWords && e.words()[word].kind == wordTile
 }
 
-// LoadConfig returns a word of the first bank, which is the one that processors see. It returns
-// false if the engine refuses.
+// LoadConfig returns a word of bank 0, the one that processors see, and false if the engine
+// refuses.
 func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0, word) }
 
-// StoreConfig sets a word of the first bank. It returns false if the engine refuses.
+// StoreConfig sets a word of bank 0. It returns false if the engine refuses.
 func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
 
 func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
 	if word >= numConfigWords || e.words()[word].access&load == 0 {
-		return 0, e.refuse(UnimplementedFunctionality, "load of configuration word %d, which is not emulated", word)
+		return 0, e.unimplemented("load of configuration word %d, which is not emulated", word)
 	}
 	return e.config[bank][word], true
 }
 
 func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	if word >= numConfigWords {
-		return e.refuse(UnimplementedFunctionality, "there is no configuration word %d", word)
+		return e.unimplemented("there is no configuration word %d", word)
 	}
 	e.version++
 	switch w := &e.words()[word]; {
 	case w.access&refused != 0:
-		return e.refuse(UnsupportedFunctionality, "store of %#x to configuration word %d, which is not supported", v, word)
+		return e.unsupported("store of %#x to configuration word %d, which is not supported", v, word)
 	case w.access&store == 0:
-		return e.refuse(UnimplementedFunctionality, "store of %#x to configuration word %d, which is not emulated", v, word)
+		return e.unimplemented("store of %#x to configuration word %d, which is not emulated", v, word)
 	case w.kind == wordBanked:
 		e.config[bank][word] = v & w.mask
 		return e.checkConfig(bank, word)
@@ -68,24 +65,24 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	return true
 }
 
-// mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's
-// simulator leaves out stochastic rounding, whose random numbers are not specified.
+// mustBeZero lists fields that are refused unless 0. ttsim leaves out stochastic rounding, whose
+// random numbers are not specified.
 var mustBeZero = []isa.Config{
 	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }
 
-// secondPacker are those of Blackhole's, which has one packer.
+// secondPacker lists fields of a second packer, which Blackhole doesn't have.
 var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold,
 	isa.PackFP8E4, isa.PackThresholdValue}
 
-// checkConfig refuses what nothing may set in a word that was just stored.
+// checkConfig refuses unsupported bits in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {
 	check := func(f isa.Config) bool {
 		p := &e.places[f]
 		if uint32(p.Word) != word || e.config[bank][word]>>p.Shift&p.Mask == 0 {
 			return true
 		}
-		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.Mask<<p.Shift, word)
+		return e.unsupported("bits %#x of configuration word %d are not supported", p.Mask<<p.Shift, word)
 	}
 	if word <= 1 {
 		for _, f := range mustBeZero {
@@ -113,7 +110,7 @@ func (e *Engine) wrcfg(t *thread, a wrcfgArgs) bool {
 		return e.storeConfig(bank, a.word, t.gpr[a.gpr])
 	}
 	if a.word%4 != 0 || a.gpr%4 != 0 {
-		return e.refuse(NonContractualBehavior, "128 bits from GPR %d to word %d: want multiples of 4", a.gpr, a.word)
+		return e.nonContractual("128 bits from GPR %d to word %d: want multiples of 4", a.gpr, a.word)
 	}
 	for i := range uint32(4) {
 		if !e.storeConfig(bank, a.word+i, t.gpr[a.gpr+i]) {
@@ -134,14 +131,14 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 	return ok
 }
 
-// configInRange refuses what is beyond the words that instructions reach.
+// configInRange refuses words that instructions can't reach.
 func (e *Engine) configInRange(word uint32) bool {
 	n := uint32(4 * 56)
 	if e.wormhole {
 		n = 4 * 47
 	}
 	if word >= n {
-		return e.refuse(UndefinedBehavior, "configuration word %d: there are %d", word, n)
+		return e.undefined("configuration word %d: there are %d", word, n)
 	}
 	return true
 }
@@ -160,18 +157,18 @@ func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
 	return e.rmwcib(t, a.word, a.data<<24, a.mask<<24)
 }
 
-// rmwcib changes the bits of a word that mask has.
+// rmwcib changes the bits in mask.
 func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
 	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, word)
 	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
 }
 
-// cfgshiftmask adds a scratch word to a word: the only one of its operations that is specified.
+// cfgshiftmask adds a scratch word to a word, the only operation of it that is specified.
 func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 	const add, wholeWord = 3, 31
 	if a.rotate != 0 || a.width != wholeWord || a.operation != add || a.keep != 1 {
-		return e.refuse(UnsupportedFunctionality, "rotate by %d, width %d, operation %d, mask of the old value %d: want 0, %d, %d (add), 1",
+		return e.unsupported("rotate by %d, width %d, operation %d, mask of the old value %d: want 0, %d, %d (add), 1",
 			a.rotate, a.width, a.operation, a.keep, wholeWord, add)
 	}
 	scratch := a.scratch
@@ -186,14 +183,14 @@ func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 func (e *Engine) setc16(t *thread, a setc16Args) bool {
 	words := threadWords[e.chip&1]
 	if n := uint32(len(words)); a.reg >= n {
-		return e.refuse(UndefinedBehavior, "word %d of the thread's configuration: there are %d", a.reg, n)
+		return e.undefined("word %d of the thread's configuration: there are %d", a.reg, n)
 	}
 	switch words[a.reg] {
 	case threadStored:
 	case threadUnsupported:
-		return e.refuse(UnsupportedFunctionality, "word %d of the thread's configuration is not supported", a.reg)
+		return e.unsupported("word %d of the thread's configuration is not supported", a.reg)
 	default:
-		return e.refuse(UnimplementedFunctionality, "word %d of the thread's configuration is not emulated", a.reg)
+		return e.unimplemented("word %d of the thread's configuration is not emulated", a.reg)
 	}
 	t.config[a.reg] = a.value
 	t.bank = &e.config[t.field(isa.ThreadStateID)]

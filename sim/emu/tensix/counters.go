@@ -2,8 +2,8 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
-// Counters: RWC of the matrix unit and ADC of unpackers and packers
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
+// Counters: RWC of the matrix unit, ADC of unpackers and packers (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
 
 // mode returns address mode i, decoded once after each change.
 func (t *thread) mode(i uint32) *addressMode {
@@ -26,19 +26,18 @@ func (t *thread) mode(i uint32) *addressMode {
 	return m
 }
 
-// advance applies address mode i to the counters of the thread, and to its fidelity phase if the
-// instruction has one.
+// advance applies address mode i to the thread's counters, and to its fidelity phase if fidelity.
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	if e.wormhole {
 		if t.bias != 0 || t.field(isa.ThreadModeBias) != 0 {
 			i += 4
 		}
 	} else if t.bias != 0 {
-		return e.refuse(UnsupportedFunctionality, "address modes with a bias of %d", t.bias)
+		return e.unsupported("address modes with a bias of %d", t.bias)
 	}
 	m := t.mode(i)
 	if m.d.toCarry && (m.d.clear || m.d.carry) {
-		return e.refuse(UnsupportedFunctionality, "address mode %d saves the Dst counter and clears or restores it", i)
+		return e.unsupported("address mode %d saves the Dst counter and clears or restores it", i)
 	}
 	t.a.advance(&m.a, srcRows)
 	t.b.advance(&m.b, srcRows)
@@ -51,15 +50,14 @@ func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	}
 	switch {
 	case m.clearBias:
-		return e.refuse(UnimplementedFunctionality, "address mode %d clears the bias", i)
+		return e.unimplemented("address mode %d clears the bias", i)
 	case m.bias > 1:
-		return e.refuse(UnsupportedFunctionality, "address mode %d adds %d to the bias: want 0 or 1", i, m.bias)
+		return e.unsupported("address mode %d adds %d to the bias: want 0 or 1", i, m.bias)
 	}
 	t.bias ^= m.bias
 	return true
 }
 
-// dstRow returns the row of Dst that an instruction with offset dst starts at.
 func (t *thread) dstRow(dst uint32) uint32 {
 	return (t.d.value + dst + t.field(isa.ThreadDstOffset)) & (dstRows - 1)
 }
@@ -67,10 +65,10 @@ func (t *thread) dstRow(dst uint32) uint32 {
 func (e *Engine) setrwc(t *thread, a setrwcArgs) bool {
 	const srcA, srcB, dst, fidelity = 1, 2, 4, 8
 	if a.cr > srcA|srcB|dst {
-		return e.refuse(UnsupportedFunctionality, "carriage return mask %#x: want at most 7", a.cr)
+		return e.unsupported("carriage return mask %#x: want at most 7", a.cr)
 	}
 	if alone := a.cr &^ a.mask & (srcA | srcB); alone != 0 {
-		return e.refuse(UnsupportedFunctionality, "carriage return of counters %#x that are not set", alone)
+		return e.unsupported("carriage return of counters %#x that are not set", alone)
 	}
 	set := func(c *counter, bit, v, rows uint32) {
 		if a.mask&bit == 0 {
@@ -93,7 +91,7 @@ func (e *Engine) setrwc(t *thread, a setrwcArgs) bool {
 func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
 	const dst = 4
 	if a.cr&^dst != 0 {
-		return e.refuse(UnsupportedFunctionality, "carriage return mask %#x: want 0, or %d for Dst", a.cr, dst)
+		return e.unsupported("carriage return mask %#x: want 0, or %d for Dst", a.cr, dst)
 	}
 	t.a.advance(&step{by: a.a}, srcRows)
 	t.b.advance(&step{by: a.b}, srcRows)
@@ -101,10 +99,10 @@ func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
 	return true
 }
 
-// adcs calls f for each set of counters that an instruction names by a mask.
+// adcs calls f for each counter set in mask.
 func (e *Engine) adcs(t *thread, mask uint32, f func(*adc)) bool {
 	if mask == 0 {
-		return e.refuse(UnsupportedFunctionality, "no set of address counters")
+		return e.unsupported("no set of address counters")
 	}
 	for i := range t.adc {
 		if mask>>i&1 != 0 {
@@ -116,7 +114,7 @@ func (e *Engine) adcs(t *thread, mask uint32, f func(*adc)) bool {
 
 func (e *Engine) setadc(t *thread, a setadcArgs) bool {
 	if a.value > 0xFFFF {
-		return e.refuse(UnsupportedFunctionality, "value %#x: the counters of other threads can't be set", a.value)
+		return e.unsupported("value %#x: the counters of other threads can't be set", a.value)
 	}
 	return e.adcs(t, a.units, func(s *adc) {
 		c, size := s.channel[a.channel].dimension(a.dimension)
@@ -132,14 +130,14 @@ func (e *Engine) setadcxx(t *thread, a setadcxxArgs) bool {
 	})
 }
 
-// Dimensions that instructions on pairs of counters begin with.
+// First dimensions of instructions on pairs of counters.
 const (
 	dimensionX = 0
 	dimensionZ = 2
 )
 
-// pairs calls f for counters of two dimensions of both channels, the first and the one after it,
-// that an instruction names by a mask, and for its values.
+// pairs calls f for the counters in a.mask, of dimensions first and first+1 of both channels, and
+// their values.
 func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counter, v, size uint32)) bool {
 	return e.adcs(t, a.units, func(s *adc) {
 		for i, v := range [...]uint32{a.x0, a.y0, a.x1, a.y1} {
@@ -151,12 +149,11 @@ func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counte
 	})
 }
 
-// someCounters refuses a mask that names none.
 func (e *Engine) someCounters(mask uint32) bool {
-	return mask != 0 || e.refuse(UnsupportedFunctionality, "no counters")
+	return mask != 0 || e.unsupported("no counters")
 }
 
-// setPairs, addPairs and returnPairs set counters, add to them, and add to what they return to.
+// setPairs, addPairs and returnPairs set counters, add to them, and add to their carriage return.
 func (e *Engine) setPairs(t *thread, first uint32, a setadcxyArgs) bool {
 	return e.someCounters(a.mask) && e.pairs(t, first, a, func(c *counter, v, _ uint32) { *c = counter{v, v} })
 }

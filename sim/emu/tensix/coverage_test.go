@@ -44,7 +44,7 @@ func unpackUse(unit uint32, toDst bool, in, out uint32, haloize, tilize bool) st
 }
 
 func mathUse(op uint32, m arith.Math) string {
-	return fmt.Sprintf("%s %v and %v, 32 bits %v, phase %d", mnemonics[op], m.A, m.B, m.Wide, m.Phase)
+	return fmt.Sprintf("%s %v and %v, 32 bits %v, phase %d", encodings[op].name, m.A, m.B, m.Wide, m.Phase)
 }
 
 // legalUses lists the combinations that the engine takes.

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// What a tile's debug registers show of its engines (tt-isa-documentation
+// Debug registers of a tile's engines (tt-isa-documentation
 // WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
 
 // Places on the daisy chain.
@@ -19,10 +19,10 @@ const (
 	signalFidelity = 4
 )
 
-// signals collects what lines of the debug bus carry: up to 256, in words.
+// signals holds up to 256 lines of the debug bus.
 type signals [8]uint32
 
-// set puts a value on the lines from one on.
+// set puts a value on the lines from line on.
 func (s *signals) set(line int, v uint32) {
 	wide := uint64(v) << (line % 32)
 	s[line/32] |= uint32(wide)
@@ -31,8 +31,8 @@ func (s *signals) set(line int, v uint32) {
 	}
 }
 
-// DebugBus returns one of the four words that a signal at a place of the daisy chain has. It
-// returns false if that is not emulated.
+// DebugBus returns one of the four words of a signal at a place of the daisy chain. It returns
+// false if that is not emulated.
 func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	var s signals
 	switch {
@@ -57,8 +57,8 @@ func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	return s[word], true
 }
 
-// showADC shows a channel of a set of address counters: of thread 0 for the unpackers, of thread 2
-// for the packers.
+// showADC shows a channel of a counter set: thread 0's for the unpackers, thread 2's for the
+// packers.
 func (e *Engine) showADC(s *signals, set, channel uint32) {
 	thread := 0
 	if set == adcPack {
@@ -75,7 +75,6 @@ func (e *Engine) showADC(s *signals, set, channel uint32) {
 	s.set(120, c.w.carry)
 }
 
-// showSources shows which banks are valid and whose turn they are.
 func (e *Engine) showSources(s *signals) {
 	bit := func(line int, on bool) {
 		if on {
@@ -107,7 +106,6 @@ func (e *Engine) showSources(s *signals) {
 	s.set(110, b.unpack)
 }
 
-// showRWC shows the row counters of all threads.
 func (e *Engine) showRWC(s *signals) {
 	for i := range e.threads {
 		t := &e.threads[i]
@@ -127,8 +125,8 @@ func (e *Engine) showRWC(s *signals) {
 	}
 }
 
-// DebugDst returns two data of a row of Dst as the register holds them, of eight pairs. Wormhole
-// shows a row that is not valid as zero, Blackhole as it is.
+// DebugDst returns one of the eight pairs of data in a row of Dst, as the register holds it.
+// Wormhole shows an invalid row as zero, Blackhole as it is.
 func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	if row >= dstRows || e.registers == nil || e.wormhole && !e.dst.valid[row] {
 		return 0
@@ -137,22 +135,21 @@ func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	return uint32(r[2*pair%rowSize]) | uint32(r[(2*pair+1)%rowSize])<<16
 }
 
-// Waiting says in words what the first instruction of thread n's queue waits for, or nothing if the
-// queue is empty.
+// Waiting describes what the first instruction of thread n's queue waits for; it is empty if the
+// queue is.
 func (e *Engine) Waiting(n int) string {
 	t := &e.threads[n]
 	if t.queue.n == 0 {
 		return ""
 	}
 	w := t.queue.peek()
-	s := fmt.Sprintf("%s %#08x waits %s", mnemonics[w>>24], w, e.waitsFor(t, w))
+	s := fmt.Sprintf("%s %#08x waits %s", mnemonic(w), w, e.waitsFor(t, w))
 	if t.queue.n > 1 {
 		s += fmt.Sprintf(", %d more instructions queued", t.queue.n-1)
 	}
 	return s
 }
 
-// waitsFor says why an instruction has not been done.
 func (e *Engine) waitsFor(t *thread, w uint32) string {
 	switch op := w >> 24; op {
 	case opSEMWAIT:
@@ -179,8 +176,7 @@ func (e *Engine) waitsFor(t *thread, w uint32) string {
 	return "to be executed"
 }
 
-// usesSource reports whether an instruction of the matrix unit that waits needs SrcA, 0, or SrcB,
-// 1.
+// usesSource reports whether a waiting instruction of the matrix unit needs SrcA (0) or SrcB (1).
 func usesSource(w, unit uint32) bool {
 	switch w >> 24 {
 	case opMOVA2D:
@@ -191,7 +187,7 @@ func usesSource(w, unit uint32) bool {
 	return true
 }
 
-// banks says which banks of the sources are whose.
+// banks describes who owns the banks of the sources.
 func (e *Engine) banks() string {
 	s := ""
 	for unit := range uint32(2) {

@@ -216,7 +216,7 @@ func (r *rig) try(list ...access) bool {
 	r.pending = append(r.pending, list...)
 	for _, a := range list {
 		if a.addr >= pushAperture && a.addr < semWindow {
-			r.counts[mnemonics[a.value>>24]]++
+			r.counts[mnemonic(a.value)]++
 			r.cover[use]++
 		}
 	}
@@ -564,7 +564,7 @@ func (r *rig) tail(n int) string {
 	var s []string
 	for _, a := range all[max(0, len(all)-n):] {
 		if a.addr >= pushAperture && a.addr < semWindow {
-			s = append(s, fmt.Sprintf("core %d thread %d %s %#08x", a.core, (a.addr-pushAperture)>>16, mnemonics[a.value>>24], a.value))
+			s = append(s, fmt.Sprintf("core %d thread %d %s %#08x", a.core, (a.addr-pushAperture)>>16, mnemonic(a.value), a.value))
 		} else {
 			s = append(s, fmt.Sprintf("core %d stores %#x to %#x (configuration word %d)", a.core, a.value, a.addr, (a.addr-configWindow)/4))
 		}

@@ -7,22 +7,20 @@ const (
 	dstRows = 1024
 )
 
-// wideLow is how many rows below the high halves of a row of 32-bit data the low halves are.
+// wideLow is the distance from the high halves of a row of 32-bit data to its low halves, in rows.
 const wideLow = 8
 
-// row is a row of Dst, as the register holds it.
 type dstRow = [rowSize]uint16
 
-// dst is the destination register. A row that is not valid reads as zero.
+// dst is the destination register. An invalid row reads as zero.
 type dst struct {
 	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
-	// unwritten is, of each valid row, the columns that have no value since SFPSTORE or an unpacker
-	// wrote others while the row was undefined. It is nil unless their use is refused.
+	// unwritten has the columns of each valid row without a value: SFPSTORE or an unpacker made the
+	// row valid by writing others. It is nil unless their use is refused.
 	unwritten *[dstRows]uint16
 }
 
-// written notes that all columns of rows have values.
 func (d *dst) written(row, n uint32, wide bool) {
 	if d.unwritten == nil {
 		return
@@ -33,18 +31,17 @@ func (d *dst) written(row, n uint32, wide bool) {
 	clear(d.unwritten[row:][:n])
 }
 
-// reset makes it as ttsim has it after reset; on silicon no row would be valid.
+// reset sets the state that ttsim has after reset; on silicon no row would be valid.
 func (d *dst) reset() {
 	for i := range d.valid {
 		d.valid[i] = true
 	}
 }
 
-// wideRow is the row that holds the high halves of row r of 32-bit data; the low halves are in row
-// wideRow(r)+wideLow.
+// wideRow is the row with the high halves of row r of 32-bit data; row wideRow(r)+wideLow has the
+// low halves.
 func wideRow(r uint32) uint32 { return r&0x1F8<<1 | r&0x207 }
 
-// read16 returns a datum of 16 bits.
 func (d *dst) read16(row, col uint32) uint16 {
 	if !d.valid[row] {
 		return 0
@@ -52,14 +49,12 @@ func (d *dst) read16(row, col uint32) uint16 {
 	return d.rows[row][col]
 }
 
-// write16 sets a datum of 16 bits.
 func (d *dst) write16(row, col uint32, v uint16) {
 	d.rows[row][col] = v
 	d.wrote(row, 1<<col)
 	d.valid[row] = true
 }
 
-// undefine makes n rows invalid.
 func (d *dst) undefine(row, n uint32) {
 	clear(d.valid[row:][:n])
 	if d.unwritten != nil {
@@ -67,7 +62,7 @@ func (d *dst) undefine(row, n uint32) {
 	}
 }
 
-// wrote notes that columns of a row, which is about to become valid, have values.
+// wrote notes that columns of a row have values, before the row becomes valid.
 func (d *dst) wrote(row uint32, columns uint16) {
 	if d.unwritten == nil {
 		return
@@ -78,7 +73,7 @@ func (d *dst) wrote(row uint32, columns uint16) {
 	d.unwritten[row] &^= columns
 }
 
-// read32 returns a datum of 32 bits, in the order of the register.
+// read32 returns a datum in the register's encoding.
 func (d *dst) read32(row, col uint32) uint32 {
 	r := wideRow(row)
 	if !d.valid[r] {
@@ -87,7 +82,6 @@ func (d *dst) read32(row, col uint32) uint32 {
 	return uint32(d.rows[r][col])<<16 | uint32(d.rows[r+wideLow][col])
 }
 
-// write32 sets a datum of 32 bits.
 func (d *dst) write32(row, col, v uint32) {
 	r := wideRow(row)
 	d.rows[r][col], d.rows[r+wideLow][col] = uint16(v>>16), uint16(v)
@@ -95,7 +89,7 @@ func (d *dst) write32(row, col, v uint32) {
 	d.valid[r] = true
 }
 
-// row16 makes row r valid and returns it: as it was, or cleared if it was not valid.
+// row16 makes row r valid and returns it, cleared if it was invalid.
 func (d *dst) row16(r uint32) *dstRow {
 	if !d.valid[r] {
 		d.rows[r], d.valid[r] = dstRow{}, true
@@ -112,7 +106,7 @@ func (d *dst) row32(r uint32) (high, low *dstRow) {
 	return &d.rows[r], &d.rows[r+wideLow]
 }
 
-// block16 is row16 for n rows, 4 or 8, from a multiple of n on.
+// block16 is row16 for n rows, 4 or 8; r is a multiple of n.
 func (d *dst) block16(r, n uint32) []dstRow {
 	for i := range n {
 		d.row16(r + i)
@@ -120,7 +114,7 @@ func (d *dst) block16(r, n uint32) []dstRow {
 	return d.rows[r:][:n]
 }
 
-// block32 is row32 for n rows, 4 or 8, from a multiple of n on.
+// block32 is row32 for n rows, 4 or 8; r is a multiple of n.
 func (d *dst) block32(r, n uint32) (high, low []dstRow) {
 	for i := range n {
 		d.row32(r + i)
@@ -129,15 +123,14 @@ func (d *dst) block32(r, n uint32) (high, low []dstRow) {
 	return d.rows[r:][:n], d.rows[r+wideLow:][:n]
 }
 
-// lowest fills a row with what is less than all numbers, to take maxima from.
+// lowest fills a row with the identity of maximum, below all numbers.
 func lowest(r *dstRow) {
 	for i := range r {
 		r[i] = 0xFFFF
 	}
 }
 
-// lowest16 is row16, and lowest32 row32, for maxima: a row that was not valid is less than all
-// numbers.
+// lowest16 and lowest32 are row16 and row32 for maxima: an invalid row is filled by lowest.
 func (d *dst) lowest16(r uint32) *dstRow {
 	if !d.valid[r] {
 		lowest(&d.rows[r])
@@ -155,7 +148,7 @@ func (d *dst) lowest32(r uint32) (high, low *dstRow) {
 	return &d.rows[r], &d.rows[r+wideLow]
 }
 
-// clear makes a row of zeros, of 32-bit data if wide.
+// clear zeroes a row, of 32-bit data if wide.
 func (d *dst) clear(r uint32, wide bool) {
 	d.written(r, 1, wide)
 	if wide {

@@ -1,9 +1,7 @@
 package tensix
 
-// What instructions do, by the word that encodes them: who executes them, what they read and what
-// they write.
+// What an instruction word reads and writes, and which unit executes it.
 
-// unitOf returns who executes an instruction.
 func unitOf(w uint32) unit {
 	switch op := w >> 24; {
 	case op >= opMOVD2A && op <= opINCRWC:
@@ -24,8 +22,8 @@ func unitOf(w uint32) unit {
 	return unitScalar
 }
 
-// rounds reports whether an instruction needs the round unit of the vector unit, or another one
-// that shares its result.
+// rounds reports whether an instruction uses the vector unit's round sub-unit or shares its result
+// port.
 func rounds(w uint32) bool {
 	switch w >> 24 {
 	case opSFPABS, opSFPAND, opSFPCAST, opSFPDIVP2, opSFPEXEXP, opSFPEXMAN, opSFPIADD, opSFPLZ, opSFPMOV, opSFPNOT, opSFPOR,
@@ -41,7 +39,7 @@ func rounds(w uint32) bool {
 // cycles.
 func shuffles(w uint32) bool { return w>>24 == opSFPSHFT2 && w&15 >= 2 && w&15 <= 4 }
 
-// writesDst reports whether an instruction of the matrix unit writes data to Dst.
+// writesDst reports whether an instruction of the matrix unit writes to Dst.
 func writesDst(w uint32) bool {
 	switch w >> 24 {
 	case opMVMUL, opELWADD, opELWSUB, opELWMUL, opGAPOOL, opGMPOOL, opMOVA2D, opMOVB2D:
@@ -64,7 +62,6 @@ func reads(w uint32) unit {
 	return 0
 }
 
-// readsGPR reports whether an instruction reads a GPR.
 func (s decoder) readsGPR(w, gpr uint32) bool {
 	switch w >> 24 {
 	case opWRCFG:
@@ -84,7 +81,6 @@ func (s decoder) readsGPR(w, gpr uint32) bool {
 	return false
 }
 
-// lateResults are the LRegs that an instruction writes in its second cycle.
 func (s decoder) lateResults(w uint32) uint16 {
 	const indirect = 8 // the mode in which LReg 7 says where results go
 	switch w >> 24 {
@@ -110,9 +106,9 @@ func (s decoder) lateResults(w uint32) uint16 {
 	return 0
 }
 
-// lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the
-// one before it. On Blackhole hardware waits, but does not know all that instructions read
-// (tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+// lateReads returns the LRegs that a vector instruction reads without waiting for the one before
+// it. Blackhole's hardware waits, but doesn't know all reads (tt-isa-documentation
+// BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
 func (s decoder) lateReads(w uint32) uint16 {
 	if s.wormhole {
 		return vectorReads(w)
@@ -120,7 +116,6 @@ func (s decoder) lateReads(w uint32) uint16 {
 	return unseenReads(w)
 }
 
-// vectorReads are the LRegs that an instruction of the vector unit reads.
 func vectorReads(w uint32) uint16 {
 	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
 	const dst, c, b, a = 4, 8, 12, 16
@@ -172,8 +167,7 @@ func vectorReads(w uint32) uint16 {
 	return 0
 }
 
-// unseenReads are the LRegs that an instruction of Blackhole's vector unit reads although hardware
-// doesn't know it.
+// unseenReads are the LRegs that a vector instruction reads unknown to Blackhole's interlock.
 func unseenReads(w uint32) uint16 {
 	reg := func(shift int) uint16 { return 1 << (w >> shift & 15) }
 	const dst, c, b = 4, 8, 12

@@ -8,28 +8,28 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// numThreads is how many threads an engine has: one for each T core.
+// numThreads is one for each T core.
 const numThreads = 3
 
-// Tile is what an engine uses of the tile that it sits in.
+// Tile is the tile around an engine.
 type Tile interface {
-	// L1 returns L1 as little-endian words, from address 0 to at least the byte address end, or all
-	// of it if end is larger.
+	// L1 returns L1 as little-endian words, from address 0 to at least byte address end, or all of
+	// L1 if end is larger.
 	L1(end uint32) []uint32
 	// L1Size is the size of L1 in bytes.
 	L1Size() uint32
 	// Stored is called after the engine has changed n bytes of L1 at addr.
 	Stored(addr uint32, n int)
 	// StoreConfig stores a word of the configuration that acts on the tile's processors. It returns
-	// false if it refuses, or if it has suspended the engine because that can't be done now: then
-	// it is called again after Resume.
+	// false if it refuses. It also returns false after suspending the engine; then it is called
+	// again after Resume.
 	StoreConfig(word, value uint32) bool
-	// StoreRegister stores a register of the tile at an address as its processors see it. It
-	// returns what StoreConfig does.
+	// StoreRegister stores a register of the tile at the address that processors use. Its result is
+	// that of StoreConfig.
 	StoreRegister(addr, value uint32) bool
 }
 
-// Engine is the engines of a tile. Its methods are not safe for concurrent use.
+// Engine models the Tensix engines of a tile. Its methods are not safe for concurrent use.
 type Engine struct {
 	arch chip.Arch
 	decoder
@@ -59,20 +59,19 @@ type Engine struct {
 	first     uint8 // the thread with which the next step begins
 }
 
-// registers hold data. Engines that only firmware initialises have none: a chip has more than a
-// hundred engines.
+// registers hold data. They are allocated on first use, because firmware initialises over a hundred
+// engines of a chip.
 type registers struct {
 	dst        [dstRows]dstRow
 	srcA, srcB [2][srcRows]srcRow
 }
 
-// allocate makes the registers, with zeros.
 func (e *Engine) allocate() {
 	e.registers = new(registers)
 	e.dst.rows, e.srcA.rows, e.srcB.rows = &e.registers.dst, &e.registers.srcA, &e.registers.srcB
 }
 
-// thread is what the engine keeps for one T core.
+// thread is the state of one T core's instruction stream.
 type thread struct {
 	e     *Engine
 	index uint8
@@ -100,7 +99,7 @@ type thread struct {
 	packModesKnown uint8
 }
 
-// New returns the engine of a tile, as it is after reset.
+// New returns the engine of a tile in its state after reset.
 func New(arch chip.Arch, tile Tile) *Engine {
 	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, tile: tile}
 	e.chip = arith.Blackhole
@@ -120,8 +119,7 @@ func New(arch chip.Arch, tile Tile) *Engine {
 // Fault returns why the engine stopped, or nil.
 func (e *Engine) Fault() *Refusal { return e.fault }
 
-// refuse stops the engine. It returns false, as an instruction that has not been done. The first
-// refusal wins.
+// refuse stops the engine and returns false. The first refusal wins.
 func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	if e.fault == nil {
 		e.fault = &Refusal{Category: cat, Detail: fmt.Sprintf(format, args...)}
@@ -129,17 +127,33 @@ func (e *Engine) refuse(cat Category, format string, args ...any) bool {
 	return false
 }
 
-// Suspend makes the engine stop in front of the instruction that it is executing, and of all
-// others, until Resume. It is for methods of the Tile, which return false then.
+func (e *Engine) unsupported(format string, args ...any) bool {
+	return e.refuse(UnsupportedFunctionality, format, args...)
+}
+
+func (e *Engine) unimplemented(format string, args ...any) bool {
+	return e.refuse(UnimplementedFunctionality, format, args...)
+}
+
+func (e *Engine) undefined(format string, args ...any) bool {
+	return e.refuse(UndefinedBehavior, format, args...)
+}
+
+func (e *Engine) nonContractual(format string, args ...any) bool {
+	return e.refuse(NonContractualBehavior, format, args...)
+}
+
+// Suspend stops the engine before the current instruction until Resume. Methods of the Tile call it
+// and return false.
 func (e *Engine) Suspend() { e.suspended = true }
 
 // Suspended reports whether the engine is suspended.
 func (e *Engine) Suspended() bool { return e.suspended }
 
-// Resume lets a suspended engine go on with the same instruction.
+// Resume continues a suspended engine with the same instruction.
 func (e *Engine) Resume() { e.suspended = false }
 
-// changes counts what instructions wait for: semaphores, mutexes and banks.
+// changes counts events that may end a wait: of semaphores, mutexes and banks.
 func (e *Engine) changes() uint32 { return e.sync.changes + e.srcA.changes + e.srcB.changes }
 
 // source returns the source register that unpacker unit fills, and its name.
@@ -150,7 +164,6 @@ func (e *Engine) source(unit uint32) (*source, string) {
 	return &e.srcB, "SrcB"
 }
 
-// buffer returns the buffers.
 func (e *Engine) buffer() *buffers {
 	if e.buffers == nil {
 		e.buffers = new(buffers)

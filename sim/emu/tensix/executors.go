@@ -2,99 +2,196 @@
 
 package tensix
 
-// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.
-var executors = [256]func(e *Engine, t *thread, w uint32) bool{
-	opMOVD2A:        func(e *Engine, t *thread, w uint32) bool { return e.movd2a(t, e.decodeMOVD2A(w)) },
-	opMOVD2B:        func(e *Engine, t *thread, w uint32) bool { return e.movd2b(t, e.decodeMOVD2A(w)) },
-	opMOVB2A:        func(e *Engine, t *thread, w uint32) bool { return e.movb2a(t, e.decodeMOVB2A(w)) },
-	opZEROACC:       func(e *Engine, t *thread, w uint32) bool { return e.zeroacc(t, e.decodeZEROACC(w)) },
-	opZEROSRC:       func(e *Engine, t *thread, w uint32) bool { return e.zerosrc(t, e.decodeZEROSRC(w)) },
-	opMOVA2D:        func(e *Engine, t *thread, w uint32) bool { return e.mova2d(t, e.decodeMOVD2A(w)) },
-	opMOVB2D:        func(e *Engine, t *thread, w uint32) bool { return e.movb2d(t, e.decodeMOVB2D(w)) },
-	opTRNSPSRCB:     func(e *Engine, t *thread, w uint32) bool { return e.trnspsrcb(t) },
-	opMVMUL:         func(e *Engine, t *thread, w uint32) bool { return e.mvmul(t, e.decodeMVMUL(w)) },
-	opELWMUL:        func(e *Engine, t *thread, w uint32) bool { return e.elwmul(t, e.decodeELWMUL(w)) },
-	opELWADD:        func(e *Engine, t *thread, w uint32) bool { return e.elwadd(t, e.decodeELWMUL(w)) },
-	opELWSUB:        func(e *Engine, t *thread, w uint32) bool { return e.elwsub(t, e.decodeELWMUL(w)) },
-	opGMPOOL:        func(e *Engine, t *thread, w uint32) bool { return e.gmpool(t, e.decodeGMPOOL(w)) },
-	opGAPOOL:        func(e *Engine, t *thread, w uint32) bool { return e.gapool(t, e.decodeGMPOOL(w)) },
-	opGATESRCRST:    func(e *Engine, t *thread, w uint32) bool { return e.gatesrcrst(t, e.decodeGATESRCRST(w)) },
-	opCLEARDVALID:   func(e *Engine, t *thread, w uint32) bool { return e.cleardvalid(t, e.decodeCLEARDVALID(w)) },
-	opSETRWC:        func(e *Engine, t *thread, w uint32) bool { return e.setrwc(t, e.decodeSETRWC(w)) },
-	opINCRWC:        func(e *Engine, t *thread, w uint32) bool { return e.incrwc(t, e.decodeINCRWC(w)) },
-	opPACR:          func(e *Engine, t *thread, w uint32) bool { return e.pacr(t, e.decodePACR(w)) },
-	opUNPACR:        func(e *Engine, t *thread, w uint32) bool { return e.unpacr(t, e.decodeUNPACR(w)) },
-	opUNPACR_NOP:    func(e *Engine, t *thread, w uint32) bool { return e.unpacrnop(t, e.decodeUNPACR_NOP(w)) },
-	opSETDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.setdmareg(t, e.decodeSETDMAREG(w)) },
-	opREG2FLOP:      func(e *Engine, t *thread, w uint32) bool { return e.reg2flop(t, e.decodeREG2FLOP(w)) },
-	opSETADC:        func(e *Engine, t *thread, w uint32) bool { return e.setadc(t, e.decodeSETADC(w)) },
-	opSETADCXY:      func(e *Engine, t *thread, w uint32) bool { return e.setadcxy(t, e.decodeSETADCXY(w)) },
-	opINCADCXY:      func(e *Engine, t *thread, w uint32) bool { return e.incadcxy(t, e.decodeINCADCXY(w)) },
-	opADDRCRXY:      func(e *Engine, t *thread, w uint32) bool { return e.addrcrxy(t, e.decodeSETADCXY(w)) },
-	opSETADCZW:      func(e *Engine, t *thread, w uint32) bool { return e.setadczw(t, e.decodeSETADCXY(w)) },
-	opINCADCZW:      func(e *Engine, t *thread, w uint32) bool { return e.incadczw(t, e.decodeINCADCXY(w)) },
-	opADDRCRZW:      func(e *Engine, t *thread, w uint32) bool { return e.addrcrzw(t, e.decodeSETADCXY(w)) },
-	opSETDVALID:     func(e *Engine, t *thread, w uint32) bool { return e.setdvalid(t, e.decodeSETDVALID(w)) },
-	opADDDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.adddmareg(t, e.decodeADDDMAREG(w)) },
-	opMULDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.muldmareg(t, e.decodeADDDMAREG(w)) },
-	opSETADCXX:      func(e *Engine, t *thread, w uint32) bool { return e.setadcxx(t, e.decodeSETADCXX(w)) },
-	opDMANOP:        func(e *Engine, t *thread, w uint32) bool { return e.dmanop(t) },
-	opSTOREREG:      func(e *Engine, t *thread, w uint32) bool { return e.storereg(t, e.decodeSTOREREG(w)) },
-	opSFPLOAD:       func(e *Engine, t *thread, w uint32) bool { return e.sfpload(t, e.decodeSFPLOAD(w)) },
-	opSFPLOADI:      func(e *Engine, t *thread, w uint32) bool { return e.sfploadi(t, e.decodeSFPLOADI(w)) },
-	opSFPSTORE:      func(e *Engine, t *thread, w uint32) bool { return e.sfpstore(t, e.decodeSFPLOAD(w)) },
-	opSFPLUT:        func(e *Engine, t *thread, w uint32) bool { return e.sfplut(t, e.decodeSFPLUT(w)) },
-	opSFPMULI:       func(e *Engine, t *thread, w uint32) bool { return e.sfpmuli(t, e.decodeSFPMULI(w)) },
-	opSFPADDI:       func(e *Engine, t *thread, w uint32) bool { return e.sfpaddi(t, e.decodeSFPMULI(w)) },
-	opSFPDIVP2:      func(e *Engine, t *thread, w uint32) bool { return e.sfpdivp2(t, e.decodeSFPDIVP2(w)) },
-	opSFPEXEXP:      func(e *Engine, t *thread, w uint32) bool { return e.sfpexexp(t, e.decodeSFPEXEXP(w)) },
-	opSFPEXMAN:      func(e *Engine, t *thread, w uint32) bool { return e.sfpexman(t, e.decodeSFPEXEXP(w)) },
-	opSFPIADD:       func(e *Engine, t *thread, w uint32) bool { return e.sfpiadd(t, e.decodeSFPDIVP2(w)) },
-	opSFPSHFT:       func(e *Engine, t *thread, w uint32) bool { return e.sfpshft(t, e.decodeSFPDIVP2(w)) },
-	opSFPSETCC:      func(e *Engine, t *thread, w uint32) bool { return e.sfpsetcc(t, e.decodeSFPSETCC(w)) },
-	opSFPMOV:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmov(t, e.decodeSFPEXEXP(w)) },
-	opSFPABS:        func(e *Engine, t *thread, w uint32) bool { return e.sfpabs(t, e.decodeSFPEXEXP(w)) },
-	opSFPAND:        func(e *Engine, t *thread, w uint32) bool { return e.sfpand(t, e.decodeSFPAND(w)) },
-	opSFPOR:         func(e *Engine, t *thread, w uint32) bool { return e.sfpor(t, e.decodeSFPAND(w)) },
-	opSFPNOT:        func(e *Engine, t *thread, w uint32) bool { return e.sfpnot(t, e.decodeSFPNOT(w)) },
-	opSFPLZ:         func(e *Engine, t *thread, w uint32) bool { return e.sfplz(t, e.decodeSFPEXEXP(w)) },
-	opSFPSETEXP:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetexp(t, e.decodeSFPSETEXP(w)) },
-	opSFPSETMAN:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetman(t, e.decodeSFPDIVP2(w)) },
-	opSFPMAD:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmad(t, e.decodeSFPMAD(w)) },
-	opSFPADD:        func(e *Engine, t *thread, w uint32) bool { return e.sfpadd(t, e.decodeSFPMAD(w)) },
-	opSFPMUL:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmul(t, e.decodeSFPMAD(w)) },
-	opSFPPUSHC:      func(e *Engine, t *thread, w uint32) bool { return e.sfppushc(t, e.decodeSFPPUSHC(w)) },
-	opSFPPOPC:       func(e *Engine, t *thread, w uint32) bool { return e.sfppopc(t, e.decodeSFPPUSHC(w)) },
-	opSFPSETSGN:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetsgn(t, e.decodeSFPSETCC(w)) },
-	opSFPENCC:       func(e *Engine, t *thread, w uint32) bool { return e.sfpencc(t, e.decodeSFPENCC(w)) },
-	opSFPCOMPC:      func(e *Engine, t *thread, w uint32) bool { return e.sfpcompc(t, e.decodeSFPCOMPC(w)) },
-	opSFPTRANSP:     func(e *Engine, t *thread, w uint32) bool { return e.sfptransp(t, e.decodeSFPCOMPC(w)) },
-	opSFPXOR:        func(e *Engine, t *thread, w uint32) bool { return e.sfpxor(t, e.decodeSFPNOT(w)) },
-	opSFP_STOCH_RND: func(e *Engine, t *thread, w uint32) bool { return e.sfpstochrnd(t, e.decodeSFP_STOCH_RND(w)) },
-	opSFPNOP:        func(e *Engine, t *thread, w uint32) bool { return e.sfpnop(t) },
-	opSFPCAST:       func(e *Engine, t *thread, w uint32) bool { return e.sfpcast(t, e.decodeSFPEXEXP(w)) },
-	opSFPCONFIG:     func(e *Engine, t *thread, w uint32) bool { return e.sfpconfig(t, e.decodeSFPMULI(w)) },
-	opSFPSWAP:       func(e *Engine, t *thread, w uint32) bool { return e.sfpswap(t, e.decodeSFPEXEXP(w)) },
-	opSFPLOADMACRO:  func(e *Engine, t *thread, w uint32) bool { return e.sfploadmacro(t, e.decodeSFPLOAD(w)) },
-	opSFPSHFT2:      func(e *Engine, t *thread, w uint32) bool { return e.sfpshft2(t, e.decodeSFPDIVP2(w)) },
-	opSFPLUTFP32:    func(e *Engine, t *thread, w uint32) bool { return e.sfplutfp32(t, e.decodeSFPPUSHC(w)) },
-	opSFPLE:         func(e *Engine, t *thread, w uint32) bool { return e.sfple(t, e.decodeSFPEXEXP(w)) },
-	opSFPGT:         func(e *Engine, t *thread, w uint32) bool { return e.sfpgt(t, e.decodeSFPEXEXP(w)) },
-	opSFPMUL24:      func(e *Engine, t *thread, w uint32) bool { return e.sfpmul24(t, e.decodeSFPMAD(w)) },
-	opSFPARECIP:     func(e *Engine, t *thread, w uint32) bool { return e.sfparecip(t, e.decodeSFPAND(w)) },
-	opATGETM:        func(e *Engine, t *thread, w uint32) bool { return e.atgetm(t, e.decodeATGETM(w)) },
-	opATRELM:        func(e *Engine, t *thread, w uint32) bool { return e.atrelm(t, e.decodeATGETM(w)) },
-	opSTALLWAIT:     func(e *Engine, t *thread, w uint32) bool { return e.stallwait(t, e.decodeSTALLWAIT(w)) },
-	opSEMINIT:       func(e *Engine, t *thread, w uint32) bool { return e.seminit(t, e.decodeSEMINIT(w)) },
-	opSEMPOST:       func(e *Engine, t *thread, w uint32) bool { return e.sempost(t, e.decodeSEMPOST(w)) },
-	opSEMGET:        func(e *Engine, t *thread, w uint32) bool { return e.semget(t, e.decodeSEMPOST(w)) },
-	opSEMWAIT:       func(e *Engine, t *thread, w uint32) bool { return e.semwait(t, e.decodeSEMWAIT(w)) },
-	opWRCFG:         func(e *Engine, t *thread, w uint32) bool { return e.wrcfg(t, e.decodeWRCFG(w)) },
-	opRDCFG:         func(e *Engine, t *thread, w uint32) bool { return e.rdcfg(t, e.decodeRDCFG(w)) },
-	opSETC16:        func(e *Engine, t *thread, w uint32) bool { return e.setc16(t, e.decodeSETC16(w)) },
-	opRMWCIB0:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib0(t, e.decodeRMWCIB0(w)) },
-	opRMWCIB1:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib1(t, e.decodeRMWCIB0(w)) },
-	opRMWCIB2:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib2(t, e.decodeRMWCIB0(w)) },
-	opRMWCIB3:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib3(t, e.decodeRMWCIB0(w)) },
-	opCFGSHIFTMASK:  func(e *Engine, t *thread, w uint32) bool { return e.cfgshiftmask(t, e.decodeCFGSHIFTMASK(w)) },
+// dispatch executes an instruction that is encoded as the architecture wants it. It returns false if
+// the instruction must wait, or is refused.
+func (e *Engine) dispatch(t *thread, w uint32) bool {
+	switch w >> 24 {
+	case opMOVD2A:
+		return e.movd2a(t, e.decodeMOVD2A(w))
+	case opMOVD2B:
+		return e.movd2b(t, e.decodeMOVD2A(w))
+	case opMOVB2A:
+		return e.movb2a(t, e.decodeMOVB2A(w))
+	case opZEROACC:
+		return e.zeroacc(t, e.decodeZEROACC(w))
+	case opZEROSRC:
+		return e.zerosrc(t, e.decodeZEROSRC(w))
+	case opMOVA2D:
+		return e.mova2d(t, e.decodeMOVD2A(w))
+	case opMOVB2D:
+		return e.movb2d(t, e.decodeMOVB2D(w))
+	case opTRNSPSRCB:
+		return e.trnspsrcb(t)
+	case opMVMUL:
+		return e.mvmul(t, e.decodeMVMUL(w))
+	case opELWMUL:
+		return e.elwmul(t, e.decodeELWMUL(w))
+	case opELWADD:
+		return e.elwadd(t, e.decodeELWMUL(w))
+	case opELWSUB:
+		return e.elwsub(t, e.decodeELWMUL(w))
+	case opGMPOOL:
+		return e.gmpool(t, e.decodeGMPOOL(w))
+	case opGAPOOL:
+		return e.gapool(t, e.decodeGMPOOL(w))
+	case opGATESRCRST:
+		return e.gatesrcrst(t, e.decodeGATESRCRST(w))
+	case opCLEARDVALID:
+		return e.cleardvalid(t, e.decodeCLEARDVALID(w))
+	case opSETRWC:
+		return e.setrwc(t, e.decodeSETRWC(w))
+	case opINCRWC:
+		return e.incrwc(t, e.decodeINCRWC(w))
+	case opPACR:
+		return e.pacr(t, e.decodePACR(w))
+	case opUNPACR:
+		return e.unpacr(t, e.decodeUNPACR(w))
+	case opUNPACR_NOP:
+		return e.unpacrnop(t, e.decodeUNPACR_NOP(w))
+	case opSETDMAREG:
+		return e.setdmareg(t, e.decodeSETDMAREG(w))
+	case opREG2FLOP:
+		return e.reg2flop(t, e.decodeREG2FLOP(w))
+	case opSETADC:
+		return e.setadc(t, e.decodeSETADC(w))
+	case opSETADCXY:
+		return e.setadcxy(t, e.decodeSETADCXY(w))
+	case opINCADCXY:
+		return e.incadcxy(t, e.decodeINCADCXY(w))
+	case opADDRCRXY:
+		return e.addrcrxy(t, e.decodeSETADCXY(w))
+	case opSETADCZW:
+		return e.setadczw(t, e.decodeSETADCXY(w))
+	case opINCADCZW:
+		return e.incadczw(t, e.decodeINCADCXY(w))
+	case opADDRCRZW:
+		return e.addrcrzw(t, e.decodeSETADCXY(w))
+	case opSETDVALID:
+		return e.setdvalid(t, e.decodeSETDVALID(w))
+	case opADDDMAREG:
+		return e.adddmareg(t, e.decodeADDDMAREG(w))
+	case opMULDMAREG:
+		return e.muldmareg(t, e.decodeADDDMAREG(w))
+	case opSETADCXX:
+		return e.setadcxx(t, e.decodeSETADCXX(w))
+	case opDMANOP:
+		return e.dmanop(t)
+	case opSTOREREG:
+		return e.storereg(t, e.decodeSTOREREG(w))
+	case opSFPLOAD:
+		return e.sfpload(t, e.decodeSFPLOAD(w))
+	case opSFPLOADI:
+		return e.sfploadi(t, e.decodeSFPLOADI(w))
+	case opSFPSTORE:
+		return e.sfpstore(t, e.decodeSFPLOAD(w))
+	case opSFPLUT:
+		return e.sfplut(t, e.decodeSFPLUT(w))
+	case opSFPMULI:
+		return e.sfpmuli(t, e.decodeSFPMULI(w))
+	case opSFPADDI:
+		return e.sfpaddi(t, e.decodeSFPMULI(w))
+	case opSFPDIVP2:
+		return e.sfpdivp2(t, e.decodeSFPDIVP2(w))
+	case opSFPEXEXP:
+		return e.sfpexexp(t, e.decodeSFPEXEXP(w))
+	case opSFPEXMAN:
+		return e.sfpexman(t, e.decodeSFPEXEXP(w))
+	case opSFPIADD:
+		return e.sfpiadd(t, e.decodeSFPDIVP2(w))
+	case opSFPSHFT:
+		return e.sfpshft(t, e.decodeSFPDIVP2(w))
+	case opSFPSETCC:
+		return e.sfpsetcc(t, e.decodeSFPSETCC(w))
+	case opSFPMOV:
+		return e.sfpmov(t, e.decodeSFPEXEXP(w))
+	case opSFPABS:
+		return e.sfpabs(t, e.decodeSFPEXEXP(w))
+	case opSFPAND:
+		return e.sfpand(t, e.decodeSFPAND(w))
+	case opSFPOR:
+		return e.sfpor(t, e.decodeSFPAND(w))
+	case opSFPNOT:
+		return e.sfpnot(t, e.decodeSFPNOT(w))
+	case opSFPLZ:
+		return e.sfplz(t, e.decodeSFPEXEXP(w))
+	case opSFPSETEXP:
+		return e.sfpsetexp(t, e.decodeSFPSETEXP(w))
+	case opSFPSETMAN:
+		return e.sfpsetman(t, e.decodeSFPDIVP2(w))
+	case opSFPMAD:
+		return e.sfpmad(t, e.decodeSFPMAD(w))
+	case opSFPADD:
+		return e.sfpadd(t, e.decodeSFPMAD(w))
+	case opSFPMUL:
+		return e.sfpmul(t, e.decodeSFPMAD(w))
+	case opSFPPUSHC:
+		return e.sfppushc(t, e.decodeSFPPUSHC(w))
+	case opSFPPOPC:
+		return e.sfppopc(t, e.decodeSFPPUSHC(w))
+	case opSFPSETSGN:
+		return e.sfpsetsgn(t, e.decodeSFPSETCC(w))
+	case opSFPENCC:
+		return e.sfpencc(t, e.decodeSFPENCC(w))
+	case opSFPCOMPC:
+		return e.sfpcompc(t, e.decodeSFPCOMPC(w))
+	case opSFPTRANSP:
+		return e.sfptransp(t, e.decodeSFPCOMPC(w))
+	case opSFPXOR:
+		return e.sfpxor(t, e.decodeSFPNOT(w))
+	case opSFP_STOCH_RND:
+		return e.sfpstochrnd(t, e.decodeSFP_STOCH_RND(w))
+	case opSFPNOP:
+		return e.sfpnop(t)
+	case opSFPCAST:
+		return e.sfpcast(t, e.decodeSFPEXEXP(w))
+	case opSFPCONFIG:
+		return e.sfpconfig(t, e.decodeSFPMULI(w))
+	case opSFPSWAP:
+		return e.sfpswap(t, e.decodeSFPEXEXP(w))
+	case opSFPLOADMACRO:
+		return e.sfploadmacro(t, e.decodeSFPLOAD(w))
+	case opSFPSHFT2:
+		return e.sfpshft2(t, e.decodeSFPDIVP2(w))
+	case opSFPLUTFP32:
+		return e.sfplutfp32(t, e.decodeSFPPUSHC(w))
+	case opSFPLE:
+		return e.sfple(t, e.decodeSFPEXEXP(w))
+	case opSFPGT:
+		return e.sfpgt(t, e.decodeSFPEXEXP(w))
+	case opSFPMUL24:
+		return e.sfpmul24(t, e.decodeSFPMAD(w))
+	case opSFPARECIP:
+		return e.sfparecip(t, e.decodeSFPAND(w))
+	case opATGETM:
+		return e.atgetm(t, e.decodeATGETM(w))
+	case opATRELM:
+		return e.atrelm(t, e.decodeATGETM(w))
+	case opSTALLWAIT:
+		return e.stallwait(t, e.decodeSTALLWAIT(w))
+	case opSEMINIT:
+		return e.seminit(t, e.decodeSEMINIT(w))
+	case opSEMPOST:
+		return e.sempost(t, e.decodeSEMPOST(w))
+	case opSEMGET:
+		return e.semget(t, e.decodeSEMPOST(w))
+	case opSEMWAIT:
+		return e.semwait(t, e.decodeSEMWAIT(w))
+	case opWRCFG:
+		return e.wrcfg(t, e.decodeWRCFG(w))
+	case opRDCFG:
+		return e.rdcfg(t, e.decodeRDCFG(w))
+	case opSETC16:
+		return e.setc16(t, e.decodeSETC16(w))
+	case opRMWCIB0:
+		return e.rmwcib0(t, e.decodeRMWCIB0(w))
+	case opRMWCIB1:
+		return e.rmwcib1(t, e.decodeRMWCIB0(w))
+	case opRMWCIB2:
+		return e.rmwcib2(t, e.decodeRMWCIB0(w))
+	case opRMWCIB3:
+		return e.rmwcib3(t, e.decodeRMWCIB0(w))
+	case opCFGSHIFTMASK:
+		return e.cfgshiftmask(t, e.decodeCFGSHIFTMASK(w))
+	}
+	return false
 }

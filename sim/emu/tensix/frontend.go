@@ -1,20 +1,19 @@
 package tensix
 
-// The front end of a thread turns what its core pushes into what the engine executes: the MOP
-// expander into loops, the REPLAY expander into sequences that it has recorded
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
+// The front end of a thread expands pushed instructions: MOP into loops, REPLAY into recorded
+// sequences (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
 
-// Expands reports whether an instruction that a core pushes may become many.
+// Expands reports whether a pushed instruction may become many.
 func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
 
-// CanPush reports whether thread n takes another .ttinsn. Stores to its aperture do not ask.
+// CanPush reports whether thread n takes another .ttinsn. Stores to its aperture don't check.
 func (e *Engine) CanPush(n int) bool { return e.threads[n].queue.n <= queueHigh }
 
-// Queued returns how many instructions thread n still has to execute.
+// Queued returns the length of thread n's queue.
 func (e *Engine) Queued(n int) int { return int(e.threads[n].queue.n) }
 
-// Push gives an instruction to thread n, by way of the MOP expander unless it comes from BRISC. It
-// returns false if the engine refuses it.
+// Push gives thread n an instruction, through the MOP expander if expand: BRISC bypasses it. It
+// returns false if the engine refuses.
 func (e *Engine) Push(n int, w uint32, expand bool) bool {
 	if e.fault != nil {
 		return false
@@ -37,17 +36,15 @@ func (e *Engine) Push(n int, w uint32, expand bool) bool {
 // StoreMOP sets word i of the MOP configuration of thread n.
 func (e *Engine) StoreMOP(n, i int, v uint32) { e.threads[n].front.mop[i] = v }
 
-// maskHigh does MOP_CFG.
 func (t *thread) maskHigh(w uint32) {
 	if w&0xFF0000 != 0 {
-		t.e.refuse(NonContractualBehavior, "bits 23 to 16 are set, which MOP_CFG doesn't have")
+		t.e.nonContractual("bits 23 to 16 are set, which MOP_CFG doesn't have")
 		return
 	}
 	t.front.maskHigh = t.e.decodeMOP_CFG(w).mask
 }
 
-// enqueue appends to the queue. It drops NOPs, of which MOPs make many, unless it matters that they
-// take a cycle.
+// enqueue drops NOPs, which MOPs make in numbers, unless hazards count their cycles.
 func (t *thread) enqueue(w uint32) {
 	if w == nop && t.e.hazards == nil {
 		return
@@ -60,11 +57,11 @@ func (t *thread) enqueue(w uint32) {
 	}
 	q.n++
 	if q.n == queueSize {
-		t.e.refuse(UnimplementedFunctionality, "the queue holds %d instructions: stores to it must wait for the engine", queueSize-1)
+		t.e.unimplemented("the queue holds %d instructions: stores to it must wait for the engine", queueSize-1)
 	}
 }
 
-// push gives an instruction to the REPLAY expander.
+// push passes an instruction through the REPLAY expander.
 func (t *thread) push(w uint32) {
 	f := &t.front
 	switch {
@@ -82,18 +79,18 @@ func (t *thread) push(w uint32) {
 	}
 }
 
-// replay does REPLAY: starts to record, or executes what was recorded.
+// replay starts to record, or plays a recorded sequence.
 func (t *thread) replay(w uint32) {
 	e, f, a := t.e, &t.front, t.e.decodeREPLAY(w)
 	switch {
 	case w&0xC != 0:
-		e.refuse(NonContractualBehavior, "bits 3 and 2 are set, which REPLAY doesn't have")
+		e.nonContractual("bits 3 and 2 are set, which REPLAY doesn't have")
 	case a.record == 0 && a.run != 0:
-		e.refuse(UnimplementedFunctionality, "execution while recording, but nothing is to be recorded")
+		e.unimplemented("execution while recording, but nothing is to be recorded")
 	case a.length < 1 || a.length > replaySize:
-		e.refuse(UnsupportedFunctionality, "length %d: want 1 to %d", a.length, replaySize)
+		e.unsupported("length %d: want 1 to %d", a.length, replaySize)
 	case a.start >= replaySize:
-		e.refuse(UnsupportedFunctionality, "start at %d: want less than %d", a.start, replaySize)
+		e.unsupported("start at %d: want less than %d", a.start, replaySize)
 	case a.record != 0:
 		f.recordAt, f.recording, f.run = a.start, a.length, a.run != 0
 	default:
@@ -103,7 +100,6 @@ func (t *thread) replay(w uint32) {
 	}
 }
 
-// expand does MOP.
 func (t *thread) expand(a mopArgs) {
 	if a.kind == 0 {
 		t.expandMask(a)
@@ -112,16 +108,16 @@ func (t *thread) expand(a mopArgs) {
 	}
 }
 
-// expandMask is the unpackers' kind of MOP: for each bit of a mask one of two sequences.
+// expandMask is the unpackers' MOP: one of two sequences for each bit of a mask.
 func (t *thread) expandMask(a mopArgs) {
 	const halo, unpackB = 2, 1 // flags
 	m, flags := &t.front.mop, t.front.mop[1]
 	if a.count > 31 {
-		t.e.refuse(UnsupportedFunctionality, "%d rounds: want at most 32", a.count+1)
+		t.e.unsupported("%d rounds: want at most 32", a.count+1)
 		return
 	}
 	if flags > 3 {
-		t.e.refuse(UnsupportedFunctionality, "flags %#x: want at most 3", flags)
+		t.e.unsupported("flags %#x: want at most 3", flags)
 		return
 	}
 	mask := a.mask | t.front.maskHigh<<16
@@ -145,23 +141,23 @@ func (t *thread) expandMask(a mopArgs) {
 	}
 }
 
-// isNOP reports whether a word of the MOP configuration stands for no instruction.
+// isNOP reports whether a word of the MOP configuration means "no instruction".
 func isNOP(w uint32) bool { return w>>24 == opNOP }
 
-// expandLoops is the other kind of MOP: two nested loops.
+// expandLoops is the MOP of two nested loops.
 func (t *thread) expandLoops(a mopArgs) {
 	m := &t.front.mop
 	outer, inner, start, end0, end1, body, other := m[0], m[1], m[2], m[3], m[4], m[5], m[6]
 	veryLast, last := m[7], m[8] // in the last round of the outer loop, and in the others
 	switch {
 	case a.mask != 0:
-		t.e.refuse(UnimplementedFunctionality, "a mask of %#x for loops", a.mask)
+		t.e.unimplemented("a mask of %#x for loops", a.mask)
 	case a.count != 0:
-		t.e.refuse(UnimplementedFunctionality, "a count of %d for loops", a.count)
+		t.e.unimplemented("a count of %d for loops", a.count)
 	case outer < 1 || outer > 32:
-		t.e.refuse(UnimplementedFunctionality, "outer loop of %d rounds: want 1 to 32", outer)
+		t.e.unimplemented("outer loop of %d rounds: want 1 to 32", outer)
 	case inner < 1 || inner > 64:
-		t.e.refuse(UnimplementedFunctionality, "inner loop of %d rounds: want 1 to 64", inner)
+		t.e.unimplemented("inner loop of %d rounds: want 1 to 64", inner)
 	}
 	flip := uint32(0) // between the two instructions of the body
 	if !isNOP(other) {

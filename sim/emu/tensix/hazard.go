@@ -1,34 +1,33 @@
 package tensix
 
-// Assumptions is a set of things that no document promises and that programs rely on all the same.
+// Assumptions is a set of promises that no document makes but programs rely on.
 type Assumptions uint8
 
 const (
-	// ContextIsRead: an unpacker has read the configuration that an UNPACR uses before a later
-	// SEMGET of the same thread is executed, without a STALLWAIT for the unpacker. Documents
-	// promise that units start instructions in the order in which they leave the wait gate
-	// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend), ask
-	// software to wait until an instruction has started, or better finished, before it changes the
-	// configuration that it uses (BackendConfiguration.md, Danger two), and don't say when an
-	// unpacker reads it; a packer reads some fields at an unspecified point (PACR.md). tt-llk
-	// releases one of two contexts of the unpackers with SEMGET straight after the UNPACR that use
-	// it (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address to
-	// that context.
+	// ContextIsRead: an unpacker has read the configuration of an UNPACR before a later SEMGET of
+	// the same thread, without a STALLWAIT for the unpacker.
+	//
+	// Documents promise that units start instructions in the order in which they leave the wait
+	// gate (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend). They
+	// ask software to wait until an instruction has started, or better finished, before changing
+	// its configuration (BackendConfiguration.md, Danger two). They don't say when an unpacker
+	// reads it; a packer reads some fields at an unspecified point (PACR.md). tt-llk releases an
+	// unpacker context with SEMGET straight after the UNPACR that uses the context
+	// (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address there.
 	ContextIsRead Assumptions = 1 << iota
-	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread is
-	// executed, without a STALLWAIT for the matrix unit. Wormhole's documents give them a latency
-	// of one cycle (MatrixUnit.md), and none says so of Blackhole. tt-llk's pack code clears Dst
-	// and gives it back to the math thread at once (_llk_pack_dest_section_done_), and its unpack
-	// code clears SrcA and SrcB when a kernel starts.
+	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread,
+	// without a STALLWAIT for the matrix unit. Wormhole's documents give both a latency of one
+	// cycle (MatrixUnit.md); Blackhole's say nothing. tt-llk's pack code clears Dst and gives it
+	// back to the math thread at once (_llk_pack_dest_section_done_). Its unpack code clears SrcA
+	// and SrcB when a kernel starts.
 	ZeroedAtOnce
-	// BootIsOver: the instructions are done when any program runs: firmware pushes them when it
-	// starts, and starts the T cores and programs much later, without waiting for anything that
-	// says that they are done. tt-metal's BRISC firmware clears Dst and sets up the vector unit by
-	// way of thread 0 (device_setup).
+	// BootIsOver: instructions that firmware pushes when it starts are done before any program
+	// runs, although firmware never waits for them. tt-metal's BRISC firmware clears Dst and sets
+	// up the vector unit through thread 0 (device_setup).
 	BootIsOver
 )
 
-// unit is who executes an instruction, and what STALLWAIT's conditions and blocks are about.
+// unit is a set of units that execute instructions, as STALLWAIT names them.
 type unit uint16
 
 const (
@@ -41,7 +40,7 @@ const (
 	unitMisc
 	unitConfig
 	unitSync
-	// Not units: stores of the T core.
+	// Not units, but stores of the T core.
 	configStores
 	gprStores
 
@@ -49,7 +48,6 @@ const (
 	unitUnpack = unitUnpack0 | unitUnpack1
 )
 
-// String names units.
 func (u unit) String() string {
 	names := []string{"unpacker 0", "unpacker 1", "packers", "matrix unit", "vector unit", "scalar unit", "counters", "configuration unit",
 		"sync unit", "stores to configuration", "stores to GPRs"}
@@ -65,7 +63,7 @@ func (u unit) String() string {
 	return s
 }
 
-// hazards is what has not been waited for. It is nil unless hazards are refused.
+// hazards is the work that no instruction has waited for. It is nil unless hazards are refused.
 type hazards struct {
 	threads [numThreads]hazard
 }
@@ -87,32 +85,28 @@ type hazard struct {
 	over   []storeOver
 }
 
-// pushedNote belongs to an instruction in a thread's queue.
 type pushedNote struct {
 	assume Assumptions
 	stored unit // stores of the core before it has pushed the instruction, and after the one before
 }
 
-// storeOver is a store of the core while instructions that it pushed before are still in the queue.
+// storeOver is a store of the core that overtakes queued instructions.
 type storeOver struct {
 	to   Place
 	at   uint32
 	last uint64 // the first of the queue's instructions that was pushed later
 }
 
-// dstUse is rows of Dst; moved is set if a MOVA2D or MOVB2D has written them.
 type dstUse struct {
 	first, end uint32
 	moved      bool
 }
 
-// wordRange is words of the configuration.
 type wordRange struct{ first, end uint32 }
 
-// Place is where a T core stores to for the engines.
+// Place is a destination of a T core's stores to the engines.
 type Place uint8
 
-// Places.
 const (
 	Configuration Place = iota
 	GPRs
@@ -127,7 +121,6 @@ func (p Place) String() string {
 	return "configuration word"
 }
 
-// arrived drops stores.
 func (h *hazard) arrived(q *queue, u unit) {
 	h.busy &^= u
 	h.stored &^= u
@@ -136,14 +129,12 @@ func (h *hazard) arrived(q *queue, u unit) {
 	}
 }
 
-// pushes notes what belongs to an instruction that is put into the queue.
 func (h *hazard) pushes(at uint32) {
 	h.queue[at] = pushedNote{h.pushed, h.stored}
 	h.stored = 0
 }
 
-// begins takes into account what the core stored before it pushed the instruction that is executed
-// next.
+// begins accounts for the core's stores before it pushed the next instruction.
 func (h *hazard) begins(q *queue) {
 	from := &h.stored
 	if q.n > 0 {
@@ -153,7 +144,7 @@ func (h *hazard) begins(q *queue) {
 	*from = 0
 }
 
-// assumes reports whether the instruction that is executed next may rely on a.
+// assumes reports whether the next instruction may rely on a.
 func (h *hazard) assumes(q *queue, a Assumptions) bool {
 	have := h.pushed
 	if q.n > 0 { // it is the first there
@@ -162,7 +153,6 @@ func (h *hazard) assumes(q *queue, a Assumptions) bool {
 	return have&a == a
 }
 
-// overlaps reports whether the matrix unit may still write rows that an SFPLOAD reads.
 func (h *hazard) overlaps(row uint32) bool {
 	row &^= 3
 	for _, m := range h.matrix {

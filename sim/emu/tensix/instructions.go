@@ -8,57 +8,29 @@ const (
 	opNOP           = 0x02
 	opMOP_CFG       = 0x03
 	opREPLAY        = 0x04
-	opRESOURCEDECL  = 0x05
 	opMOVD2A        = 0x08
-	opMOVDBGA2D     = 0x09
 	opMOVD2B        = 0x0a
 	opMOVB2A        = 0x0b
-	opMOVDBGB2D     = 0x0c
 	opZEROACC       = 0x10
 	opZEROSRC       = 0x11
 	opMOVA2D        = 0x12
 	opMOVB2D        = 0x13
-	opTRNSPSRCA     = 0x14
-	opRAREB         = 0x15
 	opTRNSPSRCB     = 0x16
-	opSHIFTXA       = 0x17
-	opSHIFTXB       = 0x18
-	opSETASHRMH0    = 0x1a
-	opSETASHRMH1    = 0x1b
-	opSETASHRMV     = 0x1c
-	opSETPKEDGOF    = 0x1d
-	opSETASHRMH     = 0x1e
-	opCLREXPHIST    = 0x21
-	opCONV3S1       = 0x22
-	opCONV3S2       = 0x23
-	opMPOOL3S1      = 0x24
-	opAPOOL3S1      = 0x25
 	opMVMUL         = 0x26
 	opELWMUL        = 0x27
 	opELWADD        = 0x28
-	opDOTPV         = 0x29
 	opELWSUB        = 0x30
-	opMPOOL3S2      = 0x31
-	opAPOOL3S2      = 0x32
 	opGMPOOL        = 0x33
 	opGAPOOL        = 0x34
 	opGATESRCRST    = 0x35
 	opCLEARDVALID   = 0x36
 	opSETRWC        = 0x37
 	opINCRWC        = 0x38
-	opSETIBRWC      = 0x39
-	opMFCONV3S1     = 0x3a
-	opXMOV          = 0x40
 	opPACR          = 0x41
 	opUNPACR        = 0x42
 	opUNPACR_NOP    = 0x43
-	opRSTDMA        = 0x44
 	opSETDMAREG     = 0x45
-	opFLUSHDMA      = 0x46
 	opREG2FLOP      = 0x48
-	opLOADIND       = 0x49
-	opPACR_SETREG   = 0x4a
-	opTBUFCMD       = 0x4b
 	opSETADC        = 0x50
 	opSETADCXY      = 0x51
 	opINCADCXY      = 0x52
@@ -68,20 +40,10 @@ const (
 	opADDRCRZW      = 0x56
 	opSETDVALID     = 0x57
 	opADDDMAREG     = 0x58
-	opSUBDMAREG     = 0x59
 	opMULDMAREG     = 0x5a
-	opBITWOPDMAREG  = 0x5b
-	opSHIFTDMAREG   = 0x5c
-	opCMPDMAREG     = 0x5d
 	opSETADCXX      = 0x5e
 	opDMANOP        = 0x60
-	opATINCGET      = 0x61
-	opATINCGETPTR   = 0x62
-	opATSWAP        = 0x63
-	opATCAS         = 0x64
-	opSTOREIND      = 0x66
 	opSTOREREG      = 0x67
-	opLOADREG       = 0x68
 	opSFPLOAD       = 0x70
 	opSFPLOADI      = 0x71
 	opSFPSTORE      = 0x72
@@ -131,7 +93,6 @@ const (
 	opSEMPOST       = 0xa4
 	opSEMGET        = 0xa5
 	opSEMWAIT       = 0xa6
-	opSTREAMWAIT    = 0xa7
 	opWRCFG         = 0xb0
 	opRDCFG         = 0xb1
 	opSETC16        = 0xb2
@@ -139,750 +100,460 @@ const (
 	opRMWCIB1       = 0xb4
 	opRMWCIB2       = 0xb5
 	opRMWCIB3       = 0xb6
-	opSTREAMWRCFG   = 0xb7
 	opCFGSHIFTMASK  = 0xb8
 )
 
-// mnemonics are the names of the opcodes, or empty.
-var mnemonics = [256]string{
-	opMOP:           "MOP",
-	opNOP:           "NOP",
-	opMOP_CFG:       "MOP_CFG",
-	opREPLAY:        "REPLAY",
-	opRESOURCEDECL:  "RESOURCEDECL",
-	opMOVD2A:        "MOVD2A",
-	opMOVDBGA2D:     "MOVDBGA2D",
-	opMOVD2B:        "MOVD2B",
-	opMOVB2A:        "MOVB2A",
-	opMOVDBGB2D:     "MOVDBGB2D",
-	opZEROACC:       "ZEROACC",
-	opZEROSRC:       "ZEROSRC",
-	opMOVA2D:        "MOVA2D",
-	opMOVB2D:        "MOVB2D",
-	opTRNSPSRCA:     "TRNSPSRCA",
-	opRAREB:         "RAREB",
-	opTRNSPSRCB:     "TRNSPSRCB",
-	opSHIFTXA:       "SHIFTXA",
-	opSHIFTXB:       "SHIFTXB",
-	opSETASHRMH0:    "SETASHRMH0",
-	opSETASHRMH1:    "SETASHRMH1",
-	opSETASHRMV:     "SETASHRMV",
-	opSETPKEDGOF:    "SETPKEDGOF",
-	opSETASHRMH:     "SETASHRMH",
-	opCLREXPHIST:    "CLREXPHIST",
-	opCONV3S1:       "CONV3S1",
-	opCONV3S2:       "CONV3S2",
-	opMPOOL3S1:      "MPOOL3S1",
-	opAPOOL3S1:      "APOOL3S1",
-	opMVMUL:         "MVMUL",
-	opELWMUL:        "ELWMUL",
-	opELWADD:        "ELWADD",
-	opDOTPV:         "DOTPV",
-	opELWSUB:        "ELWSUB",
-	opMPOOL3S2:      "MPOOL3S2",
-	opAPOOL3S2:      "APOOL3S2",
-	opGMPOOL:        "GMPOOL",
-	opGAPOOL:        "GAPOOL",
-	opGATESRCRST:    "GATESRCRST",
-	opCLEARDVALID:   "CLEARDVALID",
-	opSETRWC:        "SETRWC",
-	opINCRWC:        "INCRWC",
-	opSETIBRWC:      "SETIBRWC",
-	opMFCONV3S1:     "MFCONV3S1",
-	opXMOV:          "XMOV",
-	opPACR:          "PACR",
-	opUNPACR:        "UNPACR",
-	opUNPACR_NOP:    "UNPACR_NOP",
-	opRSTDMA:        "RSTDMA",
-	opSETDMAREG:     "SETDMAREG",
-	opFLUSHDMA:      "FLUSHDMA",
-	opREG2FLOP:      "REG2FLOP",
-	opLOADIND:       "LOADIND",
-	opPACR_SETREG:   "PACR_SETREG",
-	opTBUFCMD:       "TBUFCMD",
-	opSETADC:        "SETADC",
-	opSETADCXY:      "SETADCXY",
-	opINCADCXY:      "INCADCXY",
-	opADDRCRXY:      "ADDRCRXY",
-	opSETADCZW:      "SETADCZW",
-	opINCADCZW:      "INCADCZW",
-	opADDRCRZW:      "ADDRCRZW",
-	opSETDVALID:     "SETDVALID",
-	opADDDMAREG:     "ADDDMAREG",
-	opSUBDMAREG:     "SUBDMAREG",
-	opMULDMAREG:     "MULDMAREG",
-	opBITWOPDMAREG:  "BITWOPDMAREG",
-	opSHIFTDMAREG:   "SHIFTDMAREG",
-	opCMPDMAREG:     "CMPDMAREG",
-	opSETADCXX:      "SETADCXX",
-	opDMANOP:        "DMANOP",
-	opATINCGET:      "ATINCGET",
-	opATINCGETPTR:   "ATINCGETPTR",
-	opATSWAP:        "ATSWAP",
-	opATCAS:         "ATCAS",
-	opSTOREIND:      "STOREIND",
-	opSTOREREG:      "STOREREG",
-	opLOADREG:       "LOADREG",
-	opSFPLOAD:       "SFPLOAD",
-	opSFPLOADI:      "SFPLOADI",
-	opSFPSTORE:      "SFPSTORE",
-	opSFPLUT:        "SFPLUT",
-	opSFPMULI:       "SFPMULI",
-	opSFPADDI:       "SFPADDI",
-	opSFPDIVP2:      "SFPDIVP2",
-	opSFPEXEXP:      "SFPEXEXP",
-	opSFPEXMAN:      "SFPEXMAN",
-	opSFPIADD:       "SFPIADD",
-	opSFPSHFT:       "SFPSHFT",
-	opSFPSETCC:      "SFPSETCC",
-	opSFPMOV:        "SFPMOV",
-	opSFPABS:        "SFPABS",
-	opSFPAND:        "SFPAND",
-	opSFPOR:         "SFPOR",
-	opSFPNOT:        "SFPNOT",
-	opSFPLZ:         "SFPLZ",
-	opSFPSETEXP:     "SFPSETEXP",
-	opSFPSETMAN:     "SFPSETMAN",
-	opSFPMAD:        "SFPMAD",
-	opSFPADD:        "SFPADD",
-	opSFPMUL:        "SFPMUL",
-	opSFPPUSHC:      "SFPPUSHC",
-	opSFPPOPC:       "SFPPOPC",
-	opSFPSETSGN:     "SFPSETSGN",
-	opSFPENCC:       "SFPENCC",
-	opSFPCOMPC:      "SFPCOMPC",
-	opSFPTRANSP:     "SFPTRANSP",
-	opSFPXOR:        "SFPXOR",
-	opSFP_STOCH_RND: "SFP_STOCH_RND",
-	opSFPNOP:        "SFPNOP",
-	opSFPCAST:       "SFPCAST",
-	opSFPCONFIG:     "SFPCONFIG",
-	opSFPSWAP:       "SFPSWAP",
-	opSFPLOADMACRO:  "SFPLOADMACRO",
-	opSFPSHFT2:      "SFPSHFT2",
-	opSFPLUTFP32:    "SFPLUTFP32",
-	opSFPLE:         "SFPLE",
-	opSFPGT:         "SFPGT",
-	opSFPMUL24:      "SFPMUL24",
-	opSFPARECIP:     "SFPARECIP",
-	opATGETM:        "ATGETM",
-	opATRELM:        "ATRELM",
-	opSTALLWAIT:     "STALLWAIT",
-	opSEMINIT:       "SEMINIT",
-	opSEMPOST:       "SEMPOST",
-	opSEMGET:        "SEMGET",
-	opSEMWAIT:       "SEMWAIT",
-	opSTREAMWAIT:    "STREAMWAIT",
-	opWRCFG:         "WRCFG",
-	opRDCFG:         "RDCFG",
-	opSETC16:        "SETC16",
-	opRMWCIB0:       "RMWCIB0",
-	opRMWCIB1:       "RMWCIB1",
-	opRMWCIB2:       "RMWCIB2",
-	opRMWCIB3:       "RMWCIB3",
-	opSTREAMWRCFG:   "STREAMWRCFG",
-	opCFGSHIFTMASK:  "CFGSHIFTMASK",
-}
-
-// encodings says, by opcode, what the architectures have.
+// encodings is indexed by opcode.
 var encodings = [256]encoding{
-	opMOP:           {kind: front},
-	opNOP:           {kind: front},
-	opMOP_CFG:       {kind: front},
-	opREPLAY:        {kind: front},
-	opRESOURCEDECL:  {kind: unsupported, blackholeOnly: true},
-	opMOVD2A:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
-	opMOVDBGA2D:     {kind: unsupported},
-	opMOVD2B:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
-	opMOVB2A:        {kind: executed, unused: [2]uint32{0x804fc0, 0x800fc0}},
-	opMOVDBGB2D:     {kind: unsupported, blackholeOnly: true},
-	opZEROACC:       {kind: executed, unused: [2]uint32{0xc67c00, 0xe03c00}},
-	opZEROSRC:       {kind: executed, unused: [2]uint32{0xffffe0, 0xffffe0}},
-	opMOVA2D:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
-	opMOVB2D:        {kind: executed, unused: [2]uint32{0xc00, 0x400}},
-	opTRNSPSRCA:     {kind: unsupported},
-	opRAREB:         {kind: unsupported},
-	opTRNSPSRCB:     {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
-	opSHIFTXA:       {kind: unsupported},
-	opSHIFTXB:       {kind: unsupported},
-	opSETASHRMH0:    {kind: unsupported},
-	opSETASHRMH1:    {kind: unsupported},
-	opSETASHRMV:     {kind: unsupported},
-	opSETPKEDGOF:    {kind: unsupported},
-	opSETASHRMH:     {kind: unsupported},
-	opCLREXPHIST:    {kind: unsupported},
-	opCONV3S1:       {kind: unsupported},
-	opCONV3S2:       {kind: unsupported},
-	opMPOOL3S1:      {kind: unsupported},
-	opAPOOL3S1:      {kind: unsupported},
-	opMVMUL:         {kind: executed, unused: [2]uint32{0x367c00, 0x363c00}},
-	opELWMUL:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
-	opELWADD:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
-	opDOTPV:         {kind: unsupported},
-	opELWSUB:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
-	opMPOOL3S2:      {kind: unsupported},
-	opAPOOL3S2:      {kind: unsupported},
-	opGMPOOL:        {kind: executed, unused: [2]uint32{0x363c00, 0x343c00}},
-	opGAPOOL:        {kind: executed, unused: [2]uint32{0x363c00, 0x343c00}},
-	opGATESRCRST:    {kind: executed, unused: [2]uint32{0xfffffc, 0xfffffc}},
-	opCLEARDVALID:   {kind: executed, unused: [2]uint32{0x3ffffc, 0x3ffffc}},
-	opSETRWC:        {kind: executed, unused: [2]uint32{0x30, 0x30}},
-	opINCRWC:        {kind: executed, unused: [2]uint32{0xe0003f, 0xe0003f}},
-	opSETIBRWC:      {kind: unsupported},
-	opMFCONV3S1:     {kind: unsupported},
-	opXMOV:          {kind: unsupported},
-	opPACR:          {kind: executed, unused: [2]uint32{0xfe606c, 0x800060}},
-	opUNPACR:        {kind: executed, unused: [2]uint32{0x4000, 0x4000}},
-	opUNPACR_NOP:    {kind: executed, unused: [2]uint32{0x7fffe0, 0x408e00}},
-	opRSTDMA:        {kind: unsupported},
-	opSETDMAREG:     {kind: executed},
-	opFLUSHDMA:      {kind: unsupported},
-	opREG2FLOP:      {kind: executed, unused: [2]uint32{0xe000, 0xe000}},
-	opLOADIND:       {kind: unsupported},
-	opPACR_SETREG:   {kind: unsupported},
-	opTBUFCMD:       {kind: unsupported},
-	opSETADC:        {kind: executed},
-	opSETADCXY:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
-	opINCADCXY:      {kind: executed, unused: [2]uint32{0x1c003f, 0x1c003f}},
-	opADDRCRXY:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
-	opSETADCZW:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
-	opINCADCZW:      {kind: executed, unused: [2]uint32{0x1c003f, 0x1c003f}},
-	opADDRCRZW:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
-	opSETDVALID:     {kind: executed, unused: [2]uint32{0xfffffc, 0xfffffc}},
-	opADDDMAREG:     {kind: executed, unused: [2]uint32{0x7c0000, 0x7c0000}},
-	opSUBDMAREG:     {kind: unsupported},
-	opMULDMAREG:     {kind: executed, unused: [2]uint32{0x7c0000, 0x7c0000}},
-	opBITWOPDMAREG:  {kind: unsupported},
-	opSHIFTDMAREG:   {kind: unsupported},
-	opCMPDMAREG:     {kind: unsupported},
-	opSETADCXX:      {kind: executed, unused: [2]uint32{0x100000, 0x100000}},
-	opDMANOP:        {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
-	opATINCGET:      {kind: unsupported},
-	opATINCGETPTR:   {kind: unsupported},
-	opATSWAP:        {kind: unsupported},
-	opATCAS:         {kind: unsupported},
-	opSTOREIND:      {kind: unsupported},
-	opSTOREREG:      {kind: executed},
-	opLOADREG:       {kind: unsupported},
-	opSFPLOAD:       {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
-	opSFPLOADI:      {kind: executed},
-	opSFPSTORE:      {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
-	opSFPLUT:        {kind: executed, unused: [2]uint32{0xffff, 0xffff}},
-	opSFPMULI:       {kind: executed},
-	opSFPADDI:       {kind: executed},
-	opSFPDIVP2:      {kind: executed},
-	opSFPEXEXP:      {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPEXMAN:      {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPIADD:       {kind: executed},
-	opSFPSHFT:       {kind: executed},
-	opSFPSETCC:      {kind: executed, unused: [2]uint32{0xffe000, 0xffe000}},
-	opSFPMOV:        {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPABS:        {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPAND:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
-	opSFPOR:         {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
-	opSFPNOT:        {kind: executed, unused: [2]uint32{0xfff00f, 0xfff00f}},
-	opSFPLZ:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPSETEXP:     {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
-	opSFPSETMAN:     {kind: executed},
-	opSFPMAD:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
-	opSFPADD:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
-	opSFPMUL:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
-	opSFPPUSHC:      {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
-	opSFPPOPC:       {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
-	opSFPSETSGN:     {kind: executed, unused: [2]uint32{0xffe000, 0xffe000}},
-	opSFPENCC:       {kind: executed, unused: [2]uint32{0xffcf00, 0xffcf00}},
-	opSFPCOMPC:      {kind: executed, unused: [2]uint32{0xffff0f, 0xffff0f}},
-	opSFPTRANSP:     {kind: executed, unused: [2]uint32{0xffff0f, 0xffff0f}},
-	opSFPXOR:        {kind: executed, unused: [2]uint32{0xfff00f, 0xfff00f}},
-	opSFP_STOCH_RND: {kind: executed, unused: [2]uint32{0xc00000, 0x800000}},
-	opSFPNOP:        {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
-	opSFPCAST:       {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPCONFIG:     {kind: executed},
-	opSFPSWAP:       {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
-	opSFPLOADMACRO:  {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
-	opSFPSHFT2:      {kind: executed},
-	opSFPLUTFP32:    {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
-	opSFPLE:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}, blackholeOnly: true},
-	opSFPGT:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}, blackholeOnly: true},
-	opSFPMUL24:      {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}, blackholeOnly: true},
-	opSFPARECIP:     {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}, blackholeOnly: true},
-	opATGETM:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
-	opATRELM:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
-	opSTALLWAIT:     {kind: executed, unused: [2]uint32{0x0, 0x7000}},
-	opSEMINIT:       {kind: executed, unused: [2]uint32{0xfc03, 0xfc03}},
-	opSEMPOST:       {kind: executed, unused: [2]uint32{0xfffc03, 0xfffc03}},
-	opSEMGET:        {kind: executed, unused: [2]uint32{0xfffc03, 0xfffc03}},
-	opSEMWAIT:       {kind: executed, unused: [2]uint32{0x7c00, 0x7c00}},
-	opSTREAMWAIT:    {kind: unsupported, blackholeOnly: true},
-	opWRCFG:         {kind: executed, unused: [2]uint32{0xc07800, 0xc07800}},
-	opRDCFG:         {kind: executed, unused: [2]uint32{0xc0f800, 0xc0f800}},
-	opSETC16:        {kind: executed},
-	opRMWCIB0:       {kind: executed},
-	opRMWCIB1:       {kind: executed},
-	opRMWCIB2:       {kind: executed},
-	opRMWCIB3:       {kind: executed},
-	opSTREAMWRCFG:   {kind: unsupported, blackholeOnly: true},
-	opCFGSHIFTMASK:  {kind: executed, blackholeOnly: true},
+	0x01: {"MOP", front, false, 0x0, 0x0},
+	0x02: {"NOP", front, false, 0x0, 0x0},
+	0x03: {"MOP_CFG", front, false, 0x0, 0x0},
+	0x04: {"REPLAY", front, false, 0x0, 0x0},
+	0x05: {"RESOURCEDECL", unsupported, true, 0x0, 0x0},
+	0x08: {"MOVD2A", executed, false, 0x4c00, 0xc00},
+	0x09: {"MOVDBGA2D", unsupported, false, 0x0, 0x0},
+	0x0a: {"MOVD2B", executed, false, 0x4c00, 0xc00},
+	0x0b: {"MOVB2A", executed, false, 0x804fc0, 0x800fc0},
+	0x0c: {"MOVDBGB2D", unsupported, true, 0x0, 0x0},
+	0x10: {"ZEROACC", executed, false, 0xc67c00, 0xe03c00},
+	0x11: {"ZEROSRC", executed, false, 0xffffe0, 0xffffe0},
+	0x12: {"MOVA2D", executed, false, 0x4c00, 0xc00},
+	0x13: {"MOVB2D", executed, false, 0xc00, 0x400},
+	0x14: {"TRNSPSRCA", unsupported, false, 0x0, 0x0},
+	0x15: {"RAREB", unsupported, false, 0x0, 0x0},
+	0x16: {"TRNSPSRCB", executed, false, 0xffffff, 0xffffff},
+	0x17: {"SHIFTXA", unsupported, false, 0x0, 0x0},
+	0x18: {"SHIFTXB", unsupported, false, 0x0, 0x0},
+	0x1a: {"SETASHRMH0", unsupported, false, 0x0, 0x0},
+	0x1b: {"SETASHRMH1", unsupported, false, 0x0, 0x0},
+	0x1c: {"SETASHRMV", unsupported, false, 0x0, 0x0},
+	0x1d: {"SETPKEDGOF", unsupported, false, 0x0, 0x0},
+	0x1e: {"SETASHRMH", unsupported, false, 0x0, 0x0},
+	0x21: {"CLREXPHIST", unsupported, false, 0x0, 0x0},
+	0x22: {"CONV3S1", unsupported, false, 0x0, 0x0},
+	0x23: {"CONV3S2", unsupported, false, 0x0, 0x0},
+	0x24: {"MPOOL3S1", unsupported, false, 0x0, 0x0},
+	0x25: {"APOOL3S1", unsupported, false, 0x0, 0x0},
+	0x26: {"MVMUL", executed, false, 0x367c00, 0x363c00},
+	0x27: {"ELWMUL", executed, false, 0x67c00, 0x63c00},
+	0x28: {"ELWADD", executed, false, 0x67c00, 0x63c00},
+	0x29: {"DOTPV", unsupported, false, 0x0, 0x0},
+	0x30: {"ELWSUB", executed, false, 0x67c00, 0x63c00},
+	0x31: {"MPOOL3S2", unsupported, false, 0x0, 0x0},
+	0x32: {"APOOL3S2", unsupported, false, 0x0, 0x0},
+	0x33: {"GMPOOL", executed, false, 0x363c00, 0x343c00},
+	0x34: {"GAPOOL", executed, false, 0x363c00, 0x343c00},
+	0x35: {"GATESRCRST", executed, false, 0xfffffc, 0xfffffc},
+	0x36: {"CLEARDVALID", executed, false, 0x3ffffc, 0x3ffffc},
+	0x37: {"SETRWC", executed, false, 0x30, 0x30},
+	0x38: {"INCRWC", executed, false, 0xe0003f, 0xe0003f},
+	0x39: {"SETIBRWC", unsupported, false, 0x0, 0x0},
+	0x3a: {"MFCONV3S1", unsupported, false, 0x0, 0x0},
+	0x40: {"XMOV", unsupported, false, 0x0, 0x0},
+	0x41: {"PACR", executed, false, 0xfe606c, 0x800060},
+	0x42: {"UNPACR", executed, false, 0x4000, 0x4000},
+	0x43: {"UNPACR_NOP", executed, false, 0x7fffe0, 0x408e00},
+	0x44: {"RSTDMA", unsupported, false, 0x0, 0x0},
+	0x45: {"SETDMAREG", executed, false, 0x0, 0x0},
+	0x46: {"FLUSHDMA", unsupported, false, 0x0, 0x0},
+	0x48: {"REG2FLOP", executed, false, 0xe000, 0xe000},
+	0x49: {"LOADIND", unsupported, false, 0x0, 0x0},
+	0x4a: {"PACR_SETREG", unsupported, false, 0x0, 0x0},
+	0x4b: {"TBUFCMD", unsupported, false, 0x0, 0x0},
+	0x50: {"SETADC", executed, false, 0x0, 0x0},
+	0x51: {"SETADCXY", executed, false, 0x1c0030, 0x1c0030},
+	0x52: {"INCADCXY", executed, false, 0x1c003f, 0x1c003f},
+	0x53: {"ADDRCRXY", executed, false, 0x1c0030, 0x1c0030},
+	0x54: {"SETADCZW", executed, false, 0x1c0030, 0x1c0030},
+	0x55: {"INCADCZW", executed, false, 0x1c003f, 0x1c003f},
+	0x56: {"ADDRCRZW", executed, false, 0x1c0030, 0x1c0030},
+	0x57: {"SETDVALID", executed, false, 0xfffffc, 0xfffffc},
+	0x58: {"ADDDMAREG", executed, false, 0x7c0000, 0x7c0000},
+	0x59: {"SUBDMAREG", unsupported, false, 0x0, 0x0},
+	0x5a: {"MULDMAREG", executed, false, 0x7c0000, 0x7c0000},
+	0x5b: {"BITWOPDMAREG", unsupported, false, 0x0, 0x0},
+	0x5c: {"SHIFTDMAREG", unsupported, false, 0x0, 0x0},
+	0x5d: {"CMPDMAREG", unsupported, false, 0x0, 0x0},
+	0x5e: {"SETADCXX", executed, false, 0x100000, 0x100000},
+	0x60: {"DMANOP", executed, false, 0xffffff, 0xffffff},
+	0x61: {"ATINCGET", unsupported, false, 0x0, 0x0},
+	0x62: {"ATINCGETPTR", unsupported, false, 0x0, 0x0},
+	0x63: {"ATSWAP", unsupported, false, 0x0, 0x0},
+	0x64: {"ATCAS", unsupported, false, 0x0, 0x0},
+	0x66: {"STOREIND", unsupported, false, 0x0, 0x0},
+	0x67: {"STOREREG", executed, false, 0x0, 0x0},
+	0x68: {"LOADREG", unsupported, false, 0x0, 0x0},
+	0x70: {"SFPLOAD", executed, false, 0x3c00, 0x1c00},
+	0x71: {"SFPLOADI", executed, false, 0x0, 0x0},
+	0x72: {"SFPSTORE", executed, false, 0x3c00, 0x1c00},
+	0x73: {"SFPLUT", executed, false, 0xffff, 0xffff},
+	0x74: {"SFPMULI", executed, false, 0x0, 0x0},
+	0x75: {"SFPADDI", executed, false, 0x0, 0x0},
+	0x76: {"SFPDIVP2", executed, false, 0x0, 0x0},
+	0x77: {"SFPEXEXP", executed, false, 0xfff000, 0xfff000},
+	0x78: {"SFPEXMAN", executed, false, 0xfff000, 0xfff000},
+	0x79: {"SFPIADD", executed, false, 0x0, 0x0},
+	0x7a: {"SFPSHFT", executed, false, 0x0, 0x0},
+	0x7b: {"SFPSETCC", executed, false, 0xffe000, 0xffe000},
+	0x7c: {"SFPMOV", executed, false, 0xfff000, 0xfff000},
+	0x7d: {"SFPABS", executed, false, 0xfff000, 0xfff000},
+	0x7e: {"SFPAND", executed, false, 0xff0000, 0xff0000},
+	0x7f: {"SFPOR", executed, false, 0xff0000, 0xff0000},
+	0x80: {"SFPNOT", executed, false, 0xfff00f, 0xfff00f},
+	0x81: {"SFPLZ", executed, false, 0xfff000, 0xfff000},
+	0x82: {"SFPSETEXP", executed, false, 0xf00000, 0xf00000},
+	0x83: {"SFPSETMAN", executed, false, 0x0, 0x0},
+	0x84: {"SFPMAD", executed, false, 0xf00000, 0xf00000},
+	0x85: {"SFPADD", executed, false, 0xf00000, 0xf00000},
+	0x86: {"SFPMUL", executed, false, 0xf00000, 0xf00000},
+	0x87: {"SFPPUSHC", executed, false, 0xffff00, 0xffff00},
+	0x88: {"SFPPOPC", executed, false, 0xffff00, 0xffff00},
+	0x89: {"SFPSETSGN", executed, false, 0xffe000, 0xffe000},
+	0x8a: {"SFPENCC", executed, false, 0xffcf00, 0xffcf00},
+	0x8b: {"SFPCOMPC", executed, false, 0xffff0f, 0xffff0f},
+	0x8c: {"SFPTRANSP", executed, false, 0xffff0f, 0xffff0f},
+	0x8d: {"SFPXOR", executed, false, 0xfff00f, 0xfff00f},
+	0x8e: {"SFP_STOCH_RND", executed, false, 0xc00000, 0x800000},
+	0x8f: {"SFPNOP", executed, false, 0xffffff, 0xffffff},
+	0x90: {"SFPCAST", executed, false, 0xfff000, 0xfff000},
+	0x91: {"SFPCONFIG", executed, false, 0x0, 0x0},
+	0x92: {"SFPSWAP", executed, false, 0xfff000, 0xfff000},
+	0x93: {"SFPLOADMACRO", executed, false, 0x3c00, 0x1c00},
+	0x94: {"SFPSHFT2", executed, false, 0x0, 0x0},
+	0x95: {"SFPLUTFP32", executed, false, 0xffff00, 0xffff00},
+	0x96: {"SFPLE", executed, true, 0xfff000, 0xfff000},
+	0x97: {"SFPGT", executed, true, 0xfff000, 0xfff000},
+	0x98: {"SFPMUL24", executed, true, 0xf00000, 0xf00000},
+	0x99: {"SFPARECIP", executed, true, 0xff0000, 0xff0000},
+	0xa0: {"ATGETM", executed, false, 0xff0000, 0xff0000},
+	0xa1: {"ATRELM", executed, false, 0xff0000, 0xff0000},
+	0xa2: {"STALLWAIT", executed, false, 0x0, 0x7000},
+	0xa3: {"SEMINIT", executed, false, 0xfc03, 0xfc03},
+	0xa4: {"SEMPOST", executed, false, 0xfffc03, 0xfffc03},
+	0xa5: {"SEMGET", executed, false, 0xfffc03, 0xfffc03},
+	0xa6: {"SEMWAIT", executed, false, 0x7c00, 0x7c00},
+	0xa7: {"STREAMWAIT", unsupported, true, 0x0, 0x0},
+	0xb0: {"WRCFG", executed, false, 0xc07800, 0xc07800},
+	0xb1: {"RDCFG", executed, false, 0xc0f800, 0xc0f800},
+	0xb2: {"SETC16", executed, false, 0x0, 0x0},
+	0xb3: {"RMWCIB0", executed, false, 0x0, 0x0},
+	0xb4: {"RMWCIB1", executed, false, 0x0, 0x0},
+	0xb5: {"RMWCIB2", executed, false, 0x0, 0x0},
+	0xb6: {"RMWCIB3", executed, false, 0x0, 0x0},
+	0xb7: {"STREAMWRCFG", unsupported, true, 0x0, 0x0},
+	0xb8: {"CFGSHIFTMASK", executed, true, 0x0, 0x0},
 }
 
-// mopArgs are the fields of MOP.
 type mopArgs struct{ kind, count, mask uint32 }
 
 func (s decoder) decodeMOP(w uint32) mopArgs {
-	return mopArgs{kind: w >> 23 & 0x1, count: w >> 16 & 0x7f, mask: w & 0xffff}
+	return mopArgs{kind: w >> 23 & 1, count: w >> 16 & 0x7f, mask: w & 0xffff}
 }
 
-// mopcfgArgs are the fields of MOP_CFG.
 type mopcfgArgs struct{ mask uint32 }
 
 func (s decoder) decodeMOP_CFG(w uint32) mopcfgArgs {
 	return mopcfgArgs{mask: w & 0xffff}
 }
 
-// replayArgs are the fields of REPLAY.
 type replayArgs struct{ record, run, length, start uint32 }
 
 func (s decoder) decodeREPLAY(w uint32) replayArgs {
-	return replayArgs{record: w & 0x1, run: w >> 1 & 0x1, length: w >> 4 & 0x3ff, start: w >> 14 & 0x3ff}
+	return replayArgs{record: w & 1, run: w >> 1 & 1, length: w >> 4 & 0x3ff, start: w >> 14 & 0x3ff}
 }
 
-// movd2aArgs are the fields of MOVD2A.
 type movd2aArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVD2A(w uint32) movd2aArgs {
-	a := movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 0x3, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
+	return movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
 }
 
-// movb2aArgs are the fields of MOVB2A.
 type movb2aArgs struct{ srcb, mod, mode, srca uint32 }
 
 func (s decoder) decodeMOVB2A(w uint32) movb2aArgs {
-	a := movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 0x3, srca: w >> 17 & 0x3f}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
+	return movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 3, mode: s.either(w>>15&3, w>>14&7), srca: w >> 17 & 0x3f}
 }
 
-// zeroaccArgs are the fields of ZEROACC.
 type zeroaccArgs struct{ dst, mode, clear, revive, wide uint32 }
 
 func (s decoder) decodeZEROACC(w uint32) zeroaccArgs {
-	a := zeroaccArgs{dst: w & 0x3ff}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-		a.clear = w >> 19 & 0x7
-	} else {
-		a.mode = w >> 14 & 0x7
-		a.clear = w >> 19 & 0x3
-		a.revive = w >> 17 & 0x1
-		a.wide = w >> 18 & 0x1
-	}
-	return a
+	return zeroaccArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), clear: s.either(w>>19&7, w>>19&3), revive: s.either(0, w>>17&1), wide: s.either(0, w>>18&1)}
 }
 
-// zerosrcArgs are the fields of ZEROSRC.
 type zerosrcArgs struct{ sources, both, write, value uint32 }
 
 func (s decoder) decodeZEROSRC(w uint32) zerosrcArgs {
-	return zerosrcArgs{sources: w & 0x3, both: w >> 2 & 0x1, write: w >> 3 & 0x1, value: w >> 4 & 0x1}
+	return zerosrcArgs{sources: w & 3, both: w >> 2 & 1, write: w >> 3 & 1, value: w >> 4 & 1}
 }
 
-// movb2dArgs are the fields of MOVB2D.
 type movb2dArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
 func (s decoder) decodeMOVB2D(w uint32) movb2dArgs {
-	a := movb2dArgs{dst: w & 0x3ff, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if s.wormhole {
-		a.mod = w >> 12 & 0x7
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mod = w >> 11 & 0x7
-		a.mode = w >> 14 & 0x7
-	}
-	return a
+	return movb2dArgs{dst: w & 0x3ff, mod: s.either(w>>12&7, w>>11&7), mode: s.either(w>>15&3, w>>14&7), src: w >> 17 & 0x3f, lo32: w >> 23 & 1}
 }
 
-// mvmulArgs are the fields of MVMUL.
 type mvmulArgs struct{ dst, mode, mod, clear uint32 }
 
 func (s decoder) decodeMVMUL(w uint32) mvmulArgs {
-	a := mvmulArgs{dst: w & 0x3ff, mod: w >> 19 & 0x1, clear: w >> 22 & 0x3}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
+	return mvmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
 }
 
-// elwmulArgs are the fields of ELWMUL.
 type elwmulArgs struct{ dst, mode, mod, accumulate, clear uint32 }
 
 func (s decoder) decodeELWMUL(w uint32) elwmulArgs {
-	a := elwmulArgs{dst: w & 0x3ff, mod: w >> 19 & 0x3, accumulate: w >> 21 & 0x1, clear: w >> 22 & 0x3}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
+	return elwmulArgs{dst: w & 0x3ff, mode: s.either(w>>15&3, w>>14&7), mod: w >> 19 & 3, accumulate: w >> 21 & 1, clear: w >> 22 & 3}
 }
 
-// gmpoolArgs are the fields of GMPOOL.
 type gmpoolArgs struct{ dst, index, mode, mod, clear uint32 }
 
 func (s decoder) decodeGMPOOL(w uint32) gmpoolArgs {
-	a := gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 0x1, mod: w >> 19 & 0x1, clear: w >> 22 & 0x3}
-	if s.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 15 & 0x7
-	}
-	return a
+	return gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 1, mode: s.either(w>>15&3, w>>15&7), mod: w >> 19 & 1, clear: w >> 22 & 3}
 }
 
-// gatesrcrstArgs are the fields of GATESRCRST.
 type gatesrcrstArgs struct{ a, b uint32 }
 
 func (s decoder) decodeGATESRCRST(w uint32) gatesrcrstArgs {
-	return gatesrcrstArgs{a: w & 0x1, b: w >> 1 & 0x1}
+	return gatesrcrstArgs{a: w & 1, b: w >> 1 & 1}
 }
 
-// cleardvalidArgs are the fields of CLEARDVALID.
 type cleardvalidArgs struct{ reset, sources uint32 }
 
 func (s decoder) decodeCLEARDVALID(w uint32) cleardvalidArgs {
-	return cleardvalidArgs{reset: w & 0x3, sources: w >> 22 & 0x3}
+	return cleardvalidArgs{reset: w & 3, sources: w >> 22 & 3}
 }
 
-// setrwcArgs are the fields of SETRWC.
 type setrwcArgs struct{ mask, a, b, d, cr, clear uint32 }
 
 func (s decoder) decodeSETRWC(w uint32) setrwcArgs {
-	return setrwcArgs{mask: w & 0xf, a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0xf, clear: w >> 22 & 0x3}
+	return setrwcArgs{mask: w & 0xf, a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0xf, clear: w >> 22 & 3}
 }
 
-// incrwcArgs are the fields of INCRWC.
 type incrwcArgs struct{ a, b, d, cr uint32 }
 
 func (s decoder) decodeINCRWC(w uint32) incrwcArgs {
-	return incrwcArgs{a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0x7}
+	return incrwcArgs{a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 7}
 }
 
-// pacrArgs are the fields of PACR.
 type pacrArgs struct{ last, flush, concat, override, packers, zero, mode, context, interfaces, counters, strided, pad, config uint32 }
 
 func (s decoder) decodePACR(w uint32) pacrArgs {
-	a := pacrArgs{last: w & 0x1, flush: w >> 1 & 0x1, concat: w >> 4 & 0x1, override: w >> 7 & 0x1, zero: w >> 12 & 0x1, mode: w >> 15 & 0x3}
-	if s.wormhole {
-		a.packers = w >> 8 & 0xf
-	} else {
-		a.context = w >> 2 & 0x3
-		a.interfaces = w >> 8 & 0xf
-		a.counters = w >> 13 & 0x3
-		a.strided = w >> 17 & 0x1
-		a.pad = w >> 18 & 0x7
-		a.config = w >> 21 & 0x3
-	}
-	return a
+	return pacrArgs{last: w & 1, flush: w >> 1 & 1, concat: w >> 4 & 1, override: w >> 7 & 1, packers: s.either(w>>8&0xf, 0), zero: w >> 12 & 1, mode: w >> 15 & 3, context: s.either(0, w>>2&3), interfaces: s.either(0, w>>8&0xf), counters: s.either(0, w>>13&3), strided: s.either(0, w>>17&1), pad: s.either(0, w>>18&7), config: s.either(0, w>>21&3)}
 }
 
-// unpacrArgs are the fields of UNPACR.
 type unpacrArgs struct{ last, flush, search, autoIncrement, zero, rareb, valid, override, counters, context, contextIncrement, mode, unit, broadcast uint32 }
 
 func (s decoder) decodeUNPACR(w uint32) unpacrArgs {
-	a := unpacrArgs{last: w & 0x1, flush: w >> 1 & 0x1, search: w >> 2 & 0x1, autoIncrement: w >> 3 & 0x1, zero: w >> 4 & 0x1, valid: w >> 6 & 0x1, override: w >> 7 & 0x1, counters: w >> 8 & 0x3, context: w >> 10 & 0x7, contextIncrement: w >> 13 & 0x1, mode: w >> 15 & 0xff, unit: w >> 23 & 0x1}
-	if s.wormhole {
-		a.rareb = w >> 5 & 0x1
-	} else {
-		a.broadcast = w >> 5 & 0x1
-	}
-	return a
+	return unpacrArgs{last: w & 1, flush: w >> 1 & 1, search: w >> 2 & 1, autoIncrement: w >> 3 & 1, zero: w >> 4 & 1, rareb: s.either(w>>5&1, 0), valid: w >> 6 & 1, override: w >> 7 & 1, counters: w >> 8 & 3, context: w >> 10 & 7, contextIncrement: w >> 13 & 1, mode: w >> 15 & 0xff, unit: w >> 23 & 1, broadcast: s.either(0, w>>5&1)}
 }
 
-// unpacrnopArgs are the fields of UNPACR_NOP.
 type unpacrnopArgs struct{ op, unit, pop, fill, banks, waitUnpack, ones, valid, messages, stream uint32 }
 
 func (s decoder) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
-	a := unpacrnopArgs{unit: w >> 23 & 0x1}
-	if s.wormhole {
-		a.op = w & 0x1f
-	} else {
-		a.pop = w & 0x3
-		a.fill = w >> 2 & 0x3
-		a.banks = w >> 4 & 0x1
-		a.waitUnpack = w >> 5 & 0x1
-		a.ones = w >> 6 & 0x3
-		a.valid = w >> 8 & 0x1
-		a.messages = w >> 12 & 0x7
-		a.stream = w >> 16 & 0x3f
-	}
-	return a
+	return unpacrnopArgs{op: s.either(w&0x1f, 0), unit: w >> 23 & 1, pop: s.either(0, w&3), fill: s.either(0, w>>2&3), banks: s.either(0, w>>4&1), waitUnpack: s.either(0, w>>5&1), ones: s.either(0, w>>6&3), valid: s.either(0, w>>8&1), messages: s.either(0, w>>12&7), stream: s.either(0, w>>16&0x3f)}
 }
 
-// setdmaregArgs are the fields of SETDMAREG.
 type setdmaregArgs struct{ half, signals, low, high uint32 }
 
 func (s decoder) decodeSETDMAREG(w uint32) setdmaregArgs {
-	return setdmaregArgs{half: w & 0x7f, signals: w >> 7 & 0x1, low: w >> 8 & 0x3fff, high: w >> 22 & 0x3}
+	return setdmaregArgs{half: w & 0x7f, signals: w >> 7 & 1, low: w >> 8 & 0x3fff, high: w >> 22 & 3}
 }
 
-// reg2flopArgs are the fields of REG2FLOP.
 type reg2flopArgs struct{ gpr, flop, context, offset, target, size uint32 }
 
 func (s decoder) decodeREG2FLOP(w uint32) reg2flopArgs {
-	return reg2flopArgs{gpr: w & 0x3f, flop: w >> 6 & 0x7f, context: w >> 16 & 0x3, offset: w >> 18 & 0x3, target: w >> 20 & 0x3, size: w >> 22 & 0x3}
+	return reg2flopArgs{gpr: w & 0x3f, flop: w >> 6 & 0x7f, context: w >> 16 & 3, offset: w >> 18 & 3, target: w >> 20 & 3, size: w >> 22 & 3}
 }
 
-// setadcArgs are the fields of SETADC.
 type setadcArgs struct{ value, dimension, channel, units uint32 }
 
 func (s decoder) decodeSETADC(w uint32) setadcArgs {
-	return setadcArgs{value: w & 0x3ffff, dimension: w >> 18 & 0x3, channel: w >> 20 & 0x1, units: w >> 21 & 0x7}
+	return setadcArgs{value: w & 0x3ffff, dimension: w >> 18 & 3, channel: w >> 20 & 1, units: w >> 21 & 7}
 }
 
-// setadcxyArgs are the fields of SETADCXY.
 type setadcxyArgs struct{ mask, x0, y0, x1, y1, units uint32 }
 
 func (s decoder) decodeSETADCXY(w uint32) setadcxyArgs {
-	return setadcxyArgs{mask: w & 0xf, x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
+	return setadcxyArgs{mask: w & 0xf, x0: w >> 6 & 7, y0: w >> 9 & 7, x1: w >> 12 & 7, y1: w >> 15 & 7, units: w >> 21 & 7}
 }
 
-// incadcxyArgs are the fields of INCADCXY.
 type incadcxyArgs struct{ x0, y0, x1, y1, units uint32 }
 
 func (s decoder) decodeINCADCXY(w uint32) incadcxyArgs {
-	return incadcxyArgs{x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
+	return incadcxyArgs{x0: w >> 6 & 7, y0: w >> 9 & 7, x1: w >> 12 & 7, y1: w >> 15 & 7, units: w >> 21 & 7}
 }
 
-// setdvalidArgs are the fields of SETDVALID.
 type setdvalidArgs struct{ sources uint32 }
 
 func (s decoder) decodeSETDVALID(w uint32) setdvalidArgs {
-	return setdvalidArgs{sources: w & 0x3}
+	return setdvalidArgs{sources: w & 3}
 }
 
-// adddmaregArgs are the fields of ADDDMAREG.
 type adddmaregArgs struct{ a, b, dst, constant uint32 }
 
 func (s decoder) decodeADDDMAREG(w uint32) adddmaregArgs {
-	return adddmaregArgs{a: w & 0x3f, b: w >> 6 & 0x3f, dst: w >> 12 & 0x3f, constant: w >> 23 & 0x1}
+	return adddmaregArgs{a: w & 0x3f, b: w >> 6 & 0x3f, dst: w >> 12 & 0x3f, constant: w >> 23 & 1}
 }
 
-// setadcxxArgs are the fields of SETADCXX.
 type setadcxxArgs struct{ start, end, units uint32 }
 
 func (s decoder) decodeSETADCXX(w uint32) setadcxxArgs {
-	return setadcxxArgs{start: w & 0x3ff, end: w >> 10 & 0x3ff, units: w >> 21 & 0x7}
+	return setadcxxArgs{start: w & 0x3ff, end: w >> 10 & 0x3ff, units: w >> 21 & 7}
 }
 
-// storeregArgs are the fields of STOREREG.
 type storeregArgs struct{ addr, gpr uint32 }
 
 func (s decoder) decodeSTOREREG(w uint32) storeregArgs {
 	return storeregArgs{addr: w & 0x3ffff, gpr: w >> 18 & 0x3f}
 }
 
-// sfploadArgs are the fields of SFPLOAD.
 type sfploadArgs struct{ dst, mode, mod, lreg uint32 }
 
 func (s decoder) decodeSFPLOAD(w uint32) sfploadArgs {
-	a := sfploadArgs{dst: w & 0x3ff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-	if s.wormhole {
-		a.mode = w >> 14 & 0x3
-	} else {
-		a.mode = w >> 13 & 0x7
-	}
-	return a
+	return sfploadArgs{dst: w & 0x3ff, mode: s.either(w>>14&3, w>>13&7), mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
 }
 
-// sfploadiArgs are the fields of SFPLOADI.
 type sfploadiArgs struct{ imm, mod, lreg uint32 }
 
 func (s decoder) decodeSFPLOADI(w uint32) sfploadiArgs {
 	return sfploadiArgs{imm: w & 0xffff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
 }
 
-// sfplutArgs are the fields of SFPLUT.
 type sfplutArgs struct{ mod, lreg uint32 }
 
 func (s decoder) decodeSFPLUT(w uint32) sfplutArgs {
 	return sfplutArgs{mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
 }
 
-// sfpmuliArgs are the fields of SFPMULI.
 type sfpmuliArgs struct{ mod, dst, imm uint32 }
 
 func (s decoder) decodeSFPMULI(w uint32) sfpmuliArgs {
 	return sfpmuliArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 8 & 0xffff}
 }
 
-// sfpdivp2Args are the fields of SFPDIVP2.
 type sfpdivp2Args struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPDIVP2(w uint32) sfpdivp2Args {
 	return sfpdivp2Args{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
 }
 
-// sfpexexpArgs are the fields of SFPEXEXP.
 type sfpexexpArgs struct{ mod, dst, c uint32 }
 
 func (s decoder) decodeSFPEXEXP(w uint32) sfpexexpArgs {
 	return sfpexexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
 }
 
-// sfpsetccArgs are the fields of SFPSETCC.
 type sfpsetccArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPSETCC(w uint32) sfpsetccArgs {
-	return sfpsetccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0x1}
+	return sfpsetccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 1}
 }
 
-// sfpandArgs are the fields of SFPAND.
 type sfpandArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPAND(w uint32) sfpandArgs {
 	return sfpandArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xf}
 }
 
-// sfpnotArgs are the fields of SFPNOT.
 type sfpnotArgs struct{ dst, c uint32 }
 
 func (s decoder) decodeSFPNOT(w uint32) sfpnotArgs {
 	return sfpnotArgs{dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
 }
 
-// sfpsetexpArgs are the fields of SFPSETEXP.
 type sfpsetexpArgs struct{ mod, dst, c, imm uint32 }
 
 func (s decoder) decodeSFPSETEXP(w uint32) sfpsetexpArgs {
 	return sfpsetexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xff}
 }
 
-// sfpmadArgs are the fields of SFPMAD.
 type sfpmadArgs struct{ mod, dst, c, b, a uint32 }
 
 func (s decoder) decodeSFPMAD(w uint32) sfpmadArgs {
 	return sfpmadArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
 }
 
-// sfppushcArgs are the fields of SFPPUSHC.
 type sfppushcArgs struct{ mod, dst uint32 }
 
 func (s decoder) decodeSFPPUSHC(w uint32) sfppushcArgs {
 	return sfppushcArgs{mod: w & 0xf, dst: w >> 4 & 0xf}
 }
 
-// sfpenccArgs are the fields of SFPENCC.
 type sfpenccArgs struct{ mod, dst, imm uint32 }
 
 func (s decoder) decodeSFPENCC(w uint32) sfpenccArgs {
-	return sfpenccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 12 & 0x3}
+	return sfpenccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 12 & 3}
 }
 
-// sfpcompcArgs are the fields of SFPCOMPC.
 type sfpcompcArgs struct{ dst uint32 }
 
 func (s decoder) decodeSFPCOMPC(w uint32) sfpcompcArgs {
 	return sfpcompcArgs{dst: w >> 4 & 0xf}
 }
 
-// sfpstochrndArgs are the fields of SFP_STOCH_RND.
 type sfpstochrndArgs struct{ mod, dst, c, b, imm, round uint32 }
 
 func (s decoder) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
-	a := sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f}
-	if s.wormhole {
-		a.round = w >> 21 & 0x1
-	} else {
-		a.round = w >> 21 & 0x3
-	}
-	return a
+	return sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f, round: s.either(w>>21&1, w>>21&3)}
 }
 
-// atgetmArgs are the fields of ATGETM.
 type atgetmArgs struct{ mutex uint32 }
 
 func (s decoder) decodeATGETM(w uint32) atgetmArgs {
 	return atgetmArgs{mutex: w & 0xffff}
 }
 
-// stallwaitArgs are the fields of STALLWAIT.
 type stallwaitArgs struct{ wait, block uint32 }
 
 func (s decoder) decodeSTALLWAIT(w uint32) stallwaitArgs {
-	a := stallwaitArgs{block: w >> 15 & 0x1ff}
-	if s.wormhole {
-		a.wait = w & 0x7fff
-	} else {
-		a.wait = w & 0xfff
-	}
-	return a
+	return stallwaitArgs{wait: s.either(w&0x7fff, w&0xfff), block: w >> 15 & 0x1ff}
 }
 
-// seminitArgs are the fields of SEMINIT.
 type seminitArgs struct{ semaphores, value, max uint32 }
 
 func (s decoder) decodeSEMINIT(w uint32) seminitArgs {
 	return seminitArgs{semaphores: w >> 2 & 0xff, value: w >> 16 & 0xf, max: w >> 20 & 0xf}
 }
 
-// sempostArgs are the fields of SEMPOST.
 type sempostArgs struct{ semaphores uint32 }
 
 func (s decoder) decodeSEMPOST(w uint32) sempostArgs {
 	return sempostArgs{semaphores: w >> 2 & 0xff}
 }
 
-// semwaitArgs are the fields of SEMWAIT.
 type semwaitArgs struct{ condition, semaphores, block uint32 }
 
 func (s decoder) decodeSEMWAIT(w uint32) semwaitArgs {
-	return semwaitArgs{condition: w & 0x3, semaphores: w >> 2 & 0xff, block: w >> 15 & 0x1ff}
+	return semwaitArgs{condition: w & 3, semaphores: w >> 2 & 0xff, block: w >> 15 & 0x1ff}
 }
 
-// wrcfgArgs are the fields of WRCFG.
 type wrcfgArgs struct{ word, wide, gpr uint32 }
 
 func (s decoder) decodeWRCFG(w uint32) wrcfgArgs {
-	return wrcfgArgs{word: w & 0x7ff, wide: w >> 15 & 0x1, gpr: w >> 16 & 0x3f}
+	return wrcfgArgs{word: w & 0x7ff, wide: w >> 15 & 1, gpr: w >> 16 & 0x3f}
 }
 
-// rdcfgArgs are the fields of RDCFG.
 type rdcfgArgs struct{ word, gpr uint32 }
 
 func (s decoder) decodeRDCFG(w uint32) rdcfgArgs {
 	return rdcfgArgs{word: w & 0x7ff, gpr: w >> 16 & 0x3f}
 }
 
-// setc16Args are the fields of SETC16.
 type setc16Args struct{ value, reg uint32 }
 
 func (s decoder) decodeSETC16(w uint32) setc16Args {
 	return setc16Args{value: w & 0xffff, reg: w >> 16 & 0xff}
 }
 
-// rmwcib0Args are the fields of RMWCIB0.
 type rmwcib0Args struct{ word, data, mask uint32 }
 
 func (s decoder) decodeRMWCIB0(w uint32) rmwcib0Args {
 	return rmwcib0Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
 }
 
-// cfgshiftmaskArgs are the fields of CFGSHIFTMASK.
 type cfgshiftmaskArgs struct{ word, scratch, rotate, width, operation, keep uint32 }
 
 func (s decoder) decodeCFGSHIFTMASK(w uint32) cfgshiftmaskArgs {
-	return cfgshiftmaskArgs{word: w & 0xff, scratch: w >> 8 & 0x3, rotate: w >> 10 & 0x1f, width: w >> 15 & 0x1f, operation: w >> 20 & 0x7, keep: w >> 23 & 0x1}
+	return cfgshiftmaskArgs{word: w & 0xff, scratch: w >> 8 & 3, rotate: w >> 10 & 0x1f, width: w >> 15 & 0x1f, operation: w >> 20 & 7, keep: w >> 23 & 1}
 }
 
 // Fields of instructions that have those of another one.

@@ -21,8 +21,8 @@ const (
 	int8B                = int8A | 1<<arith.BFP2 // as ttsim has it
 )
 
-// implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the
-// former, that of what the unpacker left.
+// implied returns the configured format. Blackhole takes the unpacked data's format instead, unless
+// the thread sets explicit.
 func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *source) uint32 {
 	if e.wormhole || t.field(explicit) != 0 {
 		return configured
@@ -30,7 +30,7 @@ func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *s
 	return s.format[s.matrix]
 }
 
-// operation is what instructions of the matrix unit have in common.
+// operation is the common part of matrix-unit instructions.
 type operation struct {
 	math           arith.Math
 	a, b           uint32 // formats
@@ -39,10 +39,10 @@ type operation struct {
 	shortExponents bool   // of data in the sources
 }
 
-// planMath finds out what to make of the configuration. It returns false if it refuses.
+// planMath derives a plan from the configuration. It returns false if it refuses.
 func (e *Engine) planMath(t *thread) bool {
 	if e.on(t, isa.SrcAForced) {
-		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
+		return e.unsupported("a format of SrcA that overrides the configured one")
 	}
 	int8 := e.on(t, isa.Int8Math)
 	e.mathPlan = mathPlan{
@@ -73,40 +73,38 @@ func (e *Engine) formatsFit(o *operation, a, b, b8 formats) bool {
 	switch {
 	case o.math.Int8:
 		if !int8A.has(o.a) || !b8.has(o.b) {
-			return e.refuse(UnsupportedFunctionality, "integers of 8 bits in formats %v and %v", o.math.A, o.math.B)
+			return e.unsupported("integers of 8 bits in formats %v and %v", o.math.A, o.math.B)
 		}
 	case formats(shortExponents).has(o.a):
 		if o.a != o.b {
-			return e.refuse(UnsupportedFunctionality, "formats %v and %v: want the same", o.math.A, o.math.B)
+			return e.unsupported("formats %v and %v: want the same", o.math.A, o.math.B)
 		}
 	case !a.has(o.a) || !b.has(o.b):
-		return e.refuse(UnimplementedFunctionality, "formats %v and %v", o.math.A, o.math.B)
+		return e.unimplemented("formats %v and %v", o.math.A, o.math.B)
 	}
 	return true
 }
 
-// aligned refuses rows of the sources that are not multiples of what the instruction takes.
 func (e *Engine) aligned(o *operation, a, b uint32) bool {
 	switch {
 	case o.rowA%a != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d of SrcA: want a multiple of %d", o.rowA, a)
+		return e.unsupported("row %d of SrcA: want a multiple of %d", o.rowA, a)
 	case o.rowB%b != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d of SrcB: want a multiple of %d", o.rowB, b)
+		return e.unsupported("row %d of SrcB: want a multiple of %d", o.rowB, b)
 	}
 	return true
 }
 
-// shortFit refuses data whose exponents don't fit in the 5 bits of their format.
+// shortFit refuses data whose exponents exceed the 5 bits of their format.
 func (e *Engine) shortFit(name string, rows []srcRow) bool {
 	for i := range rows {
 		if v, high := arith.HighExponent(&rows[i]); high {
-			return e.refuse(UnsupportedFunctionality, "datum %#x of %s has an exponent of more than 5 bits", v, name)
+			return e.unsupported("datum %#x of %s has an exponent of more than 5 bits", v, name)
 		}
 	}
 	return true
 }
 
-// rows returns n rows of the banks that the operation uses.
 func (e *Engine) operandRows(o *operation, n uint32) (a, b []srcRow) {
 	return e.srcA.bank()[o.rowA:][:16], e.srcB.bank()[o.rowB:][:n]
 }
@@ -114,9 +112,9 @@ func (e *Engine) operandRows(o *operation, n uint32) (a, b []srcRow) {
 func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
 	switch {
 	case a.mod != 0:
-		return e.refuse(UnsupportedFunctionality, "broadcast of a row of SrcB")
+		return e.unsupported("broadcast of a row of SrcB")
 	case a.dst%8 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 8", a.dst)
+		return e.unsupported("row %d: want a multiple of 8", a.dst)
 	}
 	return e.product(t, a.dst, 8, a.mode, a.clear)
 }
@@ -126,20 +124,20 @@ func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
 	return e.poolOperands(&a) && e.product(t, a.dst, 4, a.mode, a.clear)
 }
 
-// poolOperands refuses what nothing uses of GAPOOL and GMPOOL.
+// poolOperands refuses unused features of GAPOOL and GMPOOL.
 func (e *Engine) poolOperands(a *gmpoolArgs) bool {
 	switch {
 	case a.index != 0:
-		return e.refuse(UnsupportedFunctionality, "indices of maxima")
+		return e.unsupported("indices of maxima")
 	case a.mod != 1:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 1", a.mod)
+		return e.unsupported("modifier %d: want 1", a.mod)
 	case a.dst%4 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
+		return e.unsupported("row %d: want a multiple of 4", a.dst)
 	}
 	return true
 }
 
-// product adds the product of n rows of SrcB and 16 rows of SrcA to n rows of Dst.
+// product adds n rows of SrcB times 16 rows of SrcA to n rows of Dst.
 func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	if !e.srcA.matrixValid() || !e.srcB.matrixValid() {
 		return false
@@ -149,14 +147,14 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 		return false
 	}
 	if o.math.KeepDenormalsB {
-		return e.refuse(UnsupportedFunctionality, "products that keep denormals of SrcB")
+		return e.unsupported("products that keep denormals of SrcB")
 	}
 	if !e.aligned(&o, 16, 8) {
 		return false
 	}
 	o.rowD %= dstRows
 	if o.rowD%n != 0 {
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of %d", o.rowD, n)
+		return e.unimplemented("row %d of Dst: want a multiple of %d", o.rowD, n)
 	}
 	if a, b := e.operandRows(&o, n); o.shortExponents && (!e.shortFit("SrcA", a) || !e.shortFit("SrcB", b)) {
 		return false
@@ -175,7 +173,6 @@ func (e *Engine) product(t *thread, dst, n, mode, clear uint32) bool {
 	return e.advance(t, mode, true) && e.clearValid(t, clear)
 }
 
-// elementwise is one of ELWADD, ELWSUB and ELWMUL.
 type elementwise uint8
 
 const (
@@ -188,10 +185,8 @@ func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, 
 
 func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, a, elwsub) }
 
-// elwmul always adds to Dst.
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
 
-// rows computes rows of Dst.
 func (f elementwise) rows(m *arith.Math, high, low []dstRow, a, b []srcRow, accumulate bool) {
 	switch f {
 	case elwadd:
@@ -214,9 +209,9 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 	product := f == elwmul
 	switch {
 	case a.dst%8 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 8", a.dst)
+		return e.unsupported("row %d: want a multiple of 8", a.dst)
 	case product && a.accumulate != 0:
-		return e.refuse(NonContractualBehavior, "accumulation asked for, which products always do")
+		return e.nonContractual("accumulation asked for, which products always do")
 	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
 		return false
 	}
@@ -225,10 +220,10 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 		return false
 	}
 	if o.rowD%8 != 0 || o.rowD >= dstRows {
-		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 8 below %d", o.rowD, dstRows)
+		return e.unsupported("row %d of Dst: want a multiple of 8 below %d", o.rowD, dstRows)
 	}
 	if !product && o.math.Phase != 0 {
-		return e.refuse(NonContractualBehavior, "fidelity phase %d of a sum", o.math.Phase)
+		return e.nonContractual("fidelity phase %d of a sum", o.math.Phase)
 	}
 	left, right := e.srcA.bank()[o.rowA:][:8], e.srcB.bank()[o.rowB:][:8]
 	if a.mod != 0 {
@@ -251,7 +246,7 @@ func (e *Engine) elementwise(t *thread, a elwmulArgs, f elementwise) bool {
 	return e.advance(t, a.mode, true) && e.clearValid(t, a.clear)
 }
 
-// repeated repeats a row, or a column, of 8 rows of SrcB.
+// repeated broadcasts a row, or a column, of 8 rows of SrcB.
 func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 	copy(same[:], rows)
 	for i := range same {
@@ -268,7 +263,7 @@ func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 }
 
 // gmpool takes the maximum of 16 rows of SrcA and a row of Dst, and clears the next three rows.
-// SrcB holds ones.
+// SrcB must hold ones.
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	const one = 0x3F800000
 	switch {
@@ -277,24 +272,24 @@ func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
 		return false
 	case e.on(t, isa.Int8Math):
-		return e.refuse(UnsupportedFunctionality, "maxima of integers of 8 bits")
+		return e.unsupported("maxima of integers of 8 bits")
 	}
 	var o operation
 	if !e.begin(t, &o, a.dst) {
 		return false
 	}
 	if !productA.has(o.a) || !productA.has(o.b) {
-		return e.refuse(UnsupportedFunctionality, "formats %v and %v", o.math.A, o.math.B)
+		return e.unsupported("formats %v and %v", o.math.A, o.math.B)
 	}
 	if !e.aligned(&o, 16, 8) {
 		return false
 	}
 	if o.rowD%4 != 0 || o.rowD >= dstRows {
-		return e.refuse(UnsupportedFunctionality, "row %d of Dst: want a multiple of 4 below %d", o.rowD, dstRows)
+		return e.unsupported("row %d of Dst: want a multiple of 4 below %d", o.rowD, dstRows)
 	}
 	for _, v := range e.srcB.bank()[o.rowB] {
 		if v != one {
-			return e.refuse(UnsupportedFunctionality, "datum %#x of SrcB: want 1.0", v)
+			return e.unsupported("datum %#x of SrcB: want 1.0", v)
 		}
 	}
 	rows := (*[16]srcRow)(e.srcA.bank()[o.rowA:])

@@ -2,12 +2,11 @@
 
 package tensix
 
-// view returns a copy, in buf, of len(buf) bytes of L1 at a byte address: the host may be
-// big-endian.
+// view returns a copy, in buf, of len(buf) bytes of L1: the host may be big-endian.
 func view(words []uint32, addr uint32, buf []byte) []byte {
 	wordBytes(buf, words, addr)
 	return buf
 }
 
-// unview writes back what view has returned for an address, if that is a copy.
+// unview writes back a copy that view returned.
 func unview(words []uint32, addr uint32, data []byte) { setWordBytes(words, addr, data) }

@@ -4,8 +4,7 @@ package tensix
 
 import "unsafe"
 
-// view returns len(buf) bytes of L1 at a byte address, in place: the host is little-endian, as L1
-// is.
+// view returns len(buf) bytes of L1 in place: host and L1 are little-endian.
 func view(words []uint32, addr uint32, buf []byte) []byte {
 	if len(buf) == 0 {
 		return buf
@@ -14,5 +13,5 @@ func view(words []uint32, addr uint32, buf []byte) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&words[0]), addr)), len(buf))
 }
 
-// unview writes back what view has returned for an address, if that is a copy.
+// unview would write back a copy that view returned.
 func unview(words []uint32, addr uint32, data []byte) {}

@@ -17,7 +17,7 @@ const (
 	longFromB          = productA | 1<<arith.INT32 | 1<<arith.INT16
 )
 
-// formatA returns the configured format of SrcA, or the one that overrides it.
+// formatA returns SrcA's configured or overriding format.
 func (e *Engine) formatA(t *thread) uint32 {
 	if e.on(t, isa.SrcAForced) {
 		return e.cfg(t, isa.SrcAFormatForced)
@@ -25,34 +25,32 @@ func (e *Engine) formatA(t *thread) uint32 {
 	return e.cfg(t, isa.SrcAFormat)
 }
 
-// wideDst reports whether Dst has data of 32 bits.
 func (e *Engine) wideDst(t *thread) bool { return e.on(t, isa.Fp32Dst) || e.on(t, isa.Int8Math) }
 
-// fromDst is how data of Dst become data of a source.
+// fromDst describes the conversion from Dst to a source.
 type fromDst struct {
 	format arith.Format
 	wide   bool
 	low    bool // the lower half of 32-bit data instead of the upper
 }
 
-// fromDst refuses what moves from Dst don't do.
+// fromDst refuses unused features of moves from Dst.
 func (e *Engine) fromDst(m fromDst, lowTaken bool) bool {
 	switch {
 	case m.wide && m.low && !lowTaken:
-		return e.refuse(UnimplementedFunctionality, "lower halves of Dst to SrcA")
+		return e.unimplemented("lower halves of Dst to SrcA")
 	case m.wide && m.format == arith.FP16:
-		return e.refuse(UnimplementedFunctionality, "fp16 from a Dst of 32 bits")
+		return e.unimplemented("fp16 from a Dst of 32 bits")
 	case m.wide && m.low && m.format == arith.TF32:
-		return e.refuse(UnimplementedFunctionality, "tf32 from lower halves of Dst")
+		return e.unimplemented("tf32 from lower halves of Dst")
 	case !m.wide && m.low:
-		return e.refuse(UndefinedBehavior, "lower halves of a Dst of 16 bits")
+		return e.undefined("lower halves of a Dst of 16 bits")
 	case !m.wide && m.format == arith.TF32:
-		return e.refuse(UndefinedBehavior, "tf32 from a Dst of 16 bits")
+		return e.undefined("tf32 from a Dst of 16 bits")
 	}
 	return true
 }
 
-// datum returns a datum of Dst as a source holds it.
 func (d *dst) datum(m fromDst, row, col uint32) uint32 {
 	if m.wide {
 		v := d.read32(row, col)
@@ -71,10 +69,10 @@ func (d *dst) datum(m fromDst, row, col uint32) uint32 {
 	return uint32(arith.DecodeDstBF16(v)) << 16
 }
 
-// multiples refuses offsets of a move that are not multiples of n.
+// multiples refuses offsets that are not multiples of n.
 func (e *Engine) multiples(n, dst, src uint32) bool {
 	if dst%n != 0 || src%n != 0 {
-		return e.refuse(UnsupportedFunctionality, "rows %d of Dst and %d of the source: want multiples of %d", dst, src, n)
+		return e.unsupported("rows %d of Dst and %d of the source: want multiples of %d", dst, src, n)
 	}
 	return true
 }
@@ -82,22 +80,22 @@ func (e *Engine) multiples(n, dst, src uint32) bool {
 func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 	switch {
 	case a.mod != 2:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, four rows", a.mod)
+		return e.unsupported("modifier %d: want 2, four rows", a.mod)
 	case !e.multiples(4, a.dst, a.src):
 		return false
 	case e.on(t, isa.SrcAForced):
-		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
+		return e.unsupported("a format of SrcA that overrides the configured one")
 	}
 	format := e.implied(t, isa.ThreadExplicitSrcA, e.cfg(t, isa.SrcAFormat), &e.srcA)
 	if !fromDstToA.has(format) {
-		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+		return e.unimplemented("format %v", arith.Format(format))
 	}
 	src, row := (t.a.value+a.src)%srcRows, t.dstRow(a.dst)
 	switch {
 	case src%4 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d of SrcA: want a multiple of 4", src)
+		return e.unsupported("row %d of SrcA: want a multiple of 4", src)
 	case row%4 != 0:
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
+		return e.unimplemented("row %d of Dst: want a multiple of 4", row)
 	}
 	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
 	if !e.fromDst(m, false) || e.unwritten(row, 4, m.wide) {
@@ -109,21 +107,21 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 
 func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
 	if a.mod != 0 && a.mod != 2 {
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 0, one row, or 2, four", a.mod)
+		return e.unsupported("modifier %d: want 0, one row, or 2, four", a.mod)
 	}
 	if !e.multiples(4, a.dst, a.src) {
 		return false
 	}
 	format := e.implied(t, isa.ThreadExplicitSrcA, e.formatA(t), &e.srcB)
 	if !fromDstToB.has(format) {
-		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+		return e.unimplemented("format %v", arith.Format(format))
 	}
 	src, row := t.b.value+a.src, t.dstRow(a.dst)
 	switch {
 	case src%4 != 0 || src >= srcRows:
-		return e.refuse(UnsupportedFunctionality, "row %d of SrcB: want a multiple of 4 below %d", src, srcRows)
+		return e.unsupported("row %d of SrcB: want a multiple of 4 below %d", src, srcRows)
 	case row%4 != 0:
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
+		return e.unimplemented("row %d of Dst: want a multiple of 4", row)
 	}
 	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
 	n := uint32(1)
@@ -137,7 +135,7 @@ func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// toSource moves n rows of Dst from row on to the matrix unit's bank of a source.
+// toSource moves n rows of Dst, from row on, to the matrix unit's bank.
 func (e *Engine) toSource(s *source, m fromDst, src, row, n uint32) {
 	rows := s.change(s.matrix)
 	for i := range n {
@@ -150,15 +148,15 @@ func (e *Engine) toSource(s *source, m fromDst, src, row, n uint32) {
 func (e *Engine) movb2a(t *thread, a movb2aArgs) bool {
 	switch {
 	case a.mod != 2:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, four rows", a.mod)
+		return e.unsupported("modifier %d: want 2, four rows", a.mod)
 	case a.srcb%4 != 0 || a.srca%4 != 0:
-		return e.refuse(UnsupportedFunctionality, "rows %d of SrcB and %d of SrcA: want multiples of 4", a.srcb, a.srca)
+		return e.unsupported("rows %d of SrcB and %d of SrcA: want multiples of 4", a.srcb, a.srca)
 	case !e.srcB.matrixValid():
 		return false
 	}
 	to, from := t.a.value+a.srca, t.b.value+a.srcb
 	if to%4 != 0 || to >= srcRows || from%4 != 0 || from >= srcRows {
-		return e.refuse(UnsupportedFunctionality, "rows %d of SrcB and %d of SrcA: want multiples of 4 below %d", from, to, srcRows)
+		return e.unsupported("rows %d of SrcB and %d of SrcA: want multiples of 4 below %d", from, to, srcRows)
 	}
 	keep := e.on(t, isa.KeepDenormals)
 	rows := e.srcA.change(e.srcA.matrix)
@@ -170,7 +168,7 @@ func (e *Engine) movb2a(t *thread, a movb2aArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// withoutDenormal returns zero for a datum of a source whose exponent is 0, unless it is kept.
+// withoutDenormal flushes a source's datum with exponent 0, unless keep.
 func withoutDenormal(v uint32, keep bool) uint32 {
 	if v&0x7F800000 == 0 && !keep {
 		return 0
@@ -178,25 +176,24 @@ func withoutDenormal(v uint32, keep bool) uint32 {
 	return v
 }
 
-// toDst is how data of a source become data of Dst.
+// toDst describes the conversion from a source to Dst.
 type toDst struct {
 	format arith.Format
 	short  bool // exponents of 5 bits
 	low    bool // only lower halves of 32-bit data change
 }
 
-// toDst refuses what moves to Dst don't do.
+// toDst refuses unused features of moves to Dst.
 func (e *Engine) toDst(m toDst) bool {
 	switch {
 	case m.format == arith.TF32 && m.low:
-		return e.refuse(UndefinedBehavior, "tf32 to lower halves of Dst (erratum TEN-4245)")
+		return e.undefined("tf32 to lower halves of Dst (erratum TEN-4245)")
 	case m.short && m.low:
-		return e.refuse(UnsupportedFunctionality, "%v to lower halves of Dst", m.format)
+		return e.unsupported("%v to lower halves of Dst", m.format)
 	}
 	return true
 }
 
-// move sets a row of Dst.
 func (d *dst) move(m toDst, row uint32, data *srcRow) {
 	switch {
 	case m.format == arith.TF32:
@@ -222,7 +219,7 @@ func (d *dst) move(m toDst, row uint32, data *srcRow) {
 func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 	switch {
 	case a.mod != 2:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, eight rows", a.mod)
+		return e.unsupported("modifier %d: want 2, eight rows", a.mod)
 	case !e.multiples(8, a.dst, a.src):
 		return false
 	case !e.srcA.matrixValid():
@@ -230,11 +227,11 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 	}
 	format := e.implied(t, isa.ThreadExplicitSrcA, e.formatA(t), &e.srcA)
 	if !longFromA.has(format) && !formats(shortExponents).has(format) {
-		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
+		return e.unimplemented("format %v", arith.Format(format))
 	}
 	src, row := t.a.value+a.src, t.dstRow(a.dst)
 	if src%8 != 0 || src >= srcRows || row%8 != 0 {
-		return e.refuse(UnimplementedFunctionality, "rows %d of SrcA and %d of Dst: want multiples of 8, the former below %d", src, row, srcRows)
+		return e.unimplemented("rows %d of SrcA and %d of Dst: want multiples of 8, the former below %d", src, row, srcRows)
 	}
 	m := toDst{arith.Format(format), formats(shortExponents).has(format), a.lo32 != 0}
 	if !e.toDst(m) {
@@ -268,7 +265,7 @@ const (
 func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	switch {
 	case a.mod < 2 || a.mod > 5:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2 to 5", a.mod)
+		return e.unsupported("modifier %d: want 2 to 5", a.mod)
 	case !e.multiples(4, a.dst, a.src):
 		return false
 	case !e.srcB.matrixValid():
@@ -278,7 +275,7 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	formatB := arith.Format(e.implied(t, isa.ThreadExplicitSrcB, e.cfg(t, isa.SrcBFormat), &e.srcB))
 	m := toDst{arith.Format(formatA), formatA == uint32(arith.FP16), a.lo32 != 0}
 	if !longFromB.has(formatA) && !m.short {
-		return e.refuse(UnimplementedFunctionality, "format %v", m.format)
+		return e.unimplemented("format %v", m.format)
 	}
 	n := uint32(4)
 	if a.mod&moveSame != 0 {
@@ -286,7 +283,7 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	}
 	src, row := t.b.value+a.src, t.dstRow(a.dst)
 	if src%n != 0 || src >= srcRows || row%n != 0 {
-		return e.refuse(UnimplementedFunctionality, "rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row,
+		return e.unimplemented("rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row,
 			n, srcRows)
 	}
 	if !e.toDst(m) {
@@ -311,7 +308,7 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-// narrowed returns the bits of a datum that a format of SrcB has.
+// narrowed masks a datum to the bits of a format of SrcB.
 func narrowed(v uint32, f arith.Format) uint32 {
 	switch f {
 	case arith.FP16:
@@ -336,7 +333,7 @@ const (
 func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 	what := a.clear | a.wide<<2
 	if a.revive != 0 && what != clear16Wide {
-		return e.refuse(UndefinedBehavior, "clearing of zero flags in mode %d", what)
+		return e.undefined("clearing of zero flags in mode %d", what)
 	}
 	offset := t.field(isa.ThreadDstOffset) + t.d.value
 	ok := false
@@ -349,18 +346,18 @@ func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 		ok = e.clearRowsWide(t, a.dst, offset, a.revive != 0)
 	case what&3 == clearHalf:
 		if a.dst > 1 {
-			return e.refuse(NonContractualBehavior, "half %d of Dst", a.dst)
+			return e.nonContractual("half %d of Dst", a.dst)
 		}
 		e.dst.undefine(a.dst*dstRows/2, dstRows/2)
 		return true
 	case what&3 == clearAll:
 		if a.dst != 0 {
-			return e.refuse(NonContractualBehavior, "all of Dst from %d: want 0", a.dst)
+			return e.nonContractual("all of Dst from %d: want 0", a.dst)
 		}
 		e.dst.undefine(0, dstRows)
 		return true
 	default:
-		return e.refuse(UnsupportedFunctionality, "mode %d", what)
+		return e.unsupported("mode %d", what)
 	}
 	return ok && e.advance(t, a.mode, true)
 }
@@ -368,9 +365,9 @@ func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 func (e *Engine) clearRow(t *thread, row uint32) bool {
 	switch {
 	case row >= dstRows:
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
+		return e.unimplemented("row %d of Dst", row)
 	case e.on(t, isa.Int8Math):
-		return e.refuse(UnimplementedFunctionality, "one row, for integers of 8 bits")
+		return e.unimplemented("one row, for integers of 8 bits")
 	case e.on(t, isa.Fp32Dst):
 		row = wideRow(row)
 	}
@@ -378,27 +375,26 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	return true
 }
 
-// clearRows clears the 16 rows number i, which on Blackhole are counted from the half of Dst that
-// the thread works on.
+// clearRows clears 16 rows, from 16i on; Blackhole counts from the thread's half of Dst.
 func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	if !e.wormhole && !e.on(t, isa.ZeroAbsolute) && offset&512 != 0 {
 		i += 32
 	}
 	if i >= dstRows/16 {
-		return e.refuse(NonContractualBehavior, "rows %d to %d of Dst", 16*i, 16*i+15)
+		return e.nonContractual("rows %d to %d of Dst", 16*i, 16*i+15)
 	}
 	e.dst.undefine(16*i, 16)
 	return true
 }
 
-// clearRowsWide clears the 16 rows number i of 32-bit data, or makes them valid again: a workaround
-// of a hardware bug.
+// clearRowsWide clears 16 rows of 32-bit data, from 16i on. With revive it makes them valid again,
+// a workaround of a hardware bug.
 func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
 	if !e.on(t, isa.ZeroAbsolute) && offset&768 != 0 {
 		i += 16
 	}
 	if i >= dstRows/32 {
-		return e.refuse(NonContractualBehavior, "rows %d to %d of a Dst of 32 bits", 16*i, 16*i+15)
+		return e.nonContractual("rows %d to %d of a Dst of 32 bits", 16*i, 16*i+15)
 	}
 	for row := range uint32(16) {
 		e.dst.valid[32*i+row&8*2+row&7] = revive

@@ -7,11 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a
-// quarter of one, Blackhole one with four read interfaces (tt-isa-documentation
+// Packers take data from Dst to L1. Wormhole has four, which each pack a tile or a quarter of one;
+// Blackhole has one with four read interfaces (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
 
-// packing is a PACR on its way from configuration to data.
+// packing is the state of one PACR.
 type packing struct {
 	packPlan
 	args    pacrArgs
@@ -36,7 +36,7 @@ func (e *Engine) pacr(t *thread, a pacrArgs) bool {
 	return e.packAdvance(t, p.adc, a.mode)
 }
 
-// planPack finds out what to make of the configuration, unless that is known.
+// planPack derives a plan from the configuration, unless one is known.
 func (e *Engine) planPack(t *thread, p *packing) bool {
 	plan := &e.packer.plan
 	if plan.bank == t.bank && plan.version == e.version {
@@ -50,7 +50,7 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 	p.align = bytesOf(elementBits(p.in))
 	for i, f := range []isa.Config{isa.PackXStride, isa.PackYStride, isa.PackZStride, isa.PackWStride} {
 		if p.strides[i] = e.cfg(t, f); p.strides[i]%p.align != 0 {
-			return e.refuse(UndefinedBehavior, "stride %d of data of %d bytes", p.strides[i], p.align)
+			return e.undefined("stride %d of data of %d bytes", p.strides[i], p.align)
 		}
 	}
 	for i := range p.places {
@@ -64,7 +64,7 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 	return true
 }
 
-// edgesHideNothing reports whether a set of edges keeps all data of a face of so many rows.
+// edgesHideNothing reports whether an edge set keeps all data of a face of the given rows.
 func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
 	if e.on(t, isa.EdgeMode) {
 		return false
@@ -78,7 +78,7 @@ func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
 	return true
 }
 
-// Masks of Wormhole's packers, and Blackhole's of read interfaces, that are used.
+// Supported masks of Wormhole's packers and of Blackhole's read interfaces.
 var (
 	packerMasks    = formats(1<<1 | 1<<3 | 1<<15)
 	interfaceMasks = formats(1<<0 | 1<<1 | 1<<3 | 1<<5 | 1<<10)
@@ -97,17 +97,17 @@ func (e *Engine) pacrOperands(t *thread, p *packing) bool {
 	}
 	switch {
 	case a.override != 0:
-		return e.refuse(UnsupportedFunctionality, "counters of another thread")
+		return e.unsupported("counters of another thread")
 	case e.wormhole && !packerMasks.has(a.packers):
-		return e.refuse(UnimplementedFunctionality, "packers %#x: want 1, 3 or 15", a.packers)
+		return e.unimplemented("packers %#x: want 1, 3 or 15", a.packers)
 	case !e.wormhole && !interfaceMasks.has(a.interfaces):
-		return e.refuse(UnimplementedFunctionality, "read interfaces %#x: want 0, 1, 3, 5 or 10", a.interfaces)
+		return e.unimplemented("read interfaces %#x: want 0, 1, 3, 5 or 10", a.interfaces)
 	case a.zero != 0:
-		return e.refuse(UnimplementedFunctionality, "zeros instead of data")
+		return e.unimplemented("zeros instead of data")
 	case a.counters != 0 || a.pad != 0 || a.config != 0:
 		return e.refuse(MissingSpecification, "context of counters %d, padding of rows %d, context %d: want 0", a.counters, a.pad, a.config)
 	case a.strided != 0 && !(e.on(t, isa.DstSwizzle) && e.on(t, isa.DstRemap)):
-		return e.refuse(UnimplementedFunctionality, "strided reads of a Dst whose addresses are not swizzled and remapped")
+		return e.unimplemented("strided reads of a Dst whose addresses are not swizzled and remapped")
 	}
 	p.packers = 1
 	if e.wormhole {
@@ -126,10 +126,9 @@ var (
 	unusedOfBlackhole = []isa.Config{isa.PackAddHeader, isa.PackAutoLast, isa.PackStartInterface}
 )
 
-// sameOfPackers lists those that must be the same for all packers.
+// sameOfPackers lists fields that must be the same for all packers.
 var sameOfPackers = []isa.Config{isa.PackRows, isa.PackInFormat, isa.PackOutFormat}
 
-// packFeatures refuses what packers are not used for.
 func (e *Engine) packFeatures(t *thread) bool {
 	n := isa.Config(1)
 	also := unusedOfBlackhole
@@ -140,24 +139,24 @@ func (e *Engine) packFeatures(t *thread) bool {
 		for _, list := range [][]isa.Config{unusedOfPackers, also} {
 			for _, f := range list {
 				if e.on(t, f+i) {
-					return e.refuse(UnsupportedFunctionality, "bits of configuration word %d of packer %d are not supported", e.places[f+i].Word, i)
+					return e.unsupported("bits of configuration word %d of packer %d are not supported", e.places[f+i].Word, i)
 				}
 			}
 		}
 		for _, f := range sameOfPackers {
 			if e.cfg(t, f+i) != e.cfg(t, f) {
-				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].Word,
+				return e.unsupported("configuration words %d and %d differ for packers 0 and %d", e.places[f].Word,
 					e.places[f+i].Word, i)
 			}
 		}
 	}
 	if rows := e.cfg(t, isa.PackRows); rows < 1 || rows > 16 {
-		return e.refuse(UnsupportedFunctionality, "faces of %d rows: want 1 to 16", rows)
+		return e.unsupported("faces of %d rows: want 1 to 16", rows)
 	}
 	return true
 }
 
-// packed lists what packers make of each format: of data of 16 bits in Dst, and of 32.
+// packed lists the output formats of each input format, for 16-bit and 32-bit Dst.
 var packed = [2][16]formats{
 	{
 		arith.FP16:  1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BF16,
@@ -176,10 +175,9 @@ var packed = [2][16]formats{
 	},
 }
 
-// packedFP16 is what Blackhole makes of fp16 beside that.
+// packedFP16 has Blackhole's additional output formats for fp16.
 var packedFP16 = [2]formats{1 << arith.LF8, 1<<arith.LF8 | 1<<arith.FP16}
 
-// packable reports whether packers convert so.
 func (e *Engine) packable(wide bool, in, out uint32) bool {
 	i := 0
 	if wide {
@@ -192,24 +190,24 @@ func (e *Engine) packable(wide bool, in, out uint32) bool {
 	return set.has(out)
 }
 
-// packFormats finds formats and refuses those that don't go together.
+// packFormats resolves formats and refuses unsupported pairs.
 func (e *Engine) packFormats(t *thread, p *packing) bool {
 	p.in, p.out = e.cfg(t, isa.PackInFormat), e.cfg(t, isa.PackOutFormat)
 	if mid := e.cfg(t, isa.DstFormat); mid != p.in {
-		return e.refuse(UndefinedBehavior, "Dst of %v for packers that read %v", arith.Format(mid), arith.Format(p.in))
+		return e.undefined("Dst of %v for packers that read %v", arith.Format(mid), arith.Format(p.in))
 	}
 	in, out, wide := arith.Format(p.in), arith.Format(p.out), e.on(t, isa.PackRead32)
 	if !e.packable(wide, p.in, p.out) {
-		return e.refuse(UnimplementedFunctionality, "%v as %v (32 bits: %v)", in, out, wide)
+		return e.unimplemented("%v as %v (32 bits: %v)", in, out, wide)
 	}
 	round := e.on(t, isa.PackRound10)
 	switch {
 	case in == arith.FP16 && wide:
 		if !round {
-			return e.refuse(UnsupportedFunctionality, "%v as %v from 32 bits without rounding to 10 bits of mantissa", in, out)
+			return e.unsupported("%v as %v from 32 bits without rounding to 10 bits of mantissa", in, out)
 		}
 	case round && out != arith.LF8:
-		return e.refuse(UnimplementedFunctionality, "%v as %v rounded to 10 bits of mantissa", in, out)
+		return e.unimplemented("%v as %v rounded to 10 bits of mantissa", in, out)
 	}
 	p.outBits, p.bfp = elementBits(p.out), blockFormat(p.out)
 	p.conversion = arith.Pack{
@@ -222,50 +220,49 @@ func (e *Engine) packFormats(t *thread, p *packing) bool {
 	return true
 }
 
-// packFrom finds the first row of Dst.
 func (e *Engine) packFrom(t *thread, p *packing) bool {
 	in := &p.adc.channel[0]
 	if in.x.value != 0 {
-		return e.refuse(UnimplementedFunctionality, "X counter %d of channel 0", in.x.value)
+		return e.unimplemented("X counter %d of channel 0", in.x.value)
 	}
 	at := (in.y.value*p.strides[1] + in.z.value*p.strides[2] + in.w.value*p.strides[3]) / p.align
 	if at%rowSize != 0 {
-		return e.refuse(UnimplementedFunctionality, "data at %d: want the start of a row", at)
+		return e.unimplemented("data at %d: want the start of a row", at)
 	}
 	p.from = at / rowSize
 	return true
 }
 
-// packAccumulation refuses formats that packers don't add to L1 in.
+// packAccumulation refuses formats in which packers can't accumulate.
 func (e *Engine) packAccumulation(t *thread, p *packing) bool {
 	const accumulated formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BF16
 	if p.conversion.Accumulate && !accumulated.has(p.out) {
-		return e.refuse(UnsupportedFunctionality, "accumulation of %v", arith.Format(p.out))
+		return e.unsupported("accumulation of %v", arith.Format(p.out))
 	}
 	if !e.wormhole {
 		return true
 	}
 	for i := range isa.Config(numPackers) {
 		if e.on(t, isa.PackAccumulate+i) != p.conversion.Accumulate {
-			return e.refuse(UnsupportedFunctionality, "accumulation by some packers")
+			return e.unsupported("accumulation by some packers")
 		}
 	}
 	return true
 }
 
-// packCount finds how many data each packer packs.
+// packCount counts the data for each packer.
 func (e *Engine) packCount(p *packing) bool {
 	if p.args.flush == 0 {
 		p.count = p.adc.channel[1].x.value - p.adc.channel[0].x.value + 1
 	}
 	if e.wormhole {
 		if p.count > 256 || p.count&(p.count-1) != 0 {
-			return e.refuse(UnimplementedFunctionality, "%d data: want a power of two up to 256", p.count)
+			return e.unimplemented("%d data: want a power of two up to 256", p.count)
 		}
 		return true
 	}
 	if p.count != 16 && !(p.count == 8 && p.args.interfaces == 1) {
-		return e.refuse(UnimplementedFunctionality, "%d data of read interfaces %#x: want 16", p.count, p.args.interfaces)
+		return e.unimplemented("%d data of read interfaces %#x: want 16", p.count, p.args.interfaces)
 	}
 	if p.args.interfaces == 0 {
 		p.count *= 4
@@ -275,22 +272,21 @@ func (e *Engine) packCount(p *packing) bool {
 	return true
 }
 
-// packOne lets packer i pack its data.
 func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
 	set := p.sets >> (2 * i) & 3
 	if set > 1 {
-		return e.refuse(UnimplementedFunctionality, "edges of set %d: want 0 or 1", set)
+		return e.unimplemented("edges of set %d: want 0 or 1", set)
 	}
 	first := (p.from + p.places[i]) % dstRows
 	if first+(p.count+rowSize-1)/rowSize > dstRows {
-		return e.refuse(UnimplementedFunctionality, "%d data from row %d of Dst on", p.count, first)
+		return e.unimplemented("%d data from row %d of Dst on", p.count, first)
 	}
 	at := &e.packer.place[i]
 	if !e.packer.open && !e.packBegin(t, p, at, i) {
 		return false
 	}
 	if p.outBits <= 8 && p.count%16 != 0 {
-		return e.refuse(UnimplementedFunctionality, "%d data of %v: want a multiple of 16", p.count, arith.Format(p.out))
+		return e.unimplemented("%d data of %v: want a multiple of 16", p.count, arith.Format(p.out))
 	}
 	if p.count != 0 && !e.packRows(t, p, at, set, first) {
 		return false
@@ -300,18 +296,18 @@ func (e *Engine) packOne(t *thread, p *packing, i uint32) bool {
 	return p.args.last == 0 && p.args.flush == 0 || e.packPad(at.data) && (!p.bfp || e.packPad(at.exponents))
 }
 
-// packBegin finds where in L1 a tile goes.
+// packBegin locates a tile in L1.
 func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool {
 	out := &p.adc.channel[1]
 	switch {
 	case out.z.value != 0 || out.w.value != 0:
-		return e.refuse(UnimplementedFunctionality, "Z and W counters %d, %d of channel 1", out.z.value, out.w.value)
+		return e.unimplemented("Z and W counters %d, %d of channel 1", out.z.value, out.w.value)
 	case e.on(t, isa.PackOutBase):
-		return e.refuse(UnimplementedFunctionality, "PCK0_ADDR_BASE_REG_1_Base %#x", e.cfg(t, isa.PackOutBase))
+		return e.unimplemented("PCK0_ADDR_BASE_REG_1_Base %#x", e.cfg(t, isa.PackOutBase))
 	case e.wormhole && out.y.value != 0:
-		return e.refuse(UnimplementedFunctionality, "Y counter %d of channel 1", out.y.value)
+		return e.unimplemented("Y counter %d of channel 1", out.y.value)
 	}
-	// Addresses are in units of 16 bytes, less one. The later packers' may be relative to the first
+	// Addresses are in units of 16 bytes, less one. Later packers' may be relative to the first
 	// one's.
 	const relative = 1 << 31
 	addr := e.cfg(t, isa.PackOut+isa.Config(i)) + 1
@@ -327,21 +323,21 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 	return true
 }
 
-// edge returns which of n data from column c of the face on are no padding, bit by bit, and moves
-// on in the face. Data are counted from the start of a row of Dst.
+// edge returns a bit mask of the n data, from column c of the face on, that are no padding, and
+// moves on in the face. Data are counted from the start of a row of Dst.
 func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint32, bool) {
 	keep := uint32(0)
 	for i := uint32(0); i < n; {
 		which := e.cfg(t, isa.RowSets+isa.Config(16*set+at.row%16))
 		if which > 1 {
-			return 0, e.refuse(UnimplementedFunctionality, "edge mask %d: want 0 or 1", which)
+			return 0, e.unimplemented("edge mask %d: want 0 or 1", which)
 		}
 		mask := e.cfg(t, isa.EdgeMask+isa.Config(which))
 		switch {
 		case mask > 1 && mask != 0xFFFF:
 			return 0, e.refuse(UntestedFunctionality, "edge mask %#x: only 0, 1 and 0xFFFF have been validated", mask)
 		case e.on(t, isa.EdgeMode):
-			return 0, e.refuse(UnimplementedFunctionality, "edges filled with the least number")
+			return 0, e.unimplemented("edges filled with the least number")
 		}
 		run := min(n-i, rowSize-at.column)
 		keep |= mask & ((1<<run - 1) << i)
@@ -356,7 +352,6 @@ func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint
 	return keep, true
 }
 
-// packRow returns the row of Dst of row i of what is packed.
 func (p *packing) row(first, i uint32) uint32 {
 	switch {
 	case p.args.strided != 0:
@@ -369,7 +364,7 @@ func (p *packing) row(first, i uint32) uint32 {
 	return first + i
 }
 
-// packCheck refuses what data can't be converted with.
+// packCheck refuses data that can't be converted.
 func (e *Engine) packCheck(t *thread, p *packing) bool {
 	c, format := &p.conversion, formats(1)<<p.in
 	const (
@@ -383,25 +378,24 @@ func (e *Engine) packCheck(t *thread, p *packing) bool {
 	}
 	switch {
 	case strided:
-		return e.refuse(UnimplementedFunctionality, "strided reads by read interfaces %#x", p.args.interfaces)
+		return e.unimplemented("strided reads by read interfaces %#x", p.args.interfaces)
 	case isRaw:
-		return e.refuse(UnimplementedFunctionality, "%v read as it is", c.Mid)
+		return e.unimplemented("%v read as it is", c.Mid)
 	case c.Relu > arith.ReluMax:
-		return e.refuse(UnsupportedFunctionality, "ReLU mode %d", c.Relu)
+		return e.unsupported("ReLU mode %d", c.Relu)
 	case c.Relu != arith.ReluOff && c.Threshold&0x8000 != 0:
-		return e.refuse(UndefinedBehavior, "negative ReLU threshold %#x", c.Threshold)
+		return e.undefined("negative ReLU threshold %#x", c.Threshold)
 	case c.Relu != arith.ReluOff && relus&format == 0:
-		return e.refuse(UnimplementedFunctionality, "ReLU of %v", c.Mid)
+		return e.unimplemented("ReLU of %v", c.Mid)
 	case c.Relu > arith.ReluZero && c.Mid == arith.INT32:
-		return e.refuse(UnimplementedFunctionality, "ReLU mode %d of %v", c.Relu, c.Mid)
+		return e.unimplemented("ReLU mode %d of %v", c.Relu, c.Mid)
 	case c.Mid == arith.FP16 && c.Out == arith.LF8 && !e.on(t, isa.PackFP8E4):
-		return e.refuse(UnimplementedFunctionality, "%v with exponents of 5 bits", c.Out)
+		return e.unimplemented("%v with exponents of 5 bits", c.Out)
 	}
 	p.checked = true
 	return true
 }
 
-// packRows packs p.count data.
 func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint32) bool {
 	values := e.buffer().values[:p.count]
 	if e.packWhole(p, at, set, first) {
@@ -442,7 +436,7 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 		copy(values[i:], row[:n])
 		bit := at.data<<3 + p.outBits*i
 		if last := bit + p.outBits*(n-1); bit+p.outBits > 8*e.tile.L1Size() || last+p.outBits > 8*e.tile.L1Size() {
-			return e.refuse(UndefinedBehavior, "datum at %#x, outside of L1", bit>>3)
+			return e.undefined("datum at %#x, outside of L1", bit>>3)
 		}
 		if p.bfp && !e.packBlock(p, bit>>3, at.exponents+i/16, &row) {
 			return false
@@ -454,18 +448,16 @@ func (e *Engine) packRows(t *thread, p *packing, at *packPlace, set, first uint3
 	return true
 }
 
-// packWhole reports whether data are whole rows of which edges hide nothing, all of them inside of
-// Dst and L1.
+// packWhole reports whether data are whole rows, unmasked by edges and inside of Dst and L1.
 func (e *Engine) packWhole(p *packing, at *packPlace, set, first uint32) bool {
 	n := p.count / rowSize
 	return p.whole[set] && p.count%rowSize == 0 && at.column == 0 && at.row < p.rows && p.row(first, n-1) < dstRows &&
 		at.data < e.tile.L1Size() && at.data+p.outBits*p.count/8 <= e.tile.L1Size()
 }
 
-// packRow reads and converts a row of Dst.
 func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 	if row >= dstRows {
-		return e.refuse(UndefinedBehavior, "row %d of Dst", row)
+		return e.undefined("row %d of Dst", row)
 	}
 	if e.unwritten(row, 1, p.conversion.Wide) {
 		return false
@@ -474,7 +466,7 @@ func (e *Engine) packRow(p *packing, values *srcRow, row uint32) bool {
 	return true
 }
 
-// convertRow is packRow for a row that exists.
+// convertRow is packRow without its check of the row.
 func (e *Engine) convertRow(p *packing, values *srcRow, row uint32) {
 	var zero dstRow
 	high, low := &zero, &zero
@@ -491,7 +483,7 @@ func (e *Engine) convertRow(p *packing, values *srcRow, row uint32) {
 	p.conversion.Row(values, high, low)
 }
 
-// packStore writes data without shared exponents to L1, or adds them.
+// packStore writes data without shared exponents to L1, or accumulates.
 func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
 	buf := e.buffer().bytes[:uint32(len(values))*p.outBits/8]
 	words := e.tile.L1(addr + uint32(len(buf)))
@@ -501,10 +493,9 @@ func (e *Engine) packStore(p *packing, addr uint32, values []uint32) {
 	e.tile.Stored(addr, len(data))
 }
 
-// packBlock writes 16 data and the exponent that they share to L1.
 func (e *Engine) packBlock(p *packing, addr, exponent uint32, values *srcRow) bool {
 	if exponent >= e.tile.L1Size() {
-		return e.refuse(UndefinedBehavior, "exponent at %#x, outside of L1", exponent)
+		return e.undefined("exponent at %#x, outside of L1", exponent)
 	}
 	data := e.buffer().bytes[:2*p.outBits]
 	shared := e.buffer().exponents[:1]
@@ -517,14 +508,14 @@ func (e *Engine) packBlock(p *packing, addr, exponent uint32, values *srcRow) bo
 	return true
 }
 
-// packPad fills with zeros up to the next multiple of 16.
+// packPad zero-fills to the next multiple of 16 bytes.
 func (e *Engine) packPad(from uint32) bool {
 	n := -from % 16
 	if n == 0 {
 		return true
 	}
 	if from+n > e.tile.L1Size() {
-		return e.refuse(UndefinedBehavior, "padding up to %#x, outside of L1", from+n)
+		return e.undefined("padding up to %#x, outside of L1", from+n)
 	}
 	var zeros [16]byte
 	setWordBytes(e.tile.L1(from+n), from, zeros[:n])
@@ -551,11 +542,11 @@ func (t *thread) packMode(i uint32) *packMode {
 	return m
 }
 
-// packAdvance applies a packers' address mode to their counters.
+// packAdvance applies a packers' address mode to the counters.
 func (e *Engine) packAdvance(t *thread, c *adc, mode uint32) bool {
 	m := t.packMode(mode)
 	if m.restores {
-		return e.refuse(UnimplementedFunctionality, "address mode %d restores the Y counter of channel 1", mode)
+		return e.unimplemented("address mode %d restores the Y counter of channel 1", mode)
 	}
 	in, out := &c.channel[0], &c.channel[1]
 	in.y.advance(&m.yIn, sizeY)

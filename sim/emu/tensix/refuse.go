@@ -2,27 +2,25 @@ package tensix
 
 import "fmt"
 
-// Category says why something was refused, in the terms of the vendor's simulator (ttsim
-// docs/sim_error_handling.md).
+// Category is the kind of a refusal, in ttsim's terms (ttsim docs/sim_error_handling.md).
 type Category uint8
 
-// The categories of refusals.
 const (
 	// UndefinedBehavior is what the architecture leaves undefined.
 	UndefinedBehavior Category = iota + 1
 	// NonContractualBehavior works on hardware by accident.
 	NonContractualBehavior
-	// UnpredictableValueUsed depends on a value that nobody set.
+	// UnpredictableValueUsed depends on a value that was never set.
 	UnpredictableValueUsed
-	// UntestedFunctionality exists but nobody has validated it.
+	// UntestedFunctionality exists but is not validated.
 	UntestedFunctionality
-	// UnimplementedFunctionality exists on silicon and not here.
+	// UnimplementedFunctionality exists on silicon but not in the emulator.
 	UnimplementedFunctionality
 	// UnsupportedFunctionality is left out on purpose.
 	UnsupportedFunctionality
 	// ConfigurationError is misuse by the host.
 	ConfigurationError
-	// MissingSpecification is what no document says enough about.
+	// MissingSpecification lacks sufficient documentation.
 	MissingSpecification
 )
 
@@ -47,13 +45,13 @@ type Refusal struct {
 	// Thread executed, or pushed, the instruction.
 	Thread      int
 	Instruction uint32
-	// Detail says what was asked and what would have been accepted.
+	// Detail is the request, and what would have been accepted.
 	Detail string
 }
 
 // Mnemonic returns the name of the instruction, or its opcode if it has none.
 func (r *Refusal) Mnemonic() string {
-	if s := mnemonics[r.Instruction>>24]; s != "" {
+	if s := mnemonic(r.Instruction); s != "" {
 		return s
 	}
 	return fmt.Sprintf("opcode %#02x", r.Instruction>>24)
@@ -67,5 +65,4 @@ func (r *Refusal) Reason() string {
 	return fmt.Sprintf("thread %d: %s %#08x: %s", r.Thread, r.Mnemonic(), r.Instruction, r.Detail)
 }
 
-// Error implements error.
 func (r *Refusal) Error() string { return fmt.Sprintf("tensix: %v: %s", r.Category, r.Reason()) }

@@ -5,8 +5,8 @@ func (e *Engine) Idle() bool {
 	return e.threads[0].queue.n|e.threads[1].queue.n|e.threads[2].queue.n == 0
 }
 
-// Step lets each thread that has one execute its next instruction. It returns how many did: 0 if
-// all wait for something, are idle or the engine has stopped.
+// Step lets each thread execute its next instruction. It returns the number of threads that did: 0
+// if all wait or are idle, or the engine has stopped.
 func (e *Engine) Step() int {
 	done := 0
 	if e.suspended {
@@ -30,8 +30,8 @@ func (e *Engine) Step() int {
 	return done
 }
 
-// Run steps until no thread can execute anything: all wait for something or are idle, or the engine
-// has stopped or is suspended. It returns whether any has.
+// Run steps until all threads wait or are idle, or the engine has stopped or is suspended. It
+// reports whether any instruction was executed.
 func (e *Engine) Run() (ran bool) {
 	for !e.Idle() && e.Step() > 0 {
 		ran = true
@@ -39,8 +39,8 @@ func (e *Engine) Run() (ran bool) {
 	return ran
 }
 
-// PushRun is Push and then Run, of an engine that can't execute anything before. It returns whether
-// anything was executed.
+// PushRun is Push and Run on an engine whose threads all wait or are idle. It reports whether any
+// instruction was executed.
 func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	t := &e.threads[n]
 	if w>>24 == opREPLAY && e.canReplay(t, w) {
@@ -51,7 +51,7 @@ func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 		e.Push(n, w, expand)
 		return e.Run()
 	}
-	// It is the only one that can be executed: it needn't go through the queue.
+	// Fast path: the only executable instruction skips the queue.
 	if e.issue(t, w) {
 		t.ended++
 		e.Run()
@@ -62,7 +62,7 @@ func (e *Engine) PushRun(n int, w uint32, expand bool) (ran bool) {
 	return false
 }
 
-// stopped notes why an instruction, the first of its thread's queue, has not been done.
+// stopped notes why the first instruction of its thread's queue was not done.
 func (e *Engine) stopped(t *thread, w uint32) {
 	switch {
 	case e.fault != nil:
@@ -74,16 +74,16 @@ func (e *Engine) stopped(t *thread, w uint32) {
 	}
 }
 
-// canReplay reports whether a REPLAY plays a sequence of which each instruction can be executed
-// before the next one is queued.
+// canReplay reports whether each instruction of a REPLAY can be executed before the next one is
+// queued.
 func (e *Engine) canReplay(t *thread, w uint32) bool {
 	a := e.decodeREPLAY(w)
 	return t.queue.n == 0 && t.front.recording == 0 && e.hazards == nil && e.fault == nil && !e.suspended &&
 		w&0xC == 0 && a.record == 0 && a.run == 0 && a.length-1 < replaySize && a.start < replaySize
 }
 
-// replayRun plays a sequence in an engine that can't execute anything else. As soon as others can,
-// or an instruction has to wait, the rest goes through the queue.
+// replayRun plays a sequence while no other thread can execute. Once another can, or an instruction
+// has to wait, the rest is queued.
 func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	a, before := e.decodeREPLAY(w), e.changes()
 	for i := range a.length {
@@ -120,11 +120,11 @@ func (e *Engine) replayRun(t *thread, w uint32) (ran bool) {
 	return ran
 }
 
-// Executed returns how many instructions of thread n the engine has executed, after expansion and
-// without NOPs.
+// Executed returns the number of instructions that thread n has executed, expanded and without
+// NOPs.
 func (e *Engine) Executed(n int) uint64 { return e.threads[n].ended }
 
-// issue executes an instruction, and looks for hazards if that is asked for.
+// issue executes an instruction, and refuses hazards if asked.
 func (e *Engine) issue(t *thread, w uint32) bool {
 	if e.hazards == nil {
 		return e.execute(t, w)
@@ -143,7 +143,7 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 	return true
 }
 
-// execute does an instruction. It returns false if the instruction must wait, and if it is refused.
+// execute returns false if the instruction must wait or is refused.
 func (e *Engine) execute(t *thread, w uint32) bool {
 	if op := w >> 24; op >= opSFPLOAD && op <= lastSFPU {
 		return e.vector(t, w)
@@ -154,23 +154,22 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 	return e.decoded(t, w)
 }
 
-// decoded does an instruction after it has decoded it. It returns what execute does.
+// decoded checks the encoding and executes. Its result is that of execute.
 func (e *Engine) decoded(t *thread, w uint32) bool {
 	op := w >> 24
-	switch c := &encodings[op]; {
-	case c.blackholeOnly && e.wormhole:
-	case c.kind == executed:
-		if extra := w & c.unused[e.chip&1]; extra != 0 {
-			return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", extra, mnemonics[op])
+	switch kind, unused := e.encoding(op); kind {
+	case executed:
+		if extra := w & unused; extra != 0 {
+			return e.undefined("bits %#x are set, which %s doesn't have", extra, mnemonic(w))
 		}
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}
-		return executors[op](e, t, w)
-	case c.kind == unsupported:
-		return e.refuse(UnsupportedFunctionality, "%s", mnemonics[op])
+		return e.dispatch(t, w)
+	case unsupported:
+		return e.unsupported("%s", mnemonic(w))
 	}
-	return e.refuse(UndefinedBehavior, "there is no opcode %#02x", op)
+	return e.undefined("there is no opcode %#02x", op)
 }
 
 // usesData reports whether an instruction needs the registers.

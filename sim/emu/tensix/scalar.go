@@ -8,7 +8,7 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 // NumGPRs is how many general-purpose registers a thread has.
 const NumGPRs = 64
 
-// GPR returns register i of thread n; SetGPR sets it.
+// GPR returns register i of thread n.
 func (e *Engine) GPR(n, i int) uint32 { return e.threads[n].gpr[i] }
 
 // SetGPR sets register i of thread n.
@@ -16,7 +16,7 @@ func (e *Engine) SetGPR(n, i int, v uint32) { e.threads[n].gpr[i] = v }
 
 func (e *Engine) setdmareg(t *thread, a setdmaregArgs) bool {
 	if a.signals != 0 {
-		return e.refuse(UnsupportedFunctionality, "signals mode")
+		return e.unsupported("signals mode")
 	}
 	v, r := a.low|a.high<<14, &t.gpr[a.half/2]
 	if a.half&1 != 0 {
@@ -29,7 +29,7 @@ func (e *Engine) setdmareg(t *thread, a setdmaregArgs) bool {
 
 func (e *Engine) adddmareg(t *thread, a adddmaregArgs) bool {
 	if a.constant != 0 {
-		return e.refuse(UnimplementedFunctionality, "constant operand")
+		return e.unimplemented("constant operand")
 	}
 	t.gpr[a.dst] = t.gpr[a.a] + t.gpr[a.b]
 	return true
@@ -38,7 +38,7 @@ func (e *Engine) adddmareg(t *thread, a adddmaregArgs) bool {
 // muldmareg multiplies the low halves.
 func (e *Engine) muldmareg(t *thread, a muldmaregArgs) bool {
 	if a.constant != 0 {
-		return e.refuse(UnimplementedFunctionality, "constant operand")
+		return e.unimplemented("constant operand")
 	}
 	t.gpr[a.dst] = t.gpr[a.a] & 0xFFFF * (t.gpr[a.b] & 0xFFFF)
 	return true
@@ -52,24 +52,24 @@ const firstFlop, endFlop = 52, 152
 func (e *Engine) reg2flop(t *thread, a reg2flopArgs) bool {
 	switch {
 	case !e.wormhole:
-		return e.refuse(UnsupportedFunctionality, "Blackhole's REG2FLOP")
+		return e.unsupported("Blackhole's REG2FLOP")
 	case a.flop >= endFlop-firstFlop:
-		return e.refuse(UndefinedBehavior, "flop %d: want less than %d", a.flop, endFlop-firstFlop)
+		return e.undefined("flop %d: want less than %d", a.flop, endFlop-firstFlop)
 	case a.context != 0 || a.offset != 0 || a.target != 0:
-		return e.refuse(UnsupportedFunctionality, "context %d, byte offset %d, target %d: want 0", a.context, a.offset, a.target)
+		return e.unsupported("context %d, byte offset %d, target %d: want 0", a.context, a.offset, a.target)
 	case a.size != 1 && a.size != 2:
-		return e.refuse(UnsupportedFunctionality, "size %d: want 1 or 2", a.size)
+		return e.unsupported("size %d: want 1 or 2", a.size)
 	}
 	return e.storeConfig(t.field(isa.ThreadStateID), a.flop+firstFlop, t.gpr[a.gpr])
 }
 
-// storereg stores to a register of the tile. Streams are all it may reach: anything else might push
+// storereg stores to a register of the tile. Only streams are allowed: a store elsewhere might push
 // instructions.
 func (e *Engine) storereg(t *thread, a storeregArgs) bool {
 	const registers, streams, streamsEnd = 0xFFB00000, 0xFFB40000, 0xFFB80000
 	addr := registers | a.addr<<2
 	if addr < streams || addr >= streamsEnd {
-		return e.refuse(UnsupportedFunctionality, "store to %#x: want a stream's register", addr)
+		return e.unsupported("store to %#x: want a stream's register", addr)
 	}
 	return e.tile.StoreRegister(addr, t.gpr[a.gpr])
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md): 32
-// lanes, as four rows of eight, each with 16 registers of 32 bits.
+// The vector unit (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/VectorUnit.md) has
+// 32 lanes, as four rows of eight, each with 16 registers of 32 bits.
 
 const (
 	numLanes  = lanes.Count
@@ -31,17 +31,16 @@ const (
 	laneReverseSwap = 1 << 8 // SFPSWAP orders the other way round
 )
 
-// lreg is a register of all lanes.
 type lreg = lanes.Register
 
 // sfpu is the vector unit's state.
 type sfpu struct {
 	l  [16]lreg
 	cc condition
-	// stack holds conditions that SFPPUSHC saved; depth of them are in use.
+	// stack has the conditions that SFPPUSHC saved; depth is its size.
 	stack [8]condition
 	depth int
-	// random is a shift register for each lane.
+	// random is a linear feedback shift register for each lane.
 	random     lreg
 	laneConfig uint32
 	// Instruction templates, sequences and options of SFPLOADMACRO.
@@ -54,13 +53,13 @@ type sfpu struct {
 	scratch lreg // for what instructions don't keep
 }
 
-// condition says which lanes execute: those of lanes if on, else all.
+// condition selects the enabled lanes: those in lanes if on, else all.
 type condition struct {
 	on    bool
 	lanes uint32
 }
 
-// reset makes it as ttsim has it after reset.
+// reset sets the state that ttsim has after reset.
 func (s *sfpu) reset() {
 	*s = sfpu{cc: condition{on: true, lanes: allLanes}}
 	for r, v := range [16]uint32{8: 0x3F56594B, 10: 0x3F800000, 11: 0xBF800000, 12: 0x3B000000, 13: 0xBF2CC4C7, 14: 0xBEB08FF9} {
@@ -71,13 +70,12 @@ func (s *sfpu) reset() {
 	}
 }
 
-// constant returns a register, valid until the next call, with v in all lanes.
+// constant returns a register with v in all lanes, valid until the next call.
 func (s *sfpu) constant(v uint32) *lreg {
 	lanes.Fill(&s.scratch, v)
 	return &s.scratch
 }
 
-// broadcast returns a register with v in all lanes.
 func broadcast(v uint32) (r lreg) {
 	for lane := range r {
 		r[lane] = v
@@ -85,7 +83,6 @@ func broadcast(v uint32) (r lreg) {
 	return r
 }
 
-// seed fills the random numbers of the lanes.
 func (s *sfpu) seed(v uint32) {
 	for range numLanes {
 		v = nextRandom(v)
@@ -102,7 +99,6 @@ func nextRandom(v uint32) uint32 {
 	return feedback<<31 | v>>1
 }
 
-// enabled returns the lanes that execute.
 func (s *sfpu) enabled() uint32 {
 	if s.cc.on {
 		return s.cc.lanes
@@ -110,7 +106,6 @@ func (s *sfpu) enabled() uint32 {
 	return allLanes
 }
 
-// each iterates over the lanes of a mask.
 func each(mask uint32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; mask != 0; mask &= mask - 1 {
@@ -121,10 +116,10 @@ func each(mask uint32) iter.Seq[int] {
 	}
 }
 
-// set makes the condition of the lanes of mask what the bits of lanes say.
+// set copies the bits in mask from lanes.
 func (c *condition) set(mask, lanes uint32) { c.lanes = c.lanes&^mask | lanes&mask }
 
-// merge sets the lanes of a mask to those of values.
+// merge copies the lanes in mask from values.
 func merge(l, values *lreg, mask uint32) {
 	if mask == allLanes {
 		*l = *values
@@ -135,8 +130,7 @@ func merge(l, values *lreg, mask uint32) {
 	}
 }
 
-// What the vector unit keeps beside its registers: instructions that are scheduled, and decoded
-// ones.
+// State of scheduled and of decoded instructions.
 
 // subUnit is a part of the vector unit.
 type subUnit uint8
@@ -154,7 +148,7 @@ const (
 // lregStaging is a register that only scheduled instructions reach.
 const lregStaging = 16
 
-// delays is how many cycles an instruction can be scheduled ahead.
+// delays is the range of cycles by which an instruction can be delayed.
 const delays = 8
 
 // scheduled is an instruction that waits for its cycle.
@@ -166,18 +160,17 @@ type scheduled struct {
 	byInstructions bool   // the delay counts instructions of the vector unit, not cycles
 }
 
-// place says where the data of the lanes stand: a row of lanes in every second column of a row of
+// place is where the lanes' data are in Dst: each row of lanes in every second column of a row of
 // Dst.
 type place struct{ row, column uint32 }
 
-// write is what an instruction writes to lanes of a register.
 type write struct {
 	lreg   uint8
 	lanes  uint32
 	values lreg
 }
 
-// macros is what the vector unit keeps while instructions are scheduled.
+// macros is the state of the vector unit while instructions are scheduled.
 type macros struct {
 	thread  *thread
 	slots   [macroUnits][delays]scheduled // by what is left of the delay
@@ -202,8 +195,8 @@ func (m *macros) countsInstructions() bool {
 	return false
 }
 
-// due returns what is executed in a cycle in which the vector unit gets an instruction or not, and
-// lets other delays go on. It reports whether anything is left.
+// due returns the instructions of a cycle, in which the vector unit gets an instruction or not, and
+// advances the other delays. more reports whether any are left.
 func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
 	counts := instruction || !m.countsInstructions()
 	for u := range m.slots {
@@ -220,7 +213,6 @@ func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
 	return list, more
 }
 
-// wrote notes a result.
 func (m *macros) wrote(w write, late bool) {
 	if late {
 		m.late = append(m.late, w)
@@ -229,7 +221,6 @@ func (m *macros) wrote(w write, late bool) {
 	}
 }
 
-// apply writes results.
 func (m *macros) apply(s *sfpu, list []write) {
 	for i := range list {
 		w := &list[i]
@@ -241,8 +232,8 @@ func (m *macros) apply(s *sfpu, list []write) {
 	}
 }
 
-// plan is an instruction, decoded. Its function reports whether it has done all that the
-// instruction does; if not, it has changed nothing.
+// plan is a decoded instruction. Its function returns false, without changing anything, if the plan
+// doesn't apply.
 type plan struct {
 	word             uint32 // 0 if there is none
 	do               func(e *Engine, t *thread, p *plan) bool
@@ -259,7 +250,6 @@ func (p *plan) constant(v uint32) {
 	p.k = &k
 }
 
-// second returns the constant, or else a register.
 func (p *plan) second(s *sfpu, r uint8) *lreg {
 	if p.k != nil {
 		return p.k
@@ -267,5 +257,5 @@ func (p *plan) second(s *sfpu, r uint8) *lreg {
 	return &s.l[r&15]
 }
 
-// plans holds instructions by a hash.
+// plans is a hash table of instructions.
 type plans [256]plan

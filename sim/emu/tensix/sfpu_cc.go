@@ -5,8 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// Instructions on the condition of the lanes.
-
 func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 2, 4, 6)) || !e.zero("the destination", a.dst) ||
 		!e.zero("the immediate", a.imm) {
@@ -14,12 +12,12 @@ func (e *Engine) sfpsetcc(t *thread, a sfpsetccArgs) bool {
 	}
 	s := &e.sfpu
 	if !s.cc.on {
-		return e.refuse(UnsupportedFunctionality, "the lanes are not conditional: all conditions would be cleared")
+		return e.unsupported("the lanes are not conditional: all conditions would be cleared")
 	}
 	return s.test(a.c, a.mod)
 }
 
-// test turns off the lanes in which a register is not what a mode of SFPSETCC asks for.
+// test disables the lanes in which a register fails a mode of SFPSETCC.
 func (s *sfpu) test(c, mode uint32) bool {
 	negative, zero := lanes.Test(&s.l[c])
 	switch mode {
@@ -43,7 +41,7 @@ func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
 	switch a.mod {
 	case 0:
 		if a.imm != 0 {
-			return e.refuse(UnimplementedFunctionality, "mode 0 with an immediate of %d", a.imm)
+			return e.unimplemented("mode 0 with an immediate of %d", a.imm)
 		}
 		s.cc.lanes = allLanes
 	case 10:
@@ -52,7 +50,7 @@ func (e *Engine) sfpencc(t *thread, a sfpenccArgs) bool {
 			s.cc.lanes = allLanes
 		}
 	default:
-		return e.refuse(UnimplementedFunctionality, "mode %d", a.mod)
+		return e.unimplemented("mode %d", a.mod)
 	}
 	return true
 }
@@ -63,7 +61,7 @@ func (e *Engine) sfppushc(t *thread, a sfppushcArgs) bool {
 	}
 	s := &e.sfpu
 	if s.depth == len(s.stack) {
-		return e.refuse(UndefinedBehavior, "the stack of conditions holds %d, and is full", s.depth)
+		return e.undefined("the stack of conditions holds %d, and is full", s.depth)
 	}
 	s.stack[s.depth] = s.cc
 	s.depth++
@@ -76,27 +74,27 @@ func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
 	}
 	s := &e.sfpu
 	if s.depth == 0 {
-		return e.refuse(UndefinedBehavior, "the stack of conditions is empty")
+		return e.undefined("the stack of conditions is empty")
 	}
 	s.depth--
 	s.cc = s.stack[s.depth]
 	return true
 }
 
-// sfpcompc turns to the lanes of the enclosing condition that don't execute.
+// sfpcompc complements the condition within the enclosing one.
 func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
 	}
 	s := &e.sfpu
 	if !s.cc.on {
-		return e.refuse(UnimplementedFunctionality, "the lanes are not conditional")
+		return e.unimplemented("the lanes are not conditional")
 	}
 	enclosing := uint32(allLanes)
 	if s.depth > 0 {
 		top := s.stack[s.depth-1]
 		if !top.on {
-			return e.refuse(UnimplementedFunctionality, "the lanes of the enclosing condition are not conditional")
+			return e.unimplemented("the lanes of the enclosing condition are not conditional")
 		}
 		enclosing = top.lanes
 	}
@@ -112,8 +110,8 @@ func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
 }
 
-// compare sets the condition, or in mode 8 all bits of the destination, to how two registers
-// compare.
+// compare sets the condition, or in mode 8 all bits of the destination, by a comparison of two
+// registers.
 func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	if !e.accept(UnsupportedFunctionality, mode, modes(1, 8)) || !e.destination(dst) {
 		return false
@@ -137,23 +135,22 @@ func (e *Engine) compare(mode, dst, c uint32, f func(d, c int32) bool) bool {
 	return true
 }
 
-// destination refuses registers that an instruction can't write.
+// destination refuses read-only registers.
 func (e *Engine) destination(dst uint32) bool {
 	if dst >= writable {
-		return e.refuse(UnsupportedFunctionality, "writes LReg %d, only 0 to 7 are writable", dst)
+		return e.unsupported("writes LReg %d, only 0 to 7 are writable", dst)
 	}
 	return true
 }
 
-// zero refuses a field that must be 0.
 func (e *Engine) zero(field string, v uint32) bool {
 	if v != 0 {
-		return e.refuse(UnsupportedFunctionality, "%s is %d, only 0 is accepted", field, v)
+		return e.unsupported("%s is %d, only 0 is accepted", field, v)
 	}
 	return true
 }
 
-// accept refuses, with a category, modes that aren't in a set.
+// accept refuses modes outside of a set.
 func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
 	if set>>mode&1 == 0 {
 		return e.refuse(cat, "mode %d", mode)
@@ -161,10 +158,9 @@ func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
 	return true
 }
 
-// modeSet is a set of an instruction's modes, a bit each.
+// modeSet is a bit set of an instruction's modes.
 type modeSet uint32
 
-// modes returns the set of some modes.
 func modes(list ...uint32) (s modeSet) {
 	for _, m := range list {
 		s |= 1 << m
@@ -172,12 +168,11 @@ func modes(list ...uint32) (s modeSet) {
 	return s
 }
 
-// upTo returns the set of the modes from 0 to last.
+// upTo returns the modes from 0 to last.
 func upTo(last uint32) modeSet { return 2<<last - 1 }
 
-// sfpuTemplate takes instructions whose destination says that they are recorded as templates
-// instead of executed, and refuses what no instruction of the vector unit may do in its present
-// configuration.
+// sfpuTemplate records instructions whose destination marks them as templates. It refuses what the
+// present configuration of the vector unit forbids.
 func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
 	s := &e.sfpu
 	op, dst := w>>24, w>>4&0xF
@@ -185,22 +180,22 @@ func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
 	case op <= opSFPLUT:
 		dst = w >> 20 & 0xF
 		if dst >= 16-templates {
-			return e.refuse(UnsupportedFunctionality, "LReg %d: templates are recorded by instructions that compute", dst)
+			return e.unsupported("LReg %d: templates are recorded by instructions that compute", dst)
 		}
 	case e.recordable(op) && dst >= 16-templates:
 		if m := s.enabled(); m != allLanes {
-			return e.refuse(UnsupportedFunctionality, "a template is recorded with lanes %#08x enabled, not all", m)
+			return e.unsupported("a template is recorded with lanes %#08x enabled, not all", m)
 		}
 		s.templates[dst-(16-templates)] = w
 		return true
 	}
 	if s.laneConfig&laneDestIndex != 0 && corruptible(op) && dst >= 4 && dst < writable {
-		return e.refuse(UnsupportedFunctionality, "LReg %d gets an undefined value while LReg 4 to 7 are an index (erratum TEN-2932)", dst)
+		return e.unsupported("LReg %d gets an undefined value while LReg 4 to 7 are an index (erratum TEN-2932)", dst)
 	}
 	return false
 }
 
-// recordable reports whether an instruction that names LReg 12 to 15 as destination is recorded.
+// recordable reports whether an instruction with LReg 12 to 15 as destination is recorded.
 func (e *Engine) recordable(op uint32) bool {
 	switch {
 	case op == opSFPCONFIG || op == opSFPLOADMACRO:

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md,
+// Modes of SFPLOAD and SFPSTORE: the encoding of a datum in Dst (tt-isa-documentation SFPLOAD.md,
 // SFPSTORE.md).
 const (
 	sfpuConfigured = 0  // as the configuration of the ALU says
@@ -22,15 +22,15 @@ const (
 	sfpuUpper16    = 15 // 16 bits, unshuffled: the upper half of the register
 )
 
-// Modes that SFPLOAD and SFPSTORE take from instructions.
+// Modes that instructions may name.
 const (
 	loadModes = 1<<sfpuConfigured | 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32 | 1<<sfpuUint16 | 1<<sfpuSignMag |
 		1<<sfpuLower16 | 1<<sfpuUpper16
 	storeModes = loadModes | 1<<sfpuRaw32 | 1<<sfpuSwapped
 )
 
-// sfpuMode returns the mode that the configuration of the ALU means; of formats is the set that
-// means bf16.
+// sfpuMode returns the mode that the ALU's configuration selects; formats is the set that selects
+// bf16.
 func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	if e.on(t, isa.Fp32SFPU) {
 		return sfpuFP32, true
@@ -41,22 +41,20 @@ func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	case arith.Format(f) == arith.FP16:
 		return sfpuFP16, true
 	default:
-		return 0, e.refuse(UnimplementedFunctionality, "Dst as SrcB's format %v", arith.Format(f))
+		return 0, e.unimplemented("Dst as SrcB's format %v", arith.Format(f))
 	}
 }
 
-// loadFormats are formats of SrcB by which Dst holds bf16, for SFPLOAD, and storeFormats for
-// SFPSTORE.
+// Formats of SrcB that select bf16, for SFPLOAD and for SFPSTORE.
 const (
 	loadFormats  modeSet = 1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.INT16
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
-// access checks what SFPLOAD and SFPSTORE have in common, resolves the mode and returns where the
-// data are.
+// access checks an SFPLOAD or SFPSTORE, resolves its mode and returns its place in Dst.
 func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p place, ok bool) {
 	if a.dst&1 != 0 {
-		return p, e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
+		return p, e.unimplemented("row %d of Dst, which is odd", a.dst)
 	}
 	if !e.accept(UnimplementedFunctionality, a.mod, taken) {
 		return p, false
@@ -69,23 +67,21 @@ func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p pl
 	return e.sfpuPlace(t, a.dst)
 }
 
-// sfpuPlace returns where an instruction that names a row of Dst reads or writes.
+// sfpuPlace returns the place of an instruction's row of Dst, or refuses.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	if p, ok = t.lanesPlace(dst); !ok {
-		return place{}, e.refuse(UnsupportedFunctionality, "row %d of Dst, which is odd", t.dstRow(dst))
+		return place{}, e.unsupported("row %d of Dst, which is odd", t.dstRow(dst))
 	}
 	return p, true
 }
 
-// lanesPlace returns where an instruction that names a row of Dst reads or writes, which is nowhere
-// if the row is odd.
+// lanesPlace is sfpuPlace without a refusal: odd rows have no place.
 func (t *thread) lanesPlace(dst uint32) (p place, ok bool) {
 	row := t.dstRow(dst)
 	return place{row &^ 3, row >> 1 & 1}, row&1 == 0
 }
 
-// gather returns the data of Dst that the lanes see, of 32 bits if wide, as the register holds
-// them.
+// gather returns the lanes' data of Dst in the register's encoding.
 func (e *Engine) gather(p place, wide bool) (values lreg) {
 	for r := range uint32(numLanes / rowLanes) {
 		to := (*[rowLanes]uint32)(values[r*rowLanes:])
@@ -95,7 +91,7 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 		}
 		if !e.dst.valid[row] {
 			if e.hazards != nil && e.wormhole && e.sfpu.enabled()>>(r*rowLanes)&(1<<rowLanes-1) != 0 { // ZEROACC.md
-				e.refuse(UndefinedBehavior, "row %d of Dst is undefined since ZEROACC", row)
+				e.undefined("row %d of Dst is undefined since ZEROACC", row)
 			}
 			continue
 		}
@@ -116,7 +112,6 @@ func (e *Engine) gather(p place, wide bool) (values lreg) {
 	return values
 }
 
-// gatherRow takes every second datum of a row.
 func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
 	from := row[column&1:]
 	for i := range to {
@@ -124,8 +119,7 @@ func gatherRow(to *[rowLanes]uint32, row *dstRow, column uint32) {
 	}
 }
 
-// scatter sets the data of Dst that the lanes of a mask reach, of 32 bits if wide, to values as the
-// register holds them.
+// scatter sets the lanes' data of Dst to values in the register's encoding.
 func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 	for r := range uint32(numLanes / rowLanes) {
 		enabled := mask >> (r * rowLanes) & (1<<rowLanes - 1)
@@ -148,7 +142,7 @@ func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 	}
 }
 
-// laneColumns returns the columns of a row of Dst that lanes of a row of lanes read or write.
+// laneColumns returns the columns of a row of Dst that a row of lanes covers.
 func laneColumns(lanes, column uint32) (columns uint16) {
 	for lane := range uint32(rowLanes) {
 		columns |= uint16(lanes >> lane & 1 << (2*lane + column&1))
@@ -156,7 +150,7 @@ func laneColumns(lanes, column uint32) (columns uint16) {
 	return columns
 }
 
-// scatterRow sets every second datum of a row, of enabled lanes, to the 16 bits of values from bit
+// scatterRow sets every second datum of a row, of enabled lanes, to 16 bits of values from bit
 // shift on.
 func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int, enabled uint32) {
 	to := row[column&1:]
@@ -173,7 +167,7 @@ func scatterRow(row *dstRow, column uint32, values *[rowLanes]uint32, shift int,
 	}
 }
 
-// wideMode reports whether a mode of SFPLOAD or SFPSTORE takes data of 32 bits.
+// wideMode reports whether a mode takes 32-bit data.
 func wideMode(mode uint32) bool {
 	switch mode {
 	case sfpuFP32, sfpuInt32, sfpuSignMag, sfpuRaw32, sfpuSwapped:
@@ -182,8 +176,8 @@ func wideMode(mode uint32) bool {
 	return false
 }
 
-// loadBlock does an SFPLOAD of the usual data, bf16 or of 32 bits, if all its rows are valid and
-// hazards are not looked for. It reports whether it has.
+// loadBlock is the fast path of SFPLOAD: valid rows of bf16 or 32-bit data, without hazards. It
+// reports whether it applied.
 func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {
@@ -207,8 +201,8 @@ func (e *Engine) loadBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// storeBlock does an SFPSTORE of the usual data, bf16 or of 32 bits, if hazards are not looked for.
-// It reports whether it has.
+// storeBlock is the fast path of SFPSTORE: bf16 or 32-bit data, without hazards. It reports whether
+// it applied.
 func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	d, l, enabled := &e.dst, &e.sfpu.l[lreg], e.sfpu.enabled()
 	if e.hazards != nil {
@@ -233,13 +227,12 @@ func (e *Engine) storeBlock(p place, mode, lreg uint32) bool {
 	return true
 }
 
-// allValid reports whether the rows are valid that the lanes see from a row on.
+// allValid reports whether the lanes' rows are valid, from row on.
 func (d *dst) allValid(row uint32) bool {
 	v := (*[lanes.Rows]bool)(d.valid[row:])
 	return v[0] && v[1] && v[2] && v[3]
 }
 
-// block returns the rows that the lanes see from a row on.
 func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
 
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
@@ -259,7 +252,7 @@ func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	return e.advance(t, a.mode, false)
 }
 
-// decodeLanes turns data of Dst to what lanes see that held old.
+// decodeLanes converts data of Dst to lanes, whose previous values are old.
 func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	switch mode {
 	case sfpuFP16:
@@ -288,7 +281,7 @@ func (e *Engine) decodeLanes(mode uint32, values, old *lreg) {
 	}
 }
 
-// complement turns integers of sign and magnitude to two's complement.
+// complement converts sign-and-magnitude integers to two's complement.
 func complement(values *lreg) {
 	for lane, v := range values {
 		if v&signBit != 0 {
@@ -303,7 +296,7 @@ func (e *Engine) sfploadi(t *thread, a sfploadiArgs) bool {
 	}
 	keep, v, ok := a.bits()
 	if !ok {
-		return e.refuse(UndefinedBehavior, "mode %d", a.mod)
+		return e.undefined("mode %d", a.mod)
 	}
 	e.bits(a.lreg, a.lreg, 0, keep, v)
 	return true
@@ -337,7 +330,6 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 	return e.advance(t, a.mode, false)
 }
 
-// storeLanes stores a register.
 func (e *Engine) storeLanes(p place, mode, lreg uint32) {
 	if !e.storeBlock(p, mode, lreg) {
 		values := e.sfpu.l[lreg]
@@ -346,7 +338,7 @@ func (e *Engine) storeLanes(p place, mode, lreg uint32) {
 	}
 }
 
-// encodeLanes turns what lanes hold to data of Dst.
+// encodeLanes converts lanes to data of Dst.
 func (e *Engine) encodeLanes(mode uint32, values *lreg) {
 	if mode == sfpuBF16 { // the usual one
 		for lane, v := range values {

@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// fp32One is 1 as fp32, and the others the bits of its parts.
 const (
 	fp32One      = 0x3F800000
 	signBit      = 0x80000000
@@ -13,8 +12,7 @@ const (
 	mantissaBits = 0x007FFFFF
 )
 
-// signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of
-// operands.
+// signs checks the mode of a multiplication or addition, which on Blackhole flips operands' signs.
 func (e *Engine) signs(mode, last uint32) bool {
 	if !e.wormhole {
 		return e.accept(UnsupportedFunctionality, mode, upTo(last))
@@ -30,15 +28,12 @@ func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
 	return true
 }
 
-// multiplyAdd computes a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the
-// mode.
+// multiplyAdd computes a*b+c. Bits 0 and 1 of mode flip the signs of a and c.
 func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
 	s := &e.sfpu
 	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
 }
 
-// fmaLanes computes x times y plus z, with the signs of x and z flipped by bits 0 and 1 of the
-// mode.
 func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	s := &e.sfpu
 	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
@@ -49,7 +44,7 @@ func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
 		return false
 	}
 	if a.a != lregOne && a.b != lregOne {
-		return e.refuse(NonContractualBehavior, "neither LReg %d nor LReg %d is LReg %d, the constant 1", a.a, a.b, lregOne)
+		return e.nonContractual("neither LReg %d nor LReg %d is LReg %d, the constant 1", a.a, a.b, lregOne)
 	}
 	if a.a != lregOne {
 		a.a, a.b = a.b, a.a
@@ -63,7 +58,7 @@ func (e *Engine) sfpmul(t *thread, a sfpmulArgs) bool {
 		return false
 	}
 	if a.c != lregZero {
-		return e.refuse(NonContractualBehavior, "LReg %d is not LReg %d, the constant 0", a.c, lregZero)
+		return e.nonContractual("LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
 	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	return true
@@ -106,8 +101,7 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 	return true
 }
 
-// lutThird returns which third of a table of lines a magnitude falls in: below 1, below 2, or
-// above.
+// lutThird selects a line of SFPLUT by magnitude: below 1, below 2, or above.
 func lutThird(magnitude uint32) int {
 	switch {
 	case magnitude < fp32One:
@@ -133,8 +127,8 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	return true
 }
 
-// lutSixth returns which sixth of a table of lines a magnitude falls in, of ranges that end at 0.5,
-// 1, 1.5, 2 and 3: the register, and how far up in it the coefficient stands.
+// lutSixth selects a line of SFPLUTFP32 by magnitude, of ranges that end at 0.5, 1, 1.5, 2 and 3.
+// It returns the register and the coefficient's bit position.
 func lutSixth(magnitude uint32) (third int, shift uint32) {
 	third = lutThird(magnitude)
 	middle := [3]uint32{0x3F000000, 0x3FC00000, 0x40400000}
@@ -152,7 +146,6 @@ func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
 	return true
 }
 
-// unary computes a register from another.
 func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	s := &e.sfpu
 	lc, ld := &s.l[c], &s.l[dst]
@@ -168,16 +161,15 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	}
 }
 
-// bits sets a register to the bits keep of another one and the bits own of itself, and flips the
-// bits flip of that.
+// bits is lanes.Bits on registers.
 func (e *Engine) bits(dst, c, keep, own, flip uint32) {
 	s := &e.sfpu
 	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
 }
 
-// withoutBits refuses modes with bits that mean nothing.
+// withoutBits refuses reserved bits of a mode.
 func (e *Engine) withoutBits(mode, reserved uint32) bool {
-	return mode&reserved == 0 || e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", mode)
+	return mode&reserved == 0 || e.nonContractual("mode %d has a reserved bit set", mode)
 }
 
 func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
@@ -185,7 +177,7 @@ func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
 		return false
 	}
 	if a.imm > 0x7F && a.imm < 0xF80 {
-		return e.refuse(NonContractualBehavior, "an exponent of %#x, which 8 bits don't hold", a.imm)
+		return e.nonContractual("an exponent of %#x, which 8 bits don't hold", a.imm)
 	}
 	if a.mod == 0 {
 		e.bits(a.dst, a.c, 0x807FFFFF, 0, a.imm&0xFF<<23)
@@ -220,7 +212,6 @@ func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
 	return true
 }
 
-// bias returns what is subtracted from the exponents.
 func (a *sfpexexpArgs) bias() uint32 {
 	if a.mod&1 != 0 {
 		return 0
@@ -331,11 +322,11 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	switch {
 	case e.wormhole && a.mod > 1, a.mod > 3:
-		return e.refuse(NonContractualBehavior, "mode %d", a.mod)
+		return e.nonContractual("mode %d", a.mod)
 	case a.mod == 1:
-		return e.refuse(UnsupportedFunctionality, "stochastic rounding is not emulated")
+		return e.unsupported("stochastic rounding is not emulated")
 	case a.mod == 2:
-		return e.refuse(UnsupportedFunctionality, "mode 2: use SFPABS")
+		return e.unsupported("mode 2: use SFPABS")
 	}
 	if !e.destination(a.dst) {
 		return false
@@ -348,8 +339,8 @@ func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	return true
 }
 
-// negateMagnitude turns an integer of sign and magnitude to two's complement and back, with the
-// sign bit kept.
+// negateMagnitude converts a sign-and-magnitude integer to two's complement and back, keeping the
+// sign bit.
 func negateMagnitude(v uint32) uint32 {
 	if v&signBit == 0 {
 		return v

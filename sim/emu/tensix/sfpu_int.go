@@ -28,7 +28,7 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	return true
 }
 
-// immediate returns the operand of 12 bits, with its sign.
+// immediate sign-extends the 12-bit operand.
 func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
 func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
@@ -61,7 +61,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 		return false
 	}
 	if e.wormhole && a.mod == 4 {
-		return e.refuse(UnsupportedFunctionality, "mode 4 (SUBVEC_SHFLSHR1) doesn't work on Wormhole")
+		return e.unsupported("mode 4 (SUBVEC_SHFLSHR1) doesn't work on Wormhole")
 	}
 	if !e.destination(a.dst) {
 		return false
@@ -74,13 +74,13 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	case a.mod != 5:
 		return e.zero("the immediate", a.imm) && e.shiftLanes(a.dst, a.c, a.mod == 3)
 	case a.imm >= 16:
-		return e.refuse(UnsupportedFunctionality, "there is no LReg %d", a.imm)
+		return e.unsupported("there is no LReg %d", a.imm)
 	}
 	lanes.Shift(&s.l[a.dst], &s.l[a.imm&15], by, false, s.enabled())
 	return true
 }
 
-// shiftLanes moves each row of lanes one lane up. The lowest gets the highest if rotate is set, or
+// shiftLanes moves each row of lanes up by one lane. The lowest gets the highest if rotate, else
 // zero.
 func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	s := &e.sfpu
@@ -98,8 +98,8 @@ func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	return true
 }
 
-// second returns the register that SFPAND and SFPOR combine with LReg c: the destination itself, or
-// on Blackhole the one that the immediate names.
+// second returns the register that SFPAND and SFPOR combine with LReg c: the destination, or on
+// Blackhole the one that the immediate names.
 func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
 	if mode == 1 && !e.wormhole {
 		return immediate, true
@@ -129,7 +129,6 @@ func (e *Engine) sfpnot(t *thread, a sfpnotArgs) bool {
 	return true
 }
 
-// bitwise computes a register from two others.
 func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)) bool {
 	if !e.destination(dst) {
 		return false
@@ -169,7 +168,7 @@ func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
 		return false
 	}
 	if a.c != lregZero {
-		return e.refuse(NonContractualBehavior, "LReg %d is not LReg %d, the constant 0", a.c, lregZero)
+		return e.nonContractual("LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
 	const mask = 1<<23 - 1
 	s := &e.sfpu

@@ -2,15 +2,14 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// SFPLOADMACRO loads a register and schedules up to four instructions, one for each sub-unit of the
-// vector unit, for later cycles (tt-isa-documentation
-// {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). As long as instructions
-// are scheduled, the vector unit goes cycle by cycle: all that it executes in a cycle reads
-// registers as they were before, and what takes two cycles writes its results after the next. A
-// thread issues an instruction in each cycle: hardware may need more cycles, and software that
-// depends on that is wrong.
+// SFPLOADMACRO loads a register and schedules up to four instructions for later cycles, one for
+// each sub-unit of the vector unit (tt-isa-documentation
+// {WormholeB0,BlackholeA0}/TensixTile/TensixCoprocessor/SFPLOADMACRO.md). While instructions are
+// scheduled, the vector unit is modelled cycle by cycle: all instructions of a cycle read the
+// registers as they were before, and two-cycle instructions write after the next cycle. A thread
+// issues an instruction in each cycle. Hardware may need more cycles; software must not depend on
+// that.
 
-// sfploadmacro loads a register and schedules instructions.
 func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 	s := &e.sfpu
 	lreg, index := a.dst&1<<2|a.lreg&3, a.lreg>>2
@@ -20,7 +19,7 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 		return false
 	}
 	if s.laneConfig&laneDestIndex != 0 {
-		return e.refuse(UnimplementedFunctionality, "a macro while LReg 4 to 7 are the index of 0 to 3")
+		return e.unimplemented("a macro while LReg 4 to 7 are the index of 0 to 3")
 	}
 	if s.macros == nil {
 		s.macros = new(macros)
@@ -33,8 +32,8 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 			return false
 		}
 		if i.word == 0 {
-			// The documents drop even so what is scheduled for the next cycle. But tt-llk's product
-			// of 16-bit integers (ckernel_sfpu_mul_int.h) would lose its stores then.
+			// The documents drop instructions scheduled for the next cycle here too. But then
+			// tt-llk's product of 16-bit integers (ckernel_sfpu_mul_int.h) would lose its stores.
 			continue
 		}
 		if u == storeUnit {
@@ -44,21 +43,21 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 			}
 		}
 		i.byInstructions = s.macro>>(8+u)&1 != 0
-		// It takes the place of what would be executed in the same cycle.
+		// It replaces the instruction of the same cycle.
 		m.slots[u][bits>>3&7] = i
 		m.thread, s.busy = t, true
 	}
 	return e.sfpload(t, sfploadArgs{dst: a.dst, mode: a.mode, mod: a.mod, lreg: lreg})
 }
 
-// schedule returns the instruction that bits of a sequence choose for a sub-unit, with the
-// registers that it gets from an SFPLOADMACRO that loads a register.
+// schedule returns the instruction that a sequence's bits choose for a sub-unit. Its registers come
+// from the SFPLOADMACRO that loads lreg.
 func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	switch choice := bits & 7; choice {
 	case 0:
 		return scheduled{}, true
 	case 1:
-		return scheduled{}, e.refuse(UndefinedBehavior, "instruction 1 of a sequence, which doesn't exist")
+		return scheduled{}, e.undefined("instruction 1 of a sequence, which doesn't exist")
 	case 2:
 		i.word = opSFPNOP << 24
 	case 3:
@@ -68,7 +67,7 @@ func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	}
 	if subUnitOf(i.word) != u {
 		if u == storeUnit {
-			return scheduled{}, e.refuse(UndefinedBehavior, "%s for the store sub-unit", mnemonics[i.word>>24])
+			return scheduled{}, e.undefined("%s for the store sub-unit", mnemonic(i.word))
 		}
 		i.word = opSFPNOP << 24
 		return i, true
@@ -98,7 +97,6 @@ func (e *Engine) schedule(u subUnit, bits, lreg uint32) (i scheduled, ok bool) {
 	return i, true
 }
 
-// hasB reports whether an instruction names LReg VB.
 func hasB(op uint32) bool {
 	switch op {
 	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24, opSFPSHFT2, opSFP_STOCH_RND:
@@ -107,7 +105,6 @@ func hasB(op uint32) bool {
 	return false
 }
 
-// subUnitOf returns the sub-unit that executes an instruction.
 func subUnitOf(w uint32) subUnit {
 	switch op := w >> 24; op {
 	case opSFPLOAD, opSFPLOADI, opSFPLOADMACRO, opSFPNOP:
@@ -122,8 +119,8 @@ func subUnitOf(w uint32) subUnit {
 	return simpleUnit
 }
 
-// macroVector executes an instruction of the vector unit while others are scheduled. Hardware holds
-// back what comes after an SFPSWAP, and on Blackhole what reads a result that comes late.
+// macroVector executes a vector instruction while others are scheduled. Hardware holds back
+// instructions after an SFPSWAP, and on Blackhole readers of late results.
 func (e *Engine) macroVector(t *thread, w uint32) bool {
 	m := e.sfpu.macros
 	waits := m.swaps && w>>24 != opSFPNOP || !e.wormhole && seenReads(w)&m.lateSet != 0
@@ -136,7 +133,7 @@ func (e *Engine) macroVector(t *thread, w uint32) bool {
 	return e.cycle(t, w)
 }
 
-// seenReads are the LRegs of which Blackhole knows that an instruction reads them.
+// seenReads are the LReg reads known to Blackhole's interlock.
 func seenReads(w uint32) uint16 {
 	switch op := w >> 24; {
 	case op == opSFPSHFT && w&4 != 0, op == opSFPARECIP:
@@ -147,8 +144,8 @@ func seenReads(w uint32) uint16 {
 	return vectorReads(w) &^ unseenReads(w)
 }
 
-// macroOther lets cycles pass for an instruction that isn't of the vector unit: one, or as many as
-// scheduled instructions count if it may wait for the vector unit.
+// macroOther passes cycles for an instruction of another unit: one, or all delays that count
+// instructions if it may wait for the vector unit.
 func (e *Engine) macroOther(t *thread, w uint32) bool {
 	s := &e.sfpu
 	if !e.cycle(t, 0) {
@@ -162,8 +159,7 @@ func (e *Engine) macroOther(t *thread, w uint32) bool {
 	return true
 }
 
-// cycle lets the vector unit execute what is scheduled for a cycle, and an instruction unless that
-// is 0.
+// cycle executes the instructions scheduled for a cycle, and w unless it is 0.
 func (e *Engine) cycle(t *thread, w uint32) bool {
 	s := &e.sfpu
 	m := s.macros
@@ -172,7 +168,7 @@ func (e *Engine) cycle(t *thread, w uint32) bool {
 	before, after := s.cc, s.cc
 	m.writes, m.late = append(m.writes[:0], m.late...), m.late[:0]
 	m.lateSet, m.swaps = 0, false
-	// A scheduled instruction takes the place of another one for the same sub-unit.
+	// A scheduled instruction replaces an issued one for the same sub-unit.
 	if u := subUnitOf(w); w != 0 && (u == loadUnit || list[u].word == 0) {
 		s.busy = more // SFPLOADMACRO sets it
 		if !e.direct(t, w) {
@@ -207,8 +203,8 @@ func (e *Engine) cycle(t *thread, w uint32) bool {
 	return true
 }
 
-// alone refuses results of the simple and the round sub-unit in one cycle that need the same port
-// of the registers.
+// alone refuses results of the simple and the round sub-unit that need the same register port in
+// one cycle.
 func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	x, y := &list[simpleUnit], &list[roundUnit]
 	if x.word == 0 || y.word == 0 || !writes(x.word) || !writes(y.word) || (x.d == lregStaging) != (y.d == lregStaging) {
@@ -217,17 +213,16 @@ func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	if e.wormhole && x.d < writable && y.d < writable && (x.d < 4) != (y.d < 4) {
 		return true
 	}
-	return e.refuse(UndefinedBehavior, "%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonics[x.word>>24], x.d,
-		mnemonics[y.word>>24], y.d)
+	return e.undefined("%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonic(x.word), x.d,
+		mnemonic(y.word), y.d)
 }
 
-// writes reports whether an instruction writes a register.
 func writes(w uint32) bool {
 	op := w >> 24
 	return op != opSFPNOP && op != opSFPSETCC && op != opSFPENCC
 }
 
-// collect takes what an instruction has changed.
+// collect takes an instruction's changes.
 func (m *macros) collect(e *Engine, w uint32) {
 	s := &e.sfpu
 	m.swaps = w>>24 == opSFPSWAP
@@ -246,8 +241,7 @@ func (m *macros) collect(e *Engine, w uint32) {
 	}
 }
 
-// perform executes a scheduled instruction on registers that may be changed: they are those of the
-// start of the cycle.
+// perform executes a scheduled instruction on a copy of the registers at the start of the cycle.
 func (e *Engine) perform(t *thread, i *scheduled) bool {
 	s := &e.sfpu
 	m, op := s.macros, i.word>>24
@@ -265,10 +259,10 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	case opSFPABS, opSFPAND, opSFPOR, opSFPXOR, opSFPCAST, opSFPDIVP2, opSFPEXMAN, opSFPIADD, opSFPMOV, opSFPNOT, opSFPSETEXP,
 		opSFPSETMAN, opSFPSETSGN, opSFPSHFT, opSFPARECIP, opSFP_STOCH_RND, opSFPMAD, opSFPADD, opSFPMUL, opSFPADDI, opSFPMULI, opSFPMUL24:
 	default:
-		return e.refuse(UnimplementedFunctionality, "%s as a scheduled instruction", mnemonics[op])
+		return e.unimplemented("%s as a scheduled instruction", encodings[op].name)
 	}
-	// The result goes to a register that it doesn't read, where the operand stands that most
-	// instructions overwrite.
+	// The result replaces the operand that most instructions overwrite, in a register that this one
+	// doesn't read.
 	enabled, x := s.enabled(), i.spare()
 	w := i.word&^(0xFF<<4) | x<<4 | uint32(i.c)<<8
 	switch op {
@@ -323,7 +317,6 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	return true
 }
 
-// spare returns a register that an instruction doesn't read.
 func (i *scheduled) spare() uint32 {
 	a := i.word >> 16 & 15
 	for x := uint32(0); ; x++ {
@@ -333,7 +326,7 @@ func (i *scheduled) spare() uint32 {
 	}
 }
 
-// performStore stores a register to where the SFPLOADMACRO loaded from.
+// performStore stores a register to the place that the SFPLOADMACRO loaded.
 func (e *Engine) performStore(t *thread, i *scheduled) bool {
 	s := &e.sfpu
 	mode, ok := uint32(i.mode), e.accept(UnimplementedFunctionality, uint32(i.mode), storeModes)
@@ -352,9 +345,9 @@ func (e *Engine) performStore(t *thread, i *scheduled) bool {
 	return true
 }
 
-// performSwap orders two numbers, VB and VC. One goes to VD and the other to VC: if both are the
-// same register, to VC. tt-llk's exp relies on the latter (ckernel_sfpu_exp.h), of which documents
-// say nothing.
+// performSwap orders VB and VC. One goes to VD and the other to VC; if both are the same register,
+// VC's value wins. tt-llk's exp relies on that (ckernel_sfpu_exp.h), and documents don't mention
+// it.
 func (e *Engine) performSwap(i *scheduled) bool {
 	s := &e.sfpu
 	m, mode, reverse := s.macros, i.word&15, s.laneConfig&laneReverseSwap != 0
@@ -395,7 +388,7 @@ func (e *Engine) performShift(i *scheduled) bool {
 	case byImmediate:
 		by = s.constant(uint32(int32(i.word<<8) >> 20))
 	default:
-		return e.refuse(UnimplementedFunctionality, "SFPSHFT2 in mode %d as a scheduled instruction", i.word&15)
+		return e.unimplemented("SFPSHFT2 in mode %d as a scheduled instruction", i.word&15)
 	}
 	lanes.Shift(&s.l[x], &m.before[i.b], by, false, allLanes)
 	m.wrote(write{i.d, s.enabled(), s.l[x]}, false)

@@ -5,8 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-// Instructions that move registers, and SFPCONFIG.
-
 func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 8)) || !e.destination(a.dst) {
 		return false
@@ -21,7 +19,7 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 		s.l[a.dst] = s.l[a.c]
 	case 8:
 		if a.c != lregZero {
-			return e.refuse(UnimplementedFunctionality, "mode 8 of LReg %d; LReg 9 is the random numbers", a.c)
+			return e.unimplemented("mode 8 of LReg %d; LReg 9 is the random numbers", a.c)
 		}
 		lanes.Bits(&s.l[a.dst], &s.random, allBits, 0, 0, s.enabled())
 		lanes.Random(&s.random, s.enabled())
@@ -29,8 +27,8 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	return true
 }
 
-// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices whose rows are the registers and whose
-// columns the rows of lanes. A lane that isn't enabled keeps what it has.
+// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices: rows are registers, columns rows of
+// lanes. Disabled lanes don't change.
 func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
@@ -50,7 +48,7 @@ func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 
 func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	if a.dst >= 12 {
-		return e.refuse(UnsupportedFunctionality, "LReg %d", a.dst)
+		return e.unsupported("LReg %d", a.dst)
 	}
 	minimum, ok := e.swapOrder(a.mod)
 	if !ok {
@@ -59,7 +57,7 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	s := &e.sfpu
 	index := s.laneConfig&laneDestIndex != 0
 	if index && (a.c >= 4 || a.dst >= 4) {
-		return e.refuse(UnsupportedFunctionality, "LReg %d and %d, while LReg 4 to 7 are the index of 0 to 3", a.c, a.dst)
+		return e.unsupported("LReg %d and %d, while LReg 4 to 7 are the index of 0 to 3", a.c, a.dst)
 	}
 	reverse := s.laneConfig&laneReverseSwap != 0
 	if a.mod != 0 && !index {
@@ -92,8 +90,7 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	return true
 }
 
-// sort puts the greater of two numbers into c, and the other into d, in some lanes. Constants keep
-// what they are.
+// sort puts the greater of two numbers into c and the other into d. Constants don't change.
 func (s *sfpu) sort(c, d, enabled uint32) {
 	if enabled == 0 {
 		return
@@ -109,7 +106,7 @@ func (s *sfpu) sort(c, d, enabled uint32) {
 	lanes.Sort(greater, less, lc, ld, enabled)
 }
 
-// swapOrder returns the lanes in which the destination of SFPSWAP gets the smaller of two numbers.
+// swapOrder returns the lanes in which SFPSWAP's destination gets the smaller number.
 func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	switch mode {
 	case 0, 1:
@@ -121,9 +118,9 @@ func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	case 9:
 		return 0, true
 	case 10, 11, 12, 13, 14, 15:
-		return 0, e.refuse(NonContractualBehavior, "mode %d", mode)
+		return 0, e.nonContractual("mode %d", mode)
 	}
-	return 0, e.refuse(UnimplementedFunctionality, "mode %d", mode)
+	return 0, e.unimplemented("mode %d", mode)
 }
 
 // Destinations of SFPCONFIG.
@@ -144,14 +141,14 @@ func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
 	if a.mod == 0 {
 		v = s.l[0][0]
 		if s.l[0] != broadcast(v) {
-			return e.refuse(UnsupportedFunctionality, "the lanes of LReg 0 are not all the same")
+			return e.unsupported("the lanes of LReg 0 are not all the same")
 		}
 		if !e.zero("the immediate", a.imm) {
 			return false
 		}
 	}
 	if m := s.enabled(); m != allLanes {
-		return e.refuse(UnsupportedFunctionality, "lanes %#08x are enabled, not all", m)
+		return e.unsupported("lanes %#08x are enabled, not all", m)
 	}
 	switch {
 	case a.dst < configSequences:
@@ -163,31 +160,30 @@ func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
 		s.sequences[a.dst-configSequences] = v
 	case a.dst == configMacro:
 		if a.mod != 1 || v > 0xFFF {
-			return e.refuse(UnsupportedFunctionality, "options of macros in mode %d, value %#x", a.mod, v)
+			return e.unsupported("options of macros in mode %d, value %#x", a.mod, v)
 		}
 		s.macro = v
 	case a.dst < configConstants:
-		return e.refuse(NonContractualBehavior, "destination %d", a.dst)
+		return e.nonContractual("destination %d", a.dst)
 	case a.dst < configLanes:
 		return e.configConstant(a.dst, a.mod, a.imm, v)
 	default:
 		if v&^(laneDestIndex|laneReverseSwap) != 0 {
-			return e.refuse(UnsupportedFunctionality, "a lane configuration of %#x", v)
+			return e.unsupported("a lane configuration of %#x", v)
 		}
 		s.laneConfig = v
 	}
 	return true
 }
 
-// configConstant sets a register that holds a constant; mode 1 sets the default, which only LReg 11
-// has.
+// configConstant sets a constant register. Mode 1 sets the default, which only LReg 11 has.
 func (e *Engine) configConstant(r, mode, immediate, v uint32) bool {
 	if !e.zero("the immediate", immediate) {
 		return false
 	}
 	if mode == 1 {
 		if r != configConstants {
-			return e.refuse(UnsupportedFunctionality, "LReg %d has no default", r)
+			return e.unsupported("LReg %d has no default", r)
 		}
 		v = 0xBF800000
 	}

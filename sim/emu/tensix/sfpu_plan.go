@@ -2,13 +2,11 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 
-// Instructions of the vector unit are decoded and checked once: what an instruction does to lanes
-// is planned when it has been executed, by the word that encodes it, for the next time. Only
-// instructions are planned that are legal in any state of the vector unit, or whose plan looks at
-// what they depend on; the lane configuration, by which more of them are refused, takes all plans
-// out of use.
+// Vector instructions are decoded and checked once. Executing an instruction leaves a plan of its
+// work, keyed by its word. An instruction has a plan only if it is legal in any state of the vector
+// unit, or if its plan checks the state. A lane configuration, which makes more instructions
+// illegal, disables all plans.
 
-// planOf returns where an instruction's plan is, or would be.
 func (e *Engine) planOf(w uint32) *plan {
 	if e.plans == nil {
 		e.plans = new(plans)
@@ -16,13 +14,12 @@ func (e *Engine) planOf(w uint32) *plan {
 	return &e.plans[w*0x9E3779B1>>24]
 }
 
-// planned executes an instruction that has a plan. It reports whether it has.
+// planned executes an instruction that has a plan, and reports whether it did.
 func (e *Engine) planned(t *thread, w uint32) bool {
 	p := e.planOf(w)
 	return p.word == w && e.sfpu.laneConfig == 0 && !e.sfpu.busy && p.do(e, t, p)
 }
 
-// vector executes an instruction of the vector unit.
 func (e *Engine) vector(t *thread, w uint32) bool {
 	if e.planned(t, w) {
 		return true
@@ -33,7 +30,7 @@ func (e *Engine) vector(t *thread, w uint32) bool {
 	return e.direct(t, w)
 }
 
-// direct executes an instruction of the vector unit that has no plan, at once.
+// direct executes a vector instruction without a plan.
 func (e *Engine) direct(t *thread, w uint32) bool {
 	if taken := e.sfpuTemplate(w); taken || e.fault != nil {
 		return e.fault == nil
@@ -49,7 +46,7 @@ func (e *Engine) direct(t *thread, w uint32) bool {
 	return true
 }
 
-// planners plan instructions by opcode. They return false for those that are not planned.
+// planners are indexed by opcode. They return false for an instruction without a plan.
 var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 	opSFPLOAD: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPLOAD(w)
@@ -160,7 +157,6 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 	},
 }
 
-// blockModes are the modes that loadBlock and storeBlock have.
 const blockModes = 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32
 
 func planSFPMAD(e *Engine, p *plan, w uint32) bool {
@@ -168,15 +164,13 @@ func planSFPMAD(e *Engine, p *plan, w uint32) bool {
 	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
-// multiplyAdd plans a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the
-// mode.
+// multiplyAdd plans a*b+c. Bits 0 and 1 of mode flip the signs of a and c.
 func (p *plan) multiplyAdd(dst, a, b, c, mode uint32) bool {
 	p.dst, p.a, p.b, p.c, p.do = uint8(dst), uint8(a), uint8(b), uint8(c), planMultiplyAdd
 	p.negateA, p.negateC = mode&1 != 0, mode&2 != 0
 	return true
 }
 
-// bits plans lanes.Bits.
 func (p *plan) bits(dst, c, keep, own, flip uint32) bool {
 	p.dst, p.c, p.x, p.y, p.z, p.do = uint8(dst), uint8(c), keep, own, flip, planBits
 	return true

@@ -246,14 +246,14 @@ func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 			want, got := first.execute(&first.threads[1], c.word), again.execute(&again.threads[1], c.word)
 			if got != want || got && again.sfpuHash() != first.sfpuHash() || again.threads[1].d != first.threads[1].d ||
 				fmt.Sprint(again.fault) != fmt.Sprint(first.fault) {
-				t.Errorf("%v %s %#08x in state %d: done %v, %v; at first %v, %v", c.chip, mnemonics[c.word>>24], c.word, n, got, again.fault, want,
+				t.Errorf("%v %s %#08x in state %d: done %v, %v; at first %v, %v", c.chip, mnemonic(c.word), c.word, n, got, again.fault, want,
 					first.fault)
 			}
 		}
 	}
 	for op := range planners {
 		if planners[op] != nil && planned[uint32(op)] == 0 {
-			t.Errorf("no %s is planned", mnemonics[op])
+			t.Errorf("no %s is planned", encodings[op].name)
 		}
 	}
 }

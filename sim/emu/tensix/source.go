@@ -6,12 +6,10 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SrcASrcB.md).
 const srcRows = 64
 
-// srcRow is a row. A datum has 19 bits, at the top of a word: sign, exponent of 8 bits, mantissa of
-// 10.
+// srcRow is a row. A datum has 19 bits at the top of a word: sign, 8-bit exponent, 10-bit mantissa.
 type srcRow = arith.Row
 
-// source is SrcA or SrcB: two banks. The unpacker fills one and makes it valid, the matrix unit
-// uses it and frees it.
+// source is SrcA or SrcB: two banks, filled by the unpacker and freed by the matrix unit.
 type source struct {
 	rows    *[2][srcRows]srcRow // of registers
 	valid   [2]bool
@@ -23,21 +21,20 @@ type source struct {
 	decoded *[2]decoded // nil until a product needs it
 }
 
-// decoded holds rows of a bank as products take them. A tile's rows are used many times, in each
-// fidelity phase again.
+// decoded caches rows of a bank in the form that products take: each fidelity phase uses a tile's
+// rows again.
 type decoded struct {
 	a   [srcRows / 16]arith.MatrixA
 	b   [srcRows]arith.RowB
 	how [srcRows]decoding // by first row: of 16 of a, or 8 of b
 }
 
-// decoding is how rows were decoded; its zero value is that they weren't.
+// decoding is the format of cached rows; its zero value means no cached rows.
 type decoding struct {
 	done, int8 bool
 	format     arith.Format
 }
 
-// cache returns the rows of the matrix unit's bank that are decoded.
 func (s *source) cache() *decoded {
 	if s.decoded == nil {
 		s.decoded = new([2]decoded)
@@ -45,7 +42,6 @@ func (s *source) cache() *decoded {
 	return &s.decoded[s.matrix]
 }
 
-// decodedA returns 16 rows of the matrix unit's bank of SrcA, decoded.
 func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
 	d := s.cache()
 	v := &d.a[row/16]
@@ -56,7 +52,6 @@ func (s *source) decodedA(m *arith.Math, row uint32) *arith.MatrixA {
 	return v
 }
 
-// decodedB returns 8 rows of the matrix unit's bank of SrcB, decoded.
 func (s *source) decodedB(m *arith.Math, row uint32) []arith.RowB {
 	d := s.cache()
 	v := d.b[row:][:8]
@@ -67,7 +62,7 @@ func (s *source) decodedB(m *arith.Math, row uint32) []arith.RowB {
 	return v
 }
 
-// change returns the rows of a bank, to be changed.
+// change returns the rows of a bank for writing.
 func (s *source) change(bank uint32) *[srcRows]srcRow {
 	if s.decoded != nil {
 		clear(s.decoded[bank].how[:])
@@ -75,16 +70,16 @@ func (s *source) change(bank uint32) *[srcRows]srcRow {
 	return &s.rows[bank]
 }
 
-// unpackValid reports whether the unpacker's bank waits for the matrix unit.
+// unpackValid reports whether the unpacker's bank still belongs to the matrix unit.
 func (s *source) unpackValid() bool { return s.valid[s.unpack] }
 
 // matrixValid reports whether the matrix unit's bank has been filled.
 func (s *source) matrixValid() bool { return s.valid[s.matrix] }
 
-// bank returns the rows that the matrix unit uses.
 func (s *source) bank() *[srcRows]srcRow { return &s.rows[s.matrix] }
 
-// fill makes the unpacker's bank valid and turns to the other. It returns false if it was valid.
+// fill makes the unpacker's bank valid and turns to the other bank. It returns false if the bank
+// was valid.
 func (s *source) fill() bool {
 	if s.valid[s.unpack] {
 		return false
@@ -95,8 +90,8 @@ func (s *source) fill() bool {
 	return true
 }
 
-// free makes the matrix unit's bank free for the unpacker and turns to the other. It returns false
-// if it was not valid.
+// free frees the matrix unit's bank and turns to the other bank. It returns false if the bank was
+// not valid.
 func (s *source) free() bool {
 	if !s.valid[s.matrix] {
 		return false
@@ -107,7 +102,7 @@ func (s *source) free() bool {
 	return true
 }
 
-// fillRows clears the unpacker's bank, or fills it with what is less than all numbers.
+// fillRows clears the unpacker's bank, or fills it with the identity of maximum.
 func (s *source) fillRows(lowest bool) {
 	const all = 0xFFFFE000
 	rows := s.change(s.unpack)

@@ -2,7 +2,7 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
-// What units keep from one instruction to the next. These types know nothing of the engine.
+// State of units. These types don't know the engine.
 
 const (
 	queueSize  = 512 // of which one place stays empty
@@ -12,7 +12,6 @@ const (
 	nop        = opNOP << 24
 )
 
-// queue holds the instructions of a thread that are still to be executed.
 type queue struct {
 	words [queueSize]uint32
 	first uint32
@@ -26,7 +25,6 @@ func (q *queue) pop() {
 	q.n--
 }
 
-// frontEnd is the state of a thread's expanders.
 type frontEnd struct {
 	mop      [mopWords]uint32
 	maskHigh uint32 // high half of the MOP's mask
@@ -37,8 +35,8 @@ type frontEnd struct {
 	run       bool   // executes them too
 }
 
-// syncUnit is what threads wait for each other with
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SyncUnit.md).
+// syncUnit synchronises threads (tt-isa-documentation
+// WormholeB0/TensixTile/TensixCoprocessor/SyncUnit.md).
 type syncUnit struct {
 	value, max [numSemaphores]uint8
 	owner      [8]uint8 // of each mutex: its thread + 1, or 0
@@ -50,16 +48,16 @@ const (
 	maxSemaphore  = 15
 )
 
-// counter is a row counter: its value, and what it returns to ("carriage return").
+// counter is a row counter and its carriage return.
 type counter struct{ value, carry uint32 }
 
-// step is what an address mode does to a counter.
+// step is an address mode's effect on a counter.
 type step struct {
 	by                    uint32
 	clear, carry, toCarry bool
 }
 
-// advance applies a step to a counter of a power of two of rows.
+// advance applies a step; rows is a power of two.
 func (c *counter) advance(s *step, rows uint32) {
 	switch {
 	case s.toCarry:
@@ -75,7 +73,7 @@ func (c *counter) advance(s *step, rows uint32) {
 	}
 }
 
-// addressMode is what an instruction of the matrix or vector unit does to the counters.
+// addressMode is the effect of a matrix or vector instruction on the counters.
 type addressMode struct {
 	a, b, d       step
 	fidelity      uint32
@@ -84,11 +82,10 @@ type addressMode struct {
 	clearBias     bool
 }
 
-// numModes is how many address modes a thread has.
 const numModes = 8
 
-// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is
-// read, channel 1 what is written.
+// adc is the address counters of an unpacker or of the packers. Channel 0 counts reads, channel 1
+// writes.
 type adc struct{ channel [2]channel }
 
 type channel struct{ x, y, z, w counter }
@@ -109,7 +106,7 @@ const (
 	sizeW = 1 << 8
 )
 
-// dimension returns a counter of a channel, in the order X, Y, Z, W, and its size.
+// dimension returns a counter, in the order X, Y, Z, W, and its size.
 func (c *channel) dimension(i uint32) (*counter, uint32) {
 	switch i {
 	case 0:
@@ -122,16 +119,15 @@ func (c *channel) dimension(i uint32) (*counter, uint32) {
 	return &c.w, sizeW
 }
 
-// packMode is what a packers' address mode does to their counters.
+// packMode is the effect of a packers' address mode on the counters.
 type packMode struct {
 	yIn, yOut, zIn, zOut step
 	restores             bool // the Y counter of channel 1
 }
 
-// numPackModes is how many address modes packers have.
 const numPackModes = 4
 
-// mathPlan is what the matrix unit makes of the configuration, as long as that stays the same.
+// mathPlan caches what the matrix unit derives from the configuration.
 type mathPlan struct {
 	bank    *[numConfigWords]uint32 // nil if there is none
 	version uint32
@@ -141,14 +137,14 @@ type mathPlan struct {
 
 const numPackers = 4
 
-// packer is what a packer carries from one PACR of a tile to the next.
+// packer is the state of a packer between the PACRs of a tile.
 type packer struct {
 	open  bool // a tile has been begun
 	place [numPackers]packPlace
 	plan  packPlan
 }
 
-// packPlan is what PACRs make of the configuration, as long as that stays the same.
+// packPlan caches what PACRs derive from the configuration.
 type packPlan struct {
 	bank       *[numConfigWords]uint32 // nil if there is none
 	version    uint32
@@ -164,16 +160,15 @@ type packPlan struct {
 	whole      [2]bool            // the edges of a set hide nothing
 }
 
-// packPlace is where a packer goes on.
+// packPlace is where a packer continues.
 type packPlace struct {
 	data, exponents uint32 // byte addresses in L1
 	column, row     uint32 // of the face, for its edges
 }
 
-// unpackChunk is how many data are converted at once.
+// unpackChunk is the number of data that are converted at once.
 const unpackChunk = srcRows * rowSize
 
-// buffers hold data on their way through an unpacker or packer.
 type buffers struct {
 	bytes     [4*unpackChunk + 8]byte
 	exponents [unpackChunk/16 + 2]byte

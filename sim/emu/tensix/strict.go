@@ -6,17 +6,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Hazards: what is right here, where every instruction completes at once, and wrong on silicon,
-// where units are busy for a while and don't wait for each other (tt-isa-documentation
+// Hazards: instructions that are right in the engine, where each completes at once, and wrong on
+// silicon, where units stay busy and don't wait for each other (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
 
-// blocks are the units whose instructions each bit of STALLWAIT's block mask holds back.
+// blocks are the units that each bit of STALLWAIT's block mask holds back.
 var blocks = [9]unit{
 	unitMisc | unitScalar | unitPack | unitUnpack, unitSync, unitPack, unitUnpack, 0, unitScalar, unitMatrix, unitConfig, unitVector,
 }
 
-// conditions are what each bit of its condition mask waits for: Wormhole, Blackhole. Others wait
-// for banks.
+// conditions are the units that each bit of STALLWAIT's condition mask waits for: Wormhole,
+// Blackhole. Other bits wait for banks.
 var conditions = [2][15]unit{
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitPack, 5: unitPack, 6: unitPack, 7: unitMatrix, 13: stores, 14: unitVector},
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitMatrix, 10: stores, 11: unitVector},
@@ -54,8 +54,8 @@ func (e *Engine) RefuseHazards() {
 	}
 }
 
-// unwritten refuses the use of rows of Dst of which SFPSTORE or an unpacker has written some
-// columns while they were undefined. It reports whether it has.
+// unwritten refuses the use of columns without a value in valid rows of Dst. It reports whether it
+// refused.
 func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	if e.dst.unwritten == nil {
 		return false
@@ -71,14 +71,12 @@ func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	return false
 }
 
-// refuseUnwritten refuses the use of columns of a row that have no value.
 func (e *Engine) refuseUnwritten(row uint32) bool {
-	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
+	return e.undefined("columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
 		e.dst.unwritten[row], row)
 }
 
-// StoredTo tells that T core n has stored to a place: to a word of the configuration, or to a GPR,
-// by its number.
+// StoredTo tells that T core n has stored to a configuration word or a GPR, number at.
 func (e *Engine) StoredTo(n int, p Place, at uint32) {
 	if e.hazards == nil {
 		return
@@ -91,16 +89,15 @@ func (e *Engine) StoredTo(n int, p Place, at uint32) {
 	}
 }
 
-// Arrived tells that T core n can know that its stores to a place have arrived, because it has
-// loaded from there.
+// Arrived tells that T core n knows that its stores to a place have arrived, because it loaded from
+// there.
 func (e *Engine) Arrived(n int, p Place) {
 	if e.hazards != nil {
 		e.hazards.threads[n].arrived(&e.threads[n].queue, p.stores())
 	}
 }
 
-// overwritten returns the store of the core after which the first instruction of the queue may find
-// the old or the new value of what it uses.
+// overwritten returns a core's store that races with the first instruction of the queue.
 func (e *Engine) overwritten(t *thread, w uint32) (storeOver, bool) {
 	h := &e.hazards.threads[t.index]
 	if t.queue.n == 0 {
@@ -114,15 +111,15 @@ func (e *Engine) overwritten(t *thread, w uint32) (storeOver, bool) {
 	return storeOver{}, false
 }
 
-// Synced tells that T core n has waited until its thread has executed everything.
+// Synced tells that T core n has waited for its thread's queue to drain.
 func (e *Engine) Synced(n int) {
 	if e.hazards != nil {
 		e.hazards.threads[n].busy &= stores
 	}
 }
 
-// hazard refuses an instruction that comes too soon, and notes what it keeps busy. It is called
-// before the instruction is done and again whenever it has had to wait.
+// hazard refuses an instruction that comes too soon, and notes the units that it keeps busy. It
+// runs before the instruction, and again after each wait.
 func (e *Engine) hazard(t *thread, w uint32) bool {
 	h, u := &e.hazards.threads[t.index], unitOf(w)
 	if u&h.blocked != 0 || w>>24 == opSTALLWAIT {
@@ -130,31 +127,31 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		h.blocked, h.waits = 0, 0
 	}
 	if s, ok := e.overwritten(t, w); ok {
-		return e.refuse(UndefinedBehavior, "the T core has stored to %v %d since it pushed this instruction, "+
+		return e.undefined("the T core has stored to %v %d since it pushed this instruction, "+
 			"which may find the old or the new value", s.to, s.at)
 	}
 	switch op := w >> 24; {
 	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
-		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
+		return e.undefined("it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
 			h.tells(t, op))
 	case h.busy&reads(w) != 0:
-		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: "+
+		return e.undefined("the T core's stores to configuration or GPRs may not have arrived: "+
 			"STALLWAIT for them, with %v blocked", u)
 	case (op == opSFPLOAD || op == opSFPLOADMACRO) && h.overlaps(t.dstRow(w&0x3FF)):
-		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: "+
+		return e.undefined("the matrix unit may not have written rows of Dst from %d on: "+
 			"three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
 	}
 	if late := h.results & e.lateReads(w); u == unitVector && late != 0 { // SFPMAD.md, SFPLUT.md and so on
-		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", late)
+		return e.undefined("LReg mask %#x is written one cycle late: SFPNOP must come before", late)
 	}
 	if h.config.first < h.config.end && e.uses(t, w, h.config) { // WRCFG.md
-		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first,
+		return e.undefined("configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first,
 			h.config.end-1)
 	}
 	return !e.wormhole || e.lateHazard(t, h, w, u)
 }
 
-// tells returns the units of whose work a SEMPOST or SEMGET tells others too early.
+// tells returns the units whose unfinished work a SEMPOST or SEMGET announces.
 func (h *hazard) tells(t *thread, op uint32) unit {
 	busy := h.busy &^ stores
 	if op == opSEMGET && h.assumes(&t.queue, ContextIsRead) {
@@ -163,26 +160,25 @@ func (h *hazard) tells(t *thread, op uint32) unit {
 	return busy
 }
 
-// takenAsDone reports whether an instruction may rely on being done at once, as far as others are
-// told of it.
+// takenAsDone reports whether an instruction may be announced as done at once.
 func (h *hazard) takenAsDone(t *thread, w uint32) bool {
 	op := w >> 24
 	return h.assumes(&t.queue, BootIsOver) || (op == opZEROACC || op == opZEROSRC) && h.assumes(&t.queue, ZeroedAtOnce)
 }
 
-// lateHazard refuses what comes too soon on Wormhole alone, as its documents say under "Instruction
-// scheduling".
+// lateHazard refuses instructions that come too soon on Wormhole alone, as documented under
+// "Instruction scheduling".
 func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	op := w >> 24
 	switch {
 	case u == unitVector && h.shuffles && rounds(w): // SFPSHFT2.md
-		return e.refuse(UndefinedBehavior, "the vector unit's round unit shuffles lanes for another cycle: SFPNOP must come before")
+		return e.undefined("the vector unit's round unit shuffles lanes for another cycle: SFPNOP must come before")
 	case op == opELWADD && e.decodeELWMUL(w).accumulate != 0, op == opELWSUB && e.decodeELWMUL(w).accumulate != 0:
 		// MOVA2D.md, MOVB2D.md: hardware holds back other instructions.
 		row := t.dstRow(e.decodeELWMUL(w).dst) &^ 7
 		for _, m := range h.matrix {
 			if m.moved && m.first < row+8 && row < m.end {
-				return e.refuse(UndefinedBehavior, "rows of Dst from %d on may not have been moved there: three other instructions must come before",
+				return e.undefined("rows of Dst from %d on may not have been moved there: three other instructions must come before",
 					row)
 			}
 		}
@@ -190,8 +186,8 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	return true
 }
 
-// Fields of the configuration by who uses them: of each unpacker, of each context of each unpacker,
-// of unpacker 0 alone, and the first and last of ranges of the packers and of the matrix unit.
+// Configuration fields by user: each unpacker, each context of each unpacker, unpacker 0 alone, and
+// the first and last of ranges of the packers and of the matrix unit.
 var (
 	unpackerFields = []isa.Config{
 		isa.UnpackDescriptor, isa.UnpackDescriptor1, isa.UnpackOutFormat, isa.UnpackThrottle, isa.UnpackHaloize, isa.UnpackTilize,
@@ -239,8 +235,8 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	return false
 }
 
-// unpackerUses reports whether an UNPACR uses a field for which in holds. One that is refused for
-// its context may use any.
+// unpackerUses reports whether an UNPACR uses a field for which in holds. An UNPACR whose context
+// is refused may use any.
 func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(isa.Config) bool) bool {
 	unit, context := isa.Config(a.unit), min(t.unpackContext(&a), zerosContext)
 	index := contextIndex(a.unit, context)
@@ -256,7 +252,6 @@ func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(isa.Config) bool)
 		unit == 0 && (any(unpacker0Fields, 0) || in(isa.UnpackToDstContext+index) || any(context0Fields, isa.Config(context)))
 }
 
-// done notes an instruction that has been done.
 func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	if t.queue.n > 0 {
 		h.popped++
@@ -286,7 +281,7 @@ func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
 	}
 }
 
-// latch notes what a STALLWAIT waits for. Vector instructions that it holds back need no gap after
+// latch notes the units of a STALLWAIT. Vector instructions that it holds back need no gap after
 // the matrix unit.
 func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	h.blocked, h.waits = 0, 0
@@ -305,8 +300,8 @@ func (h *hazard) latch(e *Engine, a stallwaitArgs) {
 	}
 }
 
-// Assume says what the instructions may rely on that a core pushes to thread n from now on, and
-// those that they expand to. Without [Engine.RefuseHazards] it does nothing.
+// Assume lets instructions that T core n pushes from now on, and their expansions, rely on a. It
+// has no effect without [Engine.RefuseHazards].
 func (e *Engine) Assume(n int, a Assumptions) {
 	if e.hazards != nil {
 		e.hazards.threads[n].pushed = a

@@ -322,7 +322,7 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 				}
 				f := run(e, list...)
 				if (f == nil) != (tt.ok || gap) || f != nil && (f.Category != UndefinedBehavior || !strings.Contains(f.Detail, "one cycle late")) {
-					t.Errorf("%s after %s, with SFPNOP %v: %v", tt.name, mnemonics[first>>24], gap, f)
+					t.Errorf("%s after %s, with SFPNOP %v: %v", tt.name, mnemonic(first), gap, f)
 				}
 			}
 		}

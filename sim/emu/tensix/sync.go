@@ -2,8 +2,8 @@ package tensix
 
 import "math/bits"
 
-// Signals reports whether an instruction that a core pushes may tell others something, by a
-// semaphore or a mutex; those of its MOPs and replays may.
+// Signals reports whether a pushed instruction may signal others through a semaphore or a mutex.
+// MOPs and replays may.
 func Signals(w uint32) bool {
 	switch w >> 24 {
 	case opSEMINIT, opSEMPOST, opSEMGET, opATRELM, opMOP, opREPLAY:
@@ -15,21 +15,22 @@ func Signals(w uint32) bool {
 // Semaphore returns the value of semaphore i.
 func (e *Engine) Semaphore(i int) uint32 { return uint32(e.sync.value[i]) }
 
-// PostSemaphore and GetSemaphore are what a core's stores do to semaphore i. They return false if
-// the engine refuses.
+// PostSemaphore is a core's store that adds one to semaphore i. It returns false if the engine
+// refuses.
 func (e *Engine) PostSemaphore(i int) bool {
 	if e.sync.value[i] == maxSemaphore {
-		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d", i, maxSemaphore)
+		return e.nonContractual("semaphore %d: post while it is %d", i, maxSemaphore)
 	}
 	e.sync.value[i]++
 	e.sync.changes++
 	return true
 }
 
-// GetSemaphore takes one from semaphore i.
+// GetSemaphore is a core's store that takes one from semaphore i. It returns false if the engine
+// refuses.
 func (e *Engine) GetSemaphore(i int) bool {
 	if e.sync.value[i] == 0 {
-		return e.refuse(NonContractualBehavior, "semaphore %d: get while it is 0", i)
+		return e.nonContractual("semaphore %d: get while it is 0", i)
 	}
 	e.sync.value[i]--
 	e.sync.changes++
@@ -43,7 +44,7 @@ func (e *Engine) mutex(t *thread, i uint32) bool {
 	}
 	switch {
 	case i >= n || i == 1:
-		return e.refuse(UndefinedBehavior, "there is no mutex %d", i)
+		return e.undefined("there is no mutex %d", i)
 	case i != 0:
 		return e.refuse(UntestedFunctionality, "mutex %d: only mutex 0 has been validated", i)
 	}
@@ -56,7 +57,7 @@ func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
 	}
 	o := &e.sync.owner[a.mutex]
 	if *o == t.index+1 {
-		return e.refuse(NonContractualBehavior, "the thread has mutex %d already", a.mutex)
+		return e.nonContractual("the thread has mutex %d already", a.mutex)
 	}
 	if *o != 0 {
 		return false
@@ -71,18 +72,17 @@ func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
 	}
 	o := &e.sync.owner[a.mutex]
 	if *o != t.index+1 {
-		return e.refuse(NonContractualBehavior, "the thread doesn't have mutex %d", a.mutex)
+		return e.nonContractual("the thread doesn't have mutex %d", a.mutex)
 	}
 	*o = 0
 	e.sync.changes++
 	return true
 }
 
-// one returns the semaphore that an instruction names by a mask, of which more than one bit is not
-// supported.
+// one returns the semaphore that a mask names; more than one bit is not supported.
 func (e *Engine) one(mask uint32) (int, bool) {
 	if bits.OnesCount32(mask) != 1 {
-		return 0, e.refuse(UnsupportedFunctionality, "semaphores %#x: want one", mask)
+		return 0, e.unsupported("semaphores %#x: want one", mask)
 	}
 	return bits.TrailingZeros32(mask), true
 }
@@ -93,7 +93,7 @@ func (e *Engine) seminit(t *thread, a seminitArgs) bool {
 		return false
 	}
 	if a.value > a.max {
-		return e.refuse(NonContractualBehavior, "semaphore %d: value %d of at most %d", i, a.value, a.max)
+		return e.nonContractual("semaphore %d: value %d of at most %d", i, a.value, a.max)
 	}
 	e.sync.value[i], e.sync.max[i] = uint8(a.value), uint8(a.max)
 	e.sync.changes++
@@ -106,7 +106,7 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 		return false
 	}
 	if e.sync.value[i] >= e.sync.max[i] {
-		return e.refuse(NonContractualBehavior, "semaphore %d: post while it is %d of at most %d", i, e.sync.value[i], e.sync.max[i])
+		return e.nonContractual("semaphore %d: post while it is %d of at most %d", i, e.sync.value[i], e.sync.max[i])
 	}
 	e.sync.value[i]++
 	e.sync.changes++
@@ -124,8 +124,8 @@ const (
 	whileMax  = 2
 )
 
-// semwait waits for a semaphore. All later instructions of the thread wait with it, whatever blocks
-// it names.
+// semwait waits for a semaphore. All later instructions of the thread wait too, whatever blocks it
+// names.
 func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	i, ok := e.one(a.semaphores)
 	switch {
@@ -136,32 +136,32 @@ func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	case a.condition == whileZero:
 		return e.sync.value[i] > 0
 	case a.condition == 0:
-		return e.refuse(UndefinedBehavior, "no condition to wait for")
+		return e.undefined("no condition to wait for")
 	}
-	return e.refuse(UnsupportedFunctionality, "conditions %d: want %d (while zero) or %d (while at its maximum)", a.condition,
+	return e.unsupported("conditions %d: want %d (while zero) or %d (while at its maximum)", a.condition,
 		whileZero, whileMax)
 }
 
-// Conditions of STALLWAIT that can hold in an engine whose instructions complete at once: those on
-// the source banks.
+// Conditions of STALLWAIT on banks, the only ones that can hold where instructions complete at
+// once.
 const (
-	// On Wormhole: bits 0 to 7, 13 and 14 wait for units that are never busy.
+	// Bits 0 to 7, 13 and 14 wait for units that are never busy here.
 	waitWormholeIdle   = 0x60FF
 	waitWormholeAFree  = 0x100
 	waitWormholeBFree  = 0x200
 	waitWormholeAValid = 0x400
 	waitWormholeBValid = 0x800
-	// On Blackhole: bits 0 to 4, 10 and 11.
+	// Bits 0 to 4, 10 and 11 wait for units that are never busy here.
 	waitBlackholeIdle   = 0xC1F
 	waitBlackholeAValid = 0x80
 	waitBlackholeBValid = 0x100
 )
 
-// stallwait waits for conditions. All later instructions of the thread wait with it, whatever
-// blocks it names.
+// stallwait waits for conditions. All later instructions of the thread wait too, whatever blocks it
+// names.
 func (e *Engine) stallwait(t *thread, a stallwaitArgs) bool {
 	if a.wait == 0 || a.block == 0 {
-		return e.refuse(UnsupportedFunctionality, "conditions %#x for blocks %#x: want some of both", a.wait, a.block)
+		return e.unsupported("conditions %#x for blocks %#x: want some of both", a.wait, a.block)
 	}
 	left := a.wait
 	holds := func(bit uint32, condition bool) bool {
@@ -184,7 +184,7 @@ func (e *Engine) stallwait(t *thread, a stallwaitArgs) bool {
 		}
 	}
 	if left != 0 {
-		return e.refuse(UnimplementedFunctionality, "conditions %#x are not emulated", left)
+		return e.unimplemented("conditions %#x are not emulated", left)
 	}
 	return true
 }

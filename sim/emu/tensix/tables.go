@@ -2,10 +2,17 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
-// Types of the generated tables: opcodes and configuration.
+// Types of the generated tables.
 
 // decoder decodes an architecture's instructions.
 type decoder struct{ wormhole bool }
+
+func (s decoder) either(wormhole, blackhole uint32) uint32 {
+	if s.wormhole {
+		return wormhole
+	}
+	return blackhole
+}
 
 // lastSFPU is the last opcode of the vector unit.
 const lastSFPU = 0x99
@@ -20,12 +27,13 @@ const (
 	unsupported
 )
 
-// encoding is what architectures have at an opcode.
+// encoding is one opcode of both architectures.
 type encoding struct {
-	kind   encodingKind
-	unused [2]uint32 // bits that must be 0: Wormhole, Blackhole
-	// blackholeOnly: Wormhole has no such instruction.
+	name          string // empty if there is no instruction
+	kind          encodingKind
 	blackholeOnly bool
+	// Bits that must be 0.
+	unusedWormhole, unusedBlackhole uint32
 }
 
 // Words of the configuration: shared by the threads, and of each thread
@@ -35,7 +43,7 @@ const (
 	numThreadWords = 68
 )
 
-// wordKind is where a word of the configuration is kept.
+// wordKind says which state holds a word of the configuration.
 type wordKind uint8
 
 const (
@@ -47,14 +55,13 @@ const (
 	wordSeed            // it fills the random numbers of the vector unit
 )
 
-// configWord is what a word of the configuration takes.
 type configWord struct {
 	kind   wordKind
 	access wordAccess
 	mask   uint32
 }
 
-// wordAccess says what may be done to a word.
+// wordAccess is a set of permitted accesses.
 type wordAccess uint8
 
 const (
@@ -69,14 +76,13 @@ const (
 	threadUnsupported = 'u' // others are not emulated
 )
 
-// formats is a set of number formats.
 type formats uint16
 
-// has reports whether the set has a format, as a field of the configuration says it.
+// has reports whether a format's number, as configuration fields hold it, is in the set.
 func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
 
-// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such
-// format. It goes by the low bits of the format, so that formats without a name have a size too.
+// elementBits is the size of a datum in L1; 0 if unpackers and packers don't have the format. The
+// low bits decide, so that unnamed formats have a size too.
 func elementBits(format uint32) uint32 {
 	switch format & 3 {
 	case 0:
@@ -95,19 +101,21 @@ func elementBits(format uint32) uint32 {
 	return 0
 }
 
-// bytesOf is the size of a datum in units of which addresses and strides are multiples.
+// bytesOf rounds up to the unit of addresses and strides.
 func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 
-// blockFormat reports whether data of a format share exponents.
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
+
+// mnemonic is empty if there is no such instruction.
+func mnemonic(w uint32) string { return encodings[w>>24].name }
 
 // encoding returns what the architecture has at an opcode, and the bits that must be 0.
 func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
 	switch c := &encodings[op]; {
 	case !s.wormhole:
-		return c.kind, c.unused[1]
+		return c.kind, c.unusedBlackhole
 	case !c.blackholeOnly:
-		return c.kind, c.unused[0]
+		return c.kind, c.unusedWormhole
 	}
 	return noInstruction, 0
 }

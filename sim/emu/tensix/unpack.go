@@ -5,10 +5,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB (tt-isa-documentation
+// Unpackers take data from L1: unit 0 to SrcA or Dst, unit 1 to SrcB (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
 
-// unpacking is an UNPACR on its way from configuration to data.
+// unpacking is the state of one UNPACR.
 type unpacking struct {
 	unit, context uint32
 	adc           *adc
@@ -36,17 +36,18 @@ const (
 	unpack0Contexts = 8
 )
 
-// zerosContext is a context of Wormhole's unpacker 0 whose addresses nothing sets, so that it only
-// gives zeros. It exists for what tt-llk does after a tile that has gone to Dst
-// (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug TEN-3868): it unpacks
-// zeros to SrcA, with the context that it has used as the instruction's own, which counts from the
-// thread's. After context 1 that is context 2. Its zeros go to the first rows of SrcA, which are
-// none. Where a tile has been tilized, the counters have gone on to row 64 of SrcA, which the
-// documents leave undefined: it is row 0, as on Blackhole. Nothing can depend on that, because the
-// tile has clobbered the bank.
+// zerosContext is a context of Wormhole's unpacker 0 whose addresses are never set, so that it only
+// gives zeros. tt-llk needs it after a tile that went to Dst (unpack_to_dest_tile_done in
+// cunpack_common.h, a workaround of hardware bug TEN-3868). tt-llk unpacks zeros to SrcA with the
+// context just used as the instruction's own, which counts from the thread's: after context 1,
+// context 2.
+//
+// The zeros go to the rows that unpacker 0's addresses skip (firstRows), so nowhere. After a tilized
+// tile the counters point to row 64 of SrcA, which documents leave undefined. Here it is row 0, as on
+// Blackhole; no program can depend on that, because the tile has clobbered the bank.
 const zerosContext = 2
 
-// unpackContext returns the context that an UNPACR uses: its own operand counts from the thread's.
+// unpackContext returns an UNPACR's context: its operand counts from the thread's.
 func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 	c := t.field(isa.ThreadUnpackContext + isa.Thread(a.unit))
 	if a.context != 0 {
@@ -55,8 +56,8 @@ func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 	return c
 }
 
-// contextIndex returns where in an array of fields that of a context of an unpacker is: two of each
-// come first.
+// contextIndex is the index of an unpacker's context in an array of fields: first two of each
+// unpacker.
 func contextIndex(unit, context uint32) isa.Config {
 	if context == zerosContext {
 		return 2 * numContexts
@@ -87,7 +88,7 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	}
 	if a.valid == 0 {
 		if e.on(t, isa.UnpackSetUpdate) || e.on(t, isa.UnpackSetUpdate+1) {
-			return e.refuse(UnsupportedFunctionality, "a bank that changes without becoming valid")
+			return e.unsupported("a bank that changes without becoming valid")
 		}
 		return true
 	}
@@ -95,7 +96,7 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	return e.fillSource(t, a.unit)
 }
 
-// advance adds what an UNPACR adds to the counters.
+// advance applies an UNPACR's address mode to the counters.
 func (c *adc) advance(mode uint32) {
 	in, out := &c.channel[0], &c.channel[1]
 	in.z.value = (in.z.value + mode&3) % sizeZ
@@ -104,66 +105,65 @@ func (c *adc) advance(mode uint32) {
 	out.y.value = (out.y.value + mode>>6&3) % sizeY
 }
 
-// unpacrOperands refuses what nothing uses.
+// unpacrOperands refuses unused features.
 func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 	switch {
 	case a.last == 0:
-		return e.refuse(UnsupportedFunctionality, "not the last of a tile")
+		return e.unsupported("not the last of a tile")
 	case a.override == 0:
-		return e.refuse(UnsupportedFunctionality, "counters of another thread")
+		return e.unsupported("counters of another thread")
 	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.contextIncrement != 0:
-		return e.refuse(UnsupportedFunctionality, "search, broadcast, or contexts that count: want 0")
+		return e.unsupported("search, broadcast, or contexts that count: want 0")
 	case a.counters >= numThreads:
-		return e.refuse(UndefinedBehavior, "counters of thread %d: there are %d", a.counters, numThreads)
+		return e.undefined("counters of thread %d: there are %d", a.counters, numThreads)
 	}
 	return true
 }
 
-// knownContext refuses contexts that nothing uses; own is set if the instruction has one of its
-// own.
+// knownContext refuses unused contexts; own is set if the instruction names one.
 func (e *Engine) knownContext(u *unpacking, own bool) bool {
 	switch {
 	case u.context < numContexts, u.context == zerosContext && e.wormhole && u.unit == 0 && u.zero:
 		return true
 	case u.unit == 1 && own: // the vendor's simulator doesn't get here
-		return e.refuse(UndefinedBehavior, "context %d of unpacker 1: want 0 or 1", u.context)
+		return e.undefined("context %d of unpacker 1: want 0 or 1", u.context)
 	}
-	return e.refuse(UnimplementedFunctionality, "context %d: want 0 or 1", u.context)
+	return e.unimplemented("context %d: want 0 or 1", u.context)
 }
 
-// unpackFormats finds formats and refuses those that don't go together.
+// unpackFormats resolves formats and refuses unsupported pairs.
 func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	switch {
 	case !e.on(t, isa.UnpackUncompressed+contextIndex(u.unit, u.context)):
-		return e.refuse(UnsupportedFunctionality, "compressed data")
+		return e.unsupported("compressed data")
 	case e.on(t, isa.UnpackOverrideFormat+unit):
-		return e.refuse(UnsupportedFunctionality, "a format of the context's own")
+		return e.unsupported("a format of the context's own")
 	}
 	u.in, u.out = e.cfg(t, isa.UnpackDescriptor+unit)&15, e.cfg(t, isa.UnpackOutFormat+unit)
 	const ofFP32 formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.TF32 | 1<<arith.BF16
 	if u.in != u.out && (u.in != uint32(arith.FP32) || !ofFP32.has(u.out)) {
-		return e.refuse(UndefinedBehavior, "%v to %v", arith.Format(u.in), arith.Format(u.out))
+		return e.undefined("%v to %v", arith.Format(u.in), arith.Format(u.out))
 	}
 	u.inBits, u.outBits = elementBits(u.in), elementBits(u.out)
 	if u.inBits == 0 || u.outBits == 0 {
-		return e.refuse(UnimplementedFunctionality, "%v to %v", arith.Format(u.in), arith.Format(u.out))
+		return e.unimplemented("%v to %v", arith.Format(u.in), arith.Format(u.out))
 	}
 	u.bfp, u.forced = blockFormat(u.in), e.on(t, isa.UnpackForceExponent+unit)
 	return true
 }
 
-// unpackFrom finds where in L1 data start and how they go on.
+// unpackFrom locates data in L1.
 func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 	unit, align := isa.Config(u.unit), bytesOf(u.outBits)
 	for _, f := range []isa.Config{isa.UnpackYStride, isa.UnpackZStride, isa.UnpackWStride} {
 		if v := e.cfg(t, f+unit); v%align != 0 {
-			return e.refuse(UnsupportedFunctionality, "stride %d of data of %d bytes", v, align)
+			return e.unsupported("stride %d of data of %d bytes", v, align)
 		}
 	}
 	u.haloize, u.tilize = e.on(t, isa.UnpackHaloize+unit), e.on(t, isa.UnpackTilize+unit)
 	if u.haloize && u.unit == 1 {
-		return e.refuse(NonContractualBehavior, "unpacker 1 doesn't transpose")
+		return e.nonContractual("unpacker 1 doesn't transpose")
 	}
 	u.rowWidth = 16
 	if !e.wormhole && u.inBits > 8 {
@@ -173,17 +173,17 @@ func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 	if u.tilize {
 		switch {
 		case u.inBits < 8:
-			return e.refuse(UndefinedBehavior, "tilizing of data of %d bits", u.inBits)
+			return e.undefined("tilizing of data of %d bits", u.inBits)
 		case u.unit == 1:
-			return e.refuse(UnimplementedFunctionality, "tilizing by unpacker 1")
+			return e.unimplemented("tilizing by unpacker 1")
 		}
 		u.rowStride = e.cfg(t, isa.UnpackShift0)<<4 | e.cfg(t, isa.UnpackShift1)<<8 | e.cfg(t, isa.UnpackShift2)<<12
 	}
 	return e.unpackAddress(t, u)
 }
 
-// unpackAddress computes the address of the first datum and of its exponent, which come before the
-// data in L1.
+// unpackAddress computes the addresses of the first datum and of its exponent, which comes before
+// the data in L1.
 func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	low, high := e.cfg(t, isa.UnpackDescriptor+unit), e.cfg(t, isa.UnpackDescriptor1+unit)
@@ -200,7 +200,7 @@ func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	u.exponents = base << 4
 	if u.bfp && !u.forced {
 		if low>>5&1 != 0 {
-			return e.refuse(UnsupportedFunctionality, "blocks without exponents")
+			return e.unsupported("blocks without exponents")
 		}
 		base += ((x*y*z+15)/16 + 15) &^ 15
 	}
@@ -209,15 +209,15 @@ func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	u.exponents += datum
 	u.first = base<<3 + datum*u.inBits
 	if (u.haloize || u.tilize) && u.first%128 != 0 {
-		return e.refuse(UndefinedBehavior, "data at %#x: want a multiple of 16", u.first/8)
+		return e.undefined("data at %#x: want a multiple of 16", u.first/8)
 	}
 	return true
 }
 
-// firstRows is how many data of SrcA and Dst unpacker 0's addresses skip.
+// firstRows is the number of data of SrcA and Dst that unpacker 0's addresses skip.
 const firstRows = 4 * rowSize
 
-// unpackTo finds where in the register data go.
+// unpackTo locates the destination in the register.
 func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	if u.unit == 0 {
@@ -226,7 +226,7 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	out := &u.adc.channel[1]
 	switch {
 	case u.toDst && u.haloize:
-		return e.refuse(UndefinedBehavior, "data for Dst that are transposed")
+		return e.undefined("data for Dst that are transposed")
 	case out.w.value != 0:
 		return e.refuse(UntestedFunctionality, "W counter %d of channel 1", out.w.value)
 	}
@@ -244,16 +244,16 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 		case u.zero && !u.toDst && e.wormhole:
 			u.dropped, u.to = firstRows-u.to, 0
 		default:
-			return e.refuse(UnsupportedFunctionality, "data at %d: the first %d are none", u.to, firstRows)
+			return e.unsupported("data at %d: the first %d are none", u.to, firstRows)
 		}
 	}
 	if (u.to|u.dropped)%rowSize != 0 {
-		return e.refuse(UnsupportedFunctionality, "data at %d: want the start of a row", u.to)
+		return e.unsupported("data at %d: want the start of a row", u.to)
 	}
 	return true
 }
 
-// unpackExtras refuses what nothing uses, and finds how many data there are.
+// unpackExtras refuses unused features, and counts the data.
 func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 	unit := isa.Config(u.unit)
 	shift := uint32(0)
@@ -270,25 +270,25 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 	byAddress := t.field(isa.ThreadSrcASetByAddress) != 0
 	switch {
 	case e.on(t, isa.UnpackUpsample+unit), e.on(t, isa.UnpackInterleave+unit):
-		return e.refuse(UnsupportedFunctionality, "upsampling")
+		return e.unsupported("upsampling")
 	case shift != 0:
-		return e.refuse(UnsupportedFunctionality, "data shifted by %d columns", shift)
+		return e.unsupported("data shifted by %d columns", shift)
 	case first > last:
-		return e.refuse(UnsupportedFunctionality, "X counters from %d to %d", first, last)
+		return e.unsupported("X counters from %d to %d", first, last)
 	case u.toDst && byAddress:
-		return e.refuse(UndefinedBehavior, "SRCA_SET_SetOvrdWithAddr for data for Dst")
+		return e.undefined("SRCA_SET_SetOvrdWithAddr for data for Dst")
 	case !u.toDst && !byAddress:
-		return e.refuse(UnsupportedFunctionality, "no SRCA_SET_SetOvrdWithAddr")
+		return e.unsupported("no SRCA_SET_SetOvrdWithAddr")
 	case e.wormhole && e.cfg(t, isa.UnpackThrottle+unit) > 2:
-		return e.refuse(UndefinedBehavior, "throttle mode %d", e.cfg(t, isa.UnpackThrottle+unit))
+		return e.undefined("throttle mode %d", e.cfg(t, isa.UnpackThrottle+unit))
 	}
 	u.count = last - first + 1
 	u.dropped = min(u.dropped, u.count)
 	return true
 }
 
-// unpackBursts refuses data for SrcA that start within a burst: where it crosses a set of 16 rows,
-// hardware drops writes.
+// unpackBursts refuses data for SrcA that start within a burst: hardware drops writes where a burst
+// crosses a set of 16 rows.
 func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
 	const x4, x8 = 2, 3
 	if u.toDst || u.unit == 1 || u.count <= rowSize {
@@ -312,12 +312,12 @@ func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
 	}
 	rows := min(max(bytes/(2*u.inBits), 1), 8)
 	if start := u.to / rowSize; start%rows != 0 {
-		return e.refuse(UnsupportedFunctionality, "row %d of SrcA in bursts of %d rows", start, rows)
+		return e.unsupported("row %d of SrcA in bursts of %d rows", start, rows)
 	}
 	return true
 }
 
-// toSources are the formats that become data of SrcA and SrcB, toDsts those that go to Dst.
+// toSources are the formats for SrcA and SrcB, toDsts those for Dst.
 const (
 	toSources formats = 1<<arith.FP16 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.BFP2 |
 		1<<arith.INT16 | 1<<arith.LF8 | 1<<arith.INT8
@@ -325,9 +325,8 @@ const (
 	toDstFP32     formats = 1<<arith.FP32 | 1<<arith.TF32
 )
 
-// convertible refuses conversions that don't exist, or not to that register. Zeros are not
-// converted: the documents convert data before they replace them, but tt-llk replaces data whose
-// format SrcA can't have (see zerosContext).
+// convertible refuses unsupported conversions. It lets zeros pass: documents convert data before
+// they replace them, but tt-llk replaces data whose format SrcA can't have (see zerosContext).
 func (e *Engine) convertible(u *unpacking) bool {
 	if u.zero && e.wormhole {
 		return true
@@ -354,8 +353,7 @@ func (e *Engine) convertible(u *unpacking) bool {
 	return e.refuse(cat, "%v as %v to %s", arith.Format(u.in), arith.Format(u.out), where)
 }
 
-// fits reports whether all data and exponents are inside of L1 and of the register, for data that
-// follow one another.
+// fits reports whether consecutive data and their exponents are inside of L1 and of the register.
 func (u *unpacking) fits(size uint32) bool {
 	rows := uint32(srcRows)
 	if u.toDst {
@@ -381,11 +379,11 @@ func (e *Engine) unpackLimit(u *unpacking) bool {
 		case u.zero && !e.wormhole:
 			return e.refuse(UntestedFunctionality, "zeros instead of data")
 		case u.toDst && row >= dstRows:
-			return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
+			return e.unimplemented("row %d of Dst", row)
 		case !u.toDst && u.unit == 1 && row >= srcRows:
-			return e.refuse(UndefinedBehavior, "row %d of SrcB", row)
+			return e.undefined("row %d of SrcB", row)
 		case !u.toDst && u.unit == 0 && row >= srcRows && e.wormhole && !u.zero:
-			return e.refuse(UnsupportedFunctionality, "row %d of SrcA", row)
+			return e.unsupported("row %d of SrcA", row)
 		}
 		if !e.unpackInside(u, min(i+rowSize, u.count)-1) {
 			return false
@@ -394,7 +392,7 @@ func (e *Engine) unpackLimit(u *unpacking) bool {
 	return true
 }
 
-// at returns the bit of L1 where datum i is.
+// at returns the bit address of datum i.
 func (u *unpacking) at(i uint32) uint32 {
 	return u.first + u.inBits*(i%u.rowWidth) + u.rowStride*8*(i/u.rowWidth)
 }
@@ -403,15 +401,15 @@ func (u *unpacking) at(i uint32) uint32 {
 func (e *Engine) unpackInside(u *unpacking, i uint32) bool {
 	size := e.tile.L1Size()
 	if at := u.at(i); at+u.inBits > size*8 {
-		return e.refuse(UndefinedBehavior, "datum at %#x, outside of L1", at/8)
+		return e.undefined("datum at %#x, outside of L1", at/8)
 	}
 	if at := (u.exponents + i) / 16; u.bfp && !u.forced && at >= size {
-		return e.refuse(UndefinedBehavior, "exponent at %#x, outside of L1", at)
+		return e.undefined("exponent at %#x, outside of L1", at)
 	}
 	return true
 }
 
-// end is the byte address up to which L1 of a size is read.
+// end is the byte address up to which L1 is read.
 func (u *unpacking) end(size uint32) uint32 {
 	end := u.at(u.count-1)/8 + 4
 	if u.bfp && !u.forced {
@@ -420,7 +418,6 @@ func (u *unpacking) end(size uint32) uint32 {
 	return min(end, size)
 }
 
-// unpackData moves the data.
 func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 	if !e.unpackLimit(u) {
 		return false
@@ -453,7 +450,7 @@ func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 	return true
 }
 
-// unpackZeros writes zeros where data would go.
+// unpackZeros writes zeros instead of data.
 func (e *Engine) unpackZeros(u *unpacking) {
 	n := u.count - u.dropped
 	for i := uint32(0); i < n; i += unpackChunk {
@@ -463,7 +460,6 @@ func (e *Engine) unpackZeros(u *unpacking) {
 	}
 }
 
-// unpackValues writes data as the register has them.
 func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	if u.toDst {
 		e.unpackDst(u, to, values)
@@ -472,8 +468,8 @@ func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and
-// come as they are.
+// unpackRows returns the destination of n data in the unpacker's bank, if they are whole rows and
+// not transposed.
 func (e *Engine) unpackRows(u *unpacking, to, n uint32) ([]uint32, bool) {
 	if u.toDst || u.haloize || n%rowSize != 0 || to/rowSize+n/rowSize > srcRows {
 		return nil, false
@@ -500,7 +496,6 @@ func (e *Engine) chunk(conversion *arith.Unpack, u *unpacking, words []uint32, i
 	return values
 }
 
-// unpackDst writes data of 32 bits to Dst.
 func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
 	for i, v := range values {
 		at := to + uint32(i)
@@ -508,8 +503,7 @@ func (e *Engine) unpackDst(u *unpacking, to uint32, values []uint32) {
 	}
 }
 
-// unpackSource writes data to the unpacker's bank of a source, each block of 16 rows transposed if
-// asked.
+// unpackSource writes data to the unpacker's bank, each block of 16 rows transposed if asked.
 func (e *Engine) unpackSource(u *unpacking, to uint32, values []uint32) {
 	s, _ := e.source(u.unit)
 	rows := s.change(s.unpack)
@@ -533,13 +527,13 @@ const (
 	nopValid  = 7
 )
 
-// unpacrnop clears the unpacker's bank, or fills it with what is less than all numbers, and may
-// make it valid.
+// unpacrnop clears the unpacker's bank, or fills it with the identity of maximum, and may make it
+// valid.
 func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	var clearBank, lowest, valid bool
 	if e.wormhole {
 		if a.op != nopClear && a.op != nopLowest && a.op != nopValid {
-			return e.refuse(UnsupportedFunctionality, "operation %d: want %d, %d or %d", a.op, nopClear, nopLowest, nopValid)
+			return e.unsupported("operation %d: want %d, %d or %d", a.op, nopClear, nopLowest, nopValid)
 		}
 		clearBank, lowest, valid = a.op != nopValid, a.op == nopLowest, a.op == nopValid
 	} else {
@@ -554,7 +548,7 @@ func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 			return false
 		}
 		if lowest && a.unit == 1 {
-			return e.refuse(UnimplementedFunctionality, "SrcB filled with what is less than all numbers")
+			return e.unimplemented("SrcB filled with what is less than all numbers")
 		}
 		s.fillRows(lowest)
 	}
@@ -569,15 +563,15 @@ func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	return true
 }
 
-// unpacrnopOperands refuses what nothing uses of Blackhole's UNPACR_NOP.
+// unpacrnopOperands refuses unused features of Blackhole's UNPACR_NOP.
 func (e *Engine) unpacrnopOperands(a *unpacrnopArgs) bool {
 	switch {
 	case a.pop != 1:
-		return e.refuse(UnimplementedFunctionality, "operation %d: want 1", a.pop)
+		return e.unimplemented("operation %d: want 1", a.pop)
 	case a.fill > 1 || a.banks != 0 || a.ones != 0:
-		return e.refuse(UnimplementedFunctionality, "fill %d of banks %d with format %d: want 0 or 1, 0, 0", a.fill, a.banks, a.ones)
+		return e.unimplemented("fill %d of banks %d with format %d: want 0 or 1, 0, 0", a.fill, a.banks, a.ones)
 	case a.messages != 0 || a.stream != 0:
-		return e.refuse(UnsupportedFunctionality, "messages %d of stream %d: want 0", a.messages, a.stream)
+		return e.unsupported("messages %d of stream %d: want 0", a.messages, a.stream)
 	}
 	return true
 }

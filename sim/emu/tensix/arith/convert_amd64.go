@@ -2,7 +2,7 @@
 
 package arith
 
-// factorKernel is what the vector instructions need to know of a format to decode factors.
+// factorKernel holds the constants of a format that decodeBAVX2 broadcasts.
 type factorKernel struct {
 	mask                   uint32 // bits that the matrix unit reads
 	_                      uint32
@@ -12,7 +12,7 @@ type factorKernel struct {
 	zero                   uint32 // exponent of zero
 }
 
-// kernelA and kernelB say how to decode factors of SrcA, which are doubled, and of SrcB.
+// kernelA and kernelB describe how to decode factors of SrcA, which are doubled, and of SrcB.
 func kernelA(f Format) factorKernel {
 	return factorKernel{mask: f.srcMask(), upperShift: 18, lowerShift: 13, upperBits: 0x1E, lowerBits: 0x3E, lead: 0x20, zero: zeroExponent}
 }
@@ -21,7 +21,6 @@ func kernelB(f Format) factorKernel {
 	return factorKernel{mask: f.srcMask(), upperShift: 17, lowerShift: 10, upperBits: 0x3F, lowerBits: 0x78, lead: 0x40, zero: zeroExponent}
 }
 
-// zeroExponent is noExponent as the instructions take it.
 const zeroExponent = 1<<32 + noExponent
 
 func (m Math) decodeAAVX2(a *MatrixA, rows *[16]Row) {
@@ -29,7 +28,7 @@ func (m Math) decodeAAVX2(a *MatrixA, rows *[16]Row) {
 	decodeAAVX2(a, rows, &k)
 }
 
-// decodeBAVX2 decodes n rows that follow one another.
+// decodeBAVX2 decodes n consecutive rows.
 func (m Math) decodeBAVX2(b *RowB, rows *Row, n int) {
 	k := kernelB(m.B)
 	decodeBAVX2(b, rows, n, &k)

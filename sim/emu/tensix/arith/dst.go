@@ -39,7 +39,6 @@ func signMagnitude(x int32) uint32 {
 	return uint32(x)
 }
 
-// fromSignMagnitude is the inverse of signMagnitude.
 func fromSignMagnitude(x uint32) int32 {
 	if x&0x80000000 != 0 {
 		return -int32(x & 0x7FFFFFFF)
@@ -47,8 +46,7 @@ func fromSignMagnitude(x uint32) int32 {
 	return int32(x)
 }
 
-// load returns the data of a row of Dst in the layout of fp32: sign, exponent from bit 23,
-// mantissa.
+// load returns the data of a row of Dst in fp32 layout: sign, exponent from bit 23, mantissa.
 func (m Math) load(values *[16]uint32, hi, lo *DstRow) {
 	switch {
 	case m.Wide || m.Int8:
@@ -66,7 +64,7 @@ func (m Math) load(values *[16]uint32, hi, lo *DstRow) {
 	}
 }
 
-// store is the inverse of load: what a narrow Dst has no room for is dropped.
+// store is the inverse of load. It drops the bits that a narrow Dst has no room for.
 func (m Math) store(hi, lo *DstRow, values *[16]uint32) {
 	switch {
 	case m.Wide || m.Int8:

@@ -3,8 +3,8 @@ package arith
 // signBit is the sign of a datum whose 19 bits stand in bits 18 to 0.
 const signBit = 1 << 18
 
-// ElwMul is one row of ELWMUL: it adds to each datum of the row of Dst the product of a datum of
-// SrcA and one of SrcB. lo is the row's lower half if Dst has 32 bits, and isn't used otherwise.
+// ElwMul is one row of ELWMUL: it adds the product of a datum of SrcA and one of SrcB to each datum
+// of the row of Dst. lo is the row's lower half if Dst has 32 bits; otherwise it is unused.
 func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	if !m.wide() {
 		lo = nil
@@ -16,8 +16,8 @@ func (m Math) ElwMul(hi, lo *DstRow, a, b *Row) {
 	m.elwMulAVX2(hi, lo, a, b, 1)
 }
 
-// ElwMulRows is ElwMul for rows that follow one another, one for each of a. The others have at
-// least as many, but lo if Dst is narrow.
+// ElwMulRows is [Math.ElwMul] for consecutive rows, one for each of a. hi, b and, for a wide Dst,
+// lo have at least as many rows.
 func (m Math) ElwMulRows(hi, lo []DstRow, a, b []Row) {
 	n := len(a)
 	if n == 0 {
@@ -45,7 +45,6 @@ func lowRow(lo []DstRow, i int) *DstRow {
 	return &lo[i]
 }
 
-// mul is ElwMul without vector instructions.
 func (m Math) mul(hi, lo *DstRow, a, b *Row) {
 	var values [16]uint32
 	m.load(&values, hi, lo)
@@ -92,8 +91,8 @@ func (m Math) multiply(a, b uint32, bias int32) term {
 }
 
 // ElwAdd is one row of ELWADD: it writes the sum of a datum of SrcA and one of SrcB to each datum
-// of the row of Dst, or adds it if accumulate is set. lo is the row's lower half if Dst has 32
-// bits, and isn't used otherwise.
+// of the row of Dst, or adds the sum if accumulate is set. lo is the row's lower half if Dst has 32
+// bits; otherwise it is unused.
 func (m Math) ElwAdd(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0, accumulate)
 }
@@ -103,22 +102,21 @@ func (m Math) ElwSub(hi, lo *DstRow, a, b *Row, accumulate bool) {
 	m.addOrSub(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// ElwAddRows is ElwAdd for rows that follow one another, one for each of a. The others have at
-// least as many, but lo if Dst is narrow.
+// ElwAddRows is [Math.ElwAdd] for consecutive rows, with the lengths of [Math.ElwMulRows].
 func (m Math) ElwAddRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0, accumulate)
 }
 
-// ElwSubRows is ElwSub for rows that follow one another, as [Math.ElwAddRows] is.
+// ElwSubRows is [Math.ElwSub] for consecutive rows, with the lengths of [Math.ElwMulRows].
 func (m Math) ElwSubRows(hi, lo []DstRow, a, b []Row, accumulate bool) {
 	m.addOrSubRows(hi, lo, a, b, 0x80000000, accumulate)
 }
 
-// vectorAdd reports whether the vector instructions add as add does: a minus zero of SrcB that
-// counts as a number wraps around in the chip's sum.
+// vectorAdd reports whether the vector code may add. It lacks the chip's wrap-around for a minus
+// zero of SrcB that counts as a number.
 func (m Math) vectorAdd() bool { return !m.Int8 && !m.KeepDenormalsB && haveAVX2() }
 
-// addOrSub adds with the signs of SrcB's data flipped by flip.
+// addOrSub flips the sign bits flip of SrcB's data and adds.
 func (m Math) addOrSub(hi, lo *DstRow, a, b *Row, flip uint32, accumulate bool) {
 	if !m.wide() {
 		lo = nil
@@ -156,7 +154,6 @@ func (m Math) addOrSubRows(hi, lo []DstRow, a, b []Row, flip uint32, accumulate 
 	m.elwAddAVX2(&hi[0], low, &a[0], &b[0], n, flip, accumulate)
 }
 
-// add is addOrSub without vector instructions; it accumulates.
 func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32) {
 	var values [16]uint32
 	m.load(&values, hi, lo)
@@ -175,7 +172,6 @@ func (m Math) add(hi, lo *DstRow, a, b *Row, flip uint32) {
 	m.store(hi, lo, &values)
 }
 
-// sum returns the sum of two data in bits 18 to 0.
 func (m Math) sum(a, b uint32) term {
 	if a&0x3FC00 == 0 {
 		a = 0
@@ -207,8 +203,8 @@ func (m Math) sum(a, b uint32) term {
 	return term{a >> 18, exponent, (large + small) << 13}
 }
 
-// mantissa11 returns the mantissa of a datum in bits 18 to 0, with the leading one that only zero
-// doesn't have.
+// mantissa11 returns the mantissa of a datum in bits 18 to 0, with its leading one unless the datum
+// is zero.
 func mantissa11(x uint32) uint32 {
 	if x == 0 {
 		return 0
@@ -216,7 +212,6 @@ func mantissa11(x uint32) uint32 {
 	return x&0x3FF | 0x400
 }
 
-// readInt8B is readInt8 for SrcB.
 func (m Math) readInt8B(v, mask uint32) int32 {
 	if m.KeepDenormalsB {
 		return signed(v&mask>>13&0x3FF, v>>31)
@@ -224,8 +219,8 @@ func (m Math) readInt8B(v, mask uint32) int32 {
 	return readInt8(v, mask)
 }
 
-// HighExponent returns the first datum that sets one of the three upper exponent bits, which data
-// of formats with 5 exponent bits, and 8-bit integers, don't have.
+// HighExponent returns the first datum that sets one of the three upper exponent bits. Formats with
+// 5 exponent bits and 8-bit integers leave those bits 0.
 func HighExponent(row *Row) (datum uint32, ok bool) {
 	for _, v := range row {
 		if v&0x70000000 != 0 {

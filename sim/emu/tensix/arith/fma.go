@@ -2,8 +2,7 @@ package arith
 
 import "math/bits"
 
-// canonicalNaN is what Blackhole's vector unit and IEEE's operations answer when there is no
-// number.
+// canonicalNaN is the NaN of Blackhole's vector unit and of FMAIEEE.
 const canonicalNaN = 0x7FC00000
 
 // FMA returns x times y plus z, in fp32, as the chip's vector unit computes it.
@@ -14,8 +13,8 @@ func (a Arch) FMA(x, y, z uint32) uint32 {
 	return fmaWormhole(x, y, z)
 }
 
-// FMALanes computes x times y plus z in the lanes of a mask, with the signs of x and z flipped as
-// asked. The result may be one of the operands.
+// FMALanes computes x times y plus z in the enabled lanes, with the signs of x and z flipped as
+// asked. dst may be one of the operands.
 func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled uint32) {
 	rest := enabled
 	if haveAVX2() {
@@ -36,14 +35,13 @@ func (a Arch) FMALanes(dst, x, y, z *[32]uint32, negateX, negateZ bool, enabled 
 	}
 }
 
-// unpacked is an fp32 whose mantissa has its leading one at bit 23, unless it is zero.
+// unpacked is an fp32. Its mantissa has the leading one at bit 23, unless the number is zero.
 type unpacked struct {
 	sign     uint32
 	exponent int32
 	mantissa uint32
 }
 
-// unpackFlushed takes an fp32 apart; denormals are zero.
 func unpackFlushed(x uint32) unpacked {
 	u := unpacked{x & 0x80000000, int32(x >> 23 & 0xFF), x&0x7FFFFF | 0x800000}
 	if u.exponent == 0 {
@@ -52,7 +50,7 @@ func unpackFlushed(x uint32) unpacked {
 	return u
 }
 
-// unpackDenormal takes an fp32 apart; denormals get an exponent below 1.
+// unpackDenormal gives denormals an exponent below 1.
 func unpackDenormal(x uint32) unpacked {
 	u := unpacked{x & 0x80000000, int32(x >> 23 & 0xFF), x&0x7FFFFF | 0x800000}
 	if u.exponent == 0 {
@@ -63,17 +61,17 @@ func unpackDenormal(x uint32) unpacked {
 	return u
 }
 
-// special reports whether the number is infinite or none at all, which of the two it is says nan.
+// special reports whether the number is infinite or a NaN.
 func (u unpacked) special() bool { return u.exponent == 255 }
 func (u unpacked) nan() bool     { return u.exponent == 255 && u.mantissa != 0x800000 }
 func (u unpacked) inf() bool     { return u.exponent == 255 && u.mantissa == 0x800000 }
 
-// noProduct reports whether the product of two numbers is none: of NaNs, or of infinity and zero.
+// noProduct reports whether the product of two numbers is a NaN.
 func noProduct(x, y unpacked) bool {
 	return x.special() && (x.nan() || y.mantissa == 0) || y.special() && (y.nan() || x.mantissa == 0)
 }
 
-// stickyShift shifts right and keeps whether a bit was lost in the lowest bit.
+// stickyShift shifts right and ORs the lost bits into the lowest bit.
 func stickyShift(m uint64, by int32) uint64 {
 	if by >= 64 {
 		if m != 0 {
@@ -88,8 +86,7 @@ func stickyShift(m uint64, by int32) uint64 {
 	return out
 }
 
-// semiStickyShift shifts right and keeps whether a bit was lost in the lowest bit, unless nothing
-// else is left.
+// semiStickyShift is stickyShift, but a value that is shifted out completely becomes 0.
 func semiStickyShift(m uint32, by int32) uint32 {
 	out := m >> by
 	if out != 0 && out<<by != m {
@@ -98,8 +95,7 @@ func semiStickyShift(m uint32, by int32) uint32 {
 	return out
 }
 
-// roundNearestEven adds to a result what its lower three mantissa bits (guard, round, sticky) ask
-// for.
+// roundNearestEven rounds r by the three bits below it: guard, round, sticky.
 func roundNearestEven(r, low uint32) uint32 {
 	if low&7+r&1 > 4 {
 		r++
@@ -107,8 +103,8 @@ func roundNearestEven(r, low uint32) uint32 {
 	return r
 }
 
-// FMAIEEE returns x times y plus z in fp32, rounded once to the nearest even, with every NaN
-// 0x7FC00000. It is IEEE 754's operation, to compare the chips' with.
+// FMAIEEE returns x times y plus z in fp32 as IEEE 754 defines it, rounded once to the nearest
+// even; every NaN is 0x7FC00000. The chips' results can be compared with it.
 func FMAIEEE(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackDenormal(x), unpackDenormal(y), unpackDenormal(z)
 	psign := ux.sign ^ uy.sign
@@ -133,8 +129,7 @@ func FMAIEEE(x, y, z uint32) uint32 {
 	return packIEEE(sign, re, sum)
 }
 
-// packIEEE rounds a sum that isn't zero, with 49 fractional bits at exponent, and packs it; it may
-// become a denormal.
+// packIEEE rounds and packs a nonzero sum with 49 fractional bits; the result may be a denormal.
 func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
 	down := 37 - int32(bits.LeadingZeros64(sum))
 	exponent += down
@@ -153,7 +148,6 @@ func packIEEE(sign uint32, exponent int32, sum uint64) uint32 {
 	return sign | roundNearestEven(uint32(exponent)<<23|uint32(sum>>3)&0x7FFFFF, uint32(sum))
 }
 
-// specialIEEE returns the result where an operand is infinite or none.
 func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
 	psign := x.sign ^ y.sign
 	switch {
@@ -165,7 +159,7 @@ func specialIEEE(x, y, z unpacked, zbits uint32) uint32 {
 	return psign | 0x7F800000
 }
 
-// addMagnitudes adds two numbers of sign and magnitude. The sign of a tie is the first's.
+// addMagnitudes adds two numbers of sign and magnitude. A tie has the first sign.
 func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sign uint32, sum T) {
 	switch {
 	case asign == bsign:
@@ -176,8 +170,8 @@ func addMagnitudes[T uint32 | uint64](asign uint32, a T, bsign uint32, b T) (sig
 	return bsign, b - a
 }
 
-// product returns the mantissa of x times y with 26 fractional bits, the lowest of them sticky, and
-// its exponent.
+// product returns the exponent and the mantissa of x times y, with 26 fractional bits and the
+// lowest sticky.
 func product(x, y unpacked) (mantissa uint32, exponent int32) {
 	p := uint64(x.mantissa) * uint64(y.mantissa) << 3
 	mantissa = uint32(p >> 23)
@@ -188,7 +182,7 @@ func product(x, y unpacked) (mantissa uint32, exponent int32) {
 }
 
 // fmaBlackhole flushes denormals, drops the lost bits of an addend that is shifted out, and
-// overflows when the product alone does.
+// overflows if the product alone does.
 func fmaBlackhole(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
 	psign := ux.sign ^ uy.sign
@@ -229,7 +223,6 @@ func fmaBlackhole(x, y, z uint32) uint32 {
 	return sign | r
 }
 
-// addAligned adds z to a product, aligned to the larger exponent.
 func addAligned(psign, p uint32, pe int32, z unpacked) (sign uint32, exponent int32, sum uint32) {
 	ze, zm := z.exponent, z.mantissa<<3
 	exponent = max(pe, ze)
@@ -237,8 +230,8 @@ func addAligned(psign, p uint32, pe int32, z unpacked) (sign uint32, exponent in
 	return sign, exponent, sum
 }
 
-// fmaWormhole differs from Blackhole's in what comes of no numbers (mantissa bits leak into them)
-// and in zeros, which lose their sign.
+// fmaWormhole differs from fmaBlackhole in NaNs, into which mantissa bits leak, and in zeros, which
+// lose their sign.
 func fmaWormhole(x, y, z uint32) uint32 {
 	ux, uy, uz := unpackFlushed(x), unpackFlushed(y), unpackFlushed(z)
 	psign := ux.sign ^ uy.sign
@@ -294,9 +287,8 @@ func fmaWormhole(x, y, z uint32) uint32 {
 	return sign | r
 }
 
-// ApproximateReciprocal returns what Blackhole's SFPARECIP answers for an fp32: 7 mantissa bits,
-// those of the reciprocal of the middle of the interval that the operand's upper 7 mantissa bits
-// say.
+// ApproximateReciprocal returns the result of Blackhole's SFPARECIP for an fp32. It has 7 mantissa
+// bits: the reciprocal of the middle of the interval given by the operand's upper 7 mantissa bits.
 func ApproximateReciprocal(x uint32) uint32 {
 	sign, magnitude := x&0x80000000, x&0x7FFFFFFF
 	switch {

@@ -2,7 +2,6 @@
 
 package arith
 
-// fmaKernel is what the vector instructions need to know of a multiply-add.
 type fmaKernel struct {
 	flipX, flipZ uint32 // sign bits
 	signed       uint32 // the sign bit if zeros keep their sign: Blackhole

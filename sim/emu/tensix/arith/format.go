@@ -1,6 +1,6 @@
 package arith
 
-// Arch says which chip's arithmetic is meant.
+// Arch is a chip's variant of the arithmetic.
 type Arch uint8
 
 const (
@@ -49,8 +49,8 @@ func (f Format) String() string {
 	return "unknown"
 }
 
-// Bits returns how many bits of L1 a datum takes, without its share of a block's exponent; 0 for
-// what is no format.
+// Bits returns the size of a datum in L1, without its share of a block's exponent; 0 for an unknown
+// format.
 func (f Format) Bits() int {
 	switch f {
 	case FP32, TF32, INT32:
@@ -76,7 +76,7 @@ func (f Format) BFP() bool {
 	return false
 }
 
-// half reports whether data of the format have exponents of 5 bits in SrcA and SrcB.
+// half reports whether data of the format have 5-bit exponents in SrcA and SrcB.
 func (f Format) half() bool { return f == FP16 || f == LF8 }
 
 // srcMask returns which bits of a datum in SrcA or SrcB the matrix unit reads.

@@ -2,7 +2,7 @@ package arith
 
 import "math/bits"
 
-// What the vector unit computes in a lane, beside FMA; numbers are fp32 unless said otherwise.
+// Operations of the vector unit in one lane, beside FMA. Numbers are fp32 unless said otherwise.
 
 // FlushDenormal returns zero of the same sign for an fp32 with exponent 0, as SFPSTORE does.
 func FlushDenormal(v uint32) uint32 {
@@ -12,8 +12,8 @@ func FlushDenormal(v uint32) uint32 {
 	return v
 }
 
-// CutFP16 cuts an fp32 to fp16, as SFPSTORE does: overflow saturates, what is too small for a
-// normal number is zero.
+// CutFP16 truncates an fp32 to fp16, as SFPSTORE does. Overflow saturates; results below the normal
+// numbers are zero.
 func CutFP16(v uint32) uint16 {
 	sign := uint16(v>>16) & 0x8000
 	switch exponent := int32(v>>23&0xFF) - 112; {
@@ -26,16 +26,16 @@ func CutFP16(v uint32) uint16 {
 	}
 }
 
-// WidenFP16 widens an fp16, as SFPLOAD does. An exponent of zero stays one: the mantissa becomes
-// that of a denormal.
+// WidenFP16 widens an fp16, as SFPLOAD does. An exponent of zero stays zero, so the mantissa
+// becomes that of a denormal.
 func WidenFP16(v uint16) uint32 { return halfToFP32(uint32(v)) }
 
-// TotalOrder returns an integer that orders numbers of sign and magnitude as SFPSWAP, SFPLE, SFPGT
-// and GMPOOL do: minus zero below zero, NaNs outermost.
+// TotalOrder returns an integer that orders sign-and-magnitude numbers as SFPSWAP, SFPLE, SFPGT and
+// GMPOOL do: minus zero below zero, NaNs outermost.
 func TotalOrder(v uint32) int32 { return int32(v ^ uint32(int32(v)>>31)>>1) }
 
-// RoundBF16 rounds to the mantissa of bf16, ties away from zero, as SFPSTOCHRND does without being
-// stochastic. Denormals become zero, NaNs infinities.
+// RoundBF16 rounds to the mantissa of bf16, ties away from zero, as SFPSTOCHRND does in its
+// deterministic mode. Denormals become zero, NaNs infinities.
 func RoundBF16(v uint32) uint32 {
 	switch v >> 23 & 0xFF {
 	case 0:
@@ -47,8 +47,7 @@ func RoundBF16(v uint32) uint32 {
 }
 
 // RoundInteger rounds to an integer of sign and magnitude, ties away from zero, as SFPSTOCHRND does
-// without being stochastic. The magnitude saturates at largest, and the sign is dropped unless
-// signed.
+// in its deterministic mode. The magnitude saturates at largest. The sign is dropped unless signed.
 func RoundInteger(v, largest uint32, signed bool) uint32 {
 	var sign uint32
 	if signed {
@@ -85,8 +84,8 @@ func IntegerToFP32(v uint32) uint32 {
 	return sign | f
 }
 
-// LutCoefficient8 widens a coefficient of SFPLUT, in the lower 8 bits: sign, 3 bits of negated
-// exponent, 4 bits of mantissa; all ones are zero.
+// LutCoefficient8 widens a coefficient of SFPLUT in the lower 8 bits: sign, 3 bits of negated
+// exponent, 4 bits of mantissa. All ones mean zero.
 func LutCoefficient8(x uint32) uint32 {
 	x &= 0xFF
 	if x == 0xFF {
@@ -95,7 +94,7 @@ func LutCoefficient8(x uint32) uint32 {
 	return x>>7<<31 | (127-x>>4&7)<<23 | x&0xF<<19
 }
 
-// LutCoefficient16 widens a coefficient of SFPLUTFP32, in the lower 16 bits: an fp16 whose largest
+// LutCoefficient16 widens a coefficient of SFPLUTFP32 in the lower 16 bits: an fp16 whose largest
 // exponent means zero.
 func LutCoefficient16(x uint32) uint32 {
 	exponent := x >> 10 & 0x1F

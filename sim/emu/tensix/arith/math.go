@@ -11,20 +11,18 @@ type Math struct {
 	// Phase is the fidelity phase, 0 to 3. Bit 0 selects the lower mantissa bits of SrcA, bit 1
 	// those of SrcB.
 	Phase uint8
-	// KeepDenormalsB makes elementwise instructions take a datum of SrcB with exponent 0 for a
+	// KeepDenormalsB makes elementwise instructions treat a datum of SrcB with exponent 0 as a
 	// number instead of zero.
 	KeepDenormalsB bool
 }
 
-// half reports whether exponents have 5 bits.
 func (m Math) half() bool { return m.A.half() && !m.Int8 }
 
-// wide reports whether Dst holds 32 bits.
 func (m Math) wide() bool { return m.Wide || m.Int8 }
 
-// productBias returns what is added to the exponents of two factors for the exponent of their
-// product: it takes one bias out, moves exponents of 5 bits to the bias of a wide Dst, and scales
-// the lower mantissa bits of a phase down.
+// productBias returns what is added to the sum of two factors' exponents. It removes one bias,
+// moves 5-bit exponents to the bias of a wide Dst, and scales down the lower mantissa bits of a
+// phase.
 func (m Math) productBias() int32 {
 	var bias int32
 	switch {
@@ -44,7 +42,7 @@ func (m Math) productBias() int32 {
 	return bias
 }
 
-// term is an addend of Dst: the sum of eight products, or of two elements. Its mantissa has 23
+// term is an addend of Dst: a sum of eight products, or of two elements. Its mantissa has 23
 // fractional bits.
 type term struct {
 	negative uint32 // 1 if so
@@ -52,8 +50,8 @@ type term struct {
 	mantissa uint32
 }
 
-// alignTo returns the term's mantissa shifted to a larger exponent, rounded to nearest, ties away
-// from zero but, if the term is negative, towards it.
+// alignTo returns the mantissa shifted to a larger exponent and rounded to nearest. Ties round away
+// from zero, or towards zero if the term is negative.
 func (t term) alignTo(exponent int32) uint32 {
 	diff := uint32(exponent - t.exponent)
 	switch {
@@ -93,10 +91,9 @@ func (m Math) accumulate(s0, s1 term, dst uint32) uint32 {
 	return m.normalise(sign, exponent, uint32(sum))
 }
 
-// signed returns x, or -x if negative is 1.
 func signed(x, negative uint32) int32 { return (int32(x) ^ -int32(negative)) + int32(negative) }
 
-// normalise packs a sum that isn't zero, with 23 fractional bits, into fp32 layout.
+// normalise packs a nonzero sum with 23 fractional bits into fp32 layout.
 func (m Math) normalise(sign uint32, exponent int32, sum uint32) uint32 {
 	shift := bits.LeadingZeros32(sum) - 8 // to the left, for 23 fractional bits
 	if m.Arch == Wormhole && sign == 1 && sum == 1 {

@@ -1,12 +1,10 @@
 package arith
 
-// noExponent is the exponent of a zero among decoded factors: so small that no product with it
-// decides an alignment.
+// noExponent is the exponent of a decoded zero, too small to decide an alignment.
 const noExponent = -0x2000
 
-// MatrixA is 16 rows of SrcA, decoded for all fidelity phases: row i holds the factors of datum i
-// of SrcB, column c those that are added to column c of Dst. Decode it once and multiply many rows
-// of SrcB by it.
+// MatrixA is 16 rows of SrcA, decoded for all fidelity phases. Row i holds the factors of datum i
+// of SrcB; column c is added to column c of Dst. One MatrixA serves many rows of SrcB.
 type MatrixA struct {
 	exponent [16][16]int16
 	factor   [2][16][16]int16 // by bit 0 of the phase; signed, and of floats doubled, for alignment to round
@@ -18,7 +16,7 @@ type RowB struct {
 	factor   [2][16]twice // by bit 1 of the phase; signed
 }
 
-// twice is a number of 16 bits in both halves, as vector instructions broadcast it best.
+// twice is a 16-bit number in both halves, ready for vector instructions to broadcast.
 type twice uint32
 
 func makeTwice(x int16) twice { return twice(uint16(x)) * 0x10001 }
@@ -43,7 +41,6 @@ func (m Math) DecodeA(a *MatrixA, rows *[16]Row) {
 	m.decodeA(a, rows)
 }
 
-// decodeA is DecodeA for floats, without vector instructions.
 func (m Math) decodeA(a *MatrixA, rows *[16]Row) {
 	mask := m.A.srcMask()
 	for i := range rows {
@@ -78,7 +75,7 @@ func (m Math) DecodeB(b *RowB, row *Row) {
 	m.decodeB(b, row)
 }
 
-// DecodeRows is DecodeB for rows that follow one another, one for each of b.
+// DecodeRows is [Math.DecodeB] for consecutive rows, one for each of b.
 func (m Math) DecodeRows(b []RowB, rows []Row) {
 	rows = rows[:len(b)]
 	if !m.Int8 && len(b) > 0 && haveAVX2() {
@@ -90,7 +87,6 @@ func (m Math) DecodeRows(b []RowB, rows []Row) {
 	}
 }
 
-// decodeB is DecodeB for floats, without vector instructions.
 func (m Math) decodeB(b *RowB, row *Row) {
 	mask := m.B.srcMask()
 	for i, v := range row {
@@ -107,9 +103,8 @@ func (m Math) decodeB(b *RowB, row *Row) {
 	}
 }
 
-// readInt8 returns the integer that the bits of mask hold, which are what a phase sees. An integer
-// has 10 bits of magnitude in a register, and an exponent that is zero if and only if the integer
-// is.
+// readInt8 returns the integer in the bits of mask, which a phase selects. An integer has 10 bits
+// of magnitude in a register, and exponent zero only if the integer is zero.
 func readInt8(v, mask uint32) int32 {
 	if v&0x7F800000 == 0 {
 		return 0
@@ -117,9 +112,8 @@ func readInt8(v, mask uint32) int32 {
 	return signed(v&mask>>13&0x3FF, v>>31)
 }
 
-// MulRow is one row of MVMUL or GAPOOL: it adds to each datum of the row of Dst the product of the
-// row of SrcB and a column of SrcA. lo is the row's lower half if Dst has 32 bits, and isn't used
-// otherwise.
+// MulRow is one row of MVMUL or GAPOOL: it adds the product of the row of SrcB and each column of
+// SrcA to the row of Dst. lo is the row's lower half if Dst has 32 bits; otherwise it is unused.
 func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	if !m.wide() {
 		lo = nil
@@ -131,8 +125,8 @@ func (m Math) MulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	m.mulRow(hi, lo, a, b)
 }
 
-// MulRows is MulRow for rows of Dst and of SrcB that follow one another, one for each of b. hi, and
-// lo if Dst has 32 bits, have at least as many.
+// MulRows is [Math.MulRow] for consecutive rows of Dst and of SrcB, one for each of b. hi, and lo
+// if Dst has 32 bits, have at least as many rows.
 func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
 	if len(b) == 0 {
 		return
@@ -153,7 +147,6 @@ func (m Math) MulRows(hi, lo []DstRow, a *MatrixA, b []RowB) {
 	}
 }
 
-// mulRow is MulRow without vector instructions.
 func (m Math) mulRow(hi, lo *DstRow, a *MatrixA, b *RowB) {
 	var values [16]uint32
 	m.load(&values, hi, lo)
@@ -178,7 +171,6 @@ func (m Math) mulInt8(values *[16]uint32, a *MatrixA, b *RowB) {
 	}
 }
 
-// sumInt8 adds the products of a row of SrcB and each column of SrcA.
 func sumInt8(sums *[16]int32, a *[16][16]int16, b *[16]twice) {
 	for i, f := range b {
 		f := f.int()
@@ -188,7 +180,7 @@ func sumInt8(sums *[16]int32, a *[16][16]int16, b *[16]twice) {
 	}
 }
 
-// addSaturating returns the sum within what a sign and 31 bits of magnitude hold.
+// addSaturating saturates at 31 bits of magnitude.
 func addSaturating(x, y int32) int32 {
 	const largest = 1<<31 - 1
 	return int32(min(max(int64(x)+int64(y), -largest), largest))
@@ -204,8 +196,8 @@ func (m Math) mulFloat(values *[16]uint32, a *MatrixA, b *RowB) {
 	}
 }
 
-// sumGroup adds the eight products from index first of each column: aligned to the largest exponent
-// among them, rounded to nearest, ties away from zero.
+// sumGroup adds eight products of each column, from index first on. It aligns them to their largest
+// exponent and rounds to nearest, ties away from zero.
 func (m Math) sumGroup(sums *[16]term, a *MatrixA, b *RowB, first int) {
 	bias := m.productBias()
 	fa, fb := &a.factor[m.Phase&1], &b.factor[m.Phase>>1&1]

@@ -12,8 +12,8 @@ const (
 	ReluMax       // negative numbers become zero, numbers beyond the threshold become the threshold
 )
 
-// Pack describes what a packer does to each datum on its way from Dst to L1: read it in the
-// intermediate format, apply ReLU, convert it to the format of L1, and gather blocks or accumulate.
+// Pack describes how a packer brings a datum from Dst to L1: read it in the intermediate format,
+// apply ReLU, convert it to the format of L1, and gather blocks or accumulate.
 type Pack struct {
 	// Mid is the intermediate format; BFP8 and BFP8A mean bf16 and fp16 rounded to 6 mantissa bits.
 	Mid Format
@@ -21,21 +21,20 @@ type Pack struct {
 	Out Format
 	// Wide reads Dst as data of 32 bits.
 	Wide bool
-	// Round10 reads a narrow Dst as bf16 where Mid is FP16; it goes with every Wide read to FP16.
+	// Round10 reads a narrow Dst as bf16 where Mid is FP16. Every Wide read to FP16 needs it.
 	// Blackhole only.
 	Round10 bool
 	// Unsigned clamps a wide Dst to 0 and 255 where Mid is INT8.
 	Unsigned bool
-	// Relu and its Threshold, which has the upper 16 bits of an fp32 where Mid is FP32, and Mid's
-	// format otherwise.
+	// Threshold has the upper 16 bits of an fp32 where Mid is FP32, and Mid's format otherwise.
 	Relu      Relu
 	Threshold uint16
-	// Accumulate adds to what L1 holds; for Out FP32, FP16 and BF16.
+	// Accumulate adds to the data in L1, for Out FP32, FP16 and BF16.
 	Accumulate bool
 }
 
-// Row converts a row of Dst. The values are as [Pack.Store] takes them, or [StoreBlock], for which
-// each is a bf16. lo is the row's lower half if Wide, and isn't read otherwise.
+// Row converts a row of Dst for [Pack.Store], or, as bf16, for [Format.StoreBlock]. lo is the row's
+// lower half if Wide; otherwise it is not read.
 func (p *Pack) Row(values *Row, hi, lo *DstRow) {
 	p.read(values, hi, lo)
 	if p.Relu != ReluOff {
@@ -50,7 +49,6 @@ func (p *Pack) Row(values *Row, hi, lo *DstRow) {
 	}
 }
 
-// read brings a row of Dst to the intermediate format.
 func (p *Pack) read(values *Row, hi, lo *DstRow) {
 	switch {
 	case p.Mid == BF16 && haveAVX2():
@@ -80,8 +78,8 @@ func (p *Pack) converts() bool {
 	return p.Mid != p.Out
 }
 
-// readWide brings a datum of 32 bits to the intermediate format. Of an fp32 for FP16 it leaves a
-// tf32 in bits 18 to 0, which loses its exponent's range only after ReLU.
+// readWide brings a 32-bit datum to the intermediate format. An fp32 for FP16 stays a tf32 in bits
+// 18 to 0, because ReLU comes before its exponent is narrowed.
 func (p *Pack) readWide(hi, lo uint16) uint32 {
 	if p.Mid == INT16 {
 		return uint32(hi)
@@ -103,7 +101,6 @@ func (p *Pack) readWide(hi, lo uint16) uint32 {
 	return v
 }
 
-// clampInt8 saturates an integer of sign and magnitude to 8 bits.
 func (p *Pack) clampInt8(v uint32) uint32 {
 	switch {
 	case !p.Unsigned:
@@ -114,7 +111,6 @@ func (p *Pack) clampInt8(v uint32) uint32 {
 	return min(v, 255)
 }
 
-// nanToInf makes an infinity of an fp32 that is not a number.
 func nanToInf(v uint32) uint32 {
 	if v&0x7FFFFFFF > 0x7F800000 {
 		return v&0x80000000 | 0x7F800000
@@ -122,7 +118,7 @@ func nanToInf(v uint32) uint32 {
 	return v
 }
 
-// flushNarrow returns zero for a bf16 with exponent zero.
+// flushNarrow flushes a bf16 denormal to zero.
 func flushNarrow(v uint32) uint32 {
 	if v&0x7F80 == 0 {
 		return 0
@@ -130,7 +126,6 @@ func flushNarrow(v uint32) uint32 {
 	return v
 }
 
-// readNarrow brings a datum of 16 bits to the intermediate format.
 func (p *Pack) readNarrow(x uint16) uint32 {
 	switch p.Mid {
 	case FP16:
@@ -158,12 +153,11 @@ func (p *Pack) readNarrow(x uint16) uint32 {
 	return uint32(x)
 }
 
-// bf16ToHalf returns an fp16, saturated; an exponent that becomes zero keeps its mantissa.
+// bf16ToHalf saturates. An exponent that becomes zero keeps its mantissa.
 func bf16ToHalf(v uint32) uint32 {
 	return halfOf(v>>15, int32(v>>7&0xFF)-112, v&0x7F<<3)
 }
 
-// halfOf packs an fp16, saturated.
 func halfOf(sign uint32, exponent int32, mantissa uint32) uint32 {
 	switch {
 	case exponent < 0:
@@ -174,7 +168,7 @@ func halfOf(sign uint32, exponent int32, mantissa uint32) uint32 {
 	return sign<<15 | uint32(exponent)<<10 | mantissa
 }
 
-// flushHalf returns zero for an fp16 with exponent zero.
+// flushHalf flushes an fp16 denormal to zero.
 func flushHalf(v uint32) uint32 {
 	if v&0x7C00 == 0 {
 		return 0
@@ -206,8 +200,8 @@ func (p *Pack) relu(v uint32) uint32 {
 	return v
 }
 
-// convert brings a datum from the intermediate format to that of L1, or to bf16 for the blocks of
-// [StoreBlock].
+// convert brings a datum from the intermediate format to that of L1, or to bf16 for
+// [Format.StoreBlock].
 func (p *Pack) convert(v uint32) uint32 {
 	if p.Mid == FP16 && p.Wide {
 		v = halfOf(v>>18, int32(v>>10&0xFF)-112, v&0x3FF)
@@ -232,8 +226,7 @@ func (p *Pack) convert(v uint32) uint32 {
 	return v
 }
 
-// halfToFP32 widens an fp16. An exponent of zero stays one: the mantissa becomes that of a
-// denormal.
+// halfToFP32 keeps an exponent of zero, so the mantissa becomes that of a denormal.
 func halfToFP32(v uint32) uint32 {
 	if v&0x7C00 != 0 {
 		return v&0x8000<<16 | (v&0x7FFF+112<<10)<<13
@@ -253,7 +246,7 @@ func halfToLF8(v uint32) uint32 {
 	return sign | (exponent-8)<<3 | v&0x3FF>>7
 }
 
-// Store writes data of [Pack.Row] to L1, one after another, for formats without shared exponents.
+// Store writes data of [Pack.Row] to L1 consecutively, for formats without shared exponents.
 func (p *Pack) Store(l1 []byte, values []uint32) {
 	switch p.Out.Bits() {
 	case 32:
@@ -288,9 +281,8 @@ func (p *Pack) Store(l1 []byte, values []uint32) {
 	}
 }
 
-// StoreBlock writes a block of 16 bf16 data to L1 in a block format, and returns the exponent that
-// they share. Data are rounded to 7 bits of magnitude, and what a narrower format has no room for
-// is then cut.
+// StoreBlock writes a block of 16 bf16 data to L1 in a block format, and returns their shared
+// exponent. Data are rounded to 7 bits of magnitude, then truncated to a narrower format.
 func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	for _, v := range values {
 		exponent = max(exponent, uint8(v>>7))
@@ -304,8 +296,8 @@ func (f Format) StoreBlock(l1 []byte, values *Row) (exponent uint8) {
 	return exponent
 }
 
-// blockMagnitude returns the sign and magnitude of a bf16 in a block of the given exponent, in
-// width bits. Zero has no sign: minus zero would stand for minus infinity.
+// blockMagnitude returns the sign and the magnitude, in width bits, of a bf16 in a block with the
+// given exponent. Zero has no sign: minus zero would stand for minus infinity.
 func blockMagnitude(v uint32, exponent uint8, width int) byte {
 	magnitude := v & 0x7F
 	if v&0x7F80 != 0 {

@@ -1,8 +1,8 @@
 package arith
 
-// MaxPool is GMPOOL: each datum of the row of Dst becomes the largest of itself and its column of
-// 16 rows of SrcA, in the total order of signs and magnitudes. A wide Dst is cut to tf32 first. lo
-// is the row's lower half if Dst has 32 bits, and nil if it doesn't.
+// MaxPool is GMPOOL: each datum of the row of Dst becomes the maximum of itself and its column of
+// 16 rows of SrcA, in [TotalOrder]. A wide Dst is first truncated to tf32. lo is the row's lower
+// half, or nil if Dst has 16 bits.
 func (m Math) MaxPool(hi, lo *DstRow, rows *[16]Row) {
 	var values [16]uint32
 	m.load(&values, hi, lo)

@@ -4,10 +4,9 @@ package arith
 
 import "golang.org/x/sys/cpu"
 
-// haveAVX2 reports whether the processor has the vector instructions of the functions here.
 func haveAVX2() bool { return cpu.X86.HasAVX2 }
 
-// kernel is what the vector instructions need to know of a pass.
+// kernel holds the constants of a pass that the vector code broadcasts.
 type kernel struct {
 	bias         twice  // see Math.productBias
 	least        twice  // sum of exponents where a product of zero stands
@@ -22,7 +21,7 @@ type kernel struct {
 	c152, c253   uint32
 }
 
-// fill sets all but bias and least.
+// fill leaves bias and least alone.
 func (k *kernel) fill(m *Math) {
 	k.exponentMask, k.mantissaMask = 0xFF, 0x7F00
 	k.roundAdd, k.roundMask, k.drop = 0, ^uint32(0), 0
@@ -43,8 +42,7 @@ func (k *kernel) fill(m *Math) {
 	}
 }
 
-// mulRowsAVX2 is mulRow for n rows that follow one another in hi, lo and b. lo is nil if Dst is
-// narrow.
+// mulRowsAVX2 computes n consecutive rows. lo is nil if Dst is narrow.
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 	bias := m.productBias()
 	k := kernel{bias: makeTwice(int16(bias)), least: makeTwice(int16(max(bias, 0) - bias))}
@@ -55,7 +53,7 @@ func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {
 //go:noescape
 func mulRowsAVX2(hi, lo *DstRow, ae, af *[16][16]int16, be, bf *[16]twice, n int, k *kernel)
 
-// pairKernel is what the vector instructions need to know of an elementwise pass.
+// pairKernel holds the constants of an elementwise pass.
 type pairKernel struct {
 	kernel
 	maskA, maskB uint32 // bits of the operands
@@ -76,7 +74,6 @@ func (k *pairKernel) fill(m *Math) {
 	}
 }
 
-// fillPhase sets what only products need.
 func (k *pairKernel) fillPhase(m *Math) {
 	k.bias = m.productBias()
 	k.zero = uint32(max(k.bias, 0))
@@ -89,7 +86,7 @@ func (k *pairKernel) fillPhase(m *Math) {
 	}
 }
 
-// elwMulAVX2 is mul for n rows that follow one another. lo is nil if Dst is narrow.
+// elwMulAVX2 computes n consecutive rows. lo is nil if Dst is narrow.
 func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
 	var k pairKernel
 	k.fill(&m)
@@ -97,8 +94,8 @@ func (m Math) elwMulAVX2(hi, lo *DstRow, a, b *Row, n int) {
 	elwMulAVX2(hi, lo, a, b, n, &k)
 }
 
-// elwAddAVX2 is add for n rows that follow one another. lo is nil if Dst is narrow. Unless it
-// accumulates, Dst isn't read.
+// elwAddAVX2 computes n consecutive rows. lo is nil if Dst is narrow. It reads Dst only if it
+// accumulates.
 func (m Math) elwAddAVX2(hi, lo *DstRow, a, b *Row, n int, flip uint32, accumulate bool) {
 	k := pairKernel{flip: flip}
 	k.fill(&m)

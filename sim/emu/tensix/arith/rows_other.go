@@ -2,7 +2,6 @@
 
 package arith
 
-// haveAVX2 reports that there are no vector instructions: what is below isn't called.
 func haveAVX2() bool { return false }
 
 func (m Math) mulRowsAVX2(hi, lo *DstRow, a *MatrixA, b *RowB, n int) {}

@@ -1,7 +1,7 @@
 package arith
 
 // A tile has 32 rows of 32 data, in four faces of 16 by 16: upper left, upper right, lower left,
-// lower right. Registers and L1 hold one face after the other, each row by row.
+// lower right. Registers and L1 hold face after face, each in row-major order.
 const (
 	TileSide = 32
 	TileData = TileSide * TileSide
@@ -12,11 +12,10 @@ const (
 // SrcTile is a bank of SrcA or SrcB that holds a tile: row i of face f is row 16f+i.
 type SrcTile [tileRows]Row
 
-// DstTile is a tile in Dst. Lo has the lower halves if Dst has 32 bits, and isn't used otherwise.
-// The zero value is a tile of zeros.
+// DstTile is a tile in Dst. Lo has the lower halves if Dst has 32 bits; otherwise it is unused.
 type DstTile struct{ Hi, Lo [tileRows]DstRow }
 
-// Fidelity is how many phases a multiplication has.
+// Fidelity is the number of phases of a multiplication.
 type Fidelity uint8
 
 const (
@@ -26,8 +25,7 @@ const (
 	HiFi4                     // all bits
 )
 
-// TileBytes returns how many bytes of L1 a tile takes: for block formats the exponents of its 64
-// blocks come first.
+// TileBytes returns the size of a tile in L1. A block format's 64 exponents come first.
 func (f Format) TileBytes() int {
 	n := TileData * f.Bits() / 8
 	if f.BFP() {
@@ -47,7 +45,7 @@ func (u *Unpack) Tile(dst *SrcTile, l1 []byte) {
 	}
 }
 
-// DstTile unpacks a tile of data of 32 bits to Dst.
+// DstTile unpacks a tile of 32-bit data to Dst.
 func (u *Unpack) DstTile(dst *DstTile, l1 []byte) {
 	var row Row
 	for i := range dst.Hi {
@@ -76,9 +74,9 @@ func (p *Pack) Tile(l1 []byte, src *DstTile) {
 	}
 }
 
-// MatmulTile adds to a tile of Dst the product of the tile in SrcB, on the left, and that in SrcA,
-// on the right, as 16 MVMULs for each phase do: phases outermost, then the two faces along K. The
-// phase of m doesn't matter.
+// MatmulTile adds the product of the tile in SrcB, on the left, and that in SrcA, on the right, to
+// a tile of Dst. It does the 16 MVMULs of each phase: phases outermost, then the two faces along K.
+// It ignores the phase of m.
 func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	var right [4]MatrixA
 	var left [tileRows]RowB
@@ -97,34 +95,33 @@ func (m Math) MatmulTile(dst *DstTile, b, a *SrcTile, f Fidelity) {
 	}
 }
 
-// MulTile adds to a tile of Dst the products of the data of two tiles. The phase of m doesn't
-// matter.
+// MulTile adds the elementwise products of two tiles to a tile of Dst. It ignores the phase of m.
 func (m Math) MulTile(dst *DstTile, a, b *SrcTile, f Fidelity) {
 	for m.Phase = 0; m.Phase < uint8(f); m.Phase++ {
 		m.ElwMulRows(dst.Hi[:], dst.Lo[:], a[:], b[:])
 	}
 }
 
-// AddTile writes the sums of the data of two tiles to a tile of Dst, or adds them if accumulate is
+// AddTile writes the elementwise sums of two tiles to a tile of Dst, or adds them if accumulate is
 // set.
 func (m Math) AddTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwAddRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
-// SubTile writes the differences of the data of two tiles to a tile of Dst, or adds them if
+// SubTile writes the elementwise differences of two tiles to a tile of Dst, or adds them if
 // accumulate is set.
 func (m Math) SubTile(dst *DstTile, a, b *SrcTile, accumulate bool) {
 	m.ElwSubRows(dst.Hi[:], dst.Lo[:], a[:], b[:], accumulate)
 }
 
-// FaceOrder returns where in a tile of faces the datum of a row and a column of the tile stands.
+// FaceOrder returns the index, in face order, of the datum at a row and a column of a tile.
 func FaceOrder(row, column int) int {
 	face := row/faceSide*2 + column/faceSide
 	return face*faceSide*faceSide + row%faceSide*faceSide + column%faceSide
 }
 
-// Tilize brings a matrix, row by row, to the order of tiles: tiles row by row, in each the faces.
-// The matrix has columns columns, a multiple of 32, and its rows are a multiple of 32 too.
+// Tilize reorders a row-major matrix into row-major tiles of faces. Both dimensions are multiples
+// of 32; columns is the width.
 func Tilize[T any](dst, src []T, columns int) {
 	forTiled(len(src), columns, func(tiled, plain int) { dst[tiled] = src[plain] })
 }
@@ -134,7 +131,6 @@ func Untilize[T any](dst, src []T, columns int) {
 	forTiled(len(src), columns, func(tiled, plain int) { dst[plain] = src[tiled] })
 }
 
-// forTiled calls f with both places of each datum of a matrix.
 func forTiled(n, columns int, f func(tiled, plain int)) {
 	for plain := range n {
 		row, column := plain/columns, plain%columns

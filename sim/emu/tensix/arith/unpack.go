@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Unpack describes what an unpacker does to each datum on its way from L1 to a register.
+// Unpack describes how an unpacker brings a datum from L1 to a register.
 type Unpack struct {
 	Arch     Arch
 	In, Out  Format // Out differs from In only for FP32, which may become FP16, TF32 or BF16
@@ -17,10 +17,9 @@ type Unpack struct {
 	SharedExponent uint8
 }
 
-// Elements converts len(dst) data that stand one after another in L1 to data of SrcA or SrcB. The
-// first stands in data[0], for formats of 4 or 2 bits shift bits up. The exponent of dst[i] is
-// exponents[(first+i)/16], for block formats without Forced. The result of formats that no unpacker
-// takes is zeros.
+// Elements converts len(dst) consecutive data of L1 to data of SrcA or SrcB. The first is data[0],
+// for formats of 4 or 2 bits from bit shift on. For block formats without Forced, the exponent of
+// dst[i] is exponents[(first+i)/16]. Formats that no unpacker takes give zeros.
 func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte, first int) {
 	switch u.In {
 	case FP32:
@@ -58,16 +57,15 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 	}
 }
 
-// DstElements converts len(dst) data of 32 bits that stand one after another in L1 to data of a
-// wide Dst: the upper half of each goes to one row, the lower half to another. It is for unpackers
-// that write to Dst.
+// DstElements converts len(dst) consecutive 32-bit data of L1 to data of a wide Dst, whose upper
+// and lower halves go to different rows. Unpackers that write to Dst use it.
 func (u *Unpack) DstElements(dst []uint32, data []byte) {
 	for i := range dst {
 		dst[i] = EncodeDst32(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 }
 
-// fp32 cuts data of single precision: no conversion of an unpacker rounds.
+// fp32 truncates single precision: no conversion of an unpacker rounds.
 func (u *Unpack) fp32(dst []uint32, data []byte) {
 	for i := range dst {
 		v := binary.LittleEndian.Uint32(data[4*i:])
@@ -85,8 +83,8 @@ func (u *Unpack) fp32(dst []uint32, data []byte) {
 	}
 }
 
-// fp32ToHalf cuts an fp32 to 5 exponent bits and 10 mantissa bits, in the layout of a Src datum.
-// Overflow saturates; an exponent that becomes zero keeps its mantissa.
+// fp32ToHalf truncates an fp32 to 5 exponent bits and 10 mantissa bits, in the layout of a Src
+// datum. Overflow saturates. An exponent that becomes zero keeps its mantissa.
 func fp32ToHalf(v uint32) uint32 {
 	sign, exponent := v&0x80000000, int32(v>>23&0xFF)-112
 	switch {
@@ -98,7 +96,7 @@ func fp32ToHalf(v uint32) uint32 {
 	return sign | uint32(exponent)<<23 | v&0x7FE000
 }
 
-// lf8 widens an 8-bit float to fp16. The largest magnitudes become the largest of fp16.
+// lf8 widens an 8-bit float to fp16. Its largest magnitudes become fp16's largest.
 func (u *Unpack) lf8(x byte) uint16 {
 	if u.Exp4 {
 		sign, exponent, mantissa := uint16(x&0x80)<<8, uint16(x>>3&0xF), uint16(x&7)<<7
@@ -116,8 +114,7 @@ func (u *Unpack) lf8(x byte) uint16 {
 	return uint16(x) << 8
 }
 
-// int8 gives an integer that isn't zero an exponent, so that the matrix unit doesn't take it for
-// zero.
+// int8 gives a nonzero integer an exponent, so that the matrix unit doesn't treat it as zero.
 func (u *Unpack) int8(x byte) uint16 {
 	var sign uint16
 	if !u.Unsigned {
@@ -143,9 +140,9 @@ func (u *Unpack) blocks(dst []uint32, data []byte, shift int, exponents []byte, 
 	}
 }
 
-// blockDatum returns the bf16 of a sign and 7 bits of magnitude, of which the uppermost counts 1,
-// times two to the exponent. The exponent wraps below zero, as it does on the chip, and minus zero
-// stands for minus infinity.
+// blockDatum returns the bf16 of a sign and a 7-bit magnitude, whose uppermost bit counts 1, times
+// two to the exponent. As on the chip, the exponent wraps below zero, and minus zero stands for
+// minus infinity.
 func blockDatum(x, exponent uint8) uint16 {
 	sign, magnitude := uint16(x&0x80)<<8, x<<1
 	if magnitude == 0 {

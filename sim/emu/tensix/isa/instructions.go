@@ -105,490 +105,260 @@ type (
 	CFGSHIFTMASK struct{ Word, Scratch, Rotate, Width, Operation, Keep uint32 }
 )
 
-// Encode implements [Instruction].
-func (i MOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `01 MOP kind=23 count=22:16 mask=15:0`)
-}
-
-// Encode implements [Instruction].
-func (i NOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `02 NOP`)
-}
-
-// Encode implements [Instruction].
-func (i MOPCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `03 MOP_CFG mask=15:0`)
-}
-
-// Encode implements [Instruction].
+func (i MOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "MOP", 0x01, "23 22:16 15:0") }
+func (i NOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "NOP", 0x02, "") }
+func (i MOPCFG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "MOP_CFG", 0x03, "15:0") }
 func (i REPLAY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `04 REPLAY record=0 run=1 length=13:4 start=23:14`)
+	return encode(a, i, "REPLAY", 0x04, "0 1 13:4 23:14")
 }
-
-// Encode implements [Instruction].
 func (i MOVD2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `08 MOVD2A dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
+	return encode(a, i, "MOVD2A", 0x08, "9:0 13:12 16:15|16:14 22:17 23")
 }
-
-// Encode implements [Instruction].
 func (i MOVD2B) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `0A MOVD2B dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
+	return encode(a, i, "MOVD2B", 0x0a, "9:0 13:12 16:15|16:14 22:17 23")
 }
-
-// Encode implements [Instruction].
 func (i MOVB2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `0B MOVB2A srcb=5:0 mod=13:12 mode=16:15|16:14 srca=22:17`)
+	return encode(a, i, "MOVB2A", 0x0b, "5:0 13:12 16:15|16:14 22:17")
 }
-
-// Encode implements [Instruction].
 func (i ZEROACC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `10 ZEROACC dst=9:0 mode=16:15|16:14 clear=21:19|20:19 revive=-|17 wide=-|18`)
+	return encode(a, i, "ZEROACC", 0x10, "9:0 16:15|16:14 21:19|20:19 -|17 -|18")
 }
-
-// Encode implements [Instruction].
 func (i ZEROSRC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `11 ZEROSRC sources=1:0 both=2 write=3 value=4`)
+	return encode(a, i, "ZEROSRC", 0x11, "1:0 2 3 4")
 }
-
-// Encode implements [Instruction].
 func (i MOVA2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `12 MOVA2D dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
+	return encode(a, i, "MOVA2D", 0x12, "9:0 13:12 16:15|16:14 22:17 23")
 }
-
-// Encode implements [Instruction].
 func (i MOVB2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `13 MOVB2D dst=9:0 mod=14:12|13:11 mode=16:15|16:14 src=22:17 lo32=23`)
+	return encode(a, i, "MOVB2D", 0x13, "9:0 14:12|13:11 16:15|16:14 22:17 23")
 }
-
-// Encode implements [Instruction].
-func (i TRNSPSRCB) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `16 TRNSPSRCB`)
-}
-
-// Encode implements [Instruction].
+func (i TRNSPSRCB) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "TRNSPSRCB", 0x16, "") }
 func (i MVMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `26 MVMUL dst=9:0 mode=16:15|16:14 mod=19 clear=23:22`)
+	return encode(a, i, "MVMUL", 0x26, "9:0 16:15|16:14 19 23:22")
 }
-
-// Encode implements [Instruction].
 func (i ELWMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `27 ELWMUL dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
+	return encode(a, i, "ELWMUL", 0x27, "9:0 16:15|16:14 20:19 21 23:22")
 }
-
-// Encode implements [Instruction].
 func (i ELWADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `28 ELWADD dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
+	return encode(a, i, "ELWADD", 0x28, "9:0 16:15|16:14 20:19 21 23:22")
 }
-
-// Encode implements [Instruction].
 func (i ELWSUB) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `30 ELWSUB dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
+	return encode(a, i, "ELWSUB", 0x30, "9:0 16:15|16:14 20:19 21 23:22")
 }
-
-// Encode implements [Instruction].
 func (i GMPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `33 GMPOOL dst=9:0 index=14 mode=16:15|17:15 mod=19 clear=23:22`)
+	return encode(a, i, "GMPOOL", 0x33, "9:0 14 16:15|17:15 19 23:22")
 }
-
-// Encode implements [Instruction].
 func (i GAPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `34 GAPOOL dst=9:0 index=14 mode=16:15|17:15 mod=19 clear=23:22`)
+	return encode(a, i, "GAPOOL", 0x34, "9:0 14 16:15|17:15 19 23:22")
 }
-
-// Encode implements [Instruction].
 func (i GATESRCRST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `35 GATESRCRST a=0 b=1`)
+	return encode(a, i, "GATESRCRST", 0x35, "0 1")
 }
-
-// Encode implements [Instruction].
 func (i CLEARDVALID) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `36 CLEARDVALID reset=1:0 sources=23:22`)
+	return encode(a, i, "CLEARDVALID", 0x36, "1:0 23:22")
 }
-
-// Encode implements [Instruction].
 func (i SETRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `37 SETRWC mask=3:0 a=9:6 b=13:10 d=17:14 cr=21:18 clear=23:22`)
+	return encode(a, i, "SETRWC", 0x37, "3:0 9:6 13:10 17:14 21:18 23:22")
 }
-
-// Encode implements [Instruction].
 func (i INCRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `38 INCRWC a=9:6 b=13:10 d=17:14 cr=20:18`)
+	return encode(a, i, "INCRWC", 0x38, "9:6 13:10 17:14 20:18")
 }
-
-// Encode implements [Instruction].
 func (i PACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `41 PACR last=0 flush=1 concat=4 override=7 packers=11:8|- zero=12 mode=16:15 context=-|3:2
-		interfaces=-|11:8 counters=-|14:13 strided=-|17 pad=-|20:18 config=-|22:21`)
+	return encode(a, i, "PACR", 0x41, "0 1 4 7 11:8|- 12 16:15 -|3:2 -|11:8 -|14:13 -|17 -|20:18 -|22:21")
 }
-
-// Encode implements [Instruction].
 func (i UNPACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `42 UNPACR last=0 flush=1 search=2 autoIncrement=3 zero=4 rareb=5|- valid=6 override=7 counters=9:8
-		context=12:10 contextIncrement=13 mode=22:15 unit=23 broadcast=-|5`)
+	return encode(a, i, "UNPACR", 0x42, "0 1 2 3 4 5|- 6 7 9:8 12:10 13 22:15 23 -|5")
 }
-
-// Encode implements [Instruction].
 func (i UNPACRNOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `43 UNPACR_NOP op=4:0|- unit=23 pop=-|1:0 fill=-|3:2 banks=-|4 waitUnpack=-|5 ones=-|7:6 valid=-|8
-		messages=-|14:12 stream=-|21:16`)
+	return encode(a, i, "UNPACR_NOP", 0x43, "4:0|- 23 -|1:0 -|3:2 -|4 -|5 -|7:6 -|8 -|14:12 -|21:16")
 }
-
-// Encode implements [Instruction].
 func (i SETDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `45 SETDMAREG half=6:0 signals=7 low=21:8 high=23:22`)
+	return encode(a, i, "SETDMAREG", 0x45, "6:0 7 21:8 23:22")
 }
-
-// Encode implements [Instruction].
 func (i REG2FLOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `48 REG2FLOP gpr=5:0 flop=12:6 context=17:16 offset=19:18 target=21:20 size=23:22`)
+	return encode(a, i, "REG2FLOP", 0x48, "5:0 12:6 17:16 19:18 21:20 23:22")
 }
-
-// Encode implements [Instruction].
 func (i SETADC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `50 SETADC value=17:0 dimension=19:18 channel=20 units=23:21`)
+	return encode(a, i, "SETADC", 0x50, "17:0 19:18 20 23:21")
 }
-
-// Encode implements [Instruction].
 func (i SETADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `51 SETADCXY mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "SETADCXY", 0x51, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
 func (i INCADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `52 INCADCXY x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "INCADCXY", 0x52, "8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
 func (i ADDRCRXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `53 ADDRCRXY mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "ADDRCRXY", 0x53, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
 func (i SETADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `54 SETADCZW mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "SETADCZW", 0x54, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
 func (i INCADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `55 INCADCZW x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "INCADCZW", 0x55, "8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
 func (i ADDRCRZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `56 ADDRCRZW mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
+	return encode(a, i, "ADDRCRZW", 0x56, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
-
-// Encode implements [Instruction].
-func (i SETDVALID) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `57 SETDVALID sources=1:0`)
-}
-
-// Encode implements [Instruction].
+func (i SETDVALID) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SETDVALID", 0x57, "1:0") }
 func (i ADDDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `58 ADDDMAREG a=5:0 b=11:6 dst=17:12 constant=23`)
+	return encode(a, i, "ADDDMAREG", 0x58, "5:0 11:6 17:12 23")
 }
-
-// Encode implements [Instruction].
 func (i MULDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `5A MULDMAREG a=5:0 b=11:6 dst=17:12 constant=23`)
+	return encode(a, i, "MULDMAREG", 0x5a, "5:0 11:6 17:12 23")
 }
-
-// Encode implements [Instruction].
 func (i SETADCXX) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `5E SETADCXX start=9:0 end=19:10 units=23:21`)
+	return encode(a, i, "SETADCXX", 0x5e, "9:0 19:10 23:21")
 }
-
-// Encode implements [Instruction].
-func (i DMANOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `60 DMANOP`)
-}
-
-// Encode implements [Instruction].
+func (i DMANOP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "DMANOP", 0x60, "") }
 func (i STOREREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `67 STOREREG addr=17:0 gpr=23:18`)
+	return encode(a, i, "STOREREG", 0x67, "17:0 23:18")
 }
-
-// Encode implements [Instruction].
 func (i SFPLOAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `70 SFPLOAD dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
+	return encode(a, i, "SFPLOAD", 0x70, "9:0 15:14|15:13 19:16 23:20")
 }
-
-// Encode implements [Instruction].
 func (i SFPLOADI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `71 SFPLOADI imm=15:0 mod=19:16 lreg=23:20`)
+	return encode(a, i, "SFPLOADI", 0x71, "15:0 19:16 23:20")
 }
-
-// Encode implements [Instruction].
 func (i SFPSTORE) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `72 SFPSTORE dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
+	return encode(a, i, "SFPSTORE", 0x72, "9:0 15:14|15:13 19:16 23:20")
 }
-
-// Encode implements [Instruction].
 func (i SFPLUT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `73 SFPLUT mod=19:16 lreg=23:20`)
+	return encode(a, i, "SFPLUT", 0x73, "19:16 23:20")
 }
-
-// Encode implements [Instruction].
 func (i SFPMULI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `74 SFPMULI mod=3:0 dst=7:4 imm=23:8`)
+	return encode(a, i, "SFPMULI", 0x74, "3:0 7:4 23:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPADDI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `75 SFPADDI mod=3:0 dst=7:4 imm=23:8`)
+	return encode(a, i, "SFPADDI", 0x75, "3:0 7:4 23:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPDIVP2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `76 SFPDIVP2 mod=3:0 dst=7:4 c=11:8 imm=23:12`)
+	return encode(a, i, "SFPDIVP2", 0x76, "3:0 7:4 11:8 23:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPEXEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `77 SFPEXEXP mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPEXEXP", 0x77, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPEXMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `78 SFPEXMAN mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPEXMAN", 0x78, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPIADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `79 SFPIADD mod=3:0 dst=7:4 c=11:8 imm=23:12`)
+	return encode(a, i, "SFPIADD", 0x79, "3:0 7:4 11:8 23:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPSHFT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7A SFPSHFT mod=3:0 dst=7:4 c=11:8 imm=23:12`)
+	return encode(a, i, "SFPSHFT", 0x7a, "3:0 7:4 11:8 23:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPSETCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7B SFPSETCC mod=3:0 dst=7:4 c=11:8 imm=12`)
+	return encode(a, i, "SFPSETCC", 0x7b, "3:0 7:4 11:8 12")
 }
-
-// Encode implements [Instruction].
 func (i SFPMOV) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7C SFPMOV mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPMOV", 0x7c, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPABS) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7D SFPABS mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPABS", 0x7d, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPAND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7E SFPAND mod=3:0 dst=7:4 c=11:8 imm=15:12`)
+	return encode(a, i, "SFPAND", 0x7e, "3:0 7:4 11:8 15:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPOR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `7F SFPOR mod=3:0 dst=7:4 c=11:8 imm=15:12`)
+	return encode(a, i, "SFPOR", 0x7f, "3:0 7:4 11:8 15:12")
 }
-
-// Encode implements [Instruction].
-func (i SFPNOT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `80 SFPNOT dst=7:4 c=11:8`)
-}
-
-// Encode implements [Instruction].
+func (i SFPNOT) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPNOT", 0x80, "7:4 11:8") }
 func (i SFPLZ) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `81 SFPLZ mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPLZ", 0x81, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPSETEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `82 SFPSETEXP mod=3:0 dst=7:4 c=11:8 imm=19:12`)
+	return encode(a, i, "SFPSETEXP", 0x82, "3:0 7:4 11:8 19:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPSETMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `83 SFPSETMAN mod=3:0 dst=7:4 c=11:8 imm=23:12`)
+	return encode(a, i, "SFPSETMAN", 0x83, "3:0 7:4 11:8 23:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPMAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `84 SFPMAD mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
+	return encode(a, i, "SFPMAD", 0x84, "3:0 7:4 11:8 15:12 19:16")
 }
-
-// Encode implements [Instruction].
 func (i SFPADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `85 SFPADD mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
+	return encode(a, i, "SFPADD", 0x85, "3:0 7:4 11:8 15:12 19:16")
 }
-
-// Encode implements [Instruction].
 func (i SFPMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `86 SFPMUL mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
+	return encode(a, i, "SFPMUL", 0x86, "3:0 7:4 11:8 15:12 19:16")
 }
-
-// Encode implements [Instruction].
 func (i SFPPUSHC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `87 SFPPUSHC mod=3:0 dst=7:4`)
+	return encode(a, i, "SFPPUSHC", 0x87, "3:0 7:4")
 }
-
-// Encode implements [Instruction].
-func (i SFPPOPC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `88 SFPPOPC mod=3:0 dst=7:4`)
-}
-
-// Encode implements [Instruction].
+func (i SFPPOPC) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPPOPC", 0x88, "3:0 7:4") }
 func (i SFPSETSGN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `89 SFPSETSGN mod=3:0 dst=7:4 c=11:8 imm=12`)
+	return encode(a, i, "SFPSETSGN", 0x89, "3:0 7:4 11:8 12")
 }
-
-// Encode implements [Instruction].
 func (i SFPENCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8A SFPENCC mod=3:0 dst=7:4 imm=13:12`)
+	return encode(a, i, "SFPENCC", 0x8a, "3:0 7:4 13:12")
 }
-
-// Encode implements [Instruction].
-func (i SFPCOMPC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8B SFPCOMPC dst=7:4`)
-}
-
-// Encode implements [Instruction].
-func (i SFPTRANSP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8C SFPTRANSP dst=7:4`)
-}
-
-// Encode implements [Instruction].
-func (i SFPXOR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8D SFPXOR dst=7:4 c=11:8`)
-}
-
-// Encode implements [Instruction].
+func (i SFPCOMPC) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, "SFPCOMPC", 0x8b, "7:4") }
+func (i SFPTRANSP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPTRANSP", 0x8c, "7:4") }
+func (i SFPXOR) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "SFPXOR", 0x8d, "7:4 11:8") }
 func (i SFPSTOCHRND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8E SFP_STOCH_RND mod=3:0 dst=7:4 c=11:8 b=15:12 imm=20:16 round=21|22:21`)
+	return encode(a, i, "SFP_STOCH_RND", 0x8e, "3:0 7:4 11:8 15:12 20:16 21|22:21")
 }
-
-// Encode implements [Instruction].
-func (i SFPNOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `8F SFPNOP`)
-}
-
-// Encode implements [Instruction].
+func (i SFPNOP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPNOP", 0x8f, "") }
 func (i SFPCAST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `90 SFPCAST mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPCAST", 0x90, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPCONFIG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `91 SFPCONFIG mod=3:0 dst=7:4 imm=23:8`)
+	return encode(a, i, "SFPCONFIG", 0x91, "3:0 7:4 23:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPSWAP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `92 SFPSWAP mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPSWAP", 0x92, "3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPLOADMACRO) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `93 SFPLOADMACRO dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
+	return encode(a, i, "SFPLOADMACRO", 0x93, "9:0 15:14|15:13 19:16 23:20")
 }
-
-// Encode implements [Instruction].
 func (i SFPSHFT2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `94 SFPSHFT2 mod=3:0 dst=7:4 c=11:8 imm=23:12`)
+	return encode(a, i, "SFPSHFT2", 0x94, "3:0 7:4 11:8 23:12")
 }
-
-// Encode implements [Instruction].
 func (i SFPLUTFP32) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `95 SFPLUTFP32 mod=3:0 dst=7:4`)
+	return encode(a, i, "SFPLUTFP32", 0x95, "3:0 7:4")
 }
-
-// Encode implements [Instruction].
 func (i SFPLE) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `96 SFPLE bh mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPLE", 0x96, "bh 3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPGT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `97 SFPGT bh mod=3:0 dst=7:4 c=11:8`)
+	return encode(a, i, "SFPGT", 0x97, "bh 3:0 7:4 11:8")
 }
-
-// Encode implements [Instruction].
 func (i SFPMUL24) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `98 SFPMUL24 bh mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
+	return encode(a, i, "SFPMUL24", 0x98, "bh 3:0 7:4 11:8 15:12 19:16")
 }
-
-// Encode implements [Instruction].
 func (i SFPARECIP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `99 SFPARECIP bh mod=3:0 dst=7:4 c=11:8 imm=15:12`)
+	return encode(a, i, "SFPARECIP", 0x99, "bh 3:0 7:4 11:8 15:12")
 }
-
-// Encode implements [Instruction].
-func (i ATGETM) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A0 ATGETM mutex=15:0`)
-}
-
-// Encode implements [Instruction].
-func (i ATRELM) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A1 ATRELM mutex=15:0`)
-}
-
-// Encode implements [Instruction].
+func (i ATGETM) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "ATGETM", 0xa0, "15:0") }
+func (i ATRELM) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "ATRELM", 0xa1, "15:0") }
 func (i STALLWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A2 STALLWAIT wait=14:0|11:0 block=23:15`)
+	return encode(a, i, "STALLWAIT", 0xa2, "14:0|11:0 23:15")
 }
-
-// Encode implements [Instruction].
 func (i SEMINIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A3 SEMINIT semaphores=9:2 value=19:16 max=23:20`)
+	return encode(a, i, "SEMINIT", 0xa3, "9:2 19:16 23:20")
 }
-
-// Encode implements [Instruction].
-func (i SEMPOST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A4 SEMPOST semaphores=9:2`)
-}
-
-// Encode implements [Instruction].
-func (i SEMGET) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A5 SEMGET semaphores=9:2`)
-}
-
-// Encode implements [Instruction].
+func (i SEMPOST) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SEMPOST", 0xa4, "9:2") }
+func (i SEMGET) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, "SEMGET", 0xa5, "9:2") }
 func (i SEMWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `A6 SEMWAIT condition=1:0 semaphores=9:2 block=23:15`)
+	return encode(a, i, "SEMWAIT", 0xa6, "1:0 9:2 23:15")
 }
-
-// Encode implements [Instruction].
 func (i WRCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B0 WRCFG word=10:0 wide=15 gpr=21:16`)
+	return encode(a, i, "WRCFG", 0xb0, "10:0 15 21:16")
 }
-
-// Encode implements [Instruction].
-func (i RDCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B1 RDCFG word=10:0 gpr=21:16`)
-}
-
-// Encode implements [Instruction].
+func (i RDCFG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "RDCFG", 0xb1, "10:0 21:16") }
 func (i SETC16) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B2 SETC16 value=15:0 reg=23:16`)
+	return encode(a, i, "SETC16", 0xb2, "15:0 23:16")
 }
-
-// Encode implements [Instruction].
 func (i RMWCIB0) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B3 RMWCIB0 word=7:0 data=15:8 mask=23:16`)
+	return encode(a, i, "RMWCIB0", 0xb3, "7:0 15:8 23:16")
 }
-
-// Encode implements [Instruction].
 func (i RMWCIB1) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B4 RMWCIB1 word=7:0 data=15:8 mask=23:16`)
+	return encode(a, i, "RMWCIB1", 0xb4, "7:0 15:8 23:16")
 }
-
-// Encode implements [Instruction].
 func (i RMWCIB2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B5 RMWCIB2 word=7:0 data=15:8 mask=23:16`)
+	return encode(a, i, "RMWCIB2", 0xb5, "7:0 15:8 23:16")
 }
-
-// Encode implements [Instruction].
 func (i RMWCIB3) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B6 RMWCIB3 word=7:0 data=15:8 mask=23:16`)
+	return encode(a, i, "RMWCIB3", 0xb6, "7:0 15:8 23:16")
 }
-
-// Encode implements [Instruction].
 func (i CFGSHIFTMASK) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, `B8 CFGSHIFTMASK bh word=7:0 scratch=9:8 rotate=14:10 width=19:15 operation=22:20 keep=23`)
+	return encode(a, i, "CFGSHIFTMASK", 0xb8, "bh 7:0 9:8 14:10 19:15 22:20 23")
 }

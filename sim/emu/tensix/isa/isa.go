@@ -1,6 +1,5 @@
-// Package isa makes words for the Tensix engines of either architecture: instructions from their
-// fields, and values of configuration fields in their places. It is generated from the tables of
-// the emulator.
+// Package isa encodes instructions of the Tensix engines of either architecture, and values of
+// configuration fields. Its tables are generated from those of the emulator.
 //
 //	w, err := isa.MVMUL{Dst: 8, Mode: 1}.Encode(chip.Blackhole)
 package isa
@@ -15,22 +14,20 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Instruction is an instruction with the values of its fields. The types of this package that are
-// named after opcodes are instructions.
+// Instruction is implemented by the types named after opcodes, which hold the values of fields.
 type Instruction interface {
-	// Encode returns the instruction's word. It is an error if a value doesn't fit its field, if
-	// the architecture doesn't have a field that isn't 0, or doesn't have the instruction.
+	// Encode returns the instruction's word. It fails if a value doesn't fit its field, or if the
+	// architecture lacks the instruction or a field that isn't 0.
 	Encode(chip.Arch) (uint32, error)
 }
 
-// Field is where a field is: the bits of Mask in a word, from bit Shift on. Its mask is 0 if the
-// architecture doesn't have it.
+// Field is the bits of Mask in a word, from bit Shift on. Mask is 0 if the architecture lacks the
+// field.
 type Field struct {
 	Word, Shift uint8
 	Mask        uint32
 }
 
-// index is the place of an architecture in the tables.
 func index(a chip.Arch) int {
 	if a == chip.Blackhole {
 		return 1
@@ -38,7 +35,6 @@ func index(a chip.Arch) int {
 	return 0
 }
 
-// place returns a value in its field.
 func (f Field) place(v uint32) (uint32, error) {
 	switch {
 	case v == 0:
@@ -51,30 +47,24 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction by its line of instructions.txt, which gives its fields
-// in the order of the type's.
-func encode(a chip.Arch, in Instruction, line string) (w uint32, err error) {
-	words := strings.Fields(line)
-	name, fields := words[1], words[2:]
-	if _, err := fmt.Sscanf(words[0], "%x", &w); err != nil {
-		return 0, fmt.Errorf("isa: %s: %w", name, err)
-	}
-	w <<= 24
-	if len(fields) > 0 && fields[0] == "bh" {
-		if fields = fields[1:]; a != chip.Blackhole {
+// encode returns the word of an instruction from its name, its opcode and the bits of its fields in
+// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says
+// that only Blackhole has the instruction.
+func encode(a chip.Arch, in Instruction, name string, opcode uint32, places string) (uint32, error) {
+	if rest, ok := strings.CutPrefix(places, "bh"); ok {
+		if places = rest; a != chip.Blackhole {
 			return 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
 		}
 	}
-	values := reflect.ValueOf(in)
-	for i, text := range fields {
-		field, where, _ := strings.Cut(text, "=")
-		wormhole, blackhole, differ := strings.Cut(where, "|")
-		if differ && a == chip.Blackhole {
-			wormhole = blackhole
+	w, values := opcode<<24, reflect.ValueOf(in)
+	for i, bits := range strings.Fields(places) {
+		if wormhole, blackhole, differ := strings.Cut(bits, "|"); differ {
+			bits = [2]string{wormhole, blackhole}[index(a)]
 		}
-		v, err := bitsOf(wormhole).place(uint32(values.Field(i).Uint()))
+		v, err := bitsOf(bits).place(uint32(values.Field(i).Uint()))
 		if err != nil {
-			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, field, err)
+			field := values.Type().Field(i).Name
+			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, strings.ToLower(field[:1])+field[1:], err)
 		}
 		w |= v
 	}
@@ -93,38 +83,36 @@ func bitsOf(s string) Field {
 	return Field{Shift: low, Mask: 2<<(high-low) - 1}
 }
 
-// Config is a field of the configuration that all threads share. Elements of an array follow the
+// Config is a field of the configuration that all threads share. An array's elements follow the
 // first: PackOut + 1.
 type Config uint8
 
 // Thread is a field of a thread's own configuration, which SETC16 sets.
 type Thread uint8
 
-// Place returns the word that has the field, and a value in its place there. It is an error if the
-// value doesn't fit or if the architecture doesn't have the field.
+// Place returns the index of the field's word, and v in its place there. It fails if v doesn't fit
+// or if the architecture lacks the field.
 func (c Config) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
 	return configPlaces[index(a)][c].field(a, fmt.Sprintf("field %d of the configuration", c), v)
 }
 
-// Place returns the word that has the field, and a value in its place there, as [Config.Place]
-// does.
+// Place is [Config.Place] for a field of a thread.
 func (t Thread) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
 	return threadPlaces[index(a)][t].field(a, fmt.Sprintf("field %d of a thread's configuration", t), v)
 }
 
-// Mask returns the bits that the field has in its word; 0 if the architecture doesn't have it.
+// Mask returns the field's bits in its word; 0 if the architecture lacks the field.
 func (c Config) Mask(a chip.Arch) uint32 {
 	f := configPlaces[index(a)][c]
 	return f.Mask << f.Shift
 }
 
-// Fields returns where the fields of both kinds of configuration are. The caller must not change
-// them.
+// Fields returns the fields of both kinds of configuration. The caller must not change them.
 func Fields(a chip.Arch) (config *[NumConfig]Field, thread *[NumThread]Field) {
 	return &configPlaces[index(a)], &threadPlaces[index(a)]
 }
 
-// Configs iterates over the fields that an architecture has, each element of an array by itself.
+// Configs iterates over an architecture's fields, each element of an array by itself.
 func Configs(a chip.Arch) iter.Seq[Config] {
 	return func(yield func(Config) bool) {
 		for c := range Config(NumConfig) {

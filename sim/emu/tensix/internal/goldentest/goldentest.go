@@ -1,5 +1,5 @@
-// Package goldentest holds what the golden tests of the engines share: operands that follow from a
-// case's number, and files of results.
+// Package goldentest is shared by the engines' golden tests: pseudorandom operands by case number,
+// and files of results.
 package goldentest
 
 import (
@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// Bits is splitmix64: it decides a golden case by the number that it begins with.
+// Bits is splitmix64, seeded with a case's number.
 type Bits uint64
 
-// Next returns 64 bits.
 func (s *Bits) Next() uint64 {
 	*s += 0x9E3779B97F4A7C15
 	z := uint64(*s)

@@ -1,7 +1,6 @@
-// Package lanes is the inner loops of the vector unit: what an instruction does to a register of 32
-// lanes. Each function changes the lanes of a mask only, and its operands may be the same register.
-// Processors with AVX2 do eight lanes at a time, others what the plain Go functions, whose names
-// end in Go, say.
+// Package lanes has the inner loops of the vector unit on registers of 32 lanes. Each function
+// changes enabled lanes only; operands may be the same register. With AVX2 it does eight lanes at a
+// time, otherwise by the plain functions whose names end in Go.
 package lanes
 
 // Count is the number of lanes.
@@ -10,8 +9,8 @@ const Count = 32
 // Register is a register of all lanes.
 type Register = [Count]uint32
 
-// RowLanes is how many lanes read or write a row of Dst, and Rows how many rows all lanes do: lane
-// 8r+i has datum 2i, or 2i+1 in column 1, of row r.
+// RowLanes lanes read or write a row of Dst, and Rows rows serve all lanes: lane 8r+i has datum 2i,
+// or 2i+1 in column 1, of row r.
 const (
 	RowLanes = 8
 	Rows     = Count / RowLanes
@@ -22,10 +21,9 @@ type Block = [Rows][2 * RowLanes]uint16
 
 const signBit = 1 << 31
 
-// bit reports whether a mask has a lane.
 func bit(mask uint32, lane int) bool { return mask>>(lane&31)&1 != 0 }
 
-// each sets d to what f makes of a datum of c.
+// each sets enabled lanes of d to f of c.
 func each(d, c *Register, enabled uint32, f func(lane int, v uint32) uint32) {
 	for lane, v := range c {
 		if v = f(lane, v); bit(enabled, lane) {
@@ -34,7 +32,6 @@ func each(d, c *Register, enabled uint32, f func(lane int, v uint32) uint32) {
 	}
 }
 
-// at returns where a lane's datum is in a block.
 func at(lane int, column uint32) (row, i int) {
 	return lane / RowLanes, lane%RowLanes*2 + int(column&1)
 }
@@ -42,7 +39,7 @@ func at(lane int, column uint32) (row, i int) {
 // Fill sets all lanes to v.
 func Fill(d *Register, v uint32) { Bits(d, d, 0, 0, v, 1<<Count-1) }
 
-// Bits sets d to the bits keep of c and the bits own of d itself, and flips the bits flip of that.
+// Bits sets d to the bits keep of c and the bits own of d, then flips the bits flip.
 func Bits(d, c *Register, keep, own, flip, enabled uint32) {
 	if haveAVX2() {
 		bitsAVX2(d, c, keep, own, flip, enabled)
@@ -55,7 +52,7 @@ func bitsGo(d, c *Register, keep, own, flip, enabled uint32) {
 	each(d, c, enabled, func(lane int, v uint32) uint32 { return (v&keep | d[lane]&own) ^ flip })
 }
 
-// And sets d to the bits that b and c have in common.
+// And sets d to b AND c.
 func And(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		andAVX2(d, b, c, enabled)
@@ -68,7 +65,7 @@ func andGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v & c[lane] })
 }
 
-// Or sets d to the bits that b or c has.
+// Or sets d to b OR c.
 func Or(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		orAVX2(d, b, c, enabled)
@@ -81,7 +78,7 @@ func orGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v | c[lane] })
 }
 
-// Xor sets d to the bits in which b and c differ.
+// Xor sets d to b XOR c.
 func Xor(d, b, c *Register, enabled uint32) {
 	if haveAVX2() {
 		xorAVX2(d, b, c, enabled)
@@ -94,8 +91,8 @@ func xorGo(d, b, c *Register, enabled uint32) {
 	each(d, b, enabled, func(lane int, v uint32) uint32 { return v ^ c[lane] })
 }
 
-// Exponents sets d to the exponents of c as fp32, less bias. It returns the lanes, enabled or not,
-// in which that is negative.
+// Exponents sets d to the fp32 exponents of c, less bias. It returns the lanes, enabled or not,
+// with a negative result.
 func Exponents(d, c *Register, bias, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return exponentsAVX2(d, c, bias, enabled)
@@ -114,7 +111,7 @@ func exponentsGo(d, c *Register, bias, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Shift sets d to c shifted left by the lowest five bits of by, or right by those of -by if it is
+// Shift sets d to c shifted left by the lowest five bits of by, or right by those of -by if by is
 // negative. Right shifts copy the sign if arithmetic.
 func Shift(d, c, by *Register, arithmetic bool, enabled uint32) {
 	if haveAVX2() {
@@ -137,8 +134,7 @@ func shiftGo(d, c, by *Register, arithmetic bool, enabled uint32) {
 	})
 }
 
-// Add sets d to a plus b, or minus b if asked. It returns the lanes, enabled or not, in which that
-// is negative.
+// Add sets d to a+b, or a-b if minus. It returns the lanes, enabled or not, with a negative result.
 func Add(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	if haveAVX2() {
 		return addAVX2(d, a, b, minus, enabled)
@@ -161,8 +157,8 @@ func addGo(d, a, b *Register, minus bool, enabled uint32) (negative uint32) {
 	return negative
 }
 
-// Sort sets greater to the greater of x and y, as numbers of sign and magnitude, and less to the
-// other. Lanes that aren't enabled get x and y.
+// Sort sets greater and less to the maximum and minimum of x and y, as sign-and-magnitude numbers.
+// Disabled lanes get x and y.
 func Sort(greater, less, x, y *Register, enabled uint32) {
 	if haveAVX2() {
 		sortAVX2(greater, less, x, y, enabled)
@@ -181,7 +177,7 @@ func sortGo(greater, less, x, y *Register, enabled uint32) {
 	}
 }
 
-// RoundBF16 sets d to what arith.RoundBF16 says of c.
+// RoundBF16 sets d to [arith.RoundBF16] of c.
 func RoundBF16(d, c *Register, enabled uint32) {
 	if haveAVX2() {
 		roundBF16AVX2(d, c, enabled)
@@ -203,8 +199,7 @@ func roundBF16Go(d, c *Register, enabled uint32) {
 	})
 }
 
-// Random steps the random numbers of lanes: linear feedback shift registers with taps at bits 31,
-// 21, 1 and 0.
+// Random steps each lane's linear feedback shift register, with taps at bits 31, 21, 1 and 0.
 func Random(d *Register, enabled uint32) {
 	if haveAVX2() {
 		randomAVX2(d, enabled)
@@ -217,7 +212,7 @@ func randomGo(d *Register, enabled uint32) {
 	each(d, d, enabled, func(_ int, v uint32) uint32 { return ^(v>>31^v>>21^v>>1^v)<<31 | v>>1 })
 }
 
-// Test returns the lanes whose sign is set, and those that are zero.
+// Test returns the lanes whose sign is set, and the lanes that are zero.
 func Test(c *Register) (negative, zero uint32) {
 	if haveAVX2() {
 		return testAVX2(c)
@@ -235,7 +230,7 @@ func testGo(c *Register) (negative, zero uint32) {
 	return negative, zero
 }
 
-// LoadBF16 sets d to data of a block, encoded as Dst does, as fp32.
+// LoadBF16 sets d to fp32 of a block's bf16, in Dst's encoding.
 func LoadBF16(d *Register, from *Block, column, enabled uint32) {
 	if haveAVX2() {
 		loadBF16AVX2(d, from, column, enabled)
@@ -251,7 +246,7 @@ func loadBF16Go(d *Register, from *Block, column, enabled uint32) {
 	})
 }
 
-// Load32 sets d to data of 32 bits of two blocks, whose upper halves are encoded as Dst does.
+// Load32 sets d to 32-bit data of two blocks, whose upper halves have Dst's encoding.
 func Load32(d *Register, high, low *Block, column, enabled uint32) {
 	if haveAVX2() {
 		load32AVX2(d, high, low, column, enabled)
@@ -267,14 +262,12 @@ func load32Go(d *Register, high, low *Block, column, enabled uint32) {
 	})
 }
 
-// decode returns the upper half of an fp32, from how Dst holds it in the upper half: sign,
-// mantissa, exponent.
+// decode returns an fp32's upper half from Dst's encoding: sign, mantissa, exponent.
 func decode(v uint32) uint32 { return v&signBit | v<<7&0x7F800000 | v>>8&0x7F0000 }
 
-// encode is the inverse of decode. It drops the lower half.
 func encode(v uint32) uint32 { return v&signBit | v<<8&0x7F000000 | v>>7&0xFF0000 }
 
-// flush returns zero of the same sign for a denormal.
+// flush makes a denormal zero of the same sign.
 func flush(v uint32) uint32 {
 	if v&0x7F800000 == 0 {
 		return v & signBit
@@ -282,7 +275,7 @@ func flush(v uint32) uint32 {
 	return v
 }
 
-// StoreBF16 stores the upper halves of fp32 to a block, encoded as Dst does. Denormals become zero.
+// StoreBF16 stores the upper halves of fp32 to a block in Dst's encoding. Denormals become zero.
 func StoreBF16(to *Block, c *Register, column, enabled uint32) {
 	if haveAVX2() {
 		storeBF16AVX2(to, c, column, enabled)
@@ -300,8 +293,8 @@ func storeBF16Go(to *Block, c *Register, column, enabled uint32) {
 	}
 }
 
-// Store32 stores data of 32 bits to two blocks, their upper halves encoded as Dst does. Denormals
-// become zero if asked.
+// Store32 stores 32-bit data to two blocks, the upper halves in Dst's encoding. Denormals become
+// zero if flushed.
 func Store32(high, low *Block, c *Register, flushed bool, column, enabled uint32) {
 	if haveAVX2() {
 		store32AVX2(high, low, c, flushed, column, enabled)
@@ -323,8 +316,8 @@ func store32Go(high, low *Block, c *Register, flushed bool, column, enabled uint
 	}
 }
 
-// EncodeRow sets a row of Dst to the upper halves of fp32, encoded as Dst does. Denormals become
-// zero without a sign if asked.
+// EncodeRow sets a row of Dst to the upper halves of fp32 in Dst's encoding. Denormals become
+// unsigned zero if flushed.
 func EncodeRow(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool) {
 	if haveAVX2() {
 		encodeRowAVX2(to, from, flushed)

@@ -4,7 +4,6 @@ package lanes
 
 import "golang.org/x/sys/cpu"
 
-// haveAVX2 reports whether the processor has the instructions of the functions here.
 func haveAVX2() bool { return cpu.X86.HasAVX2 }
 
 //go:noescape

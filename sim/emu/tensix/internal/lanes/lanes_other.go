@@ -2,7 +2,6 @@
 
 package lanes
 
-// haveAVX2 reports that there are no vector instructions: the functions below aren't called.
 func haveAVX2() bool { return false }
 
 func bitsAVX2(d, c *Register, keep, own, flip, enabled uint32) {}

@@ -159,10 +159,7 @@ func registerHeader(lines []string) ([]byte, error) {
 
 // writePlaces writes where a field, or the elements of an array, are on an architecture.
 func (f *field) writePlaces(b *bytes.Buffer, prefix string, arch int) {
-	places := f.place[arch]
-	for len(places) > 0 && places[len(places)-1].none {
-		places = places[:len(places)-1]
-	}
+	places := f.present(arch)
 	if len(places) == 0 {
 		return
 	}
@@ -177,6 +174,15 @@ func (f *field) writePlaces(b *bytes.Buffer, prefix string, arch int) {
 		value = "(" + value + ")"
 	}
 	fmt.Fprintf(b, "#define %s %s  // %s\n", name, value, f.vendor)
+}
+
+// present returns the places of an array up to the last that the architecture has.
+func (f *field) present(arch int) []place {
+	places := f.place[arch]
+	for len(places) > 0 && places[len(places)-1].none {
+		places = places[:len(places)-1]
+	}
+	return places
 }
 
 func (p place) macro() string {

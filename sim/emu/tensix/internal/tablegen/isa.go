@@ -8,7 +8,7 @@ import (
 
 // The tables of package isa: instructions as types, and where fields of the configuration are.
 
-// instructionTypes returns a type for each instruction, which knows its line of the table.
+// instructionTypes returns a type for each instruction, with a method that knows where its fields are.
 func instructionTypes(lines []string) ([]byte, error) {
 	var types, methods bytes.Buffer
 	for _, l := range lines {
@@ -20,34 +20,22 @@ func instructionTypes(lines []string) ([]byte, error) {
 			continue
 		}
 		name := strings.ReplaceAll(in.name, "_", "")
-		var fields []string
-		for _, o := range in.fields {
-			fields = append(fields, title(o.name))
+		var fields, places []string
+		for _, w := range strings.Fields(l)[2:] {
+			if field, bits, ok := strings.Cut(w, "="); ok {
+				fields = append(fields, title(field))
+				w = bits
+			}
+			places = append(places, w)
 		}
 		if len(fields) > 0 {
 			fields[len(fields)-1] += " uint32"
 		}
 		fmt.Fprintf(&types, "%s struct{%s}\n", name, strings.Join(fields, ", "))
-		fmt.Fprintf(&methods, "\n// Encode implements [Instruction].\nfunc (i %s) Encode(a chip.Arch) (uint32, error) {\n\treturn encode(a, i, `%s`)\n}\n",
-			name, wrapped(l))
+		fmt.Fprintf(&methods, "func (i %s) Encode(a chip.Arch) (uint32, error) { return encode(a, i, %q, %#02x, %q) }\n",
+			name, in.name, in.opcode, strings.Join(places, " "))
 	}
-	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n%s", &types, &methods), nil
-}
-
-// wrapped returns a line with one space between its words, in lines of at most 100 characters.
-func wrapped(l string) string {
-	var b strings.Builder
-	n := 0
-	for i, w := range strings.Fields(l) {
-		if n += len(w) + 1; n > 100 {
-			b.WriteString("\n\t\t")
-			n = len(w)
-		} else if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(w)
-	}
-	return b.String()
+	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n\n%s", &types, &methods), nil
 }
 
 // fieldTypes returns constants for the fields of both kinds of configuration, and their places.
@@ -83,13 +71,21 @@ func writeFieldTypes(b *bytes.Buffer, kind, prefix, says string, list []field) {
 		next += len(f.place[0])
 	}
 	fmt.Fprintf(b, "\n// Num%s is how many there are, each element of an array by itself.\nNum%s = %d\n)\n\n", kind, kind, next)
-	fmt.Fprintf(b, "var %sPlaces = [2][Num%s]Field{\n", strings.ToLower(kind), kind)
+	fmt.Fprintf(b, "// %sPlaces leaves out what an architecture doesn't have.\nvar %[1]sPlaces = [2][Num%s]Field{\n", strings.ToLower(kind), kind)
 	for arch := range 2 {
 		fmt.Fprintln(b, "{")
 		for _, f := range list {
+			places := f.present(arch)
+			if len(places) == 0 {
+				continue
+			}
 			fmt.Fprintf(b, "%s%s: ", prefix, title(f.name))
-			for _, p := range f.place[arch] {
-				fmt.Fprintf(b, "{%d, %d, %#x}, ", p.word, p.low, p.mask())
+			for _, p := range places {
+				if p.none {
+					fmt.Fprint(b, "{}, ")
+				} else {
+					fmt.Fprintf(b, "{%d, %d, %s}, ", p.word, p.low, p.hexMask())
+				}
 			}
 			fmt.Fprintln(b)
 		}

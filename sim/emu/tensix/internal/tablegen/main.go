@@ -105,15 +105,23 @@ func (p place) mask() uint32 {
 	return uint32(uint64(2)<<(p.high-p.low) - 1)
 }
 
+// hexMask is the mask as Go writes it: a single digit without a prefix.
+func (p place) hexMask() string {
+	if m := p.mask(); m > 9 {
+		return fmt.Sprintf("%#x", m)
+	}
+	return strconv.Itoa(int(p.mask()))
+}
+
 // extract is the expression that takes the field out of the word w.
 func (p place) extract() string {
 	switch {
 	case p.none:
 		return "0"
 	case p.low == 0:
-		return fmt.Sprintf("w & %#x", p.mask())
+		return fmt.Sprintf("w & %s", p.hexMask())
 	}
-	return fmt.Sprintf("w>>%d & %#x", p.low, p.mask())
+	return fmt.Sprintf("w>>%d & %s", p.low, p.hexMask())
 }
 
 // parsePlace reads "high:low", "bit" or "-", with "word." before it if it is a register.
@@ -249,7 +257,7 @@ func instructions(lines []string) ([]byte, error) {
 	list, err := parseInstructions(lines)
 	var b bytes.Buffer
 	writeOpcodes(&b, list)
-	writeSupport(&b, list)
+	writeEncodings(&b, list)
 	writeOperands(&b, list)
 	return b.Bytes(), err
 }
@@ -262,33 +270,28 @@ func executors(lines []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// writeOpcodes writes constants for the opcodes that the emulator knows by name.
 func writeOpcodes(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprintln(b, "// Opcodes: bits 31 to 24 of an instruction.\nconst (")
 	for _, in := range list {
-		fmt.Fprintf(b, "op%s = %#02x\n", in.name, in.opcode)
+		if !in.unsupported {
+			fmt.Fprintf(b, "op%s = %#02x\n", in.name, in.opcode)
+		}
 	}
-	fmt.Fprintln(b, ")\n\n// mnemonics are the names of the opcodes, or empty.\nvar mnemonics = [256]string{")
-	for _, in := range list {
-		fmt.Fprintf(b, "op%s: %q,\n", in.name, in.name)
-	}
-	fmt.Fprintln(b, "}")
+	fmt.Fprintln(b, ")")
 }
 
-func writeSupport(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprintln(b, "\n// encodings says, by opcode, what the architectures have.\nvar encodings = [256]encoding{")
+// writeEncodings writes what the architectures have at each opcode.
+func writeEncodings(b *bytes.Buffer, list []*instruction) {
+	fmt.Fprintln(b, "\n// encodings is indexed by opcode.\nvar encodings = [256]encoding{")
 	for _, in := range list {
-		kind, unused := "executed", fmt.Sprintf(", unused: [2]uint32{%#x, %#x}", in.unused(0), in.unused(1))
+		kind := "executed"
 		if in.unsupported {
-			kind, unused = "unsupported", ""
+			kind = "unsupported"
 		} else if in.front() {
-			kind, unused = "front", ""
-		} else if in.unused(0)|in.unused(1) == 0 {
-			unused = ""
+			kind = "front"
 		}
-		if in.blackholeOnly {
-			unused += ", blackholeOnly: true"
-		}
-		fmt.Fprintf(b, "op%s: {kind: %s%s},\n", in.name, kind, unused)
+		fmt.Fprintf(b, "%#02x: {%q, %s, %t, %#x, %#x},\n", in.opcode, in.name, kind, in.blackholeOnly, in.unused(0), in.unused(1))
 	}
 	fmt.Fprintln(b, "}")
 }
@@ -305,8 +308,7 @@ func writeOperands(b *bytes.Buffer, list []*instruction) {
 			for _, o := range in.fields {
 				names = append(names, o.name)
 			}
-			fmt.Fprintf(b, "\n// %sArgs are the fields of %s.\ntype %sArgs struct{ %s uint32 }\n",
-				in.method(), in.name, in.method(), strings.Join(names, ", "))
+			fmt.Fprintf(b, "\ntype %sArgs struct{ %s uint32 }\n", in.method(), strings.Join(names, ", "))
 			writeDecoder(b, in)
 		}
 	}
@@ -324,53 +326,34 @@ func (i *instruction) sameFields(list []*instruction) *instruction {
 }
 
 func writeDecoder(b *bytes.Buffer, in *instruction) {
-	var common, apart []operand
+	var fields []string
 	for _, o := range in.fields {
-		if o.place[0] == o.place[1] {
-			common = append(common, o)
-		} else {
-			apart = append(apart, o)
+		value := o.place[0].extract()
+		if o.place[0] != o.place[1] {
+			value = fmt.Sprintf("s.either(%s, %s)", value, o.place[1].extract())
 		}
+		fields = append(fields, o.name+": "+value)
 	}
-	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\n", in.name, in.method())
-	literal := func() string {
-		var s []string
-		for _, o := range common {
-			s = append(s, o.name+": "+o.place[0].extract())
-		}
-		return in.method() + "Args{" + strings.Join(s, ", ") + "}"
-	}
-	if len(apart) == 0 {
-		fmt.Fprintf(b, "return %s\n}\n", literal())
-		return
-	}
-	fmt.Fprintf(b, "a := %s\nif s.wormhole {\n", literal())
-	for arch := range 2 {
-		for _, o := range apart {
-			if !o.place[arch].none {
-				fmt.Fprintf(b, "a.%s = %s\n", o.name, o.place[arch].extract())
-			}
-		}
-		if arch == 0 {
-			fmt.Fprintln(b, "} else {")
-		}
-	}
-	fmt.Fprintln(b, "}\nreturn a\n}")
+	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\nreturn %[2]sArgs{%s}\n}\n", in.name, in.method(), strings.Join(fields, ", "))
 }
 
+// writeDispatch writes the switch from opcodes to the engine's methods.
 func writeDispatch(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprint(b, "// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
-		"var executors = [256]func(e *Engine, t *thread, w uint32) bool{\n")
+	fmt.Fprint(b, `// dispatch executes an instruction that is encoded as the architecture wants it. It returns false if
+// the instruction must wait, or is refused.
+func (e *Engine) dispatch(t *thread, w uint32) bool {
+switch w >> 24 {
+`)
 	for _, in := range list {
 		switch {
 		case in.unsupported || in.front():
 		case len(in.fields) == 0:
-			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t) },\n", in.name, in.method())
+			fmt.Fprintf(b, "case op%s: return e.%s(t)\n", in.name, in.method())
 		default:
-			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t, e.decode%s(w)) },\n", in.name, in.method(), in.sameFields(list).name)
+			fmt.Fprintf(b, "case op%s: return e.%s(t, e.decode%s(w))\n", in.name, in.method(), in.sameFields(list).name)
 		}
 	}
-	fmt.Fprint(b, "}\n")
+	fmt.Fprint(b, "}\nreturn false\n}\n")
 }
 
 // field is a config or thread line of registers.txt: an array of places by architecture.
