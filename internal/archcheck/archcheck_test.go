@@ -21,7 +21,7 @@ const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
 cmd/reprise/internal/cards -> chip cmd/reprise/internal/cli hwtest/target internal/promtext internal/usage kmd kmd/remote mesh mesh/topology  # commands about the cards of a machine
-cmd/reprise/internal/cli   -> chip hwtest/target kmd sim/ttsim  # what all commands share: where they print, how they name devices, what their errors look like
+cmd/reprise/internal/cli   -> chip hwtest/target kmd reprise sim/ttsim  # what all commands share: where they print, how they name devices, what their errors look like
 cmd/reprise/internal/code  -> chip cmd/reprise/internal/cli kernels kernels/metal  # commands that build kernels and read those of tt-metal
 cmd/reprise/internal/debugger -> chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/postmortem internal/debug/core internal/debug/gdb internal/debug/live kernels kmd kmd/session tracebuf  # commands that look into a device that runs or has stopped
 cmd/reprise/internal/demo  -> allocator chip cmd/reprise/internal/cli examples/digits examples/digits/convnet examples/digits/convnet/reference examples/digits/deploy examples/words examples/words/transformer examples/words/transformer/reference hwtest/target kmd kmd/session mesh mesh/hosts mesh/hosts/mpi observe ops ops/graph pipeline reprise sim stream  # commands that run networks: demo and generate

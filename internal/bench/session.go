@@ -140,7 +140,8 @@ func jobToEnd(name string, params []report.Param, burst int, op func(context.Con
 }
 
 // measureTimes measures samples by wall-clock time and, where the system counts it, by processor
-// time, whose figures end in processorSuffix. sample gets the clock and its least sensible duration.
+// time, whose figures end in processorSuffix. sample gets the clock and its least sensible
+// duration.
 func (s *session) measureTimes(ctx context.Context, family string, job measure.Job, processor func() (time.Duration, bool),
 	sample func(ctx context.Context, now func() time.Duration, least time.Duration) (float64, error)) error {
 	origin := time.Now()

@@ -12,7 +12,8 @@ const (
 	DetailStackTraces Details = 1 << iota
 	// DetailBufferPages is the places of each L1 buffer's pages; see [Config.BufferPages].
 	DetailBufferPages
-	// DetailDurations is how long functions and the capture took. It is on unless it is switched off.
+	// DetailDurations is how long functions and the capture took. It is on unless it is switched
+	// off.
 	DetailDurations
 )
 

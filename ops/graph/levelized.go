@@ -13,8 +13,8 @@ type Vertex struct {
 	Name    string `json:"name"`           // of the function, or tensor[ID]
 	// Arguments are a function's arguments as text.
 	Arguments []string `json:"arguments"`
-	// In are the vertices that make what this one takes: one for each tensor among its arguments, in
-	// their order, so that a vertex may be named twice.
+	// In are the vertices that make what this one takes: one for each tensor among its arguments,
+	// in their order, so that a vertex may be named twice.
 	In []int `json:"in_edges"`
 	// Out are the vertices that take what this one makes, each once.
 	Out []int `json:"out_edges"`

@@ -20,14 +20,15 @@
 // Units know the state and not each other. Only run.go knows all units, by the switch in
 // executors.go.
 //
-// instructions.txt and registers.txt list the instructions and the configuration, with their sources.
+// instructions.txt and registers.txt list the instructions and the configuration, with their
+// sources.
 //
 // Behaviour follows tenstorrent/tt-isa-documentation and, where that says little, tenstorrent/ttsim
 // 1.10.0; results are equal to ttsim's bit for bit. The engine refuses what the architecture leaves
-// undefined and what is not emulated, with ttsim's category. Beyond ttsim it has features that TT-NN's
-// kernels use and the documentation describes: SFPLOADMACRO, UNPACR with its own context and
-// counters, and on Wormhole UNPACR of zeros. Every instruction completes at once, in the order of
-// its thread; the threads take turns.
+// undefined and what is not emulated, with ttsim's category. Beyond ttsim it has features that
+// TT-NN's kernels use and the documentation describes: SFPLOADMACRO, UNPACR with its own context
+// and counters, and on Wormhole UNPACR of zeros. Every instruction completes at once, in the order
+// of its thread; the threads take turns.
 package tensix
 
 //go:generate go run ./internal/tablegen

@@ -42,9 +42,9 @@ const (
 // context just used as the instruction's own, which counts from the thread's: after context 1,
 // context 2.
 //
-// The zeros go to the rows that unpacker 0's addresses skip (firstRows), so nowhere. After a tilized
-// tile the counters point to row 64 of SrcA, which documents leave undefined. Here it is row 0, as on
-// Blackhole; no program can depend on that, because the tile has clobbered the bank.
+// The zeros go to the rows that unpacker 0's addresses skip (firstRows), so nowhere. After a
+// tilized tile the counters point to row 64 of SrcA, which documents leave undefined. Here it is
+// row 0, as on Blackhole; no program can depend on that, because the tile has clobbered the bank.
 const zerosContext = 2
 
 // unpackContext returns an UNPACR's context: its operand counts from the thread's.

@@ -48,8 +48,8 @@ func (f Field) place(v uint32) (uint32, error) {
 }
 
 // encode returns the word of an instruction from its name, its opcode and the bits of its fields in
-// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says
-// that only Blackhole has the instruction.
+// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields
+// says that only Blackhole has the instruction.
 func encode(a chip.Arch, in Instruction, name string, opcode uint32, places string) (uint32, error) {
 	if rest, ok := strings.CutPrefix(places, "bh"); ok {
 		if places = rest; a != chip.Blackhole {

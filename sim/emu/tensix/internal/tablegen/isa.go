@@ -8,7 +8,8 @@ import (
 
 // The tables of package isa: instructions as types, and where fields of the configuration are.
 
-// instructionTypes returns a type for each instruction, with a method that knows where its fields are.
+// instructionTypes returns a type for each instruction, with a method that knows where its fields
+// are.
 func instructionTypes(lines []string) ([]byte, error) {
 	var types, methods bytes.Buffer
 	for _, l := range lines {
