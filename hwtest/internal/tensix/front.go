@@ -11,19 +11,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The front end of a thread: its queue, MOPs and REPLAYs. What is executed, and in which order,
-// shows in a register: each of a few instructions adds a number to it or multiplies it.
+// The front end of a thread: queue, MOPs and REPLAYs. Instructions add to a register or multiply
+// it, so that the result shows which were executed and in what order.
 
-// Registers of these cases: the result, and the operand of instruction i.
+// The result, and the operand of instruction i.
 const (
 	gprResult  = 0
 	gprOperand = 8
 )
 
-// operand of instruction i. Factors are odd, so that no product forgets what came before.
+// Factors are odd, so that no product loses earlier results.
 func stepOperand(i int) uint32 { return uint32(2*i*i + 3*i + 5 | i&1) }
 
-// stepInstruction is instruction i: an addition if i is even.
 func stepInstruction(i int) isa.Instruction {
 	if i%2 == 0 {
 		return isa.ADDDMAREG{Dst: gprResult, A: gprResult, B: gprOperand + uint32(i)}
@@ -31,13 +30,11 @@ func stepInstruction(i int) isa.Instruction {
 	return isa.MULDMAREG{Dst: gprResult, A: gprResult, B: gprOperand + uint32(i)}
 }
 
-// steps is how many instructions there are.
 const steps = 8
 
-// noStep stands for no instruction.
 const noStep = -1
 
-// executed returns what instructions leave in the register.
+// executed returns the result of instructions.
 func executed(list []int) uint32 {
 	v := uint32(1)
 	for _, i := range list {
@@ -52,7 +49,6 @@ func executed(list []int) uint32 {
 	return v
 }
 
-// beginSteps sets the registers.
 func (th *engineThread) beginSteps() {
 	th.store(engineGPRs+4*gprResult, 1)
 	for i := range steps {
@@ -61,7 +57,6 @@ func (th *engineThread) beginSteps() {
 	th.load(engineGPRs + 4*gprResult) // they have arrived
 }
 
-// step appends instructions.
 func (th *engineThread) step(list ...int) {
 	th.r.Helper()
 	for _, i := range list {
@@ -69,14 +64,13 @@ func (th *engineThread) step(list ...int) {
 	}
 }
 
-// endSteps loads the register once all is executed.
+// endSteps loads the result.
 func (th *engineThread) endSteps() {
 	th.sync()
 	th.load(engineGPRs + 4*gprResult)
 }
 
-// eachThread lets a function make the script of every thread and say which instructions it
-// executes.
+// eachThread makes every thread's script by f, which returns the instructions executed.
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	e.Helper()
 	r := e.newRun()
@@ -93,7 +87,6 @@ func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	}
 }
 
-// mopStep is the word of a MOP's configuration for an instruction, or for none.
 func (th *engineThread) mopStep(i int) uint32 {
 	th.r.Helper()
 	if i == noStep {
@@ -102,7 +95,6 @@ func (th *engineThread) mopStep(i int) uint32 {
 	return th.r.word(stepInstruction(i))
 }
 
-// mop stores the configuration of MOPs.
 func (th *engineThread) mop(words ...uint32) {
 	th.sync() // no MOP is on its way
 	for i, w := range words {
@@ -110,13 +102,12 @@ func (th *engineThread) mop(words ...uint32) {
 	}
 }
 
-// mopLoops is the configuration of the MOP of two loops.
 type mopLoops struct {
 	outer, inner                                   int
 	start, body, other, end0, end1, last, veryLast int
 }
 
-// push configures and starts it, and returns what it executes.
+// push configures and starts the MOP, and returns the instructions executed.
 func (m mopLoops) push(th *engineThread) (list []int) {
 	word := th.mopStep
 	th.mop(uint32(m.outer), uint32(m.inner), word(m.start), word(m.end0), word(m.end1), word(m.body), word(m.other), word(m.veryLast),
@@ -149,7 +140,6 @@ func (m mopLoops) push(th *engineThread) (list []int) {
 	return list
 }
 
-// mopMask is the configuration of the MOP of a mask.
 type mopMask struct {
 	rounds       int
 	mask         uint32
@@ -302,7 +292,6 @@ func frontCases() rig.Table {
 	return cs
 }
 
-// inlined runs kernels/inline.c.
 func inlined(t *rig.T) {
 	const counts = 3000
 	b := t.Buffer(allocator.L1, 3*32, 3*32)

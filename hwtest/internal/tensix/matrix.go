@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// path is the way of a tile: format in L1, in the sources, which Dst, as packers read it, and in L1
+// path is the formats of a tile: in L1, in the sources, in Dst, as packers read Dst, and in L1
 // again.
 type path struct {
 	in, src  arith.Format
@@ -30,7 +30,6 @@ func (p path) String() string {
 // int8 reports whether the matrix unit computes with integers.
 func (p path) int8() bool { return p.src == arith.INT8 }
 
-// paths of the matrix unit's results.
 func paths() []path {
 	return []path{
 		{arith.BF16, arith.BF16, false, arith.BF16, arith.BF16},
@@ -46,8 +45,7 @@ func paths() []path {
 	}
 }
 
-// numbers returns n numbers as bf16 patterns in fp32: of both signs, over some thirty powers of
-// two, with a few zeros.
+// numbers returns bf16 patterns in fp32: both signs, some thirty powers of two, a few zeros.
 func numbers(rnd *rand.Rand, n int) []uint32 {
 	list := make([]uint32, n)
 	for i := range list {
@@ -58,7 +56,6 @@ func numbers(rnd *rand.Rand, n int) []uint32 {
 	return list
 }
 
-// randomTile returns a tile of a format as it is in L1.
 func randomTile(rnd *rand.Rand, f arith.Format) []byte {
 	b := make([]byte, f.TileBytes())
 	values := numbers(rnd, arith.TileData)
@@ -84,7 +81,7 @@ func randomTile(rnd *rand.Rand, f arith.Format) []byte {
 	return b
 }
 
-// operands is a run with two tiles in SrcA and SrcB, and what package arith says of them.
+// operands is a run with two tiles in SrcA and SrcB, and their expected values.
 type operands struct {
 	*engineRun
 	path path
@@ -93,13 +90,12 @@ type operands struct {
 	at   int // of the result in the output
 }
 
-// operands begins a run that unpacks two random tiles to SrcA and SrcB and packs a tile of Dst.
+// operands unpacks two random tiles to SrcA and SrcB and prepares to pack Dst.
 func (e *engines) operands(rnd *rand.Rand, p path) *operands {
 	e.Helper()
 	return e.operandsOf(p, randomTile(rnd, p.in), randomTile(rnd, p.in))
 }
 
-// operandsOf is operands with data given.
 func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	e.Helper()
 	o := &operands{engineRun: e.newRun(), path: p}
@@ -121,19 +117,18 @@ func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	o.at, addr = o.reserve(p.out.TileBytes())
 	o.packer(packer{p.mid, p.out, p.wide, addr})
 	o.unpackTile(3, arith.TileData)
-	// Instructions wait only for the sources that they read, and the end frees both.
+	// Instructions wait only for the sources that they read, but freeSources frees both.
 	o.math().do(isa.STALLWAIT{Block: stallMath, Wait: e.waitValid()})
 	return o
 }
 
-// pack returns a tile of Dst as the packers leave it in L1.
 func (p path) pack(dst *arith.DstTile) []byte {
 	b := make([]byte, p.out.TileBytes())
 	(&arith.Pack{Mid: p.mid, Out: p.out, Wide: p.wide}).Tile(b, dst)
 	return b
 }
 
-// want packs, runs, and compares the tile with one of Dst.
+// want packs, runs and compares with a tile of Dst.
 func (o *operands) want(what string, dst *arith.DstTile) {
 	o.Helper()
 	o.packTile()
@@ -141,15 +136,13 @@ func (o *operands) want(what string, dst *arith.DstTile) {
 	o.wantTile(what, o.at, o.path.pack(dst))
 }
 
-// done frees the sources before want.
 func (o *operands) done(what string, dst *arith.DstTile) {
 	o.Helper()
 	o.math().freeSources(3)
 	o.want(what, dst)
 }
 
-// wantTile compares part of the output with what a case that says something doesn't expect to be
-// all the same.
+// wantTile refuses an expectation whose bytes are all equal.
 func (r *engineRun) wantTile(what string, at int, want []byte) {
 	r.Helper()
 	if bytes.Count(want, want[:1]) == len(want) {
@@ -275,7 +268,7 @@ func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
 	}
 }
 
-// averages multiplies four rows of SrcB and each face of SrcA.
+// averages multiplies four rows of SrcB by each face of SrcA.
 func averages(t *rig.T, rnd *rand.Rand, p path) {
 	e := newEngines(t)
 	for _, f := range fidelities() {
@@ -306,7 +299,7 @@ func averages(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB
+// maxima takes maxima of the columns of faces 0 and 1 into row 0, and of 2 and 3 into row 4. SrcB
 // holds ones.
 func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	e := newEngines(t)
@@ -339,7 +332,6 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	o.done("maxima", &dst)
 }
 
-// accumulated multiplies two pairs of tiles.
 func accumulated(t *rig.T, rnd *rand.Rand) {
 	e := newEngines(t)
 	for _, p := range paths()[:2] {
@@ -357,8 +349,7 @@ func accumulated(t *rig.T, rnd *rand.Rand) {
 	}
 }
 
-// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if
-// asked.
+// denormals adds tiles with denormals in both. Only those of SrcB count, and only if asked.
 func denormals(t *rig.T, rnd *rand.Rand) {
 	e := newEngines(t)
 	for keep := range uint32(2) {

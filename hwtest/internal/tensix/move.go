@@ -10,10 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Moves between SrcA, SrcB and Dst, what clears them, and the counters by which instructions find
-// rows.
+// Moves between SrcA, SrcB and Dst, clears, and counters of rows.
 
-// toDst returns a row of a source as a move leaves it in Dst: without denormals.
+// toDst converts a row of a source to Dst as a move does: denormals become zero.
 func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	for c, v := range row {
 		if v&0x7F800000 == 0 {
@@ -31,7 +30,7 @@ func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	}
 }
 
-// movedTile returns rows of a source as moves leave them in Dst, row i from row(i).
+// movedTile is the Dst after moves whose row i is the source's row(i).
 func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 	var dst arith.DstTile
 	for i := range dst.Hi {
@@ -42,19 +41,17 @@ func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 
 func same(i int) int { return i }
 
-// moveA moves a tile from SrcA to Dst.
 func (th *engineThread) moveA() {
 	for i := range uint32(8) {
 		th.do(isa.MOVA2D{Dst: 8 * i, Src: 8 * i, Mod: 2})
 	}
 }
 
-// settle waits for the matrix unit, so that its next instruction finds Dst as it is.
+// settle waits for the matrix unit before Dst is read.
 func (th *engineThread) settle() {
 	th.do(isa.STALLWAIT{Block: stallMath, Wait: th.r.waitMath()})
 }
 
-// movePaths are those of moves: bf16, fp16, and tf32 in a Dst of 32 bits.
 func movePaths() []path { return []path{paths()[0], paths()[4], paths()[3]} }
 
 func moveCases() rig.Table {
@@ -351,11 +348,10 @@ func moveCases() rig.Table {
 	return cs
 }
 
-// reversed is the row from which row i comes if blocks of four rows are reversed.
+// reversed is the origin of row i if blocks of four rows are reversed.
 func reversed(i int) int { return 60 - i&^3 + i&3 }
 
-// moveB moves rows of SrcB to Dst with a modifier: 2 repeats a row in eight, 1 column 0 in all
-// columns.
+// moveB moves rows of SrcB to Dst. Modifier 2 repeats a row in eight, 1 column 0 in all columns.
 func moveB(e *engines, rnd *rand.Rand, mod uint32) {
 	for _, p := range movePaths() {
 		o := e.operands(rnd, p)
@@ -385,7 +381,6 @@ func moveB(e *engines, rnd *rand.Rand, mod uint32) {
 	}
 }
 
-// cleared moves a tile to Dst and clears some rows.
 func cleared(e *engines, rnd *rand.Rand, in isa.Instruction, is func(row int) bool) {
 	o := e.operands(rnd, paths()[0])
 	m := o.math()
@@ -403,7 +398,7 @@ func cleared(e *engines, rnd *rand.Rand, in isa.Instruction, is func(row int) bo
 	o.wantBytes("tile", o.at, o.path.pack(dst))
 }
 
-// clearedHalves moves a tile to both halves of Dst, clears one and looks at either.
+// clearedHalves moves a tile to both halves of Dst, clears one and packs either.
 func clearedHalves(e *engines, rnd *rand.Rand) {
 	for _, half := range []uint32{0, 1} {
 		for _, look := range []uint32{0, 1} {
@@ -427,7 +422,6 @@ func clearedHalves(e *engines, rnd *rand.Rand) {
 	}
 }
 
-// packFrom lets the packers begin at a row of Dst.
 func (r *engineRun) packFrom(row uint32) {
 	r.Helper()
 	for i := range isa.Config(by(r.engines, 4, 1)) {
@@ -435,7 +429,6 @@ func (r *engineRun) packFrom(row uint32) {
 	}
 }
 
-// operandsAlone is operands with the unpackers of a mask only.
 func (e *engines) operandsAlone(rnd *rand.Rand, units uint32) *operands {
 	e.Helper()
 	o := e.operands(rnd, paths()[0])
@@ -456,8 +449,8 @@ func (e *engines) filled(rnd *rand.Rand, fill isa.UNPACRNOP) *operands {
 	return o
 }
 
-// countedMoves moves a tile to Dst with one and the same instruction for every eight rows, and
-// another between any two.
+// countedMoves moves a tile to Dst by repeating an instruction for every eight rows, with another
+// between any two.
 func countedMoves(e *engines, rnd *rand.Rand, between, move isa.Instruction, modes func(*engineThread)) {
 	o := e.operands(rnd, paths()[0])
 	m := o.math()

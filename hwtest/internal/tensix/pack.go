@@ -13,7 +13,7 @@ import (
 
 // Packers: formats, ReLU, edges, accumulation in L1, rows in other orders.
 
-// packConfig are the fields beside formats that say how packers convert.
+// packConfig sets the conversion beside formats.
 func (r *engineRun) packConfig(p *arith.Pack) {
 	r.Helper()
 	r.set(isa.Relu, uint32(p.Relu))
@@ -34,8 +34,8 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 	}
 }
 
-// inDst begins a run with a tile in Dst whose data have any bits: from SrcA if Dst has 16 bits, by
-// the format of the packers, or from the unpacker.
+// inDst begins a run with a tile of any bits in Dst: from SrcA if Dst has 16 bits, else from the
+// unpacker.
 func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	e.Helper()
 	if p.Wide {
@@ -72,7 +72,7 @@ func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith
 	return r, f.moves().movedTile(f.tile(e, data), same)
 }
 
-// checkPack packs a tile of any bits and compares what is in L1 with what package arith says.
+// checkPack packs a tile of any bits and compares.
 func (e *engines) checkPack(rnd *rand.Rand, what string, p *arith.Pack) {
 	e.Helper()
 	r, dst := e.inDst(rnd, p)
@@ -90,7 +90,7 @@ func (e *engines) checkPack(rnd *rand.Rand, what string, p *arith.Pack) {
 	r.wantTile(what, at, want)
 }
 
-// packFormats lists how packers read Dst and what they make of it.
+// packFormats lists the conversions of packers.
 func packFormats() []arith.Pack {
 	var list []arith.Pack
 	add := func(wide bool, mid arith.Format, outs ...arith.Format) {
@@ -112,7 +112,6 @@ func packFormats() []arith.Pack {
 	return list
 }
 
-// width names the width of Dst.
 func width(wide bool) string {
 	if wide {
 		return "32-bit"
@@ -207,8 +206,8 @@ func (e *engines) only(a chip.Arch) {
 	}
 }
 
-// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face and mask 1, of some columns,
-// the others.
+// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face. Mask 1, of some columns,
+// applies to the other rows.
 func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int) bool) {
 	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
 		r, dst := e.inDst(rnd, &p)
@@ -238,14 +237,13 @@ func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int
 	}
 }
 
-// General-purpose registers of the pack thread that untilized uses.
 const (
 	gprAddress = 4
 	gprStep    = 8
 )
 
-// untilized packs a tile as a matrix, row by row. A packer, or a read interface, takes the row of
-// one face: on Wormhole the address moves on by instructions, on Blackhole by a counter.
+// untilized packs a tile as a row-major matrix. Each packer, or read interface, takes the row of
+// one face. Wormhole advances the address by instructions, Blackhole by a counter.
 func untilized(e *engines, rnd *rand.Rand) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	r, dst := e.inDst(rnd, &p)
@@ -296,8 +294,8 @@ func untilized(e *engines, rnd *rand.Rand) {
 	r.wantTile("matrix", at, tile)
 }
 
-// partly packs parts of a tile: one or two faces by Wormhole's packers, every second row by
-// Blackhole's read interfaces.
+// partly packs one or two faces by Wormhole's packers, every second row by Blackhole's read
+// interfaces.
 func partly(e *engines, rnd *rand.Rand) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})
@@ -329,5 +327,4 @@ func partly(e *engines, rnd *rand.Rand) {
 	}
 }
 
-// waitThcon is the condition of STALLWAIT that the scalar unit is done.
 const waitThcon = 1

@@ -9,20 +9,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Semaphores, mutexes, waits, registers and configuration: how threads of the engines and their
-// cores keep in step.
+// Semaphores, mutexes, waits, registers and configuration.
 
-// gprMark is a register that instructions set to show that they were executed.
+// gprMark is a register that shows that an instruction was executed.
 const gprMark = 5
 
-// mark sets the register by an instruction.
 func (th *engineThread) mark(v uint32) { th.do(isa.SETDMAREG{Half: 2 * gprMark, Low: v}) }
 
-// looks is how often a core looks at the register of a thread that has to wait.
+// looks is how often a core polls while its thread must wait.
 const looks = 50
 
-// held pushes an instruction that must wait and one that marks, looks whether the mark is made,
-// lets a function end the wait, and waits for the mark.
+// held pushes a waiting instruction and one that sets the mark, checks that the mark isn't set,
+// ends the wait, and waits for the mark.
 func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.r.Helper()
 	th.mark(1)
@@ -37,24 +35,22 @@ func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.look(gpr(gprMark), 2)
 }
 
-// Addresses at which a core sees a register of its thread, and a word of the configuration.
+// Addresses of a register of the core's thread, and of a configuration word.
 func gpr(i uint32) uint32       { return engineGPRs + 4*i }
 func config(word uint32) uint32 { return configAperture + 4*word }
 
-// setGPR stores to a register, and sees to it that instructions find the value.
+// setGPR stores to a register and waits until instructions see the value.
 func (th *engineThread) setGPR(i, v uint32) {
 	th.store(gpr(i), v)
 	th.look(gpr(i), v)
 }
 
-// writeConfig lets an instruction write register 9 to the configuration.
 func (th *engineThread) writeConfig(word uint32) {
 	th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
 }
 
 func syncCases() rig.Table {
 	var cs rig.Table
-	// Each case builds scripts with what their cores have to see.
 	add := func(name, protects string, fn func(r *engineRun, rnd *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) {
 			r := newEngines(t).newRun()
@@ -330,16 +326,15 @@ func syncCases() rig.Table {
 	return cs
 }
 
-// freeWords are words of the configuration that no instruction of these cases uses and all of whose
-// bits exist: one for each thread.
+// freeWords are fully writable configuration words that no other instruction of these cases uses,
+// one for each thread.
 func (e *engines) freeWords() []uint32 {
 	return by(e, []uint32{105, 65, 93}, []uint32{125, 77, 113})
 }
 
 func (e *engines) freeWord() uint32 { return e.freeWords()[0] }
 
-// settleGPRs lets instructions on registers and configuration wait until those before them are
-// done.
+// settleGPRs waits for instructions on registers and configuration.
 func (th *engineThread) settleGPRs() {
 	th.do(isa.STALLWAIT{Block: stallTDMA | stallConfig, Wait: waitThcon}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{})
 }
@@ -356,7 +351,6 @@ func rmwcib(i int, word, data, mask uint32) isa.Instruction {
 	return isa.RMWCIB3{Word: word, Data: data, Mask: mask}
 }
 
-// sources makes unpackers ready for tiles of bf16.
 func (r *engineRun) sources(rnd *rand.Rand) {
 	r.Helper()
 	for unit := range isa.Config(2) {
@@ -364,8 +358,7 @@ func (r *engineRun) sources(rnd *rand.Rand) {
 	}
 }
 
-// pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile
-// behind.
+// pipelined adds pairs of tiles in alternating halves of Dst, with the packers one tile behind.
 func pipelined(e *engines, rnd *rand.Rand) {
 	const n = 8
 	r := e.newRun()

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Unpackers: formats, parts of tiles, transposing, tilizing, and where data come from and go to.
+// Unpackers: formats, parts of tiles, transposing, tilizing, and addresses.
 
-// unpackFormat is a format in L1, and the one that it becomes in a source.
+// unpackFormat is a conversion from L1 to a source.
 type unpackFormat struct {
 	in, out  arith.Format
 	exp4     bool // LF8 with exponents of 4 bits
@@ -55,17 +55,14 @@ func unpackFormats() []unpackFormat {
 	}
 }
 
-// forcedExponent is what blocks have without exponents of their own.
 const forcedExponent = 125
 
-// conversion is what package arith says of the format.
 func (f unpackFormat) conversion(e *engines) arith.Unpack {
 	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced,
 		SharedExponent: forcedExponent}
 }
 
-// moves is the path by which a source's data show: moves to Dst and packing, of which both keep the
-// bits.
+// moves is the path that shows a source's data: moving to Dst and packing keep the bits.
 func (f unpackFormat) moves() path {
 	switch f.out {
 	case arith.TF32:
@@ -76,7 +73,7 @@ func (f unpackFormat) moves() path {
 	return path{f.in, arith.BF16, false, arith.BF16, arith.BF16}
 }
 
-// anyTile returns a tile of random bits, with block exponents that make ordinary numbers.
+// anyTile returns random bits, with block exponents of ordinary numbers.
 func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	b := randomTile(rnd, f.in)
 	if f.in == arith.BF16 || f.in == arith.FP32 {
@@ -90,7 +87,7 @@ func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	return b
 }
 
-// unpacking is a run that unpacks data with one unpacker, and shows the source.
+// unpacking is a run that unpacks by one unpacker and shows the source.
 type unpacking struct {
 	*engineRun
 	format unpackFormat
@@ -100,7 +97,6 @@ type unpacking struct {
 	at     int // of the result in the output
 }
 
-// unpacked begins a run that unpacks a tile of any data.
 func (e *engines) unpacked(rnd *rand.Rand, f unpackFormat, unit isa.Config) *unpacking {
 	e.Helper()
 	return e.unpackedData(f, unit, f.anyTile(rnd))
@@ -140,7 +136,7 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	return r
 }
 
-// wantSource shows the source and compares it with a tile whose row i is row from(i) of another.
+// wantSource compares the source with a tile whose row i is row from(i) of another.
 func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) int) {
 	r.Helper()
 	r.show(r.unit)
@@ -149,14 +145,13 @@ func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) 
 	r.wantTile(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
 }
 
-// wantData is wantSource for what was placed.
 func (r *unpacking) wantData(what string, from func(int) int) {
 	r.Helper()
 	r.wantSource(what, r.format.tile(r.engines, r.data), from)
 }
 
-// show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked,
-// unless the thread asks for the configured one.
+// show moves a source to Dst and frees it. Blackhole's moves use the unpacked format unless the
+// thread asks for the configured one.
 func (r *engineRun) show(unit isa.Config) {
 	m := r.math()
 	if r.blackhole() {
@@ -241,7 +236,7 @@ func unpackCases() rig.Table {
 			other := f.anyTile(rnd)
 			base := r.place(other)
 			u := r.unpack()
-			// The rest keeps what the bank had two tiles before.
+			// The rest keeps the bank's data of two tiles before.
 			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1}, isa.SETADCXX{Units: 1, End: n - 1})
 			u.rebase(0, base)
 			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
@@ -357,10 +352,8 @@ func unpackCases() rig.Table {
 	return cs
 }
 
-// waitSrcA is the condition of STALLWAIT that SrcA is there.
 func (e *engines) waitSrcA() uint32 { return by[uint32](e, 0x400, 0x80) }
 
-// tile returns data as a source holds them.
 func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	c := f.conversion(e)
 	var tile arith.SrcTile
@@ -371,8 +364,7 @@ func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	return &tile
 }
 
-// rebase changes the address of an unpacker's data while instructions that use it may be on their
-// way.
+// rebase changes the address of an unpacker's data after its instructions are done.
 func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.r.Helper()
 	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)

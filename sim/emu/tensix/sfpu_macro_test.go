@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Parts of a sequence: which instruction a sub-unit gets, after how many cycles, and what of it
-// changes.
+// Parts of a sequence: an instruction, its delay, and its changes.
 const (
 	template0 = 4
 	template1 = 5
@@ -21,7 +20,6 @@ const (
 
 func after(cycles uint32) uint32 { return cycles << 3 }
 
-// sequence returns a sequence of the four sub-units.
 func sequence(simple, mad, round, store uint32) uint32 {
 	return simple | mad<<8 | round<<16 | store<<24
 }
@@ -32,8 +30,7 @@ const (
 	store32           = sfpuInt32
 )
 
-// macroState is what a program has left: registers that don't hold what they held before, and
-// stored data, by SFPSTORE's address.
+// macroState is a program's result: changed registers, and stored data by SFPSTORE's address.
 type macroState struct {
 	L   lregs
 	Dst stored
@@ -45,10 +42,10 @@ type (
 	stored = map[uint32]uint32
 )
 
-// simpleOnly is a sequence of one instruction, of the simple sub-unit, in the next cycle.
+// simpleOnly is one instruction, of the simple sub-unit, in the next cycle.
 var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
-// macroPrograms are programs of macros. LReg n holds n, and so does the data in Dst at address 16n.
+// macroPrograms are programs of macros. LReg n and the data in Dst at address 16n hold n at first.
 // Macros and stores have data of 32 bits.
 var macroPrograms = []struct {
 	name      string
@@ -165,17 +162,16 @@ var macroPrograms = []struct {
 		want: macroState{L: lregs{0: 77}, Dst: stored{16: 77}}},
 }
 
-// loadMacro is the SFPLOADMACRO of data of 32 bits at an address, with one of the sequences.
+// loadMacro is an SFPLOADMACRO of 32-bit data.
 func loadMacro(index, lreg, address uint32) uint32 {
 	return opSFPLOADMACRO<<24 | (index<<2|lreg&3)<<20 | sfpuInt32<<16 | address | lreg>>2
 }
 
-// sfpNotTo is the SFPNOT of the loaded register that is recorded as a template.
+// sfpNotTo records an SFPNOT of the loaded register as a template.
 func sfpNotTo(template uint32) uint32 { return opSFPNOT<<24 | template<<4 }
 
 func sfpMove(from, to uint32) uint32 { return opSFPMOV<<24 | from<<8 | to<<4 }
 
-// macroEngine returns an engine for a program, with recorded templates.
 func macroEngine(t *testing.T, arch chip.Arch, templates, sequences []uint32, options uint32) *Engine {
 	t.Helper()
 	e := New(arch, newTestTile(arch))
@@ -274,8 +270,8 @@ func TestMacrosThatAreRefused(t *testing.T) {
 	}
 }
 
-// Blackhole waits for a product before it executes what reads it, and both wait after SFPSWAP: that
-// takes a cycle.
+// While macros run, Blackhole waits for a product before its reader, and both architectures wait a
+// cycle after SFPSWAP.
 func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 	const product = opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 1 + 0
 	for _, tt := range []struct {

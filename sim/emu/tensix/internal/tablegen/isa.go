@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The tables of package isa: instructions as types, and where fields of the configuration are.
+// Tables of package isa.
 
-// instructionTypes returns a type for each instruction, with a method that knows where its fields are.
+// instructionTypes returns a type for each instruction, and its Encode method.
 func instructionTypes(lines []string) ([]byte, error) {
 	var types, methods bytes.Buffer
 	for _, l := range lines {
@@ -38,7 +38,6 @@ func instructionTypes(lines []string) ([]byte, error) {
 	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n\n%s", &types, &methods), nil
 }
 
-// fieldTypes returns constants for the fields of both kinds of configuration, and their places.
 func fieldTypes(lines []string) ([]byte, error) {
 	var fields [2][]field
 	for _, l := range lines {
