@@ -2,6 +2,7 @@ package tensix
 
 import (
 	"bytes"
+	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -49,13 +50,21 @@ type engines struct {
 	*rig.T
 	arch             chip.Arch
 	model            arith.Arch
+	rnd              *rand.Rand // seeded by the name of the case
 	scripts, in, out *reprise.Buffer
 	program          *reprise.Executable
 }
 
-func newEngines(t *rig.T) *engines {
+// adder returns a function that appends cases of the engines to a table.
+func adder(cs *rig.Table) func(name, protects string, fn func(*engines)) {
+	return func(name, protects string, fn func(*engines)) {
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t, name)) })
+	}
+}
+
+func newEngines(t *rig.T, name string) *engines {
 	t.Helper()
-	e := &engines{T: t, arch: t.Dev.Arch(), model: arith.Wormhole}
+	e := &engines{T: t, rnd: rig.Random(name), arch: t.Dev.Arch(), model: arith.Wormhole}
 	if e.blackhole() {
 		e.model = arith.Blackhole
 	}

@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"math/rand/v2"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -180,13 +179,11 @@ func (m mopMask) push(th *engineThread) (list []int) {
 
 func frontCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
-	}
+	add := adder(&cs)
 	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread",
 		"REPLAY executes what it has recorded, in that order, for each thread"
 	loops := func(name string, list ...mopLoops) {
-		add(name, expands, func(e *engines, _ *rand.Rand) {
+		add(name, expands, func(e *engines) {
 			e.eachThread(func(thread int, th *engineThread) (all []int) {
 				for _, m := range list {
 					m.outer += thread
@@ -205,11 +202,11 @@ func frontCases() rig.Table {
 		mopLoops{3, 3, 4, 5, 2, no, no, 1, 0})
 	loops("MOP of almost 500 instructions", mopLoops{6, 60, 0, 1, no, 2, no, 3, 5}) // ttsim's queue holds 511
 	masks := func(name string, list ...mopMask) {
-		add(name, expands, func(e *engines, rnd *rand.Rand) {
+		add(name, expands, func(e *engines) {
 			e.eachThread(func(thread int, th *engineThread) (all []int) {
 				for _, m := range list {
 					m.a, m.bStep, m.skipA, m.skipB = [4]int{0, 1, 2, 3}, 4, 5, 6
-					m.mask = rnd.Uint32()
+					m.mask = e.rnd.Uint32()
 					all = append(all, m.push(th)...)
 				}
 				return all
@@ -223,7 +220,7 @@ func frontCases() rig.Table {
 	masks("MOP of a mask of 32 bits, whose upper half MOP_CFG sets", mopMask{rounds: 32}, mopMask{rounds: 29, b: true},
 		mopMask{rounds: 32, four: true, b: true})
 
-	add("REPLAY records without executing, and executes", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY records without executing, and executes", replays, func(e *engines) {
 		e.eachThread(func(thread int, th *engineThread) []int {
 			sequence := []int{0, 1, 2, 3, 1, 0, 5}
 			th.do(isa.REPLAY{Record: 1, Length: 7, Start: uint32(thread)})
@@ -235,7 +232,7 @@ func frontCases() rig.Table {
 			return append([]int{4}, slices.Repeat(sequence, 3)...)
 		})
 	})
-	add("REPLAY executes while it records", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY executes while it records", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := []int{7, 1, 2, 3, 6}
 			th.do(isa.REPLAY{Record: 1, Run: 1, Length: 5})
@@ -244,7 +241,7 @@ func frontCases() rig.Table {
 			return slices.Repeat(sequence, 2)
 		})
 	})
-	add("REPLAY executes part of what was recorded", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY executes part of what was recorded", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := make([]int, 32)
 			for i := range sequence {
@@ -256,7 +253,7 @@ func frontCases() rig.Table {
 			return slices.Concat(sequence[20:29], sequence[31:], sequence)
 		})
 	})
-	add("REPLAY goes on at the beginning after 32 instructions", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY goes on at the beginning after 32 instructions", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := []int{0, 1, 2, 3, 4, 5, 6, 7, 1, 2}
 			th.do(isa.REPLAY{Record: 1, Length: 10, Start: 27})
@@ -265,7 +262,7 @@ func frontCases() rig.Table {
 			return append(slices.Clone(sequence), sequence[5:]...)
 		})
 	})
-	add("REPLAY in a MOP", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY in a MOP", replays, func(e *engines) {
 		e.eachThread(func(thread int, th *engineThread) []int {
 			sequence := []int{3, 0, 5}
 			th.do(isa.REPLAY{Record: 1, Length: 3, Start: 4})
@@ -278,11 +275,11 @@ func frontCases() rig.Table {
 		})
 	})
 	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them",
-		func(e *engines, rnd *rand.Rand) {
+		func(e *engines) {
 			e.eachThread(func(_ int, th *engineThread) []int {
 				list := make([]int, 3000)
 				for i := range list {
-					list[i] = rnd.IntN(steps)
+					list[i] = e.rnd.IntN(steps)
 				}
 				th.step(list...)
 				return list

@@ -159,8 +159,7 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	for i := range g {
 		want(e, &g[i])
 	}
-	at, addr := r.reserve(4 * arith.TileData)
-	r.packer(packer{arith.INT32, arith.INT32, true, addr})
+	at, _ := r.packer(arith.INT32, arith.INT32, true)
 	r.packTile()
 	r.run()
 	r.wantTile("lanes", at, tileOf(&g))

@@ -91,9 +91,9 @@ type operands struct {
 }
 
 // operands unpacks two random tiles to SrcA and SrcB and prepares to pack Dst.
-func (e *engines) operands(rnd *rand.Rand, p path) *operands {
+func (e *engines) operands(p path) *operands {
 	e.Helper()
-	return e.operandsOf(p, randomTile(rnd, p.in), randomTile(rnd, p.in))
+	return e.operandsOf(p, randomTile(e.rnd, p.in), randomTile(e.rnd, p.in))
 }
 
 func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
@@ -113,9 +113,7 @@ func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	if p.int8() {
 		o.set(isa.Int8Math, 1)
 	}
-	var addr uint32
-	o.at, addr = o.reserve(p.out.TileBytes())
-	o.packer(packer{p.mid, p.out, p.wide, addr})
+	o.at, _ = o.packer(p.mid, p.out, p.wide)
 	o.unpackTile(3, arith.TileData)
 	// Instructions wait only for the sources that they read, but freeSources frees both.
 	o.math().do(isa.STALLWAIT{Block: stallMath, Wait: e.waitValid()})
@@ -159,34 +157,32 @@ var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "
 
 func matrixCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*rig.T, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(t, rig.Random(name)) })
-	}
+	add := adder(&cs)
 	for _, p := range paths() {
 		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has the bits that package arith computes, in each fidelity",
-			func(t *rig.T, rnd *rand.Rand) { products(t, rnd, p) })
+			func(e *engines) { products(e, p) })
 	}
 	for _, p := range paths() {
 		add(fmt.Sprintf("ELWMUL of tiles, %v", p), "products of data have the bits that package arith computes, in each fidelity",
-			func(t *rig.T, rnd *rand.Rand) { elementwiseProducts(t, rnd, p) })
+			func(e *engines) { elementwiseProducts(e, p) })
 	}
 	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
 		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p),
 			"sums and differences have the bits that package arith computes, and add to Dst if asked",
-			func(t *rig.T, rnd *rand.Rand) { sums(t, rnd, p) })
+			func(e *engines) { sums(e, p) })
 	}
 	for mod, what := range []string{1: "a column", 2: "a row", 3: "one datum"} {
 		if mod == 0 {
 			continue
 		}
 		add("SrcB broadcast from "+what, "elementwise instructions repeat what they are told of SrcB",
-			func(t *rig.T, rnd *rand.Rand) { broadcasts(t, rnd, uint32(mod)) })
+			func(e *engines) { broadcasts(e, uint32(mod)) })
 	}
 	for _, p := range paths()[:4] {
 		add(fmt.Sprintf("GAPOOL, %v", p), "a product with four rows of SrcB has the bits that package arith computes",
-			func(t *rig.T, rnd *rand.Rand) { averages(t, rnd, p) })
+			func(e *engines) { averages(e, p) })
 		add(fmt.Sprintf("GMPOOL, %v", p), "maxima of columns are taken over rows of SrcA and what Dst has",
-			func(t *rig.T, rnd *rand.Rand) { maxima(t, rnd, p) })
+			func(e *engines) { maxima(e, p) })
 	}
 	add("products add to what Dst has", "a product of several tiles along K is accumulated in Dst", accumulated)
 	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so",
@@ -194,10 +190,9 @@ func matrixCases() rig.Table {
 	return cs
 }
 
-func products(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func products(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.matmul(f)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, f)
@@ -205,10 +200,9 @@ func products(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func elementwiseProducts(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func elementwiseProducts(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.elementwise(isa.ELWMUL{}, f)
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, f)
@@ -216,10 +210,9 @@ func elementwiseProducts(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func sums(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func sums(e *engines, p path) {
 	for _, twice := range []bool{false, true} {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &o.a, &o.b, false)
 		if twice {
@@ -231,7 +224,7 @@ func sums(t *rig.T, rnd *rand.Rand, p path) {
 		}
 		o.done(fmt.Sprintf("difference added: %v", twice), &dst)
 
-		o = e.operands(rnd, p)
+		o = e.operands(p)
 		o.elementwise(isa.ELWSUB{}, 1)
 		dst = arith.DstTile{}
 		o.m.SubTile(&dst, &o.a, &o.b, false)
@@ -239,10 +232,9 @@ func sums(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
-	e := newEngines(t)
+func broadcasts(e *engines, mod uint32) {
 	for i, in := range []isa.Instruction{isa.ELWADD{Mod: mod}, isa.ELWSUB{Mod: mod}, isa.ELWMUL{Mod: mod}} {
-		o := e.operands(rnd, paths()[i%2])
+		o := e.operands(paths()[i%2])
 		o.elementwise(in, 1)
 		repeated := o.b
 		for row := range repeated {
@@ -269,10 +261,9 @@ func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
 }
 
 // averages multiplies four rows of SrcB by each face of SrcA.
-func averages(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func averages(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		m := o.math()
 		m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
 		var dst arith.DstTile
@@ -301,8 +292,7 @@ func averages(t *rig.T, rnd *rand.Rand, p path) {
 
 // maxima takes maxima of the columns of faces 0 and 1 into row 0, and of 2 and 3 into row 4. SrcB
 // holds ones.
-func maxima(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func maxima(e *engines, p path) {
 	ones := make([]byte, p.in.TileBytes())
 	for i := range arith.TileData {
 		if p.in == arith.FP32 {
@@ -311,7 +301,7 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
 		}
 	}
-	o := e.operandsOf(p, randomTile(rnd, p.in), ones)
+	o := e.operandsOf(p, randomTile(e.rnd, p.in), ones)
 	m := o.math()
 	m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
 	var dst arith.DstTile
@@ -332,10 +322,9 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	o.done("maxima", &dst)
 }
 
-func accumulated(t *rig.T, rnd *rand.Rand) {
-	e := newEngines(t)
+func accumulated(e *engines) {
 	for _, p := range paths()[:2] {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.matmul(arith.LoFi)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
@@ -350,13 +339,12 @@ func accumulated(t *rig.T, rnd *rand.Rand) {
 }
 
 // denormals adds tiles with denormals in both. Only those of SrcB count, and only if asked.
-func denormals(t *rig.T, rnd *rand.Rand) {
-	e := newEngines(t)
+func denormals(e *engines) {
 	for keep := range uint32(2) {
 		data := func() []byte {
 			b := make([]byte, arith.BF16.TileBytes())
 			for i := range arith.TileData {
-				binary.LittleEndian.PutUint16(b[2*i:], uint16(rnd.Uint32())&0x81FF)
+				binary.LittleEndian.PutUint16(b[2*i:], uint16(e.rnd.Uint32())&0x81FF)
 			}
 			return b
 		}

@@ -85,11 +85,11 @@ func laneCases() rig.Table {
 	var cs rig.Table
 	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
 		cs.Add(c.name, "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute", func(t *rig.T) {
-			e := newEngines(t)
+			e := newEngines(t, c.name)
 			if c.blackhole && e.arch != chip.Blackhole {
 				t.Skip("only Blackhole has this")
 			}
-			e.eachGroup(anyBits(rig.Random(c.name)), &c)
+			e.eachGroup(anyBits(e.rnd), &c)
 		})
 	}
 	return cs

@@ -63,12 +63,16 @@ func (r *engineRun) unpacker(s source) {
 func (r *engineRun) unpackTile(units, n uint32) {
 	u := r.unpack()
 	u.do(isa.SETADCXX{Units: units, End: n - 1})
-	if units&2 != 0 {
-		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: 1})
+	for unit := range uint32(2) {
+		if unit = 1 - unit; units>>unit&1 != 0 {
+			u.do(unpacr(unit, 1))
+		}
 	}
-	if units&1 != 0 {
-		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
-	}
+}
+
+// unpacr unpacks to a source, and makes its bank valid if valid is 1.
+func unpacr(unit, valid uint32) isa.UNPACR {
+	return isa.UNPACR{Last: 1, Valid: valid, Override: 1, Unit: unit}
 }
 
 // unpackToDst fills Dst by unpacker 0 and lets the math thread continue.
@@ -105,36 +109,39 @@ func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
 func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
 func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
 
-// packer is the packers' formats: mid is the format of Dst, of 32 bits if wide.
-type packer struct {
-	mid, out arith.Format
-	wide     bool
-	addr     uint32
+// packer makes room for a tile in the output and configures the packers for it. It returns the
+// tile's offset in the output, and its address in L1.
+func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint32) {
+	r.Helper()
+	at, addr = r.reserve(out.TileBytes())
+	r.configurePackers(mid, out, wide, addr)
+	return at, addr
 }
 
-func (r *engineRun) packer(p packer) {
+// configurePackers configures the packers for tiles: mid is the format of Dst, of 32 bits if wide.
+func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint32) {
 	r.Helper()
-	size := uint32(max(1, p.mid.Bits()/8))
+	size := uint32(max(1, mid.Bits()/8))
 	r.set(isa.PackYStride, 16*size)
 	r.set(isa.PackZStride, 256*size)
 	r.set(isa.PackWStride, 1024*size)
-	r.set(isa.DstFormat, uint32(p.mid))
-	if p.wide {
+	r.set(isa.DstFormat, uint32(mid))
+	if wide {
 		r.set(isa.PackRead32, 1)
 	}
-	face := uint32(p.out.Bits()) * 2 // units of 16 bytes that a face takes
-	exponents := uint32(0)           // the same for the exponents of a tile
-	if p.out.BFP() {
+	face := uint32(out.Bits()) * 2 // units of 16 bytes that a face takes
+	exponents := uint32(0)         // the same for the exponents of a tile
+	if out.BFP() {
 		exponents = 4
 	}
 	for i := range isa.Config(by(r.engines, 4, 1)) {
-		r.set(isa.PackInFormat+i, uint32(p.mid))
-		r.set(isa.PackOutFormat+i, uint32(p.out))
+		r.set(isa.PackInFormat+i, uint32(mid))
+		r.set(isa.PackOutFormat+i, uint32(out))
 		r.setBits(isa.PackOutFormat+i, by[uint32](r.engines, packUncompressed|packPlane, packUncompressed))
 		n := uint32(i)
 		switch {
 		case n == 0:
-			r.set(isa.PackOut, 1<<31|(p.addr>>4-1))
+			r.set(isa.PackOut, 1<<31|(addr>>4-1))
 			r.set(isa.PackExponents, exponents)
 		case exponents != 0: // exponents of the faces follow one another, and so do data
 			r.set(isa.PackOut+i, n-1)
@@ -185,9 +192,23 @@ func (r *engineRun) packTile() {
 	r.handOver()
 	r.packModes()
 	k := r.pack()
-	k.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+	k.do(awaitDst)
 	k.do(r.pacrs()...)
-	k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+	k.packed()
+}
+
+// awaitDst waits until the math thread has handed Dst over, and packed gives Dst back.
+var awaitDst = isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA}
+
+func (th *engineThread) packed() {
+	th.do(isa.STALLWAIT{Block: stallSync, Wait: th.r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+}
+
+// packedTile returns a tile of Dst as packers leave it in L1.
+func packedTile(p *arith.Pack, dst *arith.DstTile) []byte {
+	tile := make([]byte, p.Out.TileBytes())
+	p.Tile(tile, dst)
+	return tile
 }
 
 func (r *engineRun) handOver() {
@@ -224,6 +245,9 @@ func (th *engineThread) matmulModes() {
 	th.mode(3, value{isa.ThreadModeSrcAIncrement, 32}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 48},
 		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
 }
+
+// byEight is an address mode that advances all row counters by eight.
+var byEight = []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
 
 // mode sets address mode i by fields of mode 0. Fields that are not given become 0.
 func (th *engineThread) mode(i isa.Thread, values ...value) {
@@ -273,7 +297,7 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 // eight computes a tile elementwise in fidelity phase 0, and returns to row 0.
 func (r *engineRun) eight(in isa.Instruction) {
 	m := r.math()
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	m.mode(0, byEight...)
 	for range 8 {
 		m.do(in)
 	}
@@ -283,7 +307,7 @@ func (r *engineRun) eight(in isa.Instruction) {
 // elementwise computes a tile eight rows at a time in all phases, and frees the sources.
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	m.mode(0, byEight...)
 	for n := range uint32(f) {
 		last := r.phase(n)
 		for i := range 8 {

@@ -32,8 +32,8 @@ func instructionTypes(lines []string) ([]byte, error) {
 			fields[len(fields)-1] += " uint32"
 		}
 		fmt.Fprintf(&types, "%s struct{%s}\n", name, strings.Join(fields, ", "))
-		fmt.Fprintf(&methods, "func (i %s) Encode(a chip.Arch) (uint32, error) { return encode(a, i, %q, %#02x, %q) }\n",
-			name, in.name, in.opcode, strings.Join(places, " "))
+		fmt.Fprintf(&methods, "func (i %s) Encode(a chip.Arch) (uint32, error) { return encode(a, i, %#02x, %q) }\n",
+			name, in.opcode, strings.Join(places, " "))
 	}
 	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n\n%s", &types, &methods), nil
 }
@@ -83,7 +83,7 @@ func writeFieldTypes(b *bytes.Buffer, kind, prefix, says string, list []field) {
 				if p.none {
 					fmt.Fprint(b, "{}, ")
 				} else {
-					fmt.Fprintf(b, "{%d, %d, %s}, ", p.word, p.low, p.hexMask())
+					fmt.Fprintf(b, "{%d, %d, %s}, ", p.word, p.low, hex(p.mask()))
 				}
 			}
 			fmt.Fprintln(b)

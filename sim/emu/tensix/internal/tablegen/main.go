@@ -102,11 +102,12 @@ func (p place) mask() uint32 {
 	return uint32(uint64(2)<<(p.high-p.low) - 1)
 }
 
-func (p place) hexMask() string {
-	if m := p.mask(); m > 9 {
-		return fmt.Sprintf("%#x", m)
+// hex writes small numbers in decimal.
+func hex(v uint32) string {
+	if v > 9 {
+		return fmt.Sprintf("%#x", v)
 	}
-	return strconv.Itoa(int(p.mask()))
+	return strconv.Itoa(int(v))
 }
 
 // extract is an expression for the field of word w.
@@ -115,9 +116,9 @@ func (p place) extract() string {
 	case p.none:
 		return "0"
 	case p.low == 0:
-		return fmt.Sprintf("w & %s", p.hexMask())
+		return fmt.Sprintf("w & %s", hex(p.mask()))
 	}
-	return fmt.Sprintf("w>>%d & %s", p.low, p.hexMask())
+	return fmt.Sprintf("w>>%d & %s", p.low, hex(p.mask()))
 }
 
 // parsePlace reads "high:low", "bit" or "-", with "word." before it if it is a register.
@@ -282,7 +283,7 @@ func writeEncodings(b *bytes.Buffer, list []*instruction) {
 		} else if in.front() {
 			kind = "front"
 		}
-		fmt.Fprintf(b, "%#02x: {%q, %s, %t, %#x, %#x},\n", in.opcode, in.name, kind, in.blackholeOnly, in.unused(0), in.unused(1))
+		fmt.Fprintf(b, "%#02x: {%q, %s, %t, %s, %s},\n", in.opcode, in.name, kind, in.blackholeOnly, hex(in.unused(0)), hex(in.unused(1)))
 	}
 	fmt.Fprintln(b, "}")
 }
@@ -498,7 +499,7 @@ func writeWords(b *bytes.Buffer, list []word) {
 			if w.arch != arch {
 				continue
 			}
-			access := map[string]string{"rw": "load | store", "r": "load", "w": "store", "unsupported": "refused"}
+			access := map[string]string{"rw": "loadStore", "r": "load", "w": "store", "unsupported": "refused"}
 			var how []string
 			for _, a := range w.access {
 				how = append(how, access[a])
@@ -506,7 +507,7 @@ func writeWords(b *bytes.Buffer, list []word) {
 			if len(how) == 0 {
 				how = []string{"0"}
 			}
-			fmt.Fprintf(b, "%d: {word%s, %s, %#x},\n", w.index, title(w.kind), strings.Join(how, " | "), w.mask)
+			fmt.Fprintf(b, "%d: {word%s, %s, %s},\n", w.index, title(w.kind), strings.Join(how, " | "), hex(uint32(w.mask)))
 		}
 		fmt.Fprintln(b, "},")
 	}
