@@ -1,4 +1,4 @@
-// Package tensix has the cases of the engines of a tile, which a kernel feeds word by word.
+// Package tensix has the conformance cases of a tile's Tensix engines.
 package tensix
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of the engines of a tile, instruction by instruction.
+// Cases returns the cases, instruction by instruction.
 func Cases() rig.Table {
 	return slices.Concat(frontCases(), syncCases(), unpackCases(), moveCases(),
 		matrixCases(), laneCases(), packCases())

@@ -2,6 +2,7 @@ package tensix
 
 import (
 	"bytes"
+	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -11,33 +12,31 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Cases of the Tensix engines are scripts of instruction words, one for each T core, which
-// kernels/engine.c runs: the cases are data here, and nothing is compiled. Every run begins with
-// the same state of configuration, counters and registers, and must leave the banks of the sources
-// free.
+// A case is a script of instruction words for each T core, which kernels/engine.c runs without
+// compiling anything. Every run begins with the same configuration, counters and registers, and
+// must free the banks of the sources.
 
-// Sizes in bytes of what a run has in L1.
+// Sizes in bytes of a run's buffers in L1.
 const (
 	scriptBytes = 0x4000 // of each thread
 	logBytes    = 0x400  // of each thread
 	engineBytes = 0x10000
 )
 
-// engineQueue is how many instructions scripts push before they wait for the engines: ttsim stops
-// at 512.
+// engineQueue is the number of instructions pushed before a wait for the engines: ttsim stops at
+// 512.
 const engineQueue = 128
 
-// unwritten fills the output before a run.
 const unwritten = 0xA5
 
-// Threads of the engines, by what they do in most cases.
+// T cores by their task in most cases.
 const (
 	threadUnpack = iota
 	threadMath
 	threadPack
 )
 
-// Semaphores of the engines as runs use them; 1 and 2 are for their scripts.
+// Semaphores; 1 and 2 are for scripts.
 const (
 	semPack    = 1 // posted when Dst holds what is to be packed
 	semUnpack  = 2 // posted when Dst holds what was unpacked
@@ -47,18 +46,25 @@ const (
 	semPacking = 7 // the same for the pack thread
 )
 
-// engines are the Tensix engines of one worker.
 type engines struct {
 	*rig.T
 	arch             chip.Arch
 	model            arith.Arch
+	rnd              *rand.Rand // seeded by the name of the case
 	scripts, in, out *reprise.Buffer
 	program          *reprise.Executable
 }
 
-func newEngines(t *rig.T) *engines {
+// adder returns a function that appends cases of the engines to a table.
+func adder(cs *rig.Table) func(name, protects string, fn func(*engines)) {
+	return func(name, protects string, fn func(*engines)) {
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t, name)) })
+	}
+}
+
+func newEngines(t *rig.T, name string) *engines {
 	t.Helper()
-	e := &engines{T: t, arch: t.Dev.Arch(), model: arith.Wormhole}
+	e := &engines{T: t, rnd: rig.Random(name), arch: t.Dev.Arch(), model: arith.Wormhole}
 	if e.blackhole() {
 		e.model = arith.Blackhole
 	}
@@ -78,7 +84,7 @@ func newEngines(t *rig.T) *engines {
 
 func (e *engines) blackhole() bool { return e.arch == chip.Blackhole }
 
-// by returns what an architecture has.
+// by picks the value of the architecture.
 func by[T any](e *engines, wormhole, blackhole T) T {
 	if e.blackhole() {
 		return blackhole
@@ -86,7 +92,6 @@ func by[T any](e *engines, wormhole, blackhole T) T {
 	return wormhole
 }
 
-// engineRun is one run of the engines.
 type engineRun struct {
 	*engines
 	config  map[uint32]uint32
@@ -117,7 +122,7 @@ func (r *engineRun) unpack() *engineThread { return &r.threads[threadUnpack] }
 func (r *engineRun) math() *engineThread   { return &r.threads[threadMath] }
 func (r *engineRun) pack() *engineThread   { return &r.threads[threadPack] }
 
-// set gives a field of the shared configuration a value before the scripts begin.
+// set gives a field of the shared configuration its value at the scripts' start.
 func (r *engineRun) set(c isa.Config, v uint32) {
 	r.Helper()
 	word, value, err := c.Place(r.arch, v)
@@ -125,7 +130,7 @@ func (r *engineRun) set(c isa.Config, v uint32) {
 	r.config[word] = r.config[word]&^c.Mask(r.arch) | value
 }
 
-// setBits sets bits that no field has a name for, in the word of a field.
+// setBits sets unnamed bits in the word of a field.
 func (r *engineRun) setBits(c isa.Config, bits uint32) {
 	r.Helper()
 	word, _, err := c.Place(r.arch, 0)
@@ -133,7 +138,7 @@ func (r *engineRun) setBits(c isa.Config, bits uint32) {
 	r.config[word] |= bits
 }
 
-// place puts data into the input and returns where they are in L1.
+// place puts data into the input and returns their address in L1.
 func (r *engineRun) place(data []byte) (addr uint32) {
 	r.Helper()
 	at := len(r.input)
@@ -145,7 +150,7 @@ func (r *engineRun) place(data []byte) (addr uint32) {
 	return r.in.Addr() + uint32(at)
 }
 
-// reserve makes room in the output, and returns where it is in the output and in L1.
+// reserve makes room in the output, and returns its offset there and its address in L1.
 func (r *engineRun) reserve(n int) (at int, addr uint32) {
 	r.Helper()
 	at = r.output
@@ -156,14 +161,12 @@ func (r *engineRun) reserve(n int) (at int, addr uint32) {
 	return at, r.out.Addr() + uint32(at)
 }
 
-// engineThread is a script.
 type engineThread struct {
 	r     *engineRun
 	words []uint32
 	want  []uint32 // what loads of look have to find
 }
 
-// Commands of scripts.
 const (
 	commandSync  = 0xC0 << 24
 	commandStore = 0xC1 << 24
@@ -180,7 +183,6 @@ const (
 	coreSemaphores = 0xFFE80020
 )
 
-// do appends instructions.
 func (th *engineThread) do(list ...isa.Instruction) {
 	th.r.Helper()
 	for _, in := range list {
@@ -195,19 +197,19 @@ func (e *engines) word(in isa.Instruction) uint32 {
 	return w
 }
 
-// sync, store, load and poll are commands of the core.
+// sync, store, load and poll append commands of the core.
 func (th *engineThread) sync()                  { th.words = append(th.words, commandSync) }
 func (th *engineThread) store(addr, v uint32)   { th.words = append(th.words, commandStore, addr, v) }
 func (th *engineThread) load(addr uint32)       { th.words = append(th.words, commandLoad, addr) }
 func (th *engineThread) poll(addr, want uint32) { th.words = append(th.words, commandPoll, addr, want) }
 
-// value is a value of a field of a thread's configuration.
+// value is a field of a thread's configuration and its value.
 type value struct {
 	field isa.Thread
 	v     uint32
 }
 
-// own sets a word of the thread's configuration to some of its fields; the others become 0.
+// own sets a word of the thread's configuration; fields that are not given become 0.
 func (th *engineThread) own(values ...value) {
 	th.r.Helper()
 	var word, all uint32
@@ -219,26 +221,26 @@ func (th *engineThread) own(values ...value) {
 	th.do(isa.SETC16{Reg: word, Value: all})
 }
 
-// coreSemaphore is where a core sees a semaphore; a store of 0 posts it, one of 1 gets it.
+// coreSemaphore is a semaphore's address; a store of 0 posts it, one of 1 gets it.
 func coreSemaphore(i uint32) uint32 { return coreSemaphores + 4*i }
 
-// post posts a semaphore, and get gets it, by stores of the core.
+// post and get access a semaphore by stores of the core.
 func (th *engineThread) post(i uint32) { th.store(coreSemaphore(i), 0) }
 func (th *engineThread) get(i uint32)  { th.store(coreSemaphore(i), 1) }
 
-// look loads what has to be a value.
+// look loads a value that must be want.
 func (th *engineThread) look(addr, want uint32) {
 	th.load(addr)
 	th.want = append(th.want, want)
 }
 
-// take waits for a semaphore that is posted once, and gets it.
+// take waits until a semaphore is 1, and gets it.
 func (th *engineThread) take(i uint32) {
 	th.poll(coreSemaphore(i), 1)
 	th.get(i)
 }
 
-// prologues return what brings each thread to the same state, whatever ran before.
+// prologues bring each thread to the same state, whatever ran before.
 func (r *engineRun) prologues() [3]engineThread {
 	r.Helper()
 	var p [3]engineThread
@@ -300,7 +302,7 @@ func (r *engineRun) prologues() [3]engineThread {
 	return p
 }
 
-// run runs the scripts, and reads the output and what the cores have logged.
+// run runs the scripts, and reads the output and the cores' logs.
 func (r *engineRun) run() {
 	r.Helper()
 	memory := make([]byte, r.scripts.Size())
@@ -341,7 +343,7 @@ func (r *engineRun) run() {
 	r.log[threadUnpack] = r.log[threadUnpack][1:] // what the prologue has loaded
 }
 
-// wantLog compares what a thread's core has loaded.
+// wantLog compares the values that a thread's core loaded.
 func (r *engineRun) wantLog(thread int, want ...uint32) {
 	r.Helper()
 	for i, w := range want {
@@ -351,7 +353,6 @@ func (r *engineRun) wantLog(thread int, want ...uint32) {
 	}
 }
 
-// wantBytes compares part of the output.
 func (r *engineRun) wantBytes(what string, at int, want []byte) {
 	r.Helper()
 	got := r.packed[at:][:len(want)]

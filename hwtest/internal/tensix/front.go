@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"math/rand/v2"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -11,19 +10,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// The front end of a thread: its queue, MOPs and REPLAYs. What is executed, and in which order,
-// shows in a register: each of a few instructions adds a number to it or multiplies it.
+// The front end of a thread: queue, MOPs and REPLAYs. Instructions add to a register or multiply
+// it, so that the result shows which were executed and in what order.
 
-// Registers of these cases: the result, and the operand of instruction i.
+// The result, and the operand of instruction i.
 const (
 	gprResult  = 0
 	gprOperand = 8
 )
 
-// operand of instruction i. Factors are odd, so that no product forgets what came before.
+// Factors are odd, so that no product loses earlier results.
 func stepOperand(i int) uint32 { return uint32(2*i*i + 3*i + 5 | i&1) }
 
-// stepInstruction is instruction i: an addition if i is even.
 func stepInstruction(i int) isa.Instruction {
 	if i%2 == 0 {
 		return isa.ADDDMAREG{Dst: gprResult, A: gprResult, B: gprOperand + uint32(i)}
@@ -31,13 +29,11 @@ func stepInstruction(i int) isa.Instruction {
 	return isa.MULDMAREG{Dst: gprResult, A: gprResult, B: gprOperand + uint32(i)}
 }
 
-// steps is how many instructions there are.
 const steps = 8
 
-// noStep stands for no instruction.
 const noStep = -1
 
-// executed returns what instructions leave in the register.
+// executed returns the result of instructions.
 func executed(list []int) uint32 {
 	v := uint32(1)
 	for _, i := range list {
@@ -52,7 +48,6 @@ func executed(list []int) uint32 {
 	return v
 }
 
-// beginSteps sets the registers.
 func (th *engineThread) beginSteps() {
 	th.store(engineGPRs+4*gprResult, 1)
 	for i := range steps {
@@ -61,7 +56,6 @@ func (th *engineThread) beginSteps() {
 	th.load(engineGPRs + 4*gprResult) // they have arrived
 }
 
-// step appends instructions.
 func (th *engineThread) step(list ...int) {
 	th.r.Helper()
 	for _, i := range list {
@@ -69,14 +63,13 @@ func (th *engineThread) step(list ...int) {
 	}
 }
 
-// endSteps loads the register once all is executed.
+// endSteps loads the result.
 func (th *engineThread) endSteps() {
 	th.sync()
 	th.load(engineGPRs + 4*gprResult)
 }
 
-// eachThread lets a function make the script of every thread and say which instructions it
-// executes.
+// eachThread makes every thread's script by f, which returns the instructions executed.
 func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	e.Helper()
 	r := e.newRun()
@@ -93,7 +86,6 @@ func (e *engines) eachThread(f func(thread int, th *engineThread) []int) {
 	}
 }
 
-// mopStep is the word of a MOP's configuration for an instruction, or for none.
 func (th *engineThread) mopStep(i int) uint32 {
 	th.r.Helper()
 	if i == noStep {
@@ -102,7 +94,6 @@ func (th *engineThread) mopStep(i int) uint32 {
 	return th.r.word(stepInstruction(i))
 }
 
-// mop stores the configuration of MOPs.
 func (th *engineThread) mop(words ...uint32) {
 	th.sync() // no MOP is on its way
 	for i, w := range words {
@@ -110,13 +101,12 @@ func (th *engineThread) mop(words ...uint32) {
 	}
 }
 
-// mopLoops is the configuration of the MOP of two loops.
 type mopLoops struct {
 	outer, inner                                   int
 	start, body, other, end0, end1, last, veryLast int
 }
 
-// push configures and starts it, and returns what it executes.
+// push configures and starts the MOP, and returns the instructions executed.
 func (m mopLoops) push(th *engineThread) (list []int) {
 	word := th.mopStep
 	th.mop(uint32(m.outer), uint32(m.inner), word(m.start), word(m.end0), word(m.end1), word(m.body), word(m.other), word(m.veryLast),
@@ -149,7 +139,6 @@ func (m mopLoops) push(th *engineThread) (list []int) {
 	return list
 }
 
-// mopMask is the configuration of the MOP of a mask.
 type mopMask struct {
 	rounds       int
 	mask         uint32
@@ -190,13 +179,11 @@ func (m mopMask) push(th *engineThread) (list []int) {
 
 func frontCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
-	}
+	add := adder(&cs)
 	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread",
 		"REPLAY executes what it has recorded, in that order, for each thread"
 	loops := func(name string, list ...mopLoops) {
-		add(name, expands, func(e *engines, _ *rand.Rand) {
+		add(name, expands, func(e *engines) {
 			e.eachThread(func(thread int, th *engineThread) (all []int) {
 				for _, m := range list {
 					m.outer += thread
@@ -215,11 +202,11 @@ func frontCases() rig.Table {
 		mopLoops{3, 3, 4, 5, 2, no, no, 1, 0})
 	loops("MOP of almost 500 instructions", mopLoops{6, 60, 0, 1, no, 2, no, 3, 5}) // ttsim's queue holds 511
 	masks := func(name string, list ...mopMask) {
-		add(name, expands, func(e *engines, rnd *rand.Rand) {
+		add(name, expands, func(e *engines) {
 			e.eachThread(func(thread int, th *engineThread) (all []int) {
 				for _, m := range list {
 					m.a, m.bStep, m.skipA, m.skipB = [4]int{0, 1, 2, 3}, 4, 5, 6
-					m.mask = rnd.Uint32()
+					m.mask = e.rnd.Uint32()
 					all = append(all, m.push(th)...)
 				}
 				return all
@@ -233,7 +220,7 @@ func frontCases() rig.Table {
 	masks("MOP of a mask of 32 bits, whose upper half MOP_CFG sets", mopMask{rounds: 32}, mopMask{rounds: 29, b: true},
 		mopMask{rounds: 32, four: true, b: true})
 
-	add("REPLAY records without executing, and executes", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY records without executing, and executes", replays, func(e *engines) {
 		e.eachThread(func(thread int, th *engineThread) []int {
 			sequence := []int{0, 1, 2, 3, 1, 0, 5}
 			th.do(isa.REPLAY{Record: 1, Length: 7, Start: uint32(thread)})
@@ -245,7 +232,7 @@ func frontCases() rig.Table {
 			return append([]int{4}, slices.Repeat(sequence, 3)...)
 		})
 	})
-	add("REPLAY executes while it records", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY executes while it records", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := []int{7, 1, 2, 3, 6}
 			th.do(isa.REPLAY{Record: 1, Run: 1, Length: 5})
@@ -254,7 +241,7 @@ func frontCases() rig.Table {
 			return slices.Repeat(sequence, 2)
 		})
 	})
-	add("REPLAY executes part of what was recorded", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY executes part of what was recorded", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := make([]int, 32)
 			for i := range sequence {
@@ -266,7 +253,7 @@ func frontCases() rig.Table {
 			return slices.Concat(sequence[20:29], sequence[31:], sequence)
 		})
 	})
-	add("REPLAY goes on at the beginning after 32 instructions", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY goes on at the beginning after 32 instructions", replays, func(e *engines) {
 		e.eachThread(func(_ int, th *engineThread) []int {
 			sequence := []int{0, 1, 2, 3, 4, 5, 6, 7, 1, 2}
 			th.do(isa.REPLAY{Record: 1, Length: 10, Start: 27})
@@ -275,7 +262,7 @@ func frontCases() rig.Table {
 			return append(slices.Clone(sequence), sequence[5:]...)
 		})
 	})
-	add("REPLAY in a MOP", replays, func(e *engines, _ *rand.Rand) {
+	add("REPLAY in a MOP", replays, func(e *engines) {
 		e.eachThread(func(thread int, th *engineThread) []int {
 			sequence := []int{3, 0, 5}
 			th.do(isa.REPLAY{Record: 1, Length: 3, Start: 4})
@@ -288,11 +275,11 @@ func frontCases() rig.Table {
 		})
 	})
 	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them",
-		func(e *engines, rnd *rand.Rand) {
+		func(e *engines) {
 			e.eachThread(func(_ int, th *engineThread) []int {
 				list := make([]int, 3000)
 				for i := range list {
-					list[i] = rnd.IntN(steps)
+					list[i] = e.rnd.IntN(steps)
 				}
 				th.step(list...)
 				return list
@@ -302,7 +289,6 @@ func frontCases() rig.Table {
 	return cs
 }
 
-// inlined runs kernels/inline.c.
 func inlined(t *rig.T) {
 	const counts = 3000
 	b := t.Buffer(allocator.L1, 3*32, 3*32)

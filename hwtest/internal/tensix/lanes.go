@@ -8,19 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Runs of the vector unit: groups of four vectors of 32 lanes come from a tile of 32-bit data in
-// Dst to LReg 0 to 3, and what a few instructions leave there goes back and to L1, bit for bit.
+// Runs of the vector unit: LReg 0 to 3 are loaded from a tile of 32-bit data in Dst, changed by a
+// few instructions, stored back and compared bit for bit.
 
-// lanes are a register of the vector unit.
 type lanes [32]uint32
 
 // group is LReg 0 to 3.
 type group [4]lanes
 
-// groups is how many groups a tile has.
 const groups = arith.TileData / 4 / 32
 
-// How data are in Dst, for SFPLOAD and SFPSTORE.
+// Modes of SFPLOAD and SFPSTORE.
 const (
 	sfpuConfigured = 0
 	sfpuBF16       = 2
@@ -34,7 +32,7 @@ const (
 	sfpuHigh16     = 15
 )
 
-// Registers that hold constants.
+// Constant registers.
 const (
 	lregMinusOne = 11
 	lregOne      = 10
@@ -43,19 +41,19 @@ const (
 	lregLane     = 15
 )
 
-// scratchRow is a row of Dst that no group is in, whether of 16 or of 32 bits.
+// scratchRow is a row of Dst outside of all groups.
 const scratchRow = 510
 
-// seedWord is the word of the configuration that seeds the random numbers.
+// seedWord is the configuration word that seeds the random numbers.
 func (e *engines) seedWord() uint32 { return by[uint32](e, 164, 186) }
 
-// vectorAt is the row of Dst that names vector v: four rows, of which it has every second column.
+// vectorAt is the first of the four rows of Dst with vector v, in every second column.
 func vectorAt(v int) uint32 { return uint32(4*(v/2) + 2*(v%2)) }
 
-// laneAt returns the datum of a tile of 16 columns that a lane of vector v is.
+// laneAt is the index in a tile of 16 columns of vector v's lane.
 func laneAt(v, lane int) int { return (4*(v/2)+lane/8)*16 + 2*(lane%8) + v%2 }
 
-// settles reports whether Wormhole's next instruction may not use the result yet.
+// settles reports whether Wormhole's next instruction must not use the result yet.
 func settles(in isa.Instruction) bool {
 	switch in.(type) {
 	case isa.SFPMAD, isa.SFPADD, isa.SFPMUL, isa.SFPMULI, isa.SFPADDI, isa.SFPLUT, isa.SFPLUTFP32, isa.SFPSWAP, isa.SFPSHFT2, isa.SFPCONFIG:
@@ -64,7 +62,7 @@ func settles(in isa.Instruction) bool {
 	return false
 }
 
-// vector appends instructions of the vector unit, with the SFPNOPs that Wormhole needs.
+// vector appends vector instructions, with the SFPNOPs that Wormhole needs.
 func (th *engineThread) vector(list ...isa.Instruction) {
 	th.r.Helper()
 	for _, in := range list {
@@ -75,8 +73,7 @@ func (th *engineThread) vector(list ...isa.Instruction) {
 	}
 }
 
-// anyBits returns groups of numbers of all kinds, with those at the edges of formats more often
-// than by chance.
+// anyBits returns random numbers of all kinds; edge cases of formats are frequent.
 func anyBits(rnd *rand.Rand) (g [groups]group) {
 	edges := []uint32{
 		0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7F7FFFFF,
@@ -114,7 +111,7 @@ func tileOf(g *[groups]group) []byte {
 	return b
 }
 
-// vectors begins a run with a tile of groups in a Dst of 32 bits.
+// vectors begins a run with groups in a Dst of 32 bits.
 func (e *engines) vectors(g *[groups]group) *engineRun {
 	e.Helper()
 	r := e.newRun()
@@ -125,7 +122,6 @@ func (e *engines) vectors(g *[groups]group) *engineRun {
 	return r
 }
 
-// loadGroup and storeGroup move a group between Dst and LReg 0 to 3.
 func (th *engineThread) loadGroup(i int) {
 	for r := range 4 {
 		th.do(isa.SFPLOAD{Dst: vectorAt(4*i + r), Mod: sfpuBits, Lreg: uint32(r)})
@@ -138,8 +134,7 @@ func (th *engineThread) storeGroup(i int) {
 	}
 }
 
-// eachGroup runs a case's instructions on every group, packs the tile and compares it with what the
-// case says of the groups.
+// eachGroup runs a case's instructions on every group, packs the tile and compares.
 func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	e.Helper()
 	r := e.vectors(&g)
@@ -164,8 +159,7 @@ func (e *engines) eachGroup(g [groups]group, c *laneCase) {
 	for i := range g {
 		want(e, &g[i])
 	}
-	at, addr := r.reserve(4 * arith.TileData)
-	r.packer(packer{arith.INT32, arith.INT32, true, addr})
+	at, _ := r.packer(arith.INT32, arith.INT32, true)
 	r.packTile()
 	r.run()
 	r.wantTile("lanes", at, tileOf(&g))

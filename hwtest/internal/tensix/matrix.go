@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// path is the way of a tile: format in L1, in the sources, which Dst, as packers read it, and in L1
+// path is the formats of a tile: in L1, in the sources, in Dst, as packers read Dst, and in L1
 // again.
 type path struct {
 	in, src  arith.Format
@@ -30,7 +30,6 @@ func (p path) String() string {
 // int8 reports whether the matrix unit computes with integers.
 func (p path) int8() bool { return p.src == arith.INT8 }
 
-// paths of the matrix unit's results.
 func paths() []path {
 	return []path{
 		{arith.BF16, arith.BF16, false, arith.BF16, arith.BF16},
@@ -46,8 +45,7 @@ func paths() []path {
 	}
 }
 
-// numbers returns n numbers as bf16 patterns in fp32: of both signs, over some thirty powers of
-// two, with a few zeros.
+// numbers returns bf16 patterns in fp32: both signs, some thirty powers of two, a few zeros.
 func numbers(rnd *rand.Rand, n int) []uint32 {
 	list := make([]uint32, n)
 	for i := range list {
@@ -58,7 +56,6 @@ func numbers(rnd *rand.Rand, n int) []uint32 {
 	return list
 }
 
-// randomTile returns a tile of a format as it is in L1.
 func randomTile(rnd *rand.Rand, f arith.Format) []byte {
 	b := make([]byte, f.TileBytes())
 	values := numbers(rnd, arith.TileData)
@@ -84,7 +81,7 @@ func randomTile(rnd *rand.Rand, f arith.Format) []byte {
 	return b
 }
 
-// operands is a run with two tiles in SrcA and SrcB, and what package arith says of them.
+// operands is a run with two tiles in SrcA and SrcB, and their expected values.
 type operands struct {
 	*engineRun
 	path path
@@ -93,13 +90,12 @@ type operands struct {
 	at   int // of the result in the output
 }
 
-// operands begins a run that unpacks two random tiles to SrcA and SrcB and packs a tile of Dst.
-func (e *engines) operands(rnd *rand.Rand, p path) *operands {
+// operands unpacks two random tiles to SrcA and SrcB and prepares to pack Dst.
+func (e *engines) operands(p path) *operands {
 	e.Helper()
-	return e.operandsOf(p, randomTile(rnd, p.in), randomTile(rnd, p.in))
+	return e.operandsOf(p, randomTile(e.rnd, p.in), randomTile(e.rnd, p.in))
 }
 
-// operandsOf is operands with data given.
 func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	e.Helper()
 	o := &operands{engineRun: e.newRun(), path: p}
@@ -117,23 +113,20 @@ func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
 	if p.int8() {
 		o.set(isa.Int8Math, 1)
 	}
-	var addr uint32
-	o.at, addr = o.reserve(p.out.TileBytes())
-	o.packer(packer{p.mid, p.out, p.wide, addr})
+	o.at, _ = o.packer(p.mid, p.out, p.wide)
 	o.unpackTile(3, arith.TileData)
-	// Instructions wait only for the sources that they read, and the end frees both.
+	// Instructions wait only for the sources that they read, but freeSources frees both.
 	o.math().do(isa.STALLWAIT{Block: stallMath, Wait: e.waitValid()})
 	return o
 }
 
-// pack returns a tile of Dst as the packers leave it in L1.
 func (p path) pack(dst *arith.DstTile) []byte {
 	b := make([]byte, p.out.TileBytes())
 	(&arith.Pack{Mid: p.mid, Out: p.out, Wide: p.wide}).Tile(b, dst)
 	return b
 }
 
-// want packs, runs, and compares the tile with one of Dst.
+// want packs, runs and compares with a tile of Dst.
 func (o *operands) want(what string, dst *arith.DstTile) {
 	o.Helper()
 	o.packTile()
@@ -141,15 +134,13 @@ func (o *operands) want(what string, dst *arith.DstTile) {
 	o.wantTile(what, o.at, o.path.pack(dst))
 }
 
-// done frees the sources before want.
 func (o *operands) done(what string, dst *arith.DstTile) {
 	o.Helper()
 	o.math().freeSources(3)
 	o.want(what, dst)
 }
 
-// wantTile compares part of the output with what a case that says something doesn't expect to be
-// all the same.
+// wantTile refuses an expectation whose bytes are all equal.
 func (r *engineRun) wantTile(what string, at int, want []byte) {
 	r.Helper()
 	if bytes.Count(want, want[:1]) == len(want) {
@@ -166,34 +157,32 @@ var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "
 
 func matrixCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*rig.T, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(t, rig.Random(name)) })
-	}
+	add := adder(&cs)
 	for _, p := range paths() {
 		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has the bits that package arith computes, in each fidelity",
-			func(t *rig.T, rnd *rand.Rand) { products(t, rnd, p) })
+			func(e *engines) { products(e, p) })
 	}
 	for _, p := range paths() {
 		add(fmt.Sprintf("ELWMUL of tiles, %v", p), "products of data have the bits that package arith computes, in each fidelity",
-			func(t *rig.T, rnd *rand.Rand) { elementwiseProducts(t, rnd, p) })
+			func(e *engines) { elementwiseProducts(e, p) })
 	}
 	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
 		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p),
 			"sums and differences have the bits that package arith computes, and add to Dst if asked",
-			func(t *rig.T, rnd *rand.Rand) { sums(t, rnd, p) })
+			func(e *engines) { sums(e, p) })
 	}
 	for mod, what := range []string{1: "a column", 2: "a row", 3: "one datum"} {
 		if mod == 0 {
 			continue
 		}
 		add("SrcB broadcast from "+what, "elementwise instructions repeat what they are told of SrcB",
-			func(t *rig.T, rnd *rand.Rand) { broadcasts(t, rnd, uint32(mod)) })
+			func(e *engines) { broadcasts(e, uint32(mod)) })
 	}
 	for _, p := range paths()[:4] {
 		add(fmt.Sprintf("GAPOOL, %v", p), "a product with four rows of SrcB has the bits that package arith computes",
-			func(t *rig.T, rnd *rand.Rand) { averages(t, rnd, p) })
+			func(e *engines) { averages(e, p) })
 		add(fmt.Sprintf("GMPOOL, %v", p), "maxima of columns are taken over rows of SrcA and what Dst has",
-			func(t *rig.T, rnd *rand.Rand) { maxima(t, rnd, p) })
+			func(e *engines) { maxima(e, p) })
 	}
 	add("products add to what Dst has", "a product of several tiles along K is accumulated in Dst", accumulated)
 	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so",
@@ -201,10 +190,9 @@ func matrixCases() rig.Table {
 	return cs
 }
 
-func products(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func products(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.matmul(f)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, f)
@@ -212,10 +200,9 @@ func products(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func elementwiseProducts(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func elementwiseProducts(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.elementwise(isa.ELWMUL{}, f)
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, f)
@@ -223,10 +210,9 @@ func elementwiseProducts(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func sums(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func sums(e *engines, p path) {
 	for _, twice := range []bool{false, true} {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &o.a, &o.b, false)
 		if twice {
@@ -238,7 +224,7 @@ func sums(t *rig.T, rnd *rand.Rand, p path) {
 		}
 		o.done(fmt.Sprintf("difference added: %v", twice), &dst)
 
-		o = e.operands(rnd, p)
+		o = e.operands(p)
 		o.elementwise(isa.ELWSUB{}, 1)
 		dst = arith.DstTile{}
 		o.m.SubTile(&dst, &o.a, &o.b, false)
@@ -246,10 +232,9 @@ func sums(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
-	e := newEngines(t)
+func broadcasts(e *engines, mod uint32) {
 	for i, in := range []isa.Instruction{isa.ELWADD{Mod: mod}, isa.ELWSUB{Mod: mod}, isa.ELWMUL{Mod: mod}} {
-		o := e.operands(rnd, paths()[i%2])
+		o := e.operands(paths()[i%2])
 		o.elementwise(in, 1)
 		repeated := o.b
 		for row := range repeated {
@@ -275,11 +260,10 @@ func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
 	}
 }
 
-// averages multiplies four rows of SrcB and each face of SrcA.
-func averages(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+// averages multiplies four rows of SrcB by each face of SrcA.
+func averages(e *engines, p path) {
 	for _, f := range fidelities() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		m := o.math()
 		m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
 		var dst arith.DstTile
@@ -306,10 +290,9 @@ func averages(t *rig.T, rnd *rand.Rand, p path) {
 	}
 }
 
-// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB
+// maxima takes maxima of the columns of faces 0 and 1 into row 0, and of 2 and 3 into row 4. SrcB
 // holds ones.
-func maxima(t *rig.T, rnd *rand.Rand, p path) {
-	e := newEngines(t)
+func maxima(e *engines, p path) {
 	ones := make([]byte, p.in.TileBytes())
 	for i := range arith.TileData {
 		if p.in == arith.FP32 {
@@ -318,7 +301,7 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
 		}
 	}
-	o := e.operandsOf(p, randomTile(rnd, p.in), ones)
+	o := e.operandsOf(p, randomTile(e.rnd, p.in), ones)
 	m := o.math()
 	m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
 	var dst arith.DstTile
@@ -339,11 +322,9 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	o.done("maxima", &dst)
 }
 
-// accumulated multiplies two pairs of tiles.
-func accumulated(t *rig.T, rnd *rand.Rand) {
-	e := newEngines(t)
+func accumulated(e *engines) {
 	for _, p := range paths()[:2] {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		o.matmul(arith.LoFi)
 		var dst arith.DstTile
 		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
@@ -357,15 +338,13 @@ func accumulated(t *rig.T, rnd *rand.Rand) {
 	}
 }
 
-// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if
-// asked.
-func denormals(t *rig.T, rnd *rand.Rand) {
-	e := newEngines(t)
+// denormals adds tiles with denormals in both. Only those of SrcB count, and only if asked.
+func denormals(e *engines) {
 	for keep := range uint32(2) {
 		data := func() []byte {
 			b := make([]byte, arith.BF16.TileBytes())
 			for i := range arith.TileData {
-				binary.LittleEndian.PutUint16(b[2*i:], uint16(rnd.Uint32())&0x81FF)
+				binary.LittleEndian.PutUint16(b[2*i:], uint16(e.rnd.Uint32())&0x81FF)
 			}
 			return b
 		}

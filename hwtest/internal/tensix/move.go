@@ -2,7 +2,6 @@ package tensix
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -10,10 +9,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Moves between SrcA, SrcB and Dst, what clears them, and the counters by which instructions find
-// rows.
+// Moves between SrcA, SrcB and Dst, clears, and counters of rows.
 
-// toDst returns a row of a source as a move leaves it in Dst: without denormals.
+// toDst converts a row of a source to Dst as a move does: denormals become zero.
 func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	for c, v := range row {
 		if v&0x7F800000 == 0 {
@@ -31,7 +29,7 @@ func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
 	}
 }
 
-// movedTile returns rows of a source as moves leave them in Dst, row i from row(i).
+// movedTile is the Dst after moves whose row i is the source's row(i).
 func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 	var dst arith.DstTile
 	for i := range dst.Hi {
@@ -42,52 +40,54 @@ func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
 
 func same(i int) int { return i }
 
-// moveA moves a tile from SrcA to Dst.
 func (th *engineThread) moveA() {
 	for i := range uint32(8) {
 		th.do(isa.MOVA2D{Dst: 8 * i, Src: 8 * i, Mod: 2})
 	}
 }
 
-// settle waits for the matrix unit, so that its next instruction finds Dst as it is.
+func (th *engineThread) moveB() {
+	for i := range uint32(16) {
+		th.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
+	}
+}
+
+// settle waits for the matrix unit before Dst is read.
 func (th *engineThread) settle() {
 	th.do(isa.STALLWAIT{Block: stallMath, Wait: th.r.waitMath()})
 }
 
-// movePaths are those of moves: bf16, fp16, and tf32 in a Dst of 32 bits.
 func movePaths() []path { return []path{paths()[0], paths()[4], paths()[3]} }
 
 func moveCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
-	}
-	on := func(a chip.Arch, name, protects string, fn func(*engines, *rand.Rand)) {
-		add(name, protects, func(e *engines, rnd *rand.Rand) {
+	add := adder(&cs)
+	on := func(a chip.Arch, name, protects string, fn func(*engines)) {
+		add(name, protects, func(e *engines) {
 			if e.arch != a {
 				e.Skipf("only %v has this", a)
 			}
-			fn(e, rnd)
+			fn(e)
 		})
 	}
 	moved := func(name, protects string, path int, fn func(*operands, *engineThread)) {
-		add(name, protects, func(e *engines, rnd *rand.Rand) {
-			o := e.operands(rnd, paths()[path])
+		add(name, protects, func(e *engines) {
+			o := e.operands(paths()[path])
 			fn(o, o.math())
 		})
 	}
 	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals",
 		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
 	for _, p := range movePaths() {
-		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines, rnd *rand.Rand) {
-			o := e.operands(rnd, p)
+		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines) {
+			o := e.operands(p)
 			o.math().moveA()
 			o.done("tile", p.movedTile(&o.a, same))
 		})
 	}
 	for i, what := range []string{"a row eight times", "a datum in eight rows", "four rows", "a column of four rows"} {
 		mod := uint32(2 + i)
-		add("MOVB2D of "+what, moves, func(e *engines, rnd *rand.Rand) { moveB(e, rnd, mod) })
+		add("MOVB2D of "+what, moves, func(e *engines) { moveB(e, mod) })
 	}
 	moved("MOVD2A", moves, 0, func(o *operands, m *engineThread) {
 		m.moveA()
@@ -98,18 +98,16 @@ func moveCases() rig.Table {
 		m.moveA()
 		o.done("blocks of four rows in reverse", o.path.movedTile(&o.a, reversed))
 	})
-	add("MOVD2B", moves, func(e *engines, rnd *rand.Rand) {
+	add("MOVD2B", moves, func(e *engines) {
 		for _, p := range movePaths() {
-			o := e.operands(rnd, p)
+			o := e.operands(p)
 			m := o.math()
 			m.moveA()
 			m.settle()
 			for i := range uint32(16) {
 				m.do(isa.MOVD2B{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
 			}
-			for i := range uint32(16) {
-				m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
-			}
+			m.moveB()
 			o.done(fmt.Sprintf("blocks of four rows of %v in reverse", p.src), p.movedTile(&o.a, reversed))
 		}
 	})
@@ -122,9 +120,7 @@ func moveCases() rig.Table {
 	})
 	moved("TRNSPSRCB transposes rows 16 to 31", moves, 0, func(o *operands, m *engineThread) {
 		m.do(isa.TRNSPSRCB{})
-		for i := range uint32(16) {
-			m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
-		}
+		m.moveB()
 		b := o.b
 		for i := range 16 {
 			for c := range 16 {
@@ -134,19 +130,21 @@ func moveCases() rig.Table {
 		o.done("tile", o.path.movedTile(&b, same))
 	})
 
-	add("ZEROACC of one row", clears, func(e *engines, rnd *rand.Rand) {
-		cleared(e, rnd, isa.ZEROACC{Dst: 37}, func(i int) bool { return i == 37 })
-	})
-	add("ZEROACC of 16 rows", clears, func(e *engines, rnd *rand.Rand) {
-		cleared(e, rnd, isa.ZEROACC{Clear: 1, Dst: 2}, func(i int) bool { return i/16 == 2 })
-	})
-	add("ZEROACC of all rows", clears, func(e *engines, rnd *rand.Rand) {
-		cleared(e, rnd, isa.ZEROACC{Clear: 3}, func(int) bool { return true })
-	})
+	for _, c := range []struct {
+		name string
+		in   isa.ZEROACC
+		is   func(row int) bool
+	}{
+		{"one row", isa.ZEROACC{Dst: 37}, func(i int) bool { return i == 37 }},
+		{"16 rows", isa.ZEROACC{Clear: 1, Dst: 2}, func(i int) bool { return i/16 == 2 }},
+		{"all rows", isa.ZEROACC{Clear: 3}, func(int) bool { return true }},
+	} {
+		add("ZEROACC of "+c.name, clears, func(e *engines) { cleared(e, c.in, c.is) })
+	}
 	add("ZEROACC of a half of Dst", clears, clearedHalves)
-	add("ZEROACC of a row of 32 bits", clears, func(e *engines, rnd *rand.Rand) {
+	add("ZEROACC of a row of 32 bits", clears, func(e *engines) {
 		p := paths()[3]
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		m := o.math()
 		m.moveA()
 		m.do(isa.ZEROACC{Dst: 37})
@@ -155,9 +153,9 @@ func moveCases() rig.Table {
 		dst.Hi[37], dst.Lo[37] = arith.DstRow{}, arith.DstRow{}
 		o.want("tile", dst)
 	})
-	on(chip.Blackhole, "ZEROACC clears 16 rows of 32 bits, and makes them valid again", clears, func(e *engines, rnd *rand.Rand) {
+	on(chip.Blackhole, "ZEROACC clears 16 rows of 32 bits, and makes them valid again", clears, func(e *engines) {
 		p := paths()[3]
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		m := o.math()
 		m.moveA()
 		m.do(isa.ZEROACC{Clear: 1, Wide: 1, Dst: 1}, isa.ZEROACC{Clear: 1, Wide: 1, Dst: 2}, isa.ZEROACC{Clear: 1, Wide: 1, Revive: 1, Dst: 2})
@@ -168,9 +166,9 @@ func moveCases() rig.Table {
 		}
 		o.want("tile", dst)
 	})
-	add("ZEROSRC clears the matrix unit's bank", clears, func(e *engines, rnd *rand.Rand) {
+	add("ZEROSRC clears the matrix unit's bank", clears, func(e *engines) {
 		for _, sources := range []uint32{1, 2} {
-			o := e.operands(rnd, paths()[0])
+			o := e.operands(paths()[0])
 			m := o.math()
 			m.do(isa.ZEROSRC{Sources: sources, Write: 1})
 			o.elementwise(isa.ELWADD{}, 1)
@@ -185,8 +183,8 @@ func moveCases() rig.Table {
 			o.want(fmt.Sprintf("sources %d", sources), &dst)
 		}
 	})
-	add("ZEROSRC clears all banks", clears, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
+	add("ZEROSRC clears all banks", clears, func(e *engines) {
+		o := e.operands(paths()[0])
 		m := o.math()
 		m.do(isa.ZEROSRC{Sources: 3, Both: 1})
 		o.elementwise(isa.ELWADD{}, 1)
@@ -194,16 +192,16 @@ func moveCases() rig.Table {
 		o.run()
 		o.wantBytes("sum", o.at, make([]byte, arith.BF16.TileBytes()))
 	})
-	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines, rnd *rand.Rand) {
-		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
+	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines) {
+		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
 			Valid: by[uint32](e, 0, 1)})
 		o.elementwise(isa.ELWADD{}, 1)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &arith.SrcTile{}, &o.b, false)
 		o.want("sum", &dst)
 	})
-	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines, rnd *rand.Rand) {
-		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
+	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines) {
+		o := e.filled(isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
 			WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
 		o.math().moveA()
 		o.math().do(isa.MOVB2D{Src: 0, Mod: 4}) // so that not everything is the same
@@ -218,8 +216,8 @@ func moveCases() rig.Table {
 		o.want("tile", o.path.movedTile(&lowest, same))
 	})
 	add("CLEARDVALID frees banks for the unpackers", "banks go back and forth between unpackers and matrix unit",
-		func(e *engines, rnd *rand.Rand) {
-			o := e.operands(rnd, paths()[0])
+		func(e *engines) {
+			o := e.operands(paths()[0])
 			m := o.math()
 			var dst arith.DstTile
 			for i := range 5 {
@@ -233,19 +231,19 @@ func moveCases() rig.Table {
 			o.want("five sums", &dst)
 		})
 	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", "banks go back and forth between unpackers and matrix unit",
-		func(e *engines, rnd *rand.Rand) {
-			o := e.operandsAlone(rnd, 1)
+		func(e *engines) {
+			o := e.operandsAlone(1)
 			o.unpack().do(isa.SETDVALID{Sources: 2})
 			m := o.math()
 			m.moveA()
 			o.done("tile", o.path.movedTile(&o.a, same))
 		})
 	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
-		func(e *engines, rnd *rand.Rand) {
-			o := e.operands(rnd, paths()[0])
+		func(e *engines) {
+			o := e.operands(paths()[0])
 			m := o.math()
 			var dst arith.DstTile
-			m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			m.mode(0, byEight...)
 			for i := range 3 {
 				if i > 0 {
 					o.unpackTile(3, arith.TileData)
@@ -269,14 +267,14 @@ func moveCases() rig.Table {
 		o.packFrom(192)
 		o.done("tile", o.path.movedTile(&o.a, same))
 	})
-	add("INCRWC", counts, func(e *engines, rnd *rand.Rand) {
-		countedMoves(e, rnd, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
+	add("INCRWC", counts, func(e *engines) {
+		countedMoves(e, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
 	})
-	add("SETRWC adds to where counters last returned to", counts, func(e *engines, rnd *rand.Rand) {
-		countedMoves(e, rnd, isa.SETRWC{Mask: 5, Cr: 5, A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
+	add("SETRWC adds to where counters last returned to", counts, func(e *engines) {
+		countedMoves(e, isa.SETRWC{Mask: 5, Cr: 5, A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
 	})
-	add("an address mode adds to counters", counts, func(e *engines, rnd *rand.Rand) {
-		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 3}, func(m *engineThread) {
+	add("an address mode adds to counters", counts, func(e *engines) {
+		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 3}, func(m *engineThread) {
 			m.mode(3, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 		})
 	})
@@ -315,10 +313,9 @@ func moveCases() rig.Table {
 		o.done("tile", want)
 	})
 	moved("an address mode advances the fidelity phase", counts, 1, func(o *operands, m *engineThread) {
-		eight := []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
-		m.mode(0, eight...)
-		m.mode(1, append(eight, value{isa.ThreadModeFidelityIncrement, 1})...)
-		m.mode(2, append(eight, value{isa.ThreadModeFidelityClear, 1})...)
+		m.mode(0, byEight...)
+		m.mode(1, append(byEight, value{isa.ThreadModeFidelityIncrement, 1})...)
+		m.mode(2, append(byEight, value{isa.ThreadModeFidelityClear, 1})...)
 		for phase := range 5 { // the last is phase 0 again
 			for i := range 8 {
 				switch {
@@ -337,13 +334,13 @@ func moveCases() rig.Table {
 		o.m.MulTile(&dst, &o.a, &o.b, arith.LoFi)
 		o.done("products", &dst)
 	})
-	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines, rnd *rand.Rand) {
-		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
+	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines) {
+		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
 			m.mode(7, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 		})
 	})
-	on(chip.Wormhole, "a bias selects the other four address modes", counts, func(e *engines, rnd *rand.Rand) {
-		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 2}, func(m *engineThread) {
+	on(chip.Wormhole, "a bias selects the other four address modes", counts, func(e *engines) {
+		countedMoves(e, nil, isa.MOVA2D{Mod: 2, Mode: 2}, func(m *engineThread) {
 			m.own(value{isa.ThreadModeBias, 1})
 			m.mode(6, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 		})
@@ -351,14 +348,13 @@ func moveCases() rig.Table {
 	return cs
 }
 
-// reversed is the row from which row i comes if blocks of four rows are reversed.
+// reversed is the origin of row i if blocks of four rows are reversed.
 func reversed(i int) int { return 60 - i&^3 + i&3 }
 
-// moveB moves rows of SrcB to Dst with a modifier: 2 repeats a row in eight, 1 column 0 in all
-// columns.
-func moveB(e *engines, rnd *rand.Rand, mod uint32) {
+// moveB moves rows of SrcB to Dst. Modifier 2 repeats a row in eight, 1 column 0 in all columns.
+func moveB(e *engines, mod uint32) {
 	for _, p := range movePaths() {
-		o := e.operands(rnd, p)
+		o := e.operands(p)
 		m := o.math()
 		rows := uint32(4)
 		if mod&2 != 0 {
@@ -385,9 +381,8 @@ func moveB(e *engines, rnd *rand.Rand, mod uint32) {
 	}
 }
 
-// cleared moves a tile to Dst and clears some rows.
-func cleared(e *engines, rnd *rand.Rand, in isa.Instruction, is func(row int) bool) {
-	o := e.operands(rnd, paths()[0])
+func cleared(e *engines, in isa.Instruction, is func(row int) bool) {
+	o := e.operands(paths()[0])
 	m := o.math()
 	m.moveA()
 	m.do(in)
@@ -403,11 +398,11 @@ func cleared(e *engines, rnd *rand.Rand, in isa.Instruction, is func(row int) bo
 	o.wantBytes("tile", o.at, o.path.pack(dst))
 }
 
-// clearedHalves moves a tile to both halves of Dst, clears one and looks at either.
-func clearedHalves(e *engines, rnd *rand.Rand) {
+// clearedHalves moves a tile to both halves of Dst, clears one and packs either.
+func clearedHalves(e *engines) {
 	for _, half := range []uint32{0, 1} {
 		for _, look := range []uint32{0, 1} {
-			o := e.operands(rnd, paths()[0])
+			o := e.operands(paths()[0])
 			m := o.math()
 			m.moveA()
 			m.own(value{isa.ThreadDstOffset, 512})
@@ -427,7 +422,6 @@ func clearedHalves(e *engines, rnd *rand.Rand) {
 	}
 }
 
-// packFrom lets the packers begin at a row of Dst.
 func (r *engineRun) packFrom(row uint32) {
 	r.Helper()
 	for i := range isa.Config(by(r.engines, 4, 1)) {
@@ -435,10 +429,9 @@ func (r *engineRun) packFrom(row uint32) {
 	}
 }
 
-// operandsAlone is operands with the unpackers of a mask only.
-func (e *engines) operandsAlone(rnd *rand.Rand, units uint32) *operands {
+func (e *engines) operandsAlone(units uint32) *operands {
 	e.Helper()
-	o := e.operands(rnd, paths()[0])
+	o := e.operands(paths()[0])
 	u := o.unpack()
 	u.words = u.words[:len(u.words)-3] // what unpackTile has appended
 	o.unpackTile(units, arith.TileData)
@@ -446,9 +439,9 @@ func (e *engines) operandsAlone(rnd *rand.Rand, units uint32) *operands {
 }
 
 // filled is operands with an instruction that fills SrcA instead of the unpacker.
-func (e *engines) filled(rnd *rand.Rand, fill isa.UNPACRNOP) *operands {
+func (e *engines) filled(fill isa.UNPACRNOP) *operands {
 	e.Helper()
-	o := e.operandsAlone(rnd, 2)
+	o := e.operandsAlone(2)
 	o.unpack().do(fill)
 	if !e.blackhole() {
 		o.unpack().do(isa.UNPACRNOP{Op: 7})
@@ -456,10 +449,10 @@ func (e *engines) filled(rnd *rand.Rand, fill isa.UNPACRNOP) *operands {
 	return o
 }
 
-// countedMoves moves a tile to Dst with one and the same instruction for every eight rows, and
-// another between any two.
-func countedMoves(e *engines, rnd *rand.Rand, between, move isa.Instruction, modes func(*engineThread)) {
-	o := e.operands(rnd, paths()[0])
+// countedMoves moves a tile to Dst by repeating an instruction for every eight rows, with another
+// between any two.
+func countedMoves(e *engines, between, move isa.Instruction, modes func(*engineThread)) {
+	o := e.operands(paths()[0])
 	m := o.math()
 	if modes != nil {
 		modes(m)

@@ -3,7 +3,6 @@ package tensix
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -13,7 +12,7 @@ import (
 
 // Packers: formats, ReLU, edges, accumulation in L1, rows in other orders.
 
-// packConfig are the fields beside formats that say how packers convert.
+// packConfig sets the conversion beside formats.
 func (r *engineRun) packConfig(p *arith.Pack) {
 	r.Helper()
 	r.set(isa.Relu, uint32(p.Relu))
@@ -34,19 +33,19 @@ func (r *engineRun) packConfig(p *arith.Pack) {
 	}
 }
 
-// inDst begins a run with a tile in Dst whose data have any bits: from SrcA if Dst has 16 bits, by
-// the format of the packers, or from the unpacker.
-func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
+// inDst begins a run with a tile of any bits in Dst: from SrcA if Dst has 16 bits, else from the
+// unpacker.
+func (e *engines) inDst(p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
 	e.Helper()
 	if p.Wide {
 		r = e.newRun()
 		data := make([]byte, 4*arith.TileData)
 		for i := range data {
-			data[i] = byte(rnd.Uint32())
+			data[i] = byte(e.rnd.Uint32())
 		}
 		if p.Mid == arith.INT8 { // some of them small
 			for i := range arith.TileData / 2 {
-				rig.PutWord(data[8*i:], uint32(rnd.IntN(400))|rnd.Uint32()&signBit)
+				rig.PutWord(data[8*i:], uint32(e.rnd.IntN(400))|e.rnd.Uint32()&signBit)
 			}
 		}
 		r.set(isa.Fp32Dst, 1)
@@ -63,7 +62,7 @@ func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith
 	r = e.newRun()
 	data := make([]byte, f.in.TileBytes())
 	for i := range data {
-		data[i] = byte(rnd.Uint32())
+		data[i] = byte(e.rnd.Uint32())
 	}
 	r.unpacker(source{in: f.in, out: f.out, addr: r.place(data)})
 	r.unpackTile(1, arith.TileData)
@@ -72,16 +71,15 @@ func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith
 	return r, f.moves().movedTile(f.tile(e, data), same)
 }
 
-// checkPack packs a tile of any bits and compares what is in L1 with what package arith says.
-func (e *engines) checkPack(rnd *rand.Rand, what string, p *arith.Pack) {
+// checkPack packs a tile of any bits and compares.
+func (e *engines) checkPack(what string, p *arith.Pack) {
 	e.Helper()
-	r, dst := e.inDst(rnd, p)
-	at, addr := r.reserve(p.Out.TileBytes())
-	r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+	r, dst := e.inDst(p)
+	at, _ := r.packer(p.Mid, p.Out, p.Wide)
 	r.packConfig(p)
 	want := make([]byte, p.Out.TileBytes())
 	if p.Accumulate {
-		copy(want, randomTile(rnd, p.Out))
+		copy(want, randomTile(e.rnd, p.Out))
 		r.before[at] = append([]byte(nil), want...)
 	}
 	p.Tile(want, dst)
@@ -90,7 +88,7 @@ func (e *engines) checkPack(rnd *rand.Rand, what string, p *arith.Pack) {
 	r.wantTile(what, at, want)
 }
 
-// packFormats lists how packers read Dst and what they make of it.
+// packFormats lists the conversions of packers.
 func packFormats() []arith.Pack {
 	var list []arith.Pack
 	add := func(wide bool, mid arith.Format, outs ...arith.Format) {
@@ -112,7 +110,6 @@ func packFormats() []arith.Pack {
 	return list
 }
 
-// width names the width of Dst.
 func width(wide bool) string {
 	if wide {
 		return "32-bit"
@@ -122,18 +119,16 @@ func width(wide bool) string {
 
 func packCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
-	}
+	add := adder(&cs)
 	const converts, orders = "packers convert each format as package arith says, any bits",
 		"packers put rows where configuration and counters say"
 	for _, p := range packFormats() {
-		add(fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out), converts, func(e *engines, rnd *rand.Rand) {
-			e.checkPack(rnd, "tile", &p)
+		add(fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out), converts, func(e *engines) {
+			e.checkPack("tile", &p)
 		})
 	}
-	add("PACR of integers of 8 bits without a sign", converts, func(e *engines, rnd *rand.Rand) {
-		e.checkPack(rnd, "tile", &arith.Pack{Mid: arith.INT8, Out: arith.INT8, Wide: true, Unsigned: true})
+	add("PACR of integers of 8 bits without a sign", converts, func(e *engines) {
+		e.checkPack("tile", &arith.Pack{Mid: arith.INT8, Out: arith.INT8, Wide: true, Unsigned: true})
 	})
 	for _, p := range []arith.Pack{
 		{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.FP16, Wide: true, Round10: true},
@@ -143,9 +138,9 @@ func packCases() rig.Table {
 		if p.Round10 {
 			name += ", rounded to 10 bits"
 		}
-		add(name, converts, func(e *engines, rnd *rand.Rand) {
+		add(name, converts, func(e *engines) {
 			e.only(chip.Blackhole)
-			e.checkPack(rnd, "tile", &p)
+			e.checkPack("tile", &p)
 		})
 	}
 	for relu, what := range []string{arith.ReluZero: "negative numbers become zero", arith.ReluMin: "numbers up to a threshold become zero",
@@ -153,13 +148,13 @@ func packCases() rig.Table {
 		if relu == 0 {
 			continue
 		}
-		add("ReLU: "+what, "packers apply ReLU as package arith says", func(e *engines, rnd *rand.Rand) {
+		add("ReLU: "+what, "packers apply ReLU as package arith says", func(e *engines) {
 			for _, p := range []arith.Pack{
 				{Mid: arith.BF16, Out: arith.BF16, Threshold: 0x3F80}, {Mid: arith.FP16, Out: arith.FP16, Threshold: 0x3C00},
 				{Mid: arith.BF16, Out: arith.BF16, Wide: true, Threshold: 0x4000}, {Mid: arith.FP32, Out: arith.FP32, Wide: true, Threshold: 0x3F00},
 			} {
 				p.Relu = arith.Relu(relu)
-				e.checkPack(rnd, fmt.Sprintf("%v from a %s Dst", p.Mid, width(p.Wide)), &p)
+				e.checkPack(fmt.Sprintf("%v from a %s Dst", p.Mid, width(p.Wide)), &p)
 			}
 		})
 	}
@@ -168,33 +163,31 @@ func packCases() rig.Table {
 	} {
 		p.Accumulate = true
 		add(fmt.Sprintf("PACR adds %v to L1 from a %s Dst", p.Out, width(p.Wide)), "packers add to what L1 has, as package arith says",
-			func(e *engines, rnd *rand.Rand) {
-				e.checkPack(rnd, "tile", &p)
+			func(e *engines) {
+				e.checkPack("tile", &p)
 			})
 	}
-	add("edge masks clear rows", "data beyond the edge of a face become zero", func(e *engines, rnd *rand.Rand) {
-		edges(e, rnd, 0, func(row, column int) bool { return row%16 < 5 })
+	add("edge masks clear rows", "data beyond the edge of a face become zero", func(e *engines) {
+		edges(e, 0, func(row, column int) bool { return row%16 < 5 })
 	})
-	add("edge masks clear columns", "data beyond the edge of a face become zero", func(e *engines, rnd *rand.Rand) {
-		edges(e, rnd, 1, func(row, column int) bool { return row%16 < 5 || column == 0 })
+	add("edge masks clear columns", "data beyond the edge of a face become zero", func(e *engines) {
+		edges(e, 1, func(row, column int) bool { return row%16 < 5 || column == 0 })
 	})
 	add("PACR untilizes", orders, untilized)
 	add("PACR of some packers, or read interfaces", orders, partly)
-	add("packers begin where the configuration says", orders, func(e *engines, rnd *rand.Rand) {
+	add("packers begin where the configuration says", orders, func(e *engines) {
 		p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
-		r, dst := e.inDst(rnd, &p)
+		r, dst := e.inDst(&p)
 		r.math().words = r.math().words[:0]
 		m := r.math()
 		m.do(isa.INCRWC{D: 8}, isa.INCRWC{D: 8}) // rows 16 on
 		m.moveA()
 		m.freeSources(1)
-		at, addr := r.reserve(p.Out.TileBytes())
-		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		at, _ := r.packer(p.Mid, p.Out, p.Wide)
 		r.packFrom(16)
 		r.packTile()
 		r.run()
-		want := make([]byte, p.Out.TileBytes())
-		p.Tile(want, dst)
+		want := packedTile(&p, dst)
 		r.wantTile("tile", at, want)
 	})
 	return cs
@@ -207,13 +200,12 @@ func (e *engines) only(a chip.Arch) {
 	}
 }
 
-// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face and mask 1, of some columns,
-// the others.
-func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int) bool) {
+// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face. Mask 1, of some columns,
+// applies to the other rows.
+func edges(e *engines, columns uint32, keep func(row, column int) bool) {
 	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
-		r, dst := e.inDst(rnd, &p)
-		at, addr := r.reserve(p.Out.TileBytes())
-		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		r, dst := e.inDst(&p)
+		at, _ := r.packer(p.Mid, p.Out, p.Wide)
 		r.set(isa.EdgeMask+1, columns)
 		for row := range isa.Config(32) {
 			if row%16 >= 5 {
@@ -230,27 +222,24 @@ func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int
 				}
 			}
 		}
-		want := make([]byte, p.Out.TileBytes())
-		p.Tile(want, dst)
+		want := packedTile(&p, dst)
 		r.packTile()
 		r.run()
 		r.wantTile(fmt.Sprint(p.Mid), at, want)
 	}
 }
 
-// General-purpose registers of the pack thread that untilized uses.
 const (
 	gprAddress = 4
 	gprStep    = 8
 )
 
-// untilized packs a tile as a matrix, row by row. A packer, or a read interface, takes the row of
-// one face: on Wormhole the address moves on by instructions, on Blackhole by a counter.
-func untilized(e *engines, rnd *rand.Rand) {
+// untilized packs a tile as a row-major matrix. Each packer, or read interface, takes the row of
+// one face. Wormhole advances the address by instructions, Blackhole by a counter.
+func untilized(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
-	r, dst := e.inDst(rnd, &p)
-	at, addr := r.reserve(p.Out.TileBytes())
-	r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+	r, dst := e.inDst(&p)
+	at, addr := r.packer(p.Mid, p.Out, p.Wide)
 	r.handOver()
 	k := r.pack()
 	const rowUnits = 64 / 16
@@ -264,7 +253,7 @@ func untilized(e *engines, rnd *rand.Rand) {
 		k.store(engineGPRs+4*gprStep, rowUnits)
 		k.load(engineGPRs + 4*gprStep)
 	}
-	k.do(isa.SETADCXX{Units: 4, End: 15}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+	k.do(isa.SETADCXX{Units: 4, End: 15}, awaitDst)
 	k.own(value{isa.ThreadPackModeYSrcIncrement, 1}, value{isa.ThreadPackModeYDstIncrement, by[uint32](e, 0, 1)})
 	for row := range uint32(32) {
 		if row == 16 {
@@ -281,10 +270,9 @@ func untilized(e *engines, rnd *rand.Rand) {
 		e.OK(err)
 		k.do(isa.WRCFG{Word: word, Gpr: gprAddress}, isa.NOP{}, isa.DMANOP{})
 	}
-	k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+	k.packed()
 	r.run()
-	tile := make([]byte, p.Out.TileBytes())
-	p.Tile(tile, dst)
+	tile := packedTile(&p, dst)
 	data, matrix := make([]uint16, arith.TileData), make([]uint16, arith.TileData)
 	for i := range data {
 		data[i] = binary.LittleEndian.Uint16(tile[2*i:])
@@ -296,23 +284,21 @@ func untilized(e *engines, rnd *rand.Rand) {
 	r.wantTile("matrix", at, tile)
 }
 
-// partly packs parts of a tile: one or two faces by Wormhole's packers, every second row by
-// Blackhole's read interfaces.
-func partly(e *engines, rnd *rand.Rand) {
+// partly packs one or two faces by Wormhole's packers, every second row by Blackhole's read
+// interfaces.
+func partly(e *engines) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})
 	for _, mask := range masks {
-		r, dst := e.inDst(rnd, &p)
-		at, addr := r.reserve(p.Out.TileBytes())
-		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		r, dst := e.inDst(&p)
+		at, _ := r.packer(p.Mid, p.Out, p.Wide)
 		r.handOver()
 		k := r.pack()
-		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, awaitDst)
 		k.do(isa.PACR{Last: 1, Packers: by(e, mask, 0), Interfaces: by(e, 0, mask)})
-		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+		k.packed()
 		r.run()
-		tile := make([]byte, p.Out.TileBytes())
-		p.Tile(tile, dst)
+		tile := packedTile(&p, dst)
 		want := make([]byte, len(tile))
 		for i := range want {
 			want[i] = unwritten
@@ -329,5 +315,4 @@ func partly(e *engines, rnd *rand.Rand) {
 	}
 }
 
-// waitThcon is the condition of STALLWAIT that the scalar unit is done.
 const waitThcon = 1

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// laneCase is a few instructions of the vector unit on LReg 0 to 3, and what they leave there.
+// laneCase is a few vector instructions on LReg 0 to 3, and their result.
 type laneCase struct {
 	name      string
 	blackhole bool // only there
@@ -26,26 +26,23 @@ type laneCase struct {
 // regs are LReg 0 to 3 of one lane.
 type regs [4]uint32
 
-// on is a case that does the same with the registers of each lane, whatever the architecture.
+// on is a case that does the same in each lane, on either architecture.
 func on(name string, each []isa.Instruction, want func(x *regs)) laneCase {
 	return laneCase{name: name, each: each, want: one(want)}
 }
 
-// onModel is on with arithmetic that depends on the architecture.
+// onModel is on with architecture-dependent arithmetic.
 func onModel(name string, each []isa.Instruction, want func(e *engines, x *regs)) laneCase {
 	return laneCase{name: name, each: each, want: lane(want)}
 }
 
-// only is a case for Blackhole.
 func only(c laneCase) laneCase {
 	c.blackhole = true
 	return c
 }
 
-// sfpu is a list of instructions.
 func sfpu(list ...isa.Instruction) []isa.Instruction { return list }
 
-// lane applies a function to LReg 0 to 3 of each lane.
 func lane(f func(e *engines, x *regs)) func(*engines, *group) {
 	return func(e *engines, g *group) {
 		for i := range 32 {
@@ -58,7 +55,6 @@ func lane(f func(e *engines, x *regs)) func(*engines, *group) {
 	}
 }
 
-// one is lane for functions of the bits of LReg 0 to 3 that don't depend on the architecture.
 func one(f func(x *regs)) func(*engines, *group) {
 	return lane(func(_ *engines, x *regs) { f(x) })
 }
@@ -68,7 +64,7 @@ const (
 	fp32One = 0x3F800000
 )
 
-// allLanes makes all lanes execute, and conditional.
+// allLanes enables all lanes, conditionally.
 var allLanes = isa.SFPENCC{Mod: 10, Imm: 3}
 
 // stored and loaded move a register to and from the scratch row.
@@ -80,7 +76,7 @@ func loaded(mod, reg uint32) isa.Instruction {
 	return isa.SFPLOAD{Dst: scratchRow, Mod: mod, Lreg: reg}
 }
 
-// constant returns the instructions that set a register to 32 bits.
+// constant returns instructions that set a register to 32 bits.
 func constant(r, v uint32) []isa.Instruction {
 	return sfpu(isa.SFPLOADI{Lreg: r, Mod: 10, Imm: v & 0xFFFF}, isa.SFPLOADI{Lreg: r, Mod: 8, Imm: v >> 16})
 }
@@ -89,11 +85,11 @@ func laneCases() rig.Table {
 	var cs rig.Table
 	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
 		cs.Add(c.name, "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute", func(t *rig.T) {
-			e := newEngines(t)
+			e := newEngines(t, c.name)
 			if c.blackhole && e.arch != chip.Blackhole {
 				t.Skip("only Blackhole has this")
 			}
-			e.eachGroup(anyBits(rig.Random(c.name)), &c)
+			e.eachGroup(anyBits(e.rnd), &c)
 		})
 	}
 	return cs
@@ -323,7 +319,7 @@ func floatLanes() []laneCase {
 	}
 }
 
-// shifted shifts left by a distance, or right if it is negative.
+// shifted shifts left by a distance, or right if by is negative.
 func shifted(v, by uint32) uint32 {
 	if int32(by) >= 0 {
 		return v << (by & 31)
@@ -346,7 +342,7 @@ func bitLanes() []laneCase {
 }
 
 func conditionLanes() []laneCase {
-	// mark sets LReg 1 to one in lanes that execute.
+	// mark sets LReg 1 to one in enabled lanes.
 	mark := isa.SFPMOV{Dst: 1, C: lregOne}
 	selects := func(name string, mod uint32, holds func(int32) bool) laneCase {
 		return laneCase{
@@ -411,7 +407,7 @@ func conditionLanes() []laneCase {
 }
 
 func acrossLanes() []laneCase {
-	// ordered returns the smaller and the larger of two numbers, as SFPSWAP orders them.
+	// ordered sorts two numbers as SFPSWAP does.
 	ordered := func(a, b uint32) (least, most uint32) {
 		if arith.TotalOrder(b) < arith.TotalOrder(a) {
 			return b, a
@@ -479,8 +475,7 @@ func acrossLanes() []laneCase {
 	}
 }
 
-// randomLanes reads the generators of random numbers, of which each lane has one: shift registers
-// that a seed fills.
+// randomLanes reads each lane's random numbers: shift registers filled from a seed.
 func randomLanes() laneCase {
 	const seed = 0xC0FFEE11
 	next := func(v uint32) uint32 { return ^uint32(bits.OnesCount32(v&0x80200003))<<31 | v>>1 }

@@ -1,28 +1,24 @@
 package tensix
 
 import (
-	"math/rand/v2"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Semaphores, mutexes, waits, registers and configuration: how threads of the engines and their
-// cores keep in step.
+// Semaphores, mutexes, waits, registers and configuration.
 
-// gprMark is a register that instructions set to show that they were executed.
+// gprMark is a register that shows that an instruction was executed.
 const gprMark = 5
 
-// mark sets the register by an instruction.
 func (th *engineThread) mark(v uint32) { th.do(isa.SETDMAREG{Half: 2 * gprMark, Low: v}) }
 
-// looks is how often a core looks at the register of a thread that has to wait.
+// looks is how often a core polls while its thread must wait.
 const looks = 50
 
-// held pushes an instruction that must wait and one that marks, looks whether the mark is made,
-// lets a function end the wait, and waits for the mark.
+// held pushes a waiting instruction and one that sets the mark, checks that the mark isn't set,
+// ends the wait, and waits for the mark.
 func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.r.Helper()
 	th.mark(1)
@@ -37,28 +33,26 @@ func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.look(gpr(gprMark), 2)
 }
 
-// Addresses at which a core sees a register of its thread, and a word of the configuration.
+// Addresses of a register of the core's thread, and of a configuration word.
 func gpr(i uint32) uint32       { return engineGPRs + 4*i }
 func config(word uint32) uint32 { return configAperture + 4*word }
 
-// setGPR stores to a register, and sees to it that instructions find the value.
+// setGPR stores to a register and waits until instructions see the value.
 func (th *engineThread) setGPR(i, v uint32) {
 	th.store(gpr(i), v)
 	th.look(gpr(i), v)
 }
 
-// writeConfig lets an instruction write register 9 to the configuration.
 func (th *engineThread) writeConfig(word uint32) {
 	th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
 }
 
 func syncCases() rig.Table {
 	var cs rig.Table
-	// Each case builds scripts with what their cores have to see.
-	add := func(name, protects string, fn func(r *engineRun, rnd *rand.Rand)) {
+	add := func(name, protects string, fn func(r *engineRun)) {
 		cs.Add(name, protects, func(t *rig.T) {
-			r := newEngines(t).newRun()
-			fn(r, rig.Random(name))
+			r := newEngines(t, name).newRun()
+			fn(r)
 			r.run()
 			for i := range r.threads {
 				r.wantLog(i, r.threads[i].want...)
@@ -75,7 +69,7 @@ func syncCases() rig.Table {
 		return by(r.engines, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
 	}
 
-	add("semaphores count posts and gets of instructions", counts, func(r *engineRun, _ *rand.Rand) {
+	add("semaphores count posts and gets of instructions", counts, func(r *engineRun) {
 		m := r.math()
 		look := func(v uint32) { m.sync(); m.look(coreSemaphore(semFree), v) }
 		m.do(isa.SEMINIT{Semaphores: free, Value: 3, Max: 15})
@@ -91,7 +85,7 @@ func syncCases() rig.Table {
 		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
 		look(0)
 	})
-	add("semaphores count posts and gets of cores", counts, func(r *engineRun, _ *rand.Rand) {
+	add("semaphores count posts and gets of cores", counts, func(r *engineRun) {
 		k, at := r.pack(), coreSemaphore(semFree)
 		k.post(semFree)
 		k.look(at, 1)
@@ -103,7 +97,7 @@ func syncCases() rig.Table {
 		k.sync()
 		k.look(at, 0)
 	})
-	add("semaphores are apart", counts, func(r *engineRun, _ *rand.Rand) {
+	add("semaphores are apart", counts, func(r *engineRun) {
 		m := r.math()
 		for i := range uint32(semCleared) {
 			m.do(isa.SEMINIT{Semaphores: 1 << i, Value: 8 - i, Max: 15})
@@ -116,18 +110,18 @@ func syncCases() rig.Table {
 			m.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
 		}
 	})
-	add("SEMWAIT waits while a semaphore is zero", waits, func(r *engineRun, _ *rand.Rand) {
+	add("SEMWAIT waits while a semaphore is zero", waits, func(r *engineRun) {
 		m := r.math()
 		m.held(whileZeroFree, func() { m.post(semFree) })
 		m.get(semFree)
 	})
-	add("SEMWAIT waits while a semaphore is at its maximum", waits, func(r *engineRun, _ *rand.Rand) {
+	add("SEMWAIT waits while a semaphore is at its maximum", waits, func(r *engineRun) {
 		m := r.math()
 		m.do(isa.SEMINIT{Semaphores: free, Value: 2, Max: 2})
 		m.held(isa.SEMWAIT{Condition: whileMax, Semaphores: free, Block: stallAll}, func() { m.get(semFree) })
 		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
 	})
-	add("SEMWAIT waits for another thread's post", waits, func(r *engineRun, _ *rand.Rand) {
+	add("SEMWAIT waits for another thread's post", waits, func(r *engineRun) {
 		m, k := r.math(), r.pack()
 		m.held(whileZeroFree, func() { m.post(semUnpack) })
 		m.do(isa.SEMGET{Semaphores: free})
@@ -135,8 +129,8 @@ func syncCases() rig.Table {
 		k.do(isa.SEMPOST{Semaphores: free})
 	})
 	for unit, name := range sources {
-		add("STALLWAIT waits until "+name+" is there", waits, func(r *engineRun, rnd *rand.Rand) {
-			r.sources(rnd)
+		add("STALLWAIT waits until "+name+" is there", waits, func(r *engineRun) {
+			r.sources()
 			m := r.math()
 			r.unpack().take(semFree)
 			r.unpackTile(1<<unit, arith.TileData)
@@ -145,13 +139,13 @@ func syncCases() rig.Table {
 		})
 	}
 	for unit, name := range sources {
-		add("the unpacker waits for a free bank of "+name, waits, func(r *engineRun, rnd *rand.Rand) {
-			r.sources(rnd)
+		add("the unpacker waits for a free bank of "+name, waits, func(r *engineRun) {
+			r.sources()
 			u, m := r.unpack(), r.math()
 			for range 2 {
 				r.unpackTile(1<<unit, arith.TileData)
 			}
-			u.held(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)}, func() { u.post(semFree) })
+			u.held(unpacr(uint32(unit), 1), func() { u.post(semFree) })
 			m.take(semFree)
 			for range 3 {
 				m.do(isa.STALLWAIT{Block: stallMath, Wait: valid(r, unit)})
@@ -159,8 +153,8 @@ func syncCases() rig.Table {
 			}
 		})
 	}
-	add("the matrix unit waits for both sources", waits, func(r *engineRun, rnd *rand.Rand) {
-		r.sources(rnd)
+	add("the matrix unit waits for both sources", waits, func(r *engineRun) {
+		r.sources()
 		m := r.math()
 		r.unpackTile(1, arith.TileData)
 		r.unpack().take(semFree)
@@ -168,7 +162,7 @@ func syncCases() rig.Table {
 		m.held(isa.ELWADD{}, func() { m.post(semFree) })
 		m.freeSources(3)
 	})
-	add("ATGETM waits for the owner of a mutex", waits, func(r *engineRun, _ *rand.Rand) {
+	add("ATGETM waits for the owner of a mutex", waits, func(r *engineRun) {
 		m, k := r.math(), r.pack()
 		k.do(isa.ATGETM{})
 		k.sync()
@@ -179,7 +173,7 @@ func syncCases() rig.Table {
 		m.held(isa.ATGETM{}, func() { m.post(semUnpack) })
 		m.do(isa.ATRELM{})
 	})
-	add("three threads add under a mutex", excludes, func(r *engineRun, _ *rand.Rand) {
+	add("three threads add under a mutex", excludes, func(r *engineRun) {
 		word := r.freeWord()
 		const rounds = 40
 		for i := range r.threads {
@@ -198,9 +192,9 @@ func syncCases() rig.Table {
 		r.math().look(config(word), rounds*(1+2+3))
 	})
 	cs.Add("tiles go through three threads, two at a time", "unpacking, computing and packing of different tiles go on at once",
-		func(t *rig.T) { pipelined(newEngines(t), rig.Random("tiles go through three threads, two at a time")) })
+		func(t *rig.T) { pipelined(newEngines(t, "tiles go through three threads, two at a time")) })
 
-	add("SETDMAREG sets half a register", holds, func(r *engineRun, _ *rand.Rand) {
+	add("SETDMAREG sets half a register", holds, func(r *engineRun) {
 		for i := range r.threads {
 			th := &r.threads[i]
 			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3},
@@ -210,11 +204,11 @@ func syncCases() rig.Table {
 			th.look(gpr(63), 7)
 		}
 	})
-	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(r *engineRun) {
 		for i := range r.threads {
 			th := &r.threads[i]
 			for range 20 {
-				a, b := rnd.Uint32(), rnd.Uint32()
+				a, b := r.rnd.Uint32(), r.rnd.Uint32()
 				th.store(gpr(10), a)
 				th.setGPR(51, b)
 				th.do(isa.ADDDMAREG{Dst: 60, A: 10, B: 51}, isa.MULDMAREG{Dst: 61, A: 51, B: 10})
@@ -224,7 +218,7 @@ func syncCases() rig.Table {
 			}
 		}
 	})
-	add("STOREREG stores to a register of the tile", holds, func(r *engineRun, _ *rand.Rand) {
+	add("STOREREG stores to a register of the tile", holds, func(r *engineRun) {
 		// A register of a stream that no circular buffer of the program uses.
 		addr := uint32(0xFFB40000) + 30*0x1000 + by[uint32](r.engines, 0x00C, 0x020)
 		th := r.pack()
@@ -236,19 +230,19 @@ func syncCases() rig.Table {
 		th.store(addr, 0)
 	})
 
-	add("configuration by stores of a core", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("configuration by stores of a core", holds, func(r *engineRun) {
 		for i := range r.threads {
-			word, v := r.freeWords()[i], rnd.Uint32()
+			word, v := r.freeWords()[i], r.rnd.Uint32()
 			r.threads[i].store(config(word), v)
 			r.threads[i].look(config(word), v)
 		}
 	})
-	add("RMWCIB changes bits of one byte", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("RMWCIB changes bits of one byte", holds, func(r *engineRun) {
 		th, word := r.math(), r.freeWord()
 		v := uint32(0)
 		for byteIndex := range 4 {
 			for range 4 {
-				data, mask := rnd.Uint32()&0xFF, rnd.Uint32()&0xFF
+				data, mask := r.rnd.Uint32()&0xFF, r.rnd.Uint32()&0xFF
 				th.do(rmwcib(byteIndex, word, data, mask))
 				v = v&^(mask<<(8*byteIndex)) | (data&mask)<<(8*byteIndex)
 			}
@@ -256,8 +250,8 @@ func syncCases() rig.Table {
 		th.sync()
 		th.look(config(word), v)
 	})
-	add("WRCFG and RDCFG move a word between registers and configuration", holds, func(r *engineRun, rnd *rand.Rand) {
-		th, word, v := r.math(), r.freeWord(), rnd.Uint32()
+	add("WRCFG and RDCFG move a word between registers and configuration", holds, func(r *engineRun) {
+		th, word, v := r.math(), r.freeWord(), r.rnd.Uint32()
 		th.setGPR(9, v)
 		th.writeConfig(word)
 		th.do(isa.RDCFG{Word: word, Gpr: 11})
@@ -265,11 +259,11 @@ func syncCases() rig.Table {
 		th.look(config(word), v)
 		th.look(gpr(11), v)
 	})
-	add("WRCFG moves 128 bits", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("WRCFG moves 128 bits", holds, func(r *engineRun) {
 		th, word := r.math(), by[uint32](r.engines, 84, 12)
 		var want [4]uint32
 		for i := range want {
-			want[i] = rnd.Uint32() & 0x007FFFFF & by[uint32](r.engines, 0xFF03FFFF, 0xFFFFFFFF)
+			want[i] = r.rnd.Uint32() & 0x007FFFFF & by[uint32](r.engines, 0xFF03FFFF, 0xFFFFFFFF)
 			th.store(gpr(16+uint32(i)), want[i])
 		}
 		th.look(gpr(19), want[3])
@@ -279,9 +273,9 @@ func syncCases() rig.Table {
 			th.look(config(word+uint32(i)), v)
 		}
 	})
-	add("each thread uses one of two banks of configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("each thread uses one of two banks of configuration", holds, func(r *engineRun) {
 		word := r.freeWord()
-		v, w := rnd.Uint32(), rnd.Uint32()
+		v, w := r.rnd.Uint32(), r.rnd.Uint32()
 		m, k := r.math(), r.pack()
 		write := func(th *engineThread, bank, v uint32) {
 			th.own(value{isa.ThreadStateID, bank})
@@ -306,19 +300,19 @@ func syncCases() rig.Table {
 		read(k, w)
 		k.look(config(word), w) // cores see the first bank
 	})
-	add("REG2FLOP moves a register to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("REG2FLOP moves a register to the configuration", holds, func(r *engineRun) {
 		r.only(chip.Wormhole)
-		th, word, v := r.pack(), r.freeWord(), rnd.Uint32()
+		th, word, v := r.pack(), r.freeWord(), r.rnd.Uint32()
 		th.setGPR(9, v)
 		th.do(isa.REG2FLOP{Gpr: 9, Flop: word - 52, Size: 1})
 		th.sync()
 		th.look(config(word), v)
 	})
-	add("CFGSHIFTMASK adds a scratch word to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+	add("CFGSHIFTMASK adds a scratch word to the configuration", holds, func(r *engineRun) {
 		r.only(chip.Blackhole)
-		word, base, th := r.freeWord(), rnd.Uint32(), r.math()
+		word, base, th := r.freeWord(), r.rnd.Uint32(), r.math()
 		for i := range uint32(3) {
-			v := rnd.Uint32()
+			v := r.rnd.Uint32()
 			r.set(isa.Scratch+isa.Config(i), v)
 			th.store(config(word), base)
 			th.look(config(word), base)
@@ -330,16 +324,15 @@ func syncCases() rig.Table {
 	return cs
 }
 
-// freeWords are words of the configuration that no instruction of these cases uses and all of whose
-// bits exist: one for each thread.
+// freeWords are fully writable configuration words that no other instruction of these cases uses,
+// one for each thread.
 func (e *engines) freeWords() []uint32 {
 	return by(e, []uint32{105, 65, 93}, []uint32{125, 77, 113})
 }
 
 func (e *engines) freeWord() uint32 { return e.freeWords()[0] }
 
-// settleGPRs lets instructions on registers and configuration wait until those before them are
-// done.
+// settleGPRs waits for instructions on registers and configuration.
 func (th *engineThread) settleGPRs() {
 	th.do(isa.STALLWAIT{Block: stallTDMA | stallConfig, Wait: waitThcon}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{})
 }
@@ -356,30 +349,28 @@ func rmwcib(i int, word, data, mask uint32) isa.Instruction {
 	return isa.RMWCIB3{Word: word, Data: data, Mask: mask}
 }
 
-// sources makes unpackers ready for tiles of bf16.
-func (r *engineRun) sources(rnd *rand.Rand) {
+func (r *engineRun) sources() {
 	r.Helper()
 	for unit := range isa.Config(2) {
-		r.unpacker(source{unit: unit, in: arith.BF16, out: arith.BF16, addr: r.place(randomTile(rnd, arith.BF16))})
+		r.unpacker(source{unit: unit, in: arith.BF16, out: arith.BF16, addr: r.place(randomTile(r.rnd, arith.BF16))})
 	}
 }
 
-// pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile
-// behind.
-func pipelined(e *engines, rnd *rand.Rand) {
+// pipelined adds pairs of tiles in alternating halves of Dst, with the packers one tile behind.
+func pipelined(e *engines) {
 	const n = 8
 	r := e.newRun()
 	u, m, k := r.unpack(), r.math(), r.pack()
 	p := paths()[0]
 	pack := arith.Pack{Mid: p.mid, Out: p.out}
 	at, addr := r.reserve(n * p.out.TileBytes())
-	r.packer(packer{p.mid, p.out, false, addr})
+	r.configurePackers(p.mid, p.out, false, addr)
 	r.packModes()
 	u.do(isa.SEMINIT{Semaphores: 1 << semPack, Max: 2}, isa.SETADCXX{Units: 3, End: arith.TileData - 1})
 	u.sync()
 	u.post(semFree)
 	m.take(semFree)
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	m.mode(0, byEight...)
 	base, _, err := isa.PackOut.Place(e.arch, 0)
 	e.OK(err)
 	var want []byte
@@ -388,7 +379,7 @@ func pipelined(e *engines, rnd *rand.Rand) {
 		half := uint32(i % 2)
 		tiles := [2]*arith.SrcTile{}
 		for unit := range isa.Config(2) {
-			data := randomTile(rnd, p.in)
+			data := randomTile(e.rnd, p.in)
 			tiles[unit] = unpackFormat{in: p.in, out: p.src}.tile(e, data)
 			l1 := r.place(data)
 			if i == 0 {
@@ -396,7 +387,7 @@ func pipelined(e *engines, rnd *rand.Rand) {
 			} else {
 				u.rebase(unit, l1)
 			}
-			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+			u.do(unpacr(uint32(unit), 1))
 		}
 		m.do(isa.SEMWAIT{Condition: whileMax, Semaphores: 1 << semPack, Block: stallMath | stallSync})
 		m.own(value{isa.ThreadDstOffset, 512 * half})
@@ -416,9 +407,9 @@ func pipelined(e *engines, rnd *rand.Rand) {
 			k.store(configAperture+4*word, row)
 		}
 		k.do(isa.SETADCXY{Units: 4, Mask: 11}, isa.SETADCZW{Units: 4, Mask: 15})
-		k.do(isa.STALLWAIT{Block: stallTDMA, Wait: r.waitStores()}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+		k.do(isa.STALLWAIT{Block: stallTDMA, Wait: r.waitStores()}, awaitDst)
 		k.do(r.pacrs()...)
-		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+		k.packed()
 
 		var dst arith.DstTile
 		math.AddTile(&dst, tiles[0], tiles[1], false)

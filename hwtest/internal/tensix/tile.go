@@ -5,10 +5,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Tiles on their way through the engines: what runs configure unpackers and packers to, the
-// instructions that move a tile, and what package arith says of the result.
+// Configuration of unpackers and packers for tiles, instructions that move a tile, and expected
+// results.
 
-// Bits of configuration words that no field has a name for.
+// Unnamed bits of configuration words.
 const (
 	descriptorUncompressed = 0x10 // of an unpacker's descriptor
 	contextsUncompressed   = 0x000F000F
@@ -16,7 +16,7 @@ const (
 	packPlane              = 0x20000 // of Wormhole's packers: one plane
 )
 
-// source is where an unpacker takes data, and what it makes of them.
+// source is an unpacker's input and formats.
 type source struct {
 	unit    isa.Config // 0 fills SrcA or Dst, 1 SrcB
 	in, out arith.Format
@@ -24,7 +24,6 @@ type source struct {
 	toDst   bool
 }
 
-// unpacker configures an unpacker for tiles of 1,024 data.
 func (r *engineRun) unpacker(s source) {
 	r.Helper()
 	u := s.unit
@@ -60,19 +59,23 @@ func (r *engineRun) unpacker(s source) {
 	r.unpack().own(value{isa.ThreadSrcASetByAddress, byAddress})
 }
 
-// unpackTile lets unpackers of a mask unpack n data, SrcB's first.
+// unpackTile unpacks n data by the unpackers in a mask, SrcB's first.
 func (r *engineRun) unpackTile(units, n uint32) {
 	u := r.unpack()
 	u.do(isa.SETADCXX{Units: units, End: n - 1})
-	if units&2 != 0 {
-		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: 1})
-	}
-	if units&1 != 0 {
-		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
+	for unit := range uint32(2) {
+		if unit = 1 - unit; units>>unit&1 != 0 {
+			u.do(unpacr(unit, 1))
+		}
 	}
 }
 
-// unpackToDst lets unpacker 0 fill Dst with n data, after which the math thread goes on.
+// unpacr unpacks to a source, and makes its bank valid if valid is 1.
+func unpacr(unit, valid uint32) isa.UNPACR {
+	return isa.UNPACR{Last: 1, Valid: valid, Override: 1, Unit: unit}
+}
+
+// unpackToDst fills Dst by unpacker 0 and lets the math thread continue.
 func (r *engineRun) unpackToDst(n uint32) {
 	u, m := r.unpack(), r.math()
 	u.do(isa.SETADCXX{Units: 1, End: n - 1}, isa.UNPACR{Last: 1, Override: 1},
@@ -80,7 +83,7 @@ func (r *engineRun) unpackToDst(n uint32) {
 	m.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semUnpack, Block: stallAll}, isa.SEMGET{Semaphores: 1 << semUnpack})
 }
 
-// Units that STALLWAIT and SEMWAIT hold back.
+// Units of STALLWAIT and SEMWAIT.
 const (
 	stallTDMA   = 0x1
 	stallSync   = 0x2
@@ -106,37 +109,39 @@ func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
 func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
 func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
 
-// packer configures the packers for tiles: mid is the format in which they read Dst, of 32 bits if
-// wide.
-type packer struct {
-	mid, out arith.Format
-	wide     bool
-	addr     uint32
+// packer makes room for a tile in the output and configures the packers for it. It returns the
+// tile's offset in the output, and its address in L1.
+func (r *engineRun) packer(mid, out arith.Format, wide bool) (at int, addr uint32) {
+	r.Helper()
+	at, addr = r.reserve(out.TileBytes())
+	r.configurePackers(mid, out, wide, addr)
+	return at, addr
 }
 
-func (r *engineRun) packer(p packer) {
+// configurePackers configures the packers for tiles: mid is the format of Dst, of 32 bits if wide.
+func (r *engineRun) configurePackers(mid, out arith.Format, wide bool, addr uint32) {
 	r.Helper()
-	size := uint32(max(1, p.mid.Bits()/8))
+	size := uint32(max(1, mid.Bits()/8))
 	r.set(isa.PackYStride, 16*size)
 	r.set(isa.PackZStride, 256*size)
 	r.set(isa.PackWStride, 1024*size)
-	r.set(isa.DstFormat, uint32(p.mid))
-	if p.wide {
+	r.set(isa.DstFormat, uint32(mid))
+	if wide {
 		r.set(isa.PackRead32, 1)
 	}
-	face := uint32(p.out.Bits()) * 2 // units of 16 bytes that a face takes
-	exponents := uint32(0)           // the same for the exponents of a tile
-	if p.out.BFP() {
+	face := uint32(out.Bits()) * 2 // units of 16 bytes that a face takes
+	exponents := uint32(0)         // the same for the exponents of a tile
+	if out.BFP() {
 		exponents = 4
 	}
 	for i := range isa.Config(by(r.engines, 4, 1)) {
-		r.set(isa.PackInFormat+i, uint32(p.mid))
-		r.set(isa.PackOutFormat+i, uint32(p.out))
+		r.set(isa.PackInFormat+i, uint32(mid))
+		r.set(isa.PackOutFormat+i, uint32(out))
 		r.setBits(isa.PackOutFormat+i, by[uint32](r.engines, packUncompressed|packPlane, packUncompressed))
 		n := uint32(i)
 		switch {
 		case n == 0:
-			r.set(isa.PackOut, 1<<31|(p.addr>>4-1))
+			r.set(isa.PackOut, 1<<31|(addr>>4-1))
 			r.set(isa.PackExponents, exponents)
 		case exponents != 0: // exponents of the faces follow one another, and so do data
 			r.set(isa.PackOut+i, n-1)
@@ -148,7 +153,6 @@ func (r *engineRun) packer(p packer) {
 	}
 }
 
-// packModes are the packers' address modes that packTile needs.
 func (r *engineRun) packModes() {
 	k := r.pack()
 	clearY := []value{{isa.ThreadPackModeYSrcClear, 1}, {isa.ThreadPackModeYDstClear, 1}}
@@ -165,7 +169,6 @@ func (r *engineRun) packModes() {
 	k.do(isa.SETADCXX{Units: 4, End: 15})
 }
 
-// pacrs returns the instructions that pack a tile.
 func (e *engines) pacrs() []isa.Instruction {
 	if !e.blackhole() {
 		return []isa.Instruction{isa.PACR{Flush: 1, Packers: 15}, isa.PACR{Last: 1, Concat: 1, Packers: 15, Mode: 1}}
@@ -184,26 +187,39 @@ func (e *engines) pacrs() []isa.Instruction {
 	return list
 }
 
-// packTile packs a tile from Dst once the math thread has handed it over.
+// packTile packs a tile from Dst after the math thread has handed it over.
 func (r *engineRun) packTile() {
 	r.handOver()
 	r.packModes()
 	k := r.pack()
-	k.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+	k.do(awaitDst)
 	k.do(r.pacrs()...)
-	k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+	k.packed()
 }
 
-// handOver lets the math thread tell the pack thread that Dst is ready.
+// awaitDst waits until the math thread has handed Dst over, and packed gives Dst back.
+var awaitDst = isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA}
+
+func (th *engineThread) packed() {
+	th.do(isa.STALLWAIT{Block: stallSync, Wait: th.r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+}
+
+// packedTile returns a tile of Dst as packers leave it in L1.
+func packedTile(p *arith.Pack, dst *arith.DstTile) []byte {
+	tile := make([]byte, p.Out.TileBytes())
+	p.Tile(tile, dst)
+	return tile
+}
+
 func (r *engineRun) handOver() {
 	r.math().do(isa.STALLWAIT{Block: stallSync, Wait: r.waitMath() | r.waitSFPU()}, isa.SEMPOST{Semaphores: 1 << semPack})
 }
 
-// freeSources frees the banks of the sources in a mask, SrcA 1 and SrcB 2.
+// freeSources frees the banks of the sources in a mask: SrcA 1, SrcB 2.
 func (th *engineThread) freeSources(mask uint32) { th.do(isa.SETRWC{Clear: mask, Mask: 15}) }
 
-// phase is a fidelity phase's beginning, and last the address mode of its last instruction:
-// Wormhole has a register for the phase, Blackhole an address mode that adds to it.
+// phase begins a fidelity phase, and returns the address mode of its last instruction. Wormhole has
+// a register for the phase, Blackhole an address mode that adds to it.
 func (r *engineRun) phase(n uint32) (last uint32) {
 	m := r.math()
 	if !r.blackhole() {
@@ -216,11 +232,11 @@ func (r *engineRun) phase(n uint32) (last uint32) {
 	return 5
 }
 
-// rowCounters sets the counters of SrcA, SrcB and Dst to 0, and leaves the fidelity phase.
+// rowCounters resets the row counters but not the fidelity phase.
 var rowCounters = isa.SETRWC{Mask: 7}
 
-// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time, by
-// faces of SrcA.
+// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time,
+// times faces of SrcA.
 func (th *engineThread) matmulModes() {
 	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
@@ -230,7 +246,10 @@ func (th *engineThread) matmulModes() {
 		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
 }
 
-// mode sets address mode i, by fields of mode 0. Fields that are not given are 0.
+// byEight is an address mode that advances all row counters by eight.
+var byEight = []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
+
+// mode sets address mode i by fields of mode 0. Fields that are not given become 0.
 func (th *engineThread) mode(i isa.Thread, values ...value) {
 	th.r.Helper()
 	var ab, dst []value
@@ -246,7 +265,6 @@ func (th *engineThread) mode(i isa.Thread, values ...value) {
 	th.own(append(dst, value{isa.ThreadModeDstIncrement + i, valueOf(values, isa.ThreadModeDstIncrement)})...)
 }
 
-// valueOf returns the value of a field, or 0.
 func valueOf(values []value, f isa.Thread) uint32 {
 	for _, v := range values {
 		if v.field == f {
@@ -265,7 +283,7 @@ func mvmuls(last uint32) []isa.Instruction {
 	return list
 }
 
-// matmul lets the math thread multiply the tiles in SrcB, on the left, and SrcA, and free them.
+// matmul multiplies the tiles in SrcB, on the left, and SrcA, and frees both.
 func (r *engineRun) matmul(f arith.Fidelity) {
 	m := r.math()
 	m.matmulModes()
@@ -276,22 +294,20 @@ func (r *engineRun) matmul(f arith.Fidelity) {
 	m.freeSources(3)
 }
 
-// eight lets the math thread compute a tile with an elementwise instruction, in fidelity phase 0,
-// and return to row 0.
+// eight computes a tile elementwise in fidelity phase 0, and returns to row 0.
 func (r *engineRun) eight(in isa.Instruction) {
 	m := r.math()
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	m.mode(0, byEight...)
 	for range 8 {
 		m.do(in)
 	}
 	m.do(rowCounters)
 }
 
-// elementwise lets the math thread compute eight rows of a tile after another, in fidelity phases,
-// and free the sources.
+// elementwise computes a tile eight rows at a time in all phases, and frees the sources.
 func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m := r.math()
-	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	m.mode(0, byEight...)
 	for n := range uint32(f) {
 		last := r.phase(n)
 		for i := range 8 {
@@ -307,7 +323,6 @@ func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
 	m.freeSources(3)
 }
 
-// withMode returns an elementwise instruction with an address mode.
 func withMode(in isa.Instruction, mode uint32) isa.Instruction {
 	switch i := in.(type) {
 	case isa.ELWADD:

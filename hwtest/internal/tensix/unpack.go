@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// Unpackers: formats, parts of tiles, transposing, tilizing, and where data come from and go to.
+// Unpackers: formats, parts of tiles, transposing, tilizing, and addresses.
 
-// unpackFormat is a format in L1, and the one that it becomes in a source.
+// unpackFormat is a conversion from L1 to a source.
 type unpackFormat struct {
 	in, out  arith.Format
 	exp4     bool // LF8 with exponents of 4 bits
@@ -55,17 +55,14 @@ func unpackFormats() []unpackFormat {
 	}
 }
 
-// forcedExponent is what blocks have without exponents of their own.
 const forcedExponent = 125
 
-// conversion is what package arith says of the format.
 func (f unpackFormat) conversion(e *engines) arith.Unpack {
 	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced,
 		SharedExponent: forcedExponent}
 }
 
-// moves is the path by which a source's data show: moves to Dst and packing, of which both keep the
-// bits.
+// moves is the path that shows a source's data: moving to Dst and packing keep the bits.
 func (f unpackFormat) moves() path {
 	switch f.out {
 	case arith.TF32:
@@ -76,7 +73,7 @@ func (f unpackFormat) moves() path {
 	return path{f.in, arith.BF16, false, arith.BF16, arith.BF16}
 }
 
-// anyTile returns a tile of random bits, with block exponents that make ordinary numbers.
+// anyTile returns random bits, with block exponents of ordinary numbers.
 func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	b := randomTile(rnd, f.in)
 	if f.in == arith.BF16 || f.in == arith.FP32 {
@@ -90,7 +87,7 @@ func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	return b
 }
 
-// unpacking is a run that unpacks data with one unpacker, and shows the source.
+// unpacking is a run that unpacks by one unpacker and shows the source.
 type unpacking struct {
 	*engineRun
 	format unpackFormat
@@ -100,10 +97,9 @@ type unpacking struct {
 	at     int // of the result in the output
 }
 
-// unpacked begins a run that unpacks a tile of any data.
-func (e *engines) unpacked(rnd *rand.Rand, f unpackFormat, unit isa.Config) *unpacking {
+func (e *engines) unpacked(f unpackFormat, unit isa.Config) *unpacking {
 	e.Helper()
-	return e.unpackedData(f, unit, f.anyTile(rnd))
+	return e.unpackedData(f, unit, f.anyTile(e.rnd))
 }
 
 func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *unpacking {
@@ -134,13 +130,11 @@ func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *un
 	if p.wide {
 		r.set(isa.Fp32Dst, 1)
 	}
-	var addr uint32
-	r.at, addr = r.reserve(p.out.TileBytes())
-	r.packer(packer{p.mid, p.out, p.wide, addr})
+	r.at, _ = r.packer(p.mid, p.out, p.wide)
 	return r
 }
 
-// wantSource shows the source and compares it with a tile whose row i is row from(i) of another.
+// wantSource compares the source with a tile whose row i is row from(i) of another.
 func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) int) {
 	r.Helper()
 	r.show(r.unit)
@@ -149,14 +143,13 @@ func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) 
 	r.wantTile(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
 }
 
-// wantData is wantSource for what was placed.
 func (r *unpacking) wantData(what string, from func(int) int) {
 	r.Helper()
 	r.wantSource(what, r.format.tile(r.engines, r.data), from)
 }
 
-// show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked,
-// unless the thread asks for the configured one.
+// show moves a source to Dst and frees it. Blackhole's moves use the unpacked format unless the
+// thread asks for the configured one.
 func (r *engineRun) show(unit isa.Config) {
 	m := r.math()
 	if r.blackhole() {
@@ -166,23 +159,19 @@ func (r *engineRun) show(unit isa.Config) {
 	if unit == 0 {
 		m.moveA()
 	} else {
-		for i := range uint32(16) {
-			m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
-		}
+		m.moveB()
 	}
 	m.freeSources(1 << unit)
 }
 
 func unpackCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
-	}
+	add := adder(&cs)
 	const converts, finds = "unpackers convert each format as package arith says, any bits",
 		"unpackers find data where configuration and counters say"
 	find := func(name string, fn func(*unpacking, *engineThread)) {
-		add(name, finds, func(e *engines, rnd *rand.Rand) {
-			r := e.unpacked(rnd, unpackFormats()[0], 0)
+		add(name, finds, func(e *engines) {
+			r := e.unpacked(unpackFormats()[0], 0)
 			fn(r, r.unpack())
 		})
 	}
@@ -191,36 +180,35 @@ func unpackCases() rig.Table {
 			if f.forced && unit == 1 {
 				continue // the exponent is one of unpacker 0
 			}
-			add(fmt.Sprintf("UNPACR of %v to %s", f, []string{"SrcA", "SrcB"}[unit]), converts, func(e *engines, rnd *rand.Rand) {
+			add(fmt.Sprintf("UNPACR of %v to %s", f, []string{"SrcA", "SrcB"}[unit]), converts, func(e *engines) {
 				if f.exp4 && !e.blackhole() {
 					e.Skip("Wormhole has exponents of 5 bits only")
 				}
-				r := e.unpacked(rnd, f, unit)
+				r := e.unpacked(f, unit)
 				r.unpackTile(1<<unit, arith.TileData)
 				r.wantData("tile", same)
 			})
 		}
 	}
 	for _, f := range []unpackFormat{{in: arith.FP32, out: arith.FP32}, {in: arith.INT32, out: arith.INT32}} {
-		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines, rnd *rand.Rand) {
+		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines) {
 			r := e.newRun()
 			data := make([]byte, 4*arith.TileData)
 			for i := range data {
-				data[i] = byte(rnd.Uint32())
+				data[i] = byte(e.rnd.Uint32())
 			}
 			r.set(isa.Fp32Dst, 1)
 			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
 			r.unpackToDst(arith.TileData)
-			at, addr := r.reserve(len(data))
-			r.packer(packer{arith.INT32, arith.INT32, true, addr})
+			at, _ := r.packer(arith.INT32, arith.INT32, true)
 			r.packTile()
 			r.run()
 			r.wantTile("tile", at, data)
 		})
 	}
-	add("UNPACR transposes faces", finds, func(e *engines, rnd *rand.Rand) {
+	add("UNPACR transposes faces", finds, func(e *engines) {
 		for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3], unpackFormats()[5]} {
-			r := e.unpacked(rnd, f, 0)
+			r := e.unpacked(f, 0)
 			r.set(isa.UnpackHaloize, 1)
 			r.unpackTile(1, arith.TileData)
 			straight, turned := f.tile(e, r.data), new(arith.SrcTile)
@@ -233,18 +221,18 @@ func unpackCases() rig.Table {
 		}
 	})
 	add("UNPACR tilizes rows", finds, tilized)
-	add("UNPACR takes part of a tile", finds, func(e *engines, rnd *rand.Rand) {
+	add("UNPACR takes part of a tile", finds, func(e *engines) {
 		f := unpackFormats()[0]
 		for _, n := range []uint32{16, 256, 512, 768} {
-			r := e.unpacked(rnd, f, 0)
+			r := e.unpacked(f, 0)
 			r.unpackTile(1, arith.TileData)
-			other := f.anyTile(rnd)
+			other := f.anyTile(e.rnd)
 			base := r.place(other)
 			u := r.unpack()
-			// The rest keeps what the bank had two tiles before.
-			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1}, isa.SETADCXX{Units: 1, End: n - 1})
+			// The rest keeps the bank's data of two tiles before.
+			u.do(unpacr(0, 1), isa.SETADCXX{Units: 1, End: n - 1})
 			u.rebase(0, base)
-			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
+			u.do(unpacr(0, 1))
 			m := r.math()
 			for range 2 {
 				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSrcA()})
@@ -260,7 +248,7 @@ func unpackCases() rig.Table {
 		u.do(isa.SETADCZW{Units: 1, Mask: 1, X0: 3}) // Z of channel 0: face 3
 		for i := range uint32(4) {                   // in Dst's order: face 3, 2, 1, 0
 			u.do(isa.SETADC{Units: 1, Channel: 1, Dimension: 2, Value: i})
-			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1})
+			u.do(unpacr(0, i/3))
 			if i < 3 {
 				u.do(isa.SETADC{Units: 1, Channel: 0, Dimension: 2, Value: 2 - i})
 			}
@@ -279,7 +267,7 @@ func unpackCases() rig.Table {
 	find("INCADCZW and ADDRCRZW move counters", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackZStride, 512)
 		u.do(isa.SETADCXX{Units: 1, End: 255})
-		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
+		unpack := func(valid uint32) { u.do(unpacr(0, valid)) }
 		unpack(0)
 		u.do(isa.INCADCZW{Units: 1, X0: 2, X1: 1}) // Z 2 to 1
 		unpack(0)
@@ -294,7 +282,7 @@ func unpackCases() rig.Table {
 		r.set(isa.UnpackDescriptor1, 1<<16|4) // Z 1, Y 4: a face is a step of Y
 		r.set(isa.UnpackYStride, 512)
 		u.do(isa.SETADCXX{Units: 1, End: 255})
-		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
+		unpack := func(valid uint32) { u.do(unpacr(0, valid)) }
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 1, Y1: 0}) // 1 to 0
 		unpack(0)
 		u.do(isa.INCADCXY{Units: 1, Y0: 1, Y1: 1}) // 2 to 1
@@ -305,31 +293,31 @@ func unpackCases() rig.Table {
 		unpack(1)
 		r.wantData("faces", func(i int) int { return 16*((i/16+1)%4) + i%16 })
 	})
-	add("an unpacker has two contexts", finds, func(e *engines, rnd *rand.Rand) {
+	add("an unpacker has two contexts", finds, func(e *engines) {
 		f := unpackFormats()[0]
-		r := e.unpacked(rnd, f, 0)
-		other := f.anyTile(rnd)
+		r := e.unpacked(f, 0)
+		other := f.anyTile(e.rnd)
 		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
 		u := r.unpack()
 		u.own(value{isa.ThreadUnpackContext, 1})
 		r.unpackTile(1, arith.TileData)
 		r.wantSource("the second context's tile", f.tile(e, other), same)
 	})
-	add("an offset is added to the address of data", finds, func(e *engines, rnd *rand.Rand) {
+	add("an offset is added to the address of data", finds, func(e *engines) {
 		f := unpackFormats()[0]
-		r := e.unpacked(rnd, f, 0)
-		other := f.anyTile(rnd)
+		r := e.unpacked(f, 0)
+		other := f.anyTile(e.rnd)
 		r.place(other)
 		r.set(isa.UnpackOffset, uint32(len(r.data))/16)
 		r.unpackTile(1, arith.TileData)
 		r.wantSource("the tile after the first", f.tile(e, other), same)
 	})
 	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
-		func(e *engines, rnd *rand.Rand) {
+		func(e *engines) {
 			f := unpackFormats()[0]
 			const n = 6
 			r := e.newRun()
-			first := f.anyTile(rnd)
+			first := f.anyTile(e.rnd)
 			r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
 			r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
 			m := arith.Math{Arch: e.model, A: f.in, B: f.in}
@@ -339,17 +327,16 @@ func unpackCases() rig.Table {
 			for i := range n {
 				tiles := [2]*arith.SrcTile{}
 				for unit := range isa.Config(2) {
-					data := randomTile(rnd, f.in)
+					data := randomTile(e.rnd, f.in)
 					tiles[unit] = f.tile(e, data)
 					u.rebase(unit, r.place(data))
-					u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+					u.do(unpacr(uint32(unit), 1))
 				}
 				r.eight(isa.ELWADD{Accumulate: min(1, uint32(i))})
 				r.math().freeSources(3)
 				m.AddTile(&dst, tiles[0], tiles[1], i > 0)
 			}
-			at, addr := r.reserve(arith.BF16.TileBytes())
-			r.packer(packer{arith.BF16, arith.BF16, false, addr})
+			at, _ := r.packer(arith.BF16, arith.BF16, false)
 			r.packTile()
 			r.run()
 			r.wantTile("sum of all", at, paths()[0].pack(&dst))
@@ -357,10 +344,8 @@ func unpackCases() rig.Table {
 	return cs
 }
 
-// waitSrcA is the condition of STALLWAIT that SrcA is there.
 func (e *engines) waitSrcA() uint32 { return by[uint32](e, 0x400, 0x80) }
 
-// tile returns data as a source holds them.
 func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	c := f.conversion(e)
 	var tile arith.SrcTile
@@ -371,8 +356,7 @@ func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
 	return &tile
 }
 
-// rebase changes the address of an unpacker's data while instructions that use it may be on their
-// way.
+// rebase changes the address of an unpacker's data after its instructions are done.
 func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 	th.r.Helper()
 	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)
@@ -384,12 +368,12 @@ func (th *engineThread) rebase(unit isa.Config, addr uint32) {
 }
 
 // tilized unpacks the left columns of a matrix of 64 by 64 data.
-func tilized(e *engines, rnd *rand.Rand) {
+func tilized(e *engines) {
 	const columns = 64
 	for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3]} {
 		size := f.in.Bits() / 8
 		matrix := make([]byte, columns*columns*size)
-		for i, v := range numbers(rnd, columns*columns) {
+		for i, v := range numbers(e.rnd, columns*columns) {
 			if size == 4 {
 				rig.PutWord(matrix[4*i:], v)
 			} else {

@@ -20,7 +20,6 @@ func unpackCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// more are the other modes of unpacking the pair of formats.
 func (u unpack) more(e *Engine) (list []combination) {
 	for i := range 128 {
 		v := u
@@ -73,7 +72,6 @@ func (u unpack) run(d *director) bool {
 	return true
 }
 
-// packs is formats and modes of a PACR.
 type packs struct {
 	wide                 bool
 	in, out              uint32
@@ -97,7 +95,6 @@ func packCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// more are the other modes of packing the pair of formats.
 func (p packs) more(e *Engine) (list []combination) {
 	units := []uint32{1, 3, 15}
 	if !e.wormhole {
@@ -169,12 +166,12 @@ func (p packs) combination() combination {
 
 func (p packs) run(d *director) bool {
 	g := &d.generator
-	d.want(isa.PackRead32, uint32(b2i(p.wide)))
-	d.want(isa.PackReadUnsigned, uint32(b2i(p.unsigned)))
-	d.want(isa.PackReadRaw, uint32(b2i(p.raw)))
-	d.want(isa.PackRound10, uint32(b2i(p.round)))
+	d.want(isa.PackRead32, bit(p.wide))
+	d.want(isa.PackReadUnsigned, bit(p.unsigned))
+	d.want(isa.PackReadRaw, bit(p.raw))
+	d.want(isa.PackRound10, bit(p.round))
 	d.want(isa.DstFormat, p.in)
-	d.want(isa.PackFP8E4, uint32(b2i(!p.exp5)))
+	d.want(isa.PackFP8E4, bit(!p.exp5))
 	d.want(isa.Relu, p.relu)
 	d.want(isa.ReluThreshold, g.rng.Uint32()&0x7FFF)
 	rows := pick(g, uint32(16), 16, 4)
@@ -188,7 +185,7 @@ func (p packs) run(d *director) bool {
 		d.want(isa.PackInFormat+i, p.in)
 		d.want(isa.PackOutFormat+i, p.out)
 		d.want(isa.PackRows+i, rows)
-		d.want(isa.PackAccumulate+i, uint32(b2i(p.accumulate)))
+		d.want(isa.PackAccumulate+i, bit(p.accumulate))
 		d.want(isa.PackExponents+i, uint32(g.rng.IntN(5)))
 		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
 		d.want(isa.PackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
@@ -201,10 +198,10 @@ func (p packs) run(d *director) bool {
 	d.want(isa.EdgeMask, p.mask)
 	d.want(isa.EdgeMask+1, 0xFFFF)
 	d.want(isa.EdgeRowSet, 0)
-	d.want(isa.DstSwizzle, uint32(b2i(p.strided)))
-	d.want(isa.DstRemap, uint32(b2i(p.strided)))
+	d.want(isa.DstSwizzle, bit(p.strided))
+	d.want(isa.DstRemap, bit(p.strided))
 	n := uint32(16)
-	w := opPACR<<24 | 1 | p.units<<8 | uint32(b2i(p.strided))<<17
+	w := opPACR<<24 | 1 | p.units<<8 | bit(p.strided)<<17
 	if d.e.wormhole {
 		n = pick(g, uint32(16), 64, 256)
 	}

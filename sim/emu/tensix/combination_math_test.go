@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// product is formats and modes of an instruction that computes rows of Dst from rows of the
-// sources.
+// product is formats and modes of a matrix-unit instruction.
 type product struct {
 	op             uint32
 	a, b           arith.Format
@@ -20,7 +19,6 @@ type product struct {
 	keepsDenormals bool // of SrcB
 }
 
-// combination is that of an instruction, with how it is executed.
 func (p product) combination() combination {
 	name := fmt.Sprintf("%s %v and %v", encodings[p.op].name, named(p.a), named(p.b))
 	for _, s := range []struct {
@@ -39,12 +37,12 @@ func (p product) run(d *director) bool {
 	d.load(0, p.a, p.int8, false)
 	d.load(1, p.b, p.int8, p.op == opGMPOOL)
 	d.formats(p.a, p.b, !p.implied)
-	d.want(isa.Int8Math, uint32(b2i(p.int8)))
-	d.want(isa.Fp32Dst, uint32(b2i(p.wide)))
-	d.want(isa.KeepDenormals, uint32(b2i(p.keepsDenormals)))
+	d.want(isa.Int8Math, bit(p.int8))
+	d.want(isa.Fp32Dst, bit(p.wide))
+	d.want(isa.KeepDenormals, bit(p.keepsDenormals))
 	d.firstRows()
 	d.phase(p.phase)
-	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21 | d.rowOfResult(8, p.wide || p.int8)
+	w := p.op<<24 | p.mod<<19 | bit(p.accumulate)<<21 | d.rowOfResult(8, p.wide || p.int8)
 	if p.op == opGAPOOL || p.op == opGMPOOL {
 		w |= 1 << 19
 	}
@@ -63,9 +61,8 @@ func mathCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// more are the other modes of the pair of formats.
 func (p product) more(e *Engine) (list []combination) {
-	phases, mods, sums, denormals := uint32(4), uint32(1), 1, 1
+	phases, mods, sums, denormals := uint32(4), uint32(1), uint32(1), uint32(1)
 	switch p.op {
 	case opELWADD, opELWSUB:
 		phases, mods, sums, denormals = 1, 4, 2, 2
@@ -81,7 +78,7 @@ func (p product) more(e *Engine) (list []combination) {
 		q.wide, q.implied = i&1 != 0, i&2 != 0
 		q.phase, q.mod, q.accumulate = uint32(i>>2&3), uint32(i>>4&3), i>>6&1 != 0
 		q.keepsDenormals = i>>7 != 0
-		if q.phase >= phases || q.mod >= mods || b2i(q.accumulate) >= sums || b2i(q.keepsDenormals) >= denormals || q == p {
+		if q.phase >= phases || q.mod >= mods || bit(q.accumulate) >= sums || bit(q.keepsDenormals) >= denormals || q == p {
 			continue
 		}
 		if q.keepsDenormals && (q.mod != 0 || q.implied) { // which make no difference to them

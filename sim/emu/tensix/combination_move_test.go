@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// moves is formats and modes of an instruction that moves rows between the sources and Dst.
+// moves is formats and modes of a move between the sources and Dst.
 type moves struct {
 	op             uint32
 	a, b           arith.Format
@@ -34,7 +34,6 @@ func moveCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// more are the other modes of moving a format.
 func (m moves) more(e *Engine) (list []combination) {
 	for i := range 16 * 8 {
 		n := m
@@ -76,16 +75,16 @@ func (m moves) run(d *director) bool {
 		d.want(isa.SrcAForced, 1)
 	}
 	d.want(isa.Int8Math, 0)
-	d.want(isa.Fp32Dst, uint32(b2i(m.wide)))
-	d.want(isa.KeepDenormals, uint32(b2i(m.keepsDenormals)))
+	d.want(isa.Fp32Dst, bit(m.wide))
+	d.want(isa.KeepDenormals, bit(m.keepsDenormals))
 	d.firstRows()
 	at := 12
 	if m.op == opMOVB2D {
 		at = d.modOfMOVB2D()
 	}
-	w := m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
+	w := m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
 	if m.op == opMOVB2A {
-		w = m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
+		w = m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
 	} else if m.op == opMOVA2D || m.op == opMOVB2D {
 		w |= d.rowOfResult(8, m.low || m.a == arith.TF32)
 	} else {

@@ -7,13 +7,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// field is a field of an instruction, and the values that it is tried with.
+// field is a field of an instruction, and the values to try.
 type field struct {
 	low    int
 	values []uint32
 }
 
-// below are the values below n of a field.
 func below(low int, n uint32) field {
 	f := field{low: low}
 	for v := range n {
@@ -22,7 +21,7 @@ func below(low int, n uint32) field {
 	return f
 }
 
-// bitsOf are the values of a field of n bits that have one bit, and those of no bits.
+// bitsOf are 0 and the one-bit values of a field of n bits.
 func bitsOf(low, n int) field {
 	f := field{low: low, values: []uint32{0}}
 	for i := range n {
@@ -31,7 +30,7 @@ func bitsOf(low, n int) field {
 	return f
 }
 
-// words returns the words that a word becomes with the fields' values, each with each.
+// words combines each word with each value.
 func (f field) words(list []uint32) (out []uint32) {
 	for _, w := range list {
 		for _, v := range f.values {
@@ -41,7 +40,7 @@ func (f field) words(list []uint32) (out []uint32) {
 	return out
 }
 
-// enumerated makes a combination of each word that an instruction becomes with the fields' values.
+// enumerated makes a combination of each word that the fields' values give.
 func enumerated(list []combination, how string, prepare func(d *director), show func(d *director), w uint32,
 	fields ...field) []combination {
 	all := []uint32{w}
@@ -148,7 +147,6 @@ func syncCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// clearCombinations are of what clears registers, or makes banks valid or free.
 func clearCombinations(e *Engine) (list []combination) {
 	nothing := func(*director) {}
 	both := func(d *director) {
@@ -167,9 +165,9 @@ func clearCombinations(e *Engine) (list []combination) {
 				d.fillDst(block)
 			}
 			d.firstRows()
-			d.want(isa.Fp32Dst, uint32(b2i(wide)))
-			d.want(isa.Int8Math, uint32(b2i(int8)))
-			d.want(isa.ZeroAbsolute, uint32(b2i(absolute)))
+			d.want(isa.Fp32Dst, bit(wide))
+			d.want(isa.Int8Math, bit(int8))
+			d.want(isa.ZeroAbsolute, bit(absolute))
 			if upper {
 				d.wantThread(isa.ThreadDstOffset, 512)
 			}
@@ -223,7 +221,6 @@ func nopCombinations(e *Engine) (list []combination) {
 	return enumerated(list, "", empty, show, opUNPACR_NOP<<24|1, unit, field{16, []uint32{1, 32}})
 }
 
-// nopValid makes the bank of an unpacker valid.
 func (d *director) nopValid(unit uint32) {
 	if d.e.wormhole {
 		d.must(opUNPACR_NOP<<24 | nopValid | unit<<23)

@@ -13,16 +13,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// combination is formats and modes with which an instruction may be executed, and a program that
-// does it.
+// combination is an instruction with formats and modes, and a program that executes it.
 type combination struct {
 	name string
-	// run configures the units, executes the instruction and makes its result visible. It reports
-	// whether the engine took the instruction.
+	// run executes the instruction and makes its result visible. It reports whether the engine
+	// accepted the instruction.
 	run func(d *director) bool
-	// more are combinations that only exist if this one does.
+	// more are combinations that only exist if this one is accepted.
 	more []combination
-	// alone is set if the next program may overwrite the result, or this one those before.
+	// alone is set if this program and its neighbours may overwrite each other's results.
 	alone bool
 }
 
@@ -37,10 +36,9 @@ type director struct {
 	used int      // combinations since the last comparison
 }
 
-// compared notes that results may be overwritten.
 func (d *director) compared() { d.pending, d.next, d.slot, d.used = nil, 0, 0, 0 }
 
-// mostRows is how many rows of Dst a combination's results take at most.
+// mostRows is the maximum of rows of Dst with a combination's results.
 const mostRows = 2 * srcRows
 
 // full reports whether results have to be compared before the next combination.
@@ -51,7 +49,7 @@ func (d *director) full() bool {
 // outputSize is the size of the packers' output, in units of 16 bytes.
 const outputSize = dataSize / 2 / 16
 
-// slotSize is how much of it a PACR takes, which on Wormhole has four packers.
+// slotSize is a PACR's share of the output; Wormhole's has four packers.
 func (d *director) slotSize() uint32 {
 	if d.e.wormhole {
 		return numPackers * 0x100
@@ -59,8 +57,7 @@ func (d *director) slotSize() uint32 {
 	return 0x40
 }
 
-// rowOfResult returns the first of up to n rows of Dst, of data of 32 bits if wide, that have no
-// result that hasn't been compared.
+// rowOfResult reserves up to n rows of Dst, of 32-bit data if wide.
 func (d *director) rowOfResult(n uint32, wide bool) uint32 {
 	row := d.next
 	d.next += (n + 7) &^ 7
@@ -70,7 +67,7 @@ func (d *director) rowOfResult(n uint32, wide bool) uint32 {
 	return 2 * row
 }
 
-// execute runs a combination. It calls check when results would be overwritten otherwise.
+// execute runs a combination, and calls check before results are overwritten.
 func (d *director) execute(c combination, check func(*director)) (taken bool) {
 	if d.used > 0 && (c.alone || d.full()) {
 		check(d)
@@ -84,8 +81,8 @@ func (d *director) execute(c combination, check func(*director)) (taken bool) {
 	return taken
 }
 
-// direct returns a rig's director, with a Dst of random data, and the thread, the core and the bank
-// of the configuration that it uses.
+// direct returns a director with random data in Dst and a random thread, core and configuration
+// bank.
 func direct(r *rig) *director {
 	d := &director{generator: generator{rig: r}}
 	d.thread = d.rng.IntN(numThreads)
@@ -97,14 +94,14 @@ func direct(r *rig) *director {
 	return d
 }
 
-// must executes an instruction that the engine has to take.
+// must executes an instruction that the engine has to accept.
 func (d *director) must(w uint32) {
 	if d.bad == nil && !d.try(d.push(w)) {
 		d.bad = fmt.Errorf("%s %#08x: %v", mnemonic(w), w, d.why)
 	}
 }
 
-// take executes the instruction that the combination is of.
+// take executes the combination's instruction.
 func (d *director) take(w uint32) bool {
 	d.last = d.push(w)
 	if d.bad != nil {
@@ -115,7 +112,6 @@ func (d *director) take(w uint32) bool {
 	return taken
 }
 
-// want sets a field of the configuration, if the architecture has it.
 func (d *director) want(f isa.Config, v uint32) {
 	p := d.e.places[f]
 	if v &= p.Mask; d.bad == nil && d.e.cfg(&d.e.threads[d.thread], f) != v && !d.configure(f, v) {
@@ -123,7 +119,6 @@ func (d *director) want(f isa.Config, v uint32) {
 	}
 }
 
-// wantThread sets a field of the thread's configuration, if the architecture has it.
 func (d *director) wantThread(f isa.Thread, v uint32) {
 	t := &d.e.threads[d.thread]
 	if v &= t.places[f].Mask; d.bad == nil && t.field(f) != v && !d.setThread(f, v) {
@@ -131,7 +126,7 @@ func (d *director) wantThread(f isa.Thread, v uint32) {
 	}
 }
 
-// unpack is what a director configures an unpacker for.
+// unpack is an unpacker's configuration.
 type unpack struct {
 	unit            uint32
 	toDst           bool
@@ -148,7 +143,7 @@ type unpack struct {
 	valid           bool   // the bank becomes valid
 }
 
-// unpack returns the instruction that unpacks so, after it has configured the unpacker.
+// unpack configures the unpacker and returns the instruction.
 func (d *director) unpack(u unpack) uint32 {
 	unit, context := isa.Config(u.unit), isa.Config(u.context)
 	for s, _ := d.e.source(u.unit); s.matrixValid() && d.bad == nil; {
@@ -166,25 +161,25 @@ func (d *director) unpack(u unpack) uint32 {
 	}
 	d.want(isa.UnpackBase+2*unit+context, u.base/16-1)
 	if u.unit == 0 {
-		d.want(isa.UnpackToDstContext+context, uint32(b2i(u.toDst)))
+		d.want(isa.UnpackToDstContext+context, bit(u.toDst))
 		d.want(isa.UnpackXDim+context, 256)
 		d.want(isa.UnpackDst+context, firstRows+rowSize*u.dst)
 	}
-	d.wantThread(isa.ThreadSrcASetByAddress, uint32(b2i(!u.toDst)))
+	d.wantThread(isa.ThreadSrcASetByAddress, bit(!u.toDst))
 	d.want(isa.UnpackYStride+unit, 64)
 	d.want(isa.UnpackZStride+unit, 1024)
-	d.want(isa.UnpackHaloize+unit, uint32(b2i(u.haloize)))
-	d.want(isa.UnpackTilize+unit, uint32(b2i(u.tilize)))
-	d.want(isa.UnpackShift0+unit, uint32(4*b2i(u.tilize)))
-	d.want(isa.UnpackForceExponent+unit, uint32(b2i(u.forced)))
+	d.want(isa.UnpackHaloize+unit, bit(u.haloize))
+	d.want(isa.UnpackTilize+unit, bit(u.tilize))
+	d.want(isa.UnpackShift0+unit, 4*bit(u.tilize))
+	d.want(isa.UnpackForceExponent+unit, bit(u.forced))
 	d.want(isa.UnpackExponent+unit, u.exponent)
-	d.want(isa.UnpackFP8E4+unit, uint32(b2i(u.exp4)))
-	d.want(isa.SrcUnsigned+unit, uint32(b2i(u.unsigned)))
+	d.want(isa.UnpackFP8E4+unit, bit(u.exp4))
+	d.want(isa.SrcUnsigned+unit, bit(u.unsigned))
 	d.wantThread(isa.ThreadUnpackContext+isa.Thread(unit), u.context)
 	d.must(opSETADCXX<<24 | 1<<(21+u.unit) | (rowSize*u.rows-1)<<10)
 	d.must(opSETADCXY<<24 | 1<<(21+u.unit) | 0xB)
 	d.must(opSETADCZW<<24 | 1<<(21+u.unit) | 0xF)
-	return opUNPACR<<24 | 1 | 1<<7 | uint32(b2i(u.valid))<<6 | u.unit<<23
+	return opUNPACR<<24 | 1 | 1<<7 | bit(u.valid)<<6 | u.unit<<23
 }
 
 // fillDst fills 64 rows of a Dst of 32 bits with random data.
@@ -192,7 +187,7 @@ func (d *director) fillDst(block uint32) {
 	d.must(d.unpack(unpack{in: arith.INT32, out: arith.INT32, toDst: true, rows: srcRows, dst: block * srcRows}))
 }
 
-// sourceData returns how data get to a source that the matrix unit takes to be of a format.
+// sourceData returns the conversion that fills a source in a format of the matrix unit.
 func sourceData(f arith.Format, int8 bool) (in, out arith.Format) {
 	switch {
 	case int8:
@@ -205,7 +200,6 @@ func sourceData(f arith.Format, int8 bool) (in, out arith.Format) {
 	return arith.BF16, arith.BF16
 }
 
-// load fills a bank of a source with data of a format, or with ones.
 func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
 	in, out := sourceData(f, int8)
 	u := unpack{unit: unit, in: in, out: out, rows: srcRows, valid: true}
@@ -215,25 +209,24 @@ func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
 	d.must(d.unpack(u))
 }
 
-// formats sets the formats of the sources: on Blackhole, unless explicit, those of what the
-// unpackers have left are used.
+// formats sets the sources' formats. Blackhole uses the unpacked formats unless explicit.
 func (d *director) formats(a, b arith.Format, explicit bool) {
 	d.want(isa.SrcAForced, 0)
 	d.want(isa.SrcAFormat, uint32(a))
 	d.want(isa.SrcBFormat, uint32(b))
-	d.wantThread(isa.ThreadExplicitSrcA, uint32(b2i(explicit)))
-	d.wantThread(isa.ThreadExplicitSrcB, uint32(b2i(explicit)))
+	d.wantThread(isa.ThreadExplicitSrcA, bit(explicit))
+	d.wantThread(isa.ThreadExplicitSrcB, bit(explicit))
 }
 
-// firstRows sets the counters of rows, offsets and the phase to 0.
+// firstRows resets row counters, offsets and the phase.
 func (d *director) firstRows() {
 	d.wantThread(isa.ThreadDstOffset, 0)
 	d.wantThread(isa.ThreadFidelityBase, 0)
 	d.must(opSETRWC<<24 | 15)
 }
 
-// phase sets the fidelity phase. Blackhole has no field for it: the address mode of a ZEROACC of
-// rows without a result counts it up.
+// phase sets the fidelity phase. Blackhole has no field for the phase: the address mode of a
+// ZEROACC counts it up.
 func (d *director) phase(n uint32) {
 	if d.e.wormhole || n == 0 {
 		d.wantThread(isa.ThreadFidelityBase, n)
@@ -245,7 +238,7 @@ func (d *director) phase(n uint32) {
 	d.must(opZEROACC<<24 | clear16<<19 | mode<<14 | d.rowOfResult(8, false)/rows)
 }
 
-// showSource moves rows of the matrix unit's bank of a source to Dst, with all of their bits.
+// showSource moves rows of the matrix unit's bank to Dst, with all bits.
 func (d *director) showSource(unit, rows uint32) {
 	d.firstRows()
 	d.formats(arith.TF32, arith.TF32, true)
@@ -263,7 +256,6 @@ func (d *director) showSource(unit, rows uint32) {
 	}
 }
 
-// modOfMOVB2D is where the modifier of MOVB2D is.
 func (d *director) modOfMOVB2D() int {
 	if d.e.wormhole {
 		return 12
@@ -271,10 +263,10 @@ func (d *director) modOfMOVB2D() int {
 	return 11
 }
 
-// rowOfDst returns a multiple of n that is a row of a Dst of 32 bits.
+// rowOfDst returns a random row of a Dst of 32 bits, a multiple of n.
 func (d *director) rowOfDst(n uint32) uint32 { return uint32(d.rng.IntN(dstRows/2/int(n))) * n }
 
-// combinations lists formats and modes of all instructions, whether engines take them or not.
+// combinations lists all instructions with all formats and modes, accepted or not.
 func combinations(arch chip.Arch) []combination {
 	e := New(arch, newTestTile(arch))
 	var list []combination
@@ -285,17 +277,14 @@ func combinations(arch chip.Arch) []combination {
 	return list
 }
 
-// program is one of the architecture's combinations, with the engine's answer.
 type program struct {
 	combination
 	taken bool
 }
 
-// perDirector is how many combinations a director makes programs of.
 const perDirector = 500
 
-// programs tries all combinations, with directors that start returns, and returns them with whether
-// engines take them. It calls check before results are overwritten.
+// programs tries all combinations. It calls check before results are overwritten.
 func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*director)) (list []program) {
 	names := map[string]bool{}
 	var d *director
@@ -327,7 +316,7 @@ func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*
 	return list
 }
 
-// directed returns a director for a new rig, and for a simulator unless that is nil.
+// directed returns a director for a new rig, and for a simulator unless o is nil.
 func directed(arch chip.Arch, rng *rand.Rand, o *oracle) *director {
 	r := newRig(arch, rng)
 	seed := rng.Uint32()
@@ -341,17 +330,14 @@ func directed(arch chip.Arch, rng *rand.Rand, o *oracle) *director {
 	return direct(r)
 }
 
-// decided returns all combinations with the engine's answer.
 func decided(t testing.TB, arch chip.Arch) []program {
 	rng := rand.New(rand.NewPCG(1, 1))
 	return programs(t, arch, func() *director { return directed(arch, rng, nil) }, func(*director) {})
 }
 
-// combinationsFile has a digest of what the vendor's simulator has computed, each time before
-// results are overwritten.
+// combinationsFile has digests of the vendor's simulator's results.
 func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".combinations" }
 
-// Each combination gives what it gave when the vendor's simulator executed it with the same result.
 func TestCombinations(t *testing.T) {
 	effort.Long(t)
 	for _, arch := range archs {
@@ -400,14 +386,13 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// directEpisode executes combinations that have not been used yet on a new rig and the vendor's
-// simulator, and compares the results. It returns how many it has used, and how many instructions
-// and stores that took.
-func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[string]int, cover coverage, todo []program) (used, n int) {
+// directEpisode compares unused combinations with the vendor's simulator. It returns the number of
+// combinations used, and of instructions and stores.
+func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[string]int, todo []program) (used, n int) {
 	o := newOracle(t, arch)
 	defer o.close()
 	d := directed(arch, rng, o)
-	d.counts, d.cover = counts, cover
+	d.counts = counts
 	check := func(d *director) {
 		n += len(d.pending)
 		if err := d.compare(o); err != nil {
@@ -425,7 +410,7 @@ func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[stri
 	return used, n
 }
 
-// What the engine doesn't take, the vendor's simulator refuses too.
+// The vendor's simulator refuses what the engine refuses.
 func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
 		t.Skip("-differ.refused is not set: it takes minutes")
@@ -457,7 +442,6 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	}
 }
 
-// named returns the name of a format, or its number if it has none.
 func named(f arith.Format) string {
 	if s := f.String(); s != arith.Format(255).String() {
 		return s

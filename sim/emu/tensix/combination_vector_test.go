@@ -58,7 +58,7 @@ func vectorCombinations(e *Engine) (list []combination) {
 	return list
 }
 
-// storedVectors are SFPLOADs or SFPSTOREs of a mode; what mode 0 means, the configuration says.
+// storedVectors are SFPLOADs or SFPSTOREs of a mode; the configuration decides mode 0.
 func storedVectors(w, fixed, mode uint32) (list []combination) {
 	for i := range 32 {
 		wide, format := i&1 != 0, arith.Format(i>>1)
@@ -68,7 +68,7 @@ func storedVectors(w, fixed, mode uint32) (list []combination) {
 		c := vector(w, fixed, fmt.Sprintf(", 32 bits %v, SrcB %v", wide, named(format)))
 		run := c.run
 		c.run = func(d *director) bool {
-			d.want(isa.Fp32SFPU, uint32(b2i(wide)))
+			d.want(isa.Fp32SFPU, bit(wide))
 			d.want(isa.SrcBFormat, uint32(format))
 			return run(d)
 		}
@@ -77,7 +77,6 @@ func storedVectors(w, fixed, mode uint32) (list []combination) {
 	return list
 }
 
-// vector is an instruction of the vector unit with some of its bits fixed.
 func vector(w, fixed uint32, how string) combination {
 	return combination{
 		alone: w>>24 == opSFPSTORE,
@@ -86,7 +85,7 @@ func vector(w, fixed uint32, how string) combination {
 	}
 }
 
-// vector loads all registers, executes an instruction whose other bits are random, and stores the
+// vector loads all registers, executes an instruction with random operands, and stores the
 // registers.
 func (d *director) vector(w, fixed uint32) bool {
 	const storeMode, enable = sfpuInt32 << 16, opSFPENCC<<24 | 3<<12 | 10

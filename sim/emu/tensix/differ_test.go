@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -73,8 +74,8 @@ func (t *testTile) stray() bool {
 	})
 }
 
-// straysIn reports whether an UNPACR would read outside of the data: there lies what only the
-// simulator has.
+// straysIn reports whether an UNPACR would read outside of the data, where the simulator has its
+// own.
 func (r *rig) straysIn(n int, w uint32) bool {
 	t, a := &r.e.threads[n], r.e.decodeUNPACR(w)
 	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], xy: &t.adc[a.unit], context: t.unpackContext(&a)}
@@ -98,8 +99,7 @@ func (t *testTile) bytes(addr uint32, n int) []byte {
 	return p
 }
 
-// rig is an engine that random programs are tried on before the vendor's simulator executes what it
-// took.
+// rig is an engine on which random programs are tried before the vendor's simulator executes them.
 type rig struct {
 	arch      chip.Arch
 	rng       *rand.Rand
@@ -113,20 +113,18 @@ type rig struct {
 	history []access // since reset, without pending
 	why     *Refusal // of what was tried last, if it was refused
 	counts  map[string]int
-	cover   coverage
 	thread  int // of the scene
 	core    int // that pushes to it: BRISC 0, or the thread's own
 	o       *oracle
 }
 
 func newRig(arch chip.Arch, rng *rand.Rand) *rig {
-	r := &rig{arch: arch, rng: rng, tile: newTestTile(arch), counts: map[string]int{}, cover: coverage{}}
+	r := &rig{arch: arch, rng: rng, tile: newTestTile(arch), counts: map[string]int{}}
 	r.e = New(arch, r.tile)
 	return r
 }
 
-// apply lets the engine do an access of the feeder's list. It returns false if it doesn't come to
-// an end.
+// apply does an access of the feeder's list. It returns false if the access doesn't complete.
 func (r *rig) apply(a access) bool {
 	n := a.core - 1 // thread, unless it is BRISC's
 	switch {
@@ -153,7 +151,7 @@ func (r *rig) apply(a access) bool {
 	return false
 }
 
-// oursAlone reports whether the vendor's simulator refuses an instruction that the engine takes.
+// oursAlone reports whether only the engine accepts an instruction.
 func (r *rig) oursAlone(w uint32) bool {
 	switch w >> 24 {
 	case opSFPLOADMACRO:
@@ -167,7 +165,7 @@ func (r *rig) oursAlone(w uint32) bool {
 	return false
 }
 
-// pushTo pushes an instruction, and lets the engine execute what it stands for.
+// pushTo pushes an instruction and executes its expansion.
 func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 	if r.oursAlone(w) {
 		return false
@@ -191,19 +189,10 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 	}
 }
 
-// try lets the engine do accesses, or none of them if one is refused or would wait.
+// try does all accesses, or none if one is refused or would wait.
 func (r *rig) try(list ...access) bool {
 	r.why = nil
 	r.save(slices.ContainsFunc(list, changesData))
-	use := ""
-	if a := list[0]; a.addr >= pushAperture && a.addr < semWindow {
-		n := int(a.addr-pushAperture) >> 16
-		if a.core != 0 {
-			n = a.core - 1
-		}
-		use = r.use(n, a.value)
-		r.e.fault = nil
-	}
 	for _, a := range list {
 		if r.apply(a) && !r.tile.stray() {
 			continue
@@ -217,13 +206,11 @@ func (r *rig) try(list ...access) bool {
 	for _, a := range list {
 		if a.addr >= pushAperture && a.addr < semWindow {
 			r.counts[mnemonic(a.value)]++
-			r.cover[use]++
 		}
 	}
 	return true
 }
 
-// changesData reports whether an access may change the registers that hold data.
 func changesData(a access) bool {
 	if a.addr < pushAperture || a.addr >= semWindow {
 		return false
@@ -236,7 +223,7 @@ func changesData(a access) bool {
 	}
 }
 
-// save keeps the engine as it is, with its data if asked, and restore brings that back.
+// save keeps the engine's state, with its data if asked, for restore.
 func (r *rig) save(data bool) {
 	if r.e.registers == nil {
 		r.e.allocate()
@@ -252,12 +239,12 @@ func (r *rig) restore() {
 	if r.keepsData {
 		*r.e.registers = r.data
 	}
-	// The caches that the engine points to go by what the sources hold.
+	// Caches depend on the sources' data.
 	r.e.srcA.decoded, r.e.srcB.decoded = nil, nil
 	r.tile.restore()
 }
 
-// push is the access that pushes an instruction to the thread of the scene.
+// push is an access that pushes an instruction to the scene's thread.
 func (r *rig) push(w uint32) access {
 	if r.core != 0 {
 		return access{pushAperture, w, r.core}
@@ -265,8 +252,8 @@ func (r *rig) push(w uint32) access {
 	return access{pushAperture + uint32(r.thread)<<16, w, 0}
 }
 
-// configure sets a field of the bank that the thread of the scene uses: the first by a store, the
-// second by way of a GPR.
+// configure sets a field of the bank of the scene's thread: bank 0 by a store, bank 1 through a
+// GPR.
 func (r *rig) configure(f isa.Config, v uint32) bool {
 	const gpr = 60
 	p := r.e.places[f]
@@ -285,7 +272,7 @@ func (r *rig) configure(f isa.Config, v uint32) bool {
 	return r.try(r.push(half(0)), r.push(half(1)), r.push(opWRCFG<<24|gpr<<16|uint32(p.Word)))
 }
 
-// setThread is the access that sets a field of the thread's configuration.
+// setThread sets a field of the thread's configuration.
 func (r *rig) setThread(f isa.Thread, v uint32) bool {
 	t := &r.e.threads[r.thread]
 	p := t.places[f]
@@ -296,16 +283,15 @@ func (r *rig) setThread(f isa.Thread, v uint32) bool {
 	return r.try(r.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF))
 }
 
-// fillData is the address of an access that fills the data of L1 with random numbers from a seed.
+// fillData is the address of an access that fills L1's data with random numbers from a seed.
 const fillData = 4
 
-// Where L1 holds ones: so many bytes in each format.
+// Where L1 holds ones in each format.
 const (
 	onesBase = dataBase + 0x9000
 	onesSize = 0x1000
 )
 
-// randomData returns data of L1.
 func randomData(seed uint32) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	p := make([]byte, dataSize)
@@ -336,7 +322,7 @@ func randomData(seed uint32) []byte {
 	return p
 }
 
-// ones are what ones look like in formats. Where data share exponents, those of a bank come first.
+// ones are the patterns of one. A block format's exponents for a bank come first.
 var ones = []struct {
 	format arith.Format
 	bytes  []byte
@@ -347,7 +333,7 @@ var ones = []struct {
 	{arith.BFP4, []byte{0x44}},
 }
 
-// onesOf returns where ones of a format are. Those of formats without are of bf16.
+// onesOf returns the address of ones in a format, or in bf16.
 func onesOf(f arith.Format) uint32 {
 	for i, one := range ones {
 		if one.format == f {
@@ -357,7 +343,7 @@ func onesOf(f arith.Format) uint32 {
 	return onesBase
 }
 
-// fill does such an access, here and on the vendor's simulator.
+// fill fills L1's data here and in the vendor's simulator.
 func (r *rig) fill(o *oracle, seed uint32) {
 	p := randomData(seed)
 	r.tile.write(dataBase, p)
@@ -365,7 +351,7 @@ func (r *rig) fill(o *oracle, seed uint32) {
 	r.history = append(r.history, access{fillData, seed, 0})
 }
 
-// start gives the engine an L1 like the simulator's.
+// start copies the simulator's L1.
 func (r *rig) start(o *oracle) {
 	for addr := uint32(0); addr < dataBase; addr += 0x10000 {
 		r.tile.write(addr, o.read(uint64(addr), 0x10000))
@@ -380,8 +366,7 @@ func kind(f *Refusal) string {
 	return f.Category.String() + " " + f.Mnemonic() + ": " + digits.ReplaceAllString(f.Detail, "N")
 }
 
-// compare executes what is pending on the vendor's simulator and compares everything that can be
-// seen.
+// compare executes pending accesses in the vendor's simulator and compares all visible state.
 func (r *rig) compare(o *oracle) error {
 	buses := busReads()
 	reads := append(buses, gprReads()...)
@@ -438,7 +423,7 @@ func (r *rig) compare(o *oracle) error {
 	return nil
 }
 
-// busReads reads all of the debug bus that is emulated.
+// busReads reads the emulated part of the debug bus.
 func busReads() []access {
 	var list []access
 	for _, s := range [][2]uint32{{6, 0}, {6, 1}, {6, 2}, {6, 3}, {6, 4}, {6, 5}, {6, 9}, {3, 2}, {3, 3}, {3, 4}} {
@@ -449,7 +434,7 @@ func busReads() []access {
 	return list
 }
 
-// gprReads reads the registers of all threads and the semaphores.
+// gprReads reads all registers and semaphores.
 func gprReads() []access {
 	var list []access
 	for thread := range numThreads {
@@ -463,12 +448,11 @@ func gprReads() []access {
 	return list
 }
 
-// refusedByUs are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its
-// own arrays.
+// refusedByUs are refusals that the vendor's simulator doesn't share: it reads beyond its own
+// arrays.
 var refusedByUs = []string{"UndefinedBehavior PACR: row N of Dst"}
 
-// refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the
-// same kind of reason.
+// refusedAlike checks that the vendor's simulator refuses an access with the same category.
 func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 	_, err := o.do(append(slices.Clone(r.pending), a))
 	var e *ttsim.Error
@@ -496,10 +480,9 @@ func TestRandomProgramsLikeTTSim(t *testing.T) {
 	}
 }
 
-// differ compares random programs for a time.
 func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 	refused := map[string]int{}
-	counts, cover := map[string]int{}, coverage{}
+	counts := map[string]int{}
 	total := 0
 	episodes := 0
 	todo := slices.DeleteFunc(decided(t, arch), func(p program) bool { return !p.taken })
@@ -511,12 +494,12 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			break
 		}
 		if len(todo) > 0 && !*differVector {
-			used, n := directEpisode(t, arch, rng, counts, cover, todo)
+			used, n := directEpisode(t, arch, rng, counts, todo)
 			todo, total = todo[used:], total+n
 		}
 		o := newOracle(t, arch)
 		r := newRig(arch, rand.New(rand.NewPCG(seed, uint64(episodes))))
-		r.counts, r.cover, r.o = counts, cover, o
+		r.counts, r.o = counts, o
 		r.start(o)
 		r.fill(o, r.rng.Uint32())
 		n, err := r.episode(o, deadline, refused)
@@ -529,18 +512,15 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 	t.Logf("%d instructions and stores equal in %d episodes, %d of them instructions, %d kinds of refusal", total, episodes, pushed(counts),
 		len(refused))
 	t.Logf("%d of %d combinations by programs of their own", all-len(todo), all)
-	cover.report(t, New(arch, newTestTile(arch)), *differLog)
 	if *differLog {
-		for _, k := range slices.Sorted(mapsKeys(counts)) {
-			t.Logf("%8d %s", counts[k], k)
-		}
-		for _, k := range slices.Sorted(mapsKeys(refused)) {
-			t.Logf("%8d %s", refused[k], k)
+		for _, m := range []map[string]int{counts, refused} {
+			for _, k := range slices.Sorted(maps.Keys(m)) {
+				t.Logf("%8d %s", m[k], k)
+			}
 		}
 	}
 }
 
-// pushed is how many instructions were counted.
 func pushed(counts map[string]int) (n int) {
 	for _, m := range counts {
 		n += m
@@ -548,17 +528,6 @@ func pushed(counts map[string]int) (n int) {
 	return n
 }
 
-func mapsKeys(m map[string]int) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// tail describes the last accesses.
 func (r *rig) tail(n int) string {
 	all := append(slices.Clone(r.history), r.pending...)
 	var s []string
@@ -608,7 +577,7 @@ func (r *rig) episode(o *oracle, deadline time.Time, refused map[string]int) (in
 	return n, nil
 }
 
-// locate finds the access after which the two differ, and says how.
+// locate finds the first access with a difference.
 func (r *rig) locate(err error) error {
 	all := slices.Concat(r.history, r.pending)
 	low, high := len(r.history), len(all) // equal after low, not after high
@@ -621,40 +590,10 @@ func (r *rig) locate(err error) error {
 		}
 	}
 	r.history, r.pending = all[:high], nil
-	o := newOracle(r.o.t, r.arch)
-	defer o.close()
-	again := newRig(r.arch, r.rng)
-	again.start(o)
-	for _, a := range all[:high-1] {
-		if a.addr == fillData {
-			again.fill(o, a.value)
-			continue
-		}
-		again.try(a)
-	}
-	return fmt.Errorf("%w\n%s", err, again.state(all[high-1]))
+	return err
 }
 
-// state describes what the thread of an access works with.
-func (r *rig) state(a access) string {
-	n := a.core - 1
-	if a.core == 0 {
-		n = min(int(a.addr-pushAperture)>>16, numThreads-1)
-	}
-	t := &r.e.threads[n]
-	var op operation
-	r.e.begin(t, &op, 0)
-	s := fmt.Sprintf("math %+v\nrows a %d b %d d %d\npack in %v out %v wide %d round %d relu %d acc %d open %v", op.math, op.rowA,
-		op.rowB, op.rowD,
-		arith.Format(r.e.cfg(t, isa.PackInFormat)), arith.Format(r.e.cfg(t, isa.PackOutFormat)), r.e.cfg(t, isa.PackRead32),
-		r.e.cfg(t, isa.PackRound10), r.e.cfg(t, isa.Relu), r.e.cfg(t, isa.PackAccumulate), r.e.packer.open)
-	if op.rowA < srcRows && op.rowB < srcRows {
-		s += fmt.Sprintf("\nSrcA %#x\nSrcB %#x\nDst valid %v", r.e.srcA.bank()[op.rowA], r.e.srcB.bank()[op.rowB], r.e.dst.valid[op.rowD%dstRows])
-	}
-	return s
-}
-
-// replay does accesses on a new engine and simulator and compares them at the end.
+// replay compares accesses on a new engine and simulator.
 func replay(r *rig, list []access) error {
 	o := newOracle(r.o.t, r.arch)
 	defer o.close()

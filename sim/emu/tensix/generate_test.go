@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// generator makes random programs that are mostly legal: scenes that configure a unit as kernels
-// do, with some of it changed at random, and instructions whose fields are random.
+// generator makes random programs that are mostly legal: scenes configure a unit as kernels do,
+// with random changes, and execute instructions with random fields.
 type generator struct {
 	*rig
 	left  int // instructions of the scene
@@ -23,8 +23,8 @@ type weight struct {
 	n  int
 }
 
-// step makes the next part of the program. If the engine refuses it, the access that it refuses and
-// why.
+// step makes the next part of the program. If the engine refuses an access, step returns it with
+// the reason.
 func (g *generator) step() (access, *Refusal) {
 	if g.left == 0 {
 		g.scene()
@@ -52,13 +52,11 @@ func (g *generator) step() (access, *Refusal) {
 	return access{}, nil
 }
 
-// pick returns one of the values.
 func pick[T any](g *generator, list ...T) T { return list[g.rng.IntN(len(list))] }
 
-// chance is true once in n times.
 func (g *generator) chance(n int) bool { return g.rng.IntN(n) == 0 }
 
-// sparse returns random bits, few of them most of the time.
+// sparse returns random bits, mostly few.
 func (g *generator) sparse() uint32 {
 	v := g.rng.Uint32()
 	for range g.rng.IntN(5) {
@@ -67,7 +65,6 @@ func (g *generator) sparse() uint32 {
 	return v
 }
 
-// randomConfig sets a random field of the configuration to a random value.
 func (g *generator) randomConfig() access {
 	p := g.e.places[g.rng.IntN(isa.NumConfig)]
 	w := g.e.config[0][p.Word]
@@ -78,8 +75,7 @@ func (g *generator) randomConfig() access {
 	return access{configWindow + 4*uint32(p.Word), w&^(p.Mask<<p.Shift) | v<<p.Shift, g.core}
 }
 
-// randomRegister sets a GPR or a word of the MOP's configuration, or changes a semaphore, if the
-// scene's core is the thread's own.
+// randomRegister sets a GPR or a MOP word, or changes a semaphore, if the core is the thread's own.
 func (g *generator) randomRegister() access {
 	if g.core == 0 {
 		return g.randomConfig()
@@ -100,7 +96,6 @@ func (g *generator) randomRegister() access {
 	return access{mopWindow + 4*i, v, g.core}
 }
 
-// loop is a MOP, or a REPLAY.
 func (g *generator) loop() access {
 	replay := g.push(opREPLAY<<24 | uint32(g.rng.IntN(replaySize))<<14 | uint32(1+g.rng.IntN(6))<<4 | uint32(pick(g, 0, 1, 3, 3)))
 	if g.core == 0 || g.chance(3) {
@@ -115,7 +110,6 @@ func (g *generator) loop() access {
 	return g.push(opMOP<<24 | 1<<23)
 }
 
-// randomThread sets a random field of the thread's configuration.
 func (g *generator) randomThread() access {
 	t := &g.e.threads[g.thread]
 	p := t.places[1+g.rng.IntN(isa.NumThread-1)] // not the bank
@@ -123,12 +117,12 @@ func (g *generator) randomThread() access {
 	return g.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF)
 }
 
-// scene configures all units and chooses what is executed.
+// scene configures all units and chooses a mix of instructions.
 func (g *generator) scene() {
 	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
 	g.core = pick(g, 0, g.thread+1)
-	g.setThread(isa.ThreadStateID, uint32(b2i(g.chance(6))))
+	g.setThread(isa.ThreadStateID, bit(g.chance(6)))
 	g.unpackers()
 	g.matrix()
 	g.packers()
@@ -143,7 +137,7 @@ func (g *generator) scene() {
 	g.mix, g.tiles = mixes[i], i < tileMixes
 }
 
-// tile makes banks of both sources valid, if they can be, and begins at the first rows.
+// tile makes banks of both sources valid, if possible, and resets row counters.
 func (g *generator) tile() {
 	g.try(g.push(opSETRWC<<24 | 15))
 	for unit := range uint32(2) {
@@ -158,12 +152,12 @@ func (g *generator) tile() {
 	}
 }
 
-// ones returns where L1 has ones in the format that unpacker 1 reads.
+// ones returns the address of ones in unpacker 1's format.
 func (g *generator) ones() uint32 {
 	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], isa.UnpackDescriptor+1) & 15))
 }
 
-// Formats of data, by what the vendor's simulator unpacks and computes with.
+// Formats that the vendor's simulator unpacks and computes with.
 var sourceFormats = []arith.Format{
 	arith.BF16, arith.BF16, arith.FP16, arith.TF32, arith.FP32, arith.BFP8, arith.BFP4, arith.BFP2, arith.INT8, arith.LF8, arith.INT16,
 }
@@ -198,12 +192,12 @@ func (g *generator) unpackers() {
 		g.configure(isa.UnpackThrottle+u, uint32(g.rng.IntN(3)))
 		for c := range isa.Config(2) {
 			g.configure(isa.UnpackUncompressed+2*u+c, 1)
-			g.configure(isa.UnpackToDstContext+2*u+c, uint32(b2i(toDst && unit == 0)))
+			g.configure(isa.UnpackToDstContext+2*u+c, bit(toDst && unit == 0))
 			g.configure(isa.UnpackBase+2*u+c, dataBase/16-1+uint32(g.rng.IntN(0x80)))
 			g.configure(isa.UnpackOffset+2*u+c, uint32(g.rng.IntN(8)))
 			if unit == 0 {
 				g.configure(isa.UnpackXDim+c, 256)
-				g.configure(isa.UnpackDst+c, 64+16*uint32(g.rng.IntN(4)*b2i(g.chance(3))))
+				g.configure(isa.UnpackDst+c, 64+16*uint32(g.rng.IntN(4))*bit(g.chance(3)))
 			}
 		}
 		g.configure(isa.UnpackAddDst, uint32(g.rng.IntN(2)))
@@ -213,9 +207,9 @@ func (g *generator) unpackers() {
 		}
 		g.configure(isa.UnpackYStride+u, 16*size*uint32(g.rng.IntN(2)))
 		g.configure(isa.UnpackZStride+u, 256*size)
-		g.configure(isa.UnpackHaloize+u, uint32(b2i(unit == 0 && !toDst && g.chance(5))))
-		g.configure(isa.UnpackTilize+u, uint32(b2i(unit == 0 && g.chance(6))))
-		g.configure(isa.UnpackForceExponent+u, uint32(b2i(g.chance(5))))
+		g.configure(isa.UnpackHaloize+u, bit(unit == 0 && !toDst && g.chance(5)))
+		g.configure(isa.UnpackTilize+u, bit(unit == 0 && g.chance(6)))
+		g.configure(isa.UnpackForceExponent+u, bit(g.chance(5)))
 		g.configure(isa.UnpackExponent+u, g.rng.Uint32())
 		g.configure(isa.UnpackFP8E4+u, uint32(g.rng.IntN(2)))
 		g.configure(isa.SrcUnsigned+u, uint32(g.rng.IntN(2)))
@@ -227,19 +221,19 @@ func (g *generator) unpackers() {
 		g.configure(isa.UnpackShift1+u, 0)
 	}
 	g.configure(isa.UnpackOwnThrottle, uint32(g.rng.IntN(2)))
-	g.setThread(isa.ThreadSrcASetByAddress, uint32(b2i(!toDst)))
-	g.setThread(isa.ThreadUnpackContext, uint32(b2i(g.chance(4))))
-	g.setThread(isa.ThreadUnpackContext+1, uint32(b2i(g.chance(4))))
+	g.setThread(isa.ThreadSrcASetByAddress, bit(!toDst))
+	g.setThread(isa.ThreadUnpackContext, bit(g.chance(4)))
+	g.setThread(isa.ThreadUnpackContext+1, bit(g.chance(4)))
 	rows := pick(g, 1, 8, 16, 32, 64, 64)
 	g.try(g.push(opSETADCXX<<24 | 3<<21 | uint32(16*rows-1)<<10))
 	g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
 	g.try(g.push(opSETADCZW<<24 | 3<<21 | 0xF))
 	g.configure(isa.SrcAFormat, uint32(f))
 	g.configure(isa.SrcBFormat, uint32(forB))
-	g.configure(isa.Int8Math, uint32(b2i(f == arith.INT8)))
+	g.configure(isa.Int8Math, bit(f == arith.INT8))
 }
 
-func b2i(b bool) int {
+func bit(b bool) uint32 {
 	if b {
 		return 1
 	}
@@ -249,28 +243,28 @@ func b2i(b bool) int {
 func (g *generator) matrix() {
 	g.configure(isa.Fp32Dst, uint32(g.rng.IntN(2)))
 	g.configure(isa.Fp32SFPU, uint32(g.rng.IntN(2)))
-	g.configure(isa.KeepDenormals, uint32(b2i(g.chance(6))))
+	g.configure(isa.KeepDenormals, bit(g.chance(6)))
 	g.setThread(isa.ThreadDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
-	g.setThread(isa.ThreadFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.setThread(isa.ThreadFidelityBase, uint32(g.rng.IntN(4))*bit(g.chance(2)))
 	g.sources()
-	g.setThread(isa.ThreadKeepSrcValid, uint32(b2i(g.chance(8))))
-	g.setThread(isa.ThreadKeepSrcValid+1, uint32(b2i(g.chance(8))))
+	g.setThread(isa.ThreadKeepSrcValid, bit(g.chance(8)))
+	g.setThread(isa.ThreadKeepSrcValid+1, bit(g.chance(8)))
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
-// sources chooses the formats of the sources: often others than the unpackers', of which Blackhole
-// must be told.
+// sources chooses the sources' formats, often other than the unpackers'; Blackhole needs explicit
+// for that.
 func (g *generator) sources() {
 	explicit := g.chance(2)
-	g.setThread(isa.ThreadExplicitSrcA, uint32(b2i(explicit)))
-	g.setThread(isa.ThreadExplicitSrcB, uint32(b2i(explicit)))
+	g.setThread(isa.ThreadExplicitSrcA, bit(explicit))
+	g.setThread(isa.ThreadExplicitSrcB, bit(explicit))
 	if explicit && !g.e.on(&g.e.threads[g.thread], isa.Int8Math) {
 		g.configure(isa.SrcAFormat, uint32(pick(g, elementwiseFormats...)))
 		g.configure(isa.SrcBFormat, uint32(pick(g, slices.Concat(elementwiseFormats, []arith.Format{arith.INT16, arith.INT32})...)))
 	}
 }
 
-// elementwiseFormats are those with exponents of 8 bits that elementwise instructions take of SrcA.
+// elementwiseFormats have 8-bit exponents and are accepted for SrcA.
 var elementwiseFormats = []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4, arith.BFP2}
 
 // modes sets all address modes, each word of the thread's configuration once.
@@ -288,7 +282,7 @@ func (g *generator) modes() {
 	}
 }
 
-// everyPhase makes products and pools of each phase of the formats of the sources, which are rare
+// everyPhase makes products and pools of each phase of the sources' formats, which are rare
 // otherwise.
 func (g *generator) everyPhase() {
 	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
@@ -315,13 +309,13 @@ func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
 		set(isa.ThreadModeSrcAIncrement+i, ab)
 		set(isa.ThreadModeSrcBIncrement+i, pick(g, ab, 8, 0))
 		for _, f := range []isa.Thread{isa.ThreadModeSrcACarry, isa.ThreadModeSrcAClear, isa.ThreadModeSrcBCarry, isa.ThreadModeSrcBClear, isa.ThreadModeDstCarry, isa.ThreadModeDstClear} {
-			set(f+i, uint32(b2i(g.chance(6))))
+			set(f+i, bit(g.chance(6)))
 		}
-		set(isa.ThreadModeDstToCarry+i, uint32(b2i(g.chance(12))))
+		set(isa.ThreadModeDstToCarry+i, bit(g.chance(12)))
 		set(isa.ThreadModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
-		set(isa.ThreadModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
-		set(isa.ThreadModeFidelityClear+i, uint32(b2i(g.chance(4))))
-		set(isa.ThreadModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
+		set(isa.ThreadModeFidelityIncrement+i, uint32(g.rng.IntN(3))*bit(g.chance(3)))
+		set(isa.ThreadModeFidelityClear+i, bit(g.chance(4)))
+		set(isa.ThreadModeBiasIncrement+i, bit(g.chance(12) && g.e.wormhole))
 		set(isa.ThreadModeBiasClear+i, 0)
 	}
 }
@@ -329,19 +323,18 @@ func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
 func (g *generator) packModes(set func(isa.Thread, uint32)) {
 	for i := range isa.Thread(4) {
 		set(isa.ThreadPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
-		set(isa.ThreadPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
-		set(isa.ThreadPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
+		set(isa.ThreadPackModeYSrcCarry+i, bit(g.chance(5)))
+		set(isa.ThreadPackModeYSrcClear+i, bit(g.chance(5)))
 		set(isa.ThreadPackModeYDstIncrement+i, 0)
 		set(isa.ThreadPackModeYDstCarry+i, 0)
-		set(isa.ThreadPackModeYDstClear+i, uint32(b2i(g.chance(3))))
-		set(isa.ThreadPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
-		set(isa.ThreadPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
+		set(isa.ThreadPackModeYDstClear+i, bit(g.chance(3)))
+		set(isa.ThreadPackModeZSrcIncrement+i, bit(g.chance(4)))
+		set(isa.ThreadPackModeZSrcClear+i, bit(g.chance(4)))
 		set(isa.ThreadPackModeZDstIncrement+i, 0)
-		set(isa.ThreadPackModeZDstClear+i, uint32(b2i(g.chance(2))))
+		set(isa.ThreadPackModeZDstClear+i, bit(g.chance(2)))
 	}
 }
 
-// packable pairs of formats: wide, from, to.
 func (g *generator) packPair() (wide uint32, in, out uint32) {
 	for {
 		wide, in, out := g.rng.IntN(2), g.rng.IntN(16), g.rng.IntN(16)
@@ -355,12 +348,12 @@ func (g *generator) packers() {
 	wide, in, out := g.packPair()
 	g.configure(isa.PackRead32, wide)
 	g.configure(isa.PackReadUnsigned, uint32(g.rng.IntN(2)))
-	g.configure(isa.PackReadRaw, uint32(b2i(g.chance(8))))
+	g.configure(isa.PackReadRaw, bit(g.chance(8)))
 	round := arith.Format(in) == arith.FP16 && (wide == 1 || arith.Format(out) == arith.LF8 && g.chance(2))
-	g.configure(isa.PackRound10, uint32(b2i(round)))
+	g.configure(isa.PackRound10, bit(round))
 	g.configure(isa.DstFormat, in)
 	rows := pick(g, uint32(16), 16, 4, uint32(1+g.rng.IntN(16)))
-	accumulate := uint32(b2i(g.chance(4)))
+	accumulate := bit(g.chance(4))
 	base := uint32(dataBase+dataSize/2) / 16
 	for i := range isa.Config(numPackers) {
 		g.configure(isa.PackInFormat+i, in)
@@ -369,19 +362,19 @@ func (g *generator) packers() {
 		g.configure(isa.PackAccumulate+i, accumulate)
 		g.configure(isa.PackExponents+i, uint32(g.rng.IntN(5)))
 		g.configure(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
-		g.configure(isa.PackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(uint32(b2i(!g.chance(3)))*15))
+		g.configure(isa.PackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(bit(!g.chance(3))*15))
 	}
-	g.configure(isa.PackFP8E4, uint32(b2i(!g.chance(4))))
+	g.configure(isa.PackFP8E4, bit(!g.chance(4)))
 	size := bytesOf(elementBits(in))
 	g.configure(isa.PackYStride, 16*size)
 	g.configure(isa.PackZStride, 256*size)
 	g.configure(isa.PackWStride, 1024*size)
-	g.configure(isa.Relu, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.configure(isa.Relu, uint32(g.rng.IntN(4))*bit(g.chance(2)))
 	g.configure(isa.ReluThreshold, g.rng.Uint32()&0x7FFF)
 	g.configure(isa.EdgeMask, pick(g, uint32(0xFFFF), 0xFFFF, 1, 0))
 	g.configure(isa.EdgeMask+1, pick(g, uint32(0xFFFF), 1, 0))
 	for i := range isa.Config(32) {
-		g.configure(isa.RowSets+i, uint32(b2i(g.chance(4))))
+		g.configure(isa.RowSets+i, bit(g.chance(4)))
 	}
 	g.configure(isa.EdgeRowSet, pick(g, uint32(0), 0, 0x55, 1, 4))
 	g.configure(isa.DstSwizzle, uint32(g.rng.IntN(2)))
@@ -396,13 +389,11 @@ func (g *generator) packers() {
 	g.try(g.push(opSETADCZW<<24 | 4<<21 | 0xF))
 }
 
-// tileMixes is how many of the first mixes work on tiles.
+// tileMixes is the number of mixes that work on tiles; they come first.
 const tileMixes = 4
 
-// vectorMix is the one of the vector unit.
 const vectorMix = tileMixes
 
-// mixes are what scenes execute, beside everything else.
 var mixes = [][]weight{
 	{{opUNPACR, 1}, {opMVMUL, 16}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}, {opGAPOOL, 4}, {opGMPOOL, 4}},
 	{{opUNPACR, 1}, {opELWADD, 8}, {opELWSUB, 8}, {opELWMUL, 8}, {opSETRWC, 2}, {opPACR, 2}, {opZEROACC, 1}},
@@ -414,7 +405,6 @@ var mixes = [][]weight{
 	{{0, 10}},
 }
 
-// instruction returns a random instruction of the scene.
 func (g *generator) instruction() uint32 {
 	if g.chance(12) {
 		return g.anyOpcode()
@@ -439,7 +429,7 @@ func (g *generator) instruction() uint32 {
 	return nop
 }
 
-// vector is any instruction of the vector unit, or one that has been before.
+// vector is any vector instruction, or a previous one.
 func (g *generator) vector() uint32 {
 	w := &g.again[g.rng.IntN(len(g.again))]
 	if *w == 0 || !g.chance(3) {
@@ -448,7 +438,6 @@ func (g *generator) vector() uint32 {
 	return *w
 }
 
-// anyOpcode is any instruction that exists.
 func (g *generator) anyOpcode() uint32 {
 	for {
 		op := uint32(g.rng.IntN(256))
@@ -458,7 +447,6 @@ func (g *generator) anyOpcode() uint32 {
 	}
 }
 
-// fields fills an opcode's fields.
 func (g *generator) fields(op uint32) uint32 {
 	_, unused := g.e.encoding(op)
 	v := g.sparse()
@@ -482,22 +470,22 @@ func (g *generator) fields(op uint32) uint32 {
 				w |= 2
 			}
 		} else {
-			w = op<<24 | v&(3<<15|1) | pick(g, uint32(0), 1, 3, 5, 10)<<8 | uint32(b2i(g.chance(4)))<<17
+			w = op<<24 | v&(3<<15|1) | pick(g, uint32(0), 1, 3, 5, 10)<<8 | bit(g.chance(4))<<17
 		}
 		if g.chance(30) {
 			w ^= 1 << g.rng.IntN(24)
 		}
 	case opMVMUL:
 		w &^= 1<<19 | 7
-		w &^= 3 << 22 * uint32(b2i(!g.chance(6)))
+		w &^= 3 << 22 * bit(!g.chance(6))
 	case opELWADD, opELWSUB, opELWMUL:
 		w &^= 7
-		w &^= 3 << 22 * uint32(b2i(!g.chance(6)))
+		w &^= 3 << 22 * bit(!g.chance(6))
 		if op == opELWMUL {
 			w &^= 1 << 21
 		}
 	case opGMPOOL, opGAPOOL:
-		w = w&^(1<<14|3|3<<22*uint32(b2i(!g.chance(6)))) | 1<<19
+		w = w&^(1<<14|3|3<<22*bit(!g.chance(6))) | 1<<19
 	case opMOVA2D:
 		w = w&^(3<<12|7|7<<17) | 2<<12
 	case opMOVD2A, opMOVB2A:

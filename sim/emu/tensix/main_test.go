@@ -9,5 +9,4 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// archs are the architectures.
 var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}

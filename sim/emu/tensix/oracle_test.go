@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// Where things are in L1 while the vendor's simulator executes what tests give it.
+// L1 of the vendor's simulator during tests.
 const (
 	feederCode   = 0x1000
 	feederParams = 0x2000 // go, list, output; of the T cores 0x100 bytes further each
@@ -37,9 +37,8 @@ const (
 	busData      = debugBase + 0x5C
 )
 
-// feeder is the program of a core: it waits for a go, works through a list of pairs of words, an
-// address and what to store there, or an odd address to load from, whose value goes to the output,
-// and clears the go.
+// feeder is a core's program. It waits for a go and works through pairs of words: an address and a
+// value to store, or an odd address to load into the output. Then it clears the go.
 func feeder(core int) []uint32 {
 	return []uint32{
 		0x00002437,                    // lui s0,0x2
@@ -65,17 +64,16 @@ func feeder(core int) []uint32 {
 	}
 }
 
-// cores are where the feeders start: BRISC by way of a jump at 0, the T cores where they come out
-// of reset.
+// cores are the feeders' entry points: BRISC through a jump at 0, the T cores after reset.
 var cores = [4]uint64{feederCode, 0x6000, 0xA000, 0xE000}
 
-// access is one step of a feeder, of BRISC or of T core number core less one.
+// access is a step of a feeder: core 0 is BRISC, n+1 T core n.
 type access struct {
 	addr, value uint32
 	core        int
 }
 
-// oracle is the vendor's simulator with one tile that executes lists of accesses.
+// oracle is a tile of the vendor's simulator that executes lists of accesses.
 type oracle struct {
 	t    testing.TB
 	sim  *ttsim.Sim
@@ -84,7 +82,6 @@ type oracle struct {
 	tile chip.XY
 }
 
-// libraries names the environment variable of each architecture's library.
 var libraries = map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}
 
 func newOracle(t testing.TB, arch chip.Arch) *oracle {
@@ -114,7 +111,7 @@ func newOracle(t testing.TB, arch chip.Arch) *oracle {
 
 func (o *oracle) close() { o.sim.Close() }
 
-// point aims a window at an address of the tile and returns the offset in BAR 0 that reaches it.
+// point aims a window at an address of the tile and returns its offset in BAR 0.
 func (o *oracle) point(addr uint64) uint64 {
 	if o.arch == chip.Wormhole {
 		o.dev.BARStore(0, 0x1FC00000+8*166, 8, addr>>24|uint64(o.tile.X)<<12|uint64(o.tile.Y)<<18)
@@ -142,7 +139,6 @@ func words(w ...uint32) []byte {
 	return p
 }
 
-// encode returns a list for the feeder.
 func encode(list []access) []byte {
 	p := make([]byte, 0, 8*len(list)+8)
 	for _, a := range list {
@@ -152,8 +148,7 @@ func encode(list []access) []byte {
 	return append(p, make([]byte, 8)...)
 }
 
-// run lets a core work through a list that is in L1 and waits for its end. It returns why the
-// simulator stopped, or nil.
+// run lets a core work through a list in L1. It returns why the simulator stopped, or nil.
 func (o *oracle) run(core int, list uint32) error {
 	params := feederParams + 0x100*uint64(core)
 	o.write(params, words(1, list, feederOut))
@@ -170,8 +165,7 @@ func (o *oracle) run(core int, list uint32) error {
 	return nil
 }
 
-// do executes accesses, one after another whatever core they are of, and returns what those with
-// odd addresses loaded.
+// do executes accesses in order, on their cores, and returns the values loaded by odd addresses.
 func (o *oracle) do(list []access) ([]uint32, error) {
 	var out []uint32
 	for len(list) > 0 {
@@ -202,7 +196,6 @@ func (o *oracle) output(n int) []uint32 {
 	return out
 }
 
-// dumpList reads Dst.
 func dumpList() []byte {
 	list := []access{{arrayRead, 1, 0}}
 	for row := range uint32(dstRows) {
@@ -213,7 +206,7 @@ func dumpList() []byte {
 	return encode(list)
 }
 
-// dst returns the rows of Dst: on Wormhole as they read, on Blackhole as they are, valid or not.
+// dst returns the rows of Dst: on Wormhole as they read, on Blackhole as stored, valid or not.
 func (o *oracle) dst() ([]uint32, error) {
 	if err := o.run(0, feederDump); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// vectorEngine returns an engine whose vector unit holds numbers around 1, all lanes enabled.
+// vectorEngine returns an engine with numbers around 1 and all lanes enabled.
 func vectorEngine(arch chip.Arch) *Engine {
 	e := New(arch, newTestTile(arch))
 	e.allocate()
@@ -25,8 +25,7 @@ func vectorEngine(arch chip.Arch) *Engine {
 	return e
 }
 
-// exponential is an exponential of 32 data of Dst, as kernels record it; results go to another
-// tile.
+// exponential computes 32 exponentials of Dst into another tile, as kernels record it.
 func exponential(arch chip.Arch) (words []uint32) {
 	op := func(op, mod, dst, c, rest uint32) {
 		words = append(words, op<<24|mod|dst<<4|c<<8|rest)
@@ -52,7 +51,6 @@ func exponential(arch chip.Arch) (words []uint32) {
 	return append(words, opSFPSTORE<<24|2<<20|sfpuBF16<<16|64)
 }
 
-// BenchmarkExponential is a tile's exponential, by a recorded sequence.
 func BenchmarkExponential(b *testing.B) {
 	for _, arch := range archs {
 		b.Run(arch.String(), func(b *testing.B) {
@@ -79,7 +77,6 @@ func BenchmarkExponential(b *testing.B) {
 	}
 }
 
-// BenchmarkVector is an instruction of the vector unit, of all lanes or of half of them.
 func BenchmarkVector(b *testing.B) {
 	for _, w := range []uint32{
 		opSFPLOAD<<24 | sfpuBF16<<16, opSFPLOAD<<24 | sfpuFP32<<16, opSFPLOADI<<24 | 0x3F80, opSFPSTORE<<24 | sfpuBF16<<16,

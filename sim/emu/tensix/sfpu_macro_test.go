@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Parts of a sequence: which instruction a sub-unit gets, after how many cycles, and what of it
-// changes.
+// Parts of a sequence: an instruction, its delay, and its changes.
 const (
 	template0 = 4
 	template1 = 5
@@ -21,7 +20,6 @@ const (
 
 func after(cycles uint32) uint32 { return cycles << 3 }
 
-// sequence returns a sequence of the four sub-units.
 func sequence(simple, mad, round, store uint32) uint32 {
 	return simple | mad<<8 | round<<16 | store<<24
 }
@@ -32,8 +30,7 @@ const (
 	store32           = sfpuInt32
 )
 
-// macroState is what a program has left: registers that don't hold what they held before, and
-// stored data, by SFPSTORE's address.
+// macroState is a program's result: changed registers, and stored data by SFPSTORE's address.
 type macroState struct {
 	L   lregs
 	Dst stored
@@ -45,14 +42,14 @@ type (
 	stored = map[uint32]uint32
 )
 
-// simpleOnly is a sequence of one instruction, of the simple sub-unit, in the next cycle.
+// simpleOnly is one instruction, of the simple sub-unit, in the next cycle.
 var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
-// macroPrograms are programs of macros. LReg n holds n, and so does the data in Dst at address 16n.
+// macroPrograms are programs of macros. LReg n and the data in Dst at address 16n hold n at first.
 // Macros and stores have data of 32 bits.
 var macroPrograms = []struct {
 	name      string
-	templates prog
+	templates prog // sfpNotTo(12) if there is none
 	sequences prog
 	options   uint32 // of macros
 	cycles    bool   // delays count cycles, not instructions
@@ -60,31 +57,25 @@ var macroPrograms = []struct {
 	want      macroState
 	blackhole bool // only there
 }{
-	{name: "each sub-unit in its cycle", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
+	{name: "each sub-unit in its cycle", sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
 		want: macroState{L: lregs{0: ^uint32(1)}, Dst: stored{16: ^uint32(1)}}},
-	{name: "an instruction that isn't in time", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
+	{name: "an instruction that isn't in time", sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop},
 		want: macroState{L: lregs{0: ^uint32(1)}}},
-	{name: "the high half of the registers", templates: prog{sfpNotTo(12)},
-		sequences: simpleOnly,
-		list:      prog{loadMacro(0, 6, 16), sfpNop},
-		want:      macroState{L: lregs{6: ^uint32(1)}}},
-	{name: "the fourth sequence", templates: prog{sfpNotTo(12)},
-		sequences: prog{0, 0, 0, sequence(template0, 0, 0, 0)},
-		list:      prog{loadMacro(3, 1, 32), sfpNop},
-		want:      macroState{L: lregs{1: ^uint32(2)}}},
-	{name: "registers are read as they were before the cycle", templates: prog{sfpNotTo(12)},
-		sequences: simpleOnly,
-		list:      prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77, opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 3<<4},
-		want:      macroState{L: lregs{2: ^uint32(1), 3: 0}}},
+	{name: "the high half of the registers", sequences: simpleOnly,
+		list: prog{loadMacro(0, 6, 16), sfpNop},
+		want: macroState{L: lregs{6: ^uint32(1)}}},
+	{name: "the fourth sequence", sequences: prog{0, 0, 0, sequence(template0, 0, 0, 0)},
+		list: prog{loadMacro(3, 1, 32), sfpNop},
+		want: macroState{L: lregs{1: ^uint32(2)}}},
+	{name: "registers are read as they were before the cycle", sequences: simpleOnly,
+		list: prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77, opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 3<<4},
+		want: macroState{L: lregs{2: ^uint32(1), 3: 0}}},
 	{name: "a store of what the same cycle overwrites", sequences: prog{sequence(0, 0, 0, aStore)}, options: store32,
 		list: prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77},
 		want: macroState{L: lregs{2: 77}}}, // Dst gets what it has
-	{name: "the staging register", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(template0|toStaging, 0, 0, aStore|toStaging|after(1))}, options: store32,
+	{name: "the staging register", sequences: prog{sequence(template0|toStaging, 0, 0, aStore|toStaging|after(1))}, options: store32,
 		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
 		want: macroState{L: lregs{0: 1}, Dst: stored{16: ^uint32(1)}}},
 	{name: "a store of a register of its own", templates: prog{opSFPSTORE<<24 | 5<<20},
@@ -92,7 +83,7 @@ var macroPrograms = []struct {
 		list: prog{loadMacro(0, 0, 16), sfpNop},
 		want: macroState{L: lregs{0: 1}, Dst: stored{16: 5}}},
 	{name: "a store in the mode of the load", sequences: prog{sequence(0, 0, 0, aStore)}, options: 1 << 4,
-		templates: nil, list: prog{loadMacro(0, 0, 16), sfpNop}, want: macroState{L: lregs{0: 1}}},
+		list: prog{loadMacro(0, 0, 16), sfpNop}, want: macroState{L: lregs{0: 1}}},
 	{name: "the loaded register as VB", templates: prog{opSFPIADD<<24 | 4 | 12<<4 | 5<<8},
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop},
@@ -134,30 +125,26 @@ var macroPrograms = []struct {
 		sequences: prog{sequence(template0, 0, 0, 0), sequence(template1, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpMove(5, 2), sfpMove(6, 3)}, // LReg 0 isn't 0: no lane moves 5
 		want:      macroState{L: lregs{0: 1, 1: 2, 3: 6}}},
-	{name: "a scheduled instruction replaces another one", templates: prog{sfpNotTo(12)},
-		sequences: simpleOnly,
-		list:      prog{loadMacro(0, 0, 16), opSFPIADD<<24 | 5 | 3<<4 | 3<<8 | 100<<12, sfpNop},
-		want:      macroState{L: lregs{0: ^uint32(1)}}},
+	{name: "a scheduled instruction replaces another one", sequences: simpleOnly,
+		list: prog{loadMacro(0, 0, 16), opSFPIADD<<24 | 5 | 3<<4 | 3<<8 | 100<<12, sfpNop},
+		want: macroState{L: lregs{0: ^uint32(1)}}},
 	{name: "the last one scheduled for a cycle is executed", templates: prog{sfpNotTo(12), opSFPMOV<<24 | 13<<4 | 1},
 		sequences: prog{sequence(template0|after(1), 0, 0, 0), sequence(template1, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop, sfpNop},
 		want:      macroState{L: lregs{0: 1, 1: 0x80000002}}},
-	{name: "a sequence without an instruction drops none", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(template0|after(1), 0, 0, 0), 0},
-		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop},
-		want:      macroState{L: lregs{0: ^uint32(1), 1: 2}}},
-	{name: "what a sub-unit doesn't have keeps it busy", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(0, template0, 0, 0)},
-		list:      prog{loadMacro(0, 0, 16), opSFPMAD<<24 | 9<<16 | 9<<12 | 9<<8 | 3<<4},
-		want:      macroState{L: lregs{0: 1}}},
-	{name: "delays in instructions of the vector unit", templates: prog{sfpNotTo(12)},
-		sequences: prog{sequence(template0|after(1), 0, 0, 0)},
-		list:      prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24, opINCRWC << 24},
-		want:      macroState{L: lregs{0: 1}}},
-	{name: "delays in cycles", cycles: true, templates: prog{sfpNotTo(12)}, sequences: prog{sequence(template0|after(1), 0, 0, 0)},
+	{name: "a sequence without an instruction drops none", sequences: prog{sequence(template0|after(1), 0, 0, 0), 0},
+		list: prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop},
+		want: macroState{L: lregs{0: ^uint32(1), 1: 2}}},
+	{name: "what a sub-unit doesn't have keeps it busy", sequences: prog{sequence(0, template0, 0, 0)},
+		list: prog{loadMacro(0, 0, 16), opSFPMAD<<24 | 9<<16 | 9<<12 | 9<<8 | 3<<4},
+		want: macroState{L: lregs{0: 1}}},
+	{name: "delays in instructions of the vector unit", sequences: prog{sequence(template0|after(1), 0, 0, 0)},
+		list: prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24, opINCRWC << 24},
+		want: macroState{L: lregs{0: 1}}},
+	{name: "delays in cycles", cycles: true, sequences: prog{sequence(template0|after(1), 0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24},
 		want: macroState{L: lregs{0: ^uint32(1)}}},
-	{name: "an instruction of the sync unit lets cycles pass", cycles: true, templates: prog{sfpNotTo(12)}, sequences: prog{sequence(template0|after(7), 0, 0, 0)},
+	{name: "an instruction of the sync unit lets cycles pass", cycles: true, sequences: prog{sequence(template0|after(7), 0, 0, 0)},
 		list: prog{loadMacro(0, 0, 16), semInit1},
 		want: macroState{L: lregs{0: ^uint32(1)}}},
 	{name: "a store goes to where the macro loaded from", sequences: prog{sequence(0, 0, 0, aStore|after(1))}, options: store32,
@@ -165,17 +152,16 @@ var macroPrograms = []struct {
 		want: macroState{L: lregs{0: 77}, Dst: stored{16: 77}}},
 }
 
-// loadMacro is the SFPLOADMACRO of data of 32 bits at an address, with one of the sequences.
+// loadMacro is an SFPLOADMACRO of 32-bit data.
 func loadMacro(index, lreg, address uint32) uint32 {
 	return opSFPLOADMACRO<<24 | (index<<2|lreg&3)<<20 | sfpuInt32<<16 | address | lreg>>2
 }
 
-// sfpNotTo is the SFPNOT of the loaded register that is recorded as a template.
+// sfpNotTo records an SFPNOT of the loaded register as a template.
 func sfpNotTo(template uint32) uint32 { return opSFPNOT<<24 | template<<4 }
 
 func sfpMove(from, to uint32) uint32 { return opSFPMOV<<24 | from<<8 | to<<4 }
 
-// macroEngine returns an engine for a program, with recorded templates.
 func macroEngine(t *testing.T, arch chip.Arch, templates, sequences []uint32, options uint32) *Engine {
 	t.Helper()
 	e := New(arch, newTestTile(arch))
@@ -207,6 +193,9 @@ func TestProgramsOfMacros(t *testing.T) {
 				continue
 			}
 			t.Run(arch.String()+"/"+tt.name, func(t *testing.T) {
+				if tt.templates == nil {
+					tt.templates = prog{sfpNotTo(12)}
+				}
 				if !tt.cycles {
 					tt.options |= countInstructions
 				}
@@ -274,8 +263,8 @@ func TestMacrosThatAreRefused(t *testing.T) {
 	}
 }
 
-// Blackhole waits for a product before it executes what reads it, and both wait after SFPSWAP: that
-// takes a cycle.
+// While macros run, Blackhole waits for a product before its reader, and both architectures wait a
+// cycle after SFPSWAP.
 func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 	const product = opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 1 + 0
 	for _, tt := range []struct {

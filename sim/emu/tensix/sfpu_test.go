@@ -18,13 +18,10 @@ import (
 // the FNV-1a hash of the state afterwards, or the category of the refusal.
 var updateSFPU = flag.Bool("update-sfpu", false, "rewrite testdata/sfpu.txt with what the package computes")
 
-// bitSource decides a golden case by its number.
 type bitSource struct{ goldentest.Bits }
 
-// below returns an integer from 0 to n-1.
 func (s *bitSource) below(n uint64) uint32 { return uint32(s.Below(n)) }
 
-// laneSpecials are values about which instructions differ.
 var laneSpecials = [...]uint32{
 	0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 1, 0x007FFFFF,
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
@@ -267,24 +264,6 @@ func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
 	last := s.random[31]
 	if want := nextRandom(nextRandom(last)); s.random[30] != want {
 		t.Errorf("lane 30 has %#x, want the second number after lane 31's, %#x", s.random[30], want)
-	}
-}
-
-func BenchmarkSFPMAD(b *testing.B) {
-	for _, c := range archs {
-		b.Run(c.String(), func(b *testing.B) {
-			e := (&sfpuCase{chip: c, word: opSFPMAD << 24, number: 3}).state()
-			e.sfpu.cc = condition{on: true, lanes: allLanes}
-			for r := range 3 {
-				s := bitSource{goldentest.Bits(r)}
-				for lane := range e.sfpu.l[r] {
-					e.sfpu.l[r][lane] = s.value(1)
-				}
-			}
-			for b.Loop() {
-				e.execute(&e.threads[1], opSFPMAD<<24|3<<4|2<<8|1<<12|0<<16)
-			}
-		})
 	}
 }
 

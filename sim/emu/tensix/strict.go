@@ -22,31 +22,34 @@ var conditions = [2][15]unit{
 	{1: unitUnpack0, 2: unitUnpack1, 3: unitPack, 4: unitMatrix, 10: stores, 11: unitVector},
 }
 
-// RefuseHazards makes the engine refuse, from now on, instructions that only give the right result
-// if a unit is quick enough: semaphores that tell others of work that may not be done,
-// configuration that a T core has stored but may not have arrived, configuration written by WRCFG
-// that the very next instruction uses, and a result of the vector unit that is used one cycle too
-// soon: by any instruction on Wormhole, and on Blackhole, where hardware waits, by those of which
-// it doesn't know what they read (SFPIADD and SFPSHFT of their destination, SFPSWAP that compares,
-// SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second register). On Wormhole also:
+// RefuseHazards makes the engine refuse, from now on, instructions that are right only if a unit is
+// quick enough:
 //
-//   - a shuffle of lanes after which the round unit is used one cycle too soon;
-//   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four
+//   - semaphores that announce work that may not be done;
+//   - use of configuration that a T core has stored but that may not have arrived;
+//   - use of configuration in the instruction after the WRCFG that writes it;
+//   - use of a result of the vector unit one cycle too soon. Blackhole's hardware waits, except for
+//     reads that it doesn't know: SFPIADD and SFPSHFT of their destination, SFPSWAP that compares,
+//     SFPSHFT2, SFPCONFIG of LReg 0, SFPAND and SFPOR of a second register.
+//
+// On Wormhole also:
+//
+//   - use of the round unit one cycle too soon after a shuffle of lanes;
+//   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D wrote less than four
 //     instructions before;
 //   - SFPLOAD from rows of Dst that ZEROACC has made undefined;
 //   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns
-//     of such a row that were not written when SFPSTORE or an unpacker wrote others.
+//     of such a row that SFPSTORE or an unpacker left out when writing others.
 //
-// An instruction that a T core pushed before it stored to a word of the configuration or a GPR that
-// the instruction uses is refused if it is executed after the store: it may find the old value or
-// the new one.
+// Refused is also an instruction that is executed after its T core has stored to a configuration
+// word or GPR that it uses, but was pushed before: it may find either value.
 //
 // [Engine.Assume] makes exceptions for single instructions.
 //
-// Not refused, since documents define them, or leave them to what the program means: formats of
-// SrcA and SrcB that differ from those of the data but mean the same to the matrix unit (0 and
-// bf16), STALLWAIT for a unit without blocking that unit, and configuration that a T core stores
-// while earlier instructions that use it have left the queue but may not have begun.
+// Documents define the following, or leave it to the program, so it is not refused: formats of SrcA
+// and SrcB that differ from the data's but mean the same to the matrix unit (0 and bf16), STALLWAIT
+// for a unit without blocking that unit, and stores of a T core to configuration of instructions
+// that have left the queue but may not have begun.
 func (e *Engine) RefuseHazards() {
 	e.hazards = new(hazards)
 	if e.wormhole {

@@ -68,6 +68,8 @@ const (
 	load wordAccess = 1 << iota
 	store
 	refused // a store is refused as unsupported
+
+	loadStore = load | store
 )
 
 // What SETC16 does to a word of a thread's configuration.

@@ -87,7 +87,7 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 	p := e.threads[0].places[isa.ThreadUnpackContext]
 	byAddress := e.threads[0].places[isa.ThreadSrcASetByAddress]
 	for _, w := range []uint32{
-		opSETC16<<24 | uint32(byAddress.Word)<<16 | uint32(b2i(!toDst))<<byAddress.Shift,
+		opSETC16<<24 | uint32(byAddress.Word)<<16 | bit(!toDst)<<byAddress.Shift,
 		opSETC16<<24 | uint32(p.Word)<<16 | context<<8 | context,
 		opSETADCXX<<24 | 3<<21 | (unpackRows*rowSize-1)<<10,
 	} {

@@ -105,260 +105,180 @@ type (
 	CFGSHIFTMASK struct{ Word, Scratch, Rotate, Width, Operation, Keep uint32 }
 )
 
-func (i MOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "MOP", 0x01, "23 22:16 15:0") }
-func (i NOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "NOP", 0x02, "") }
-func (i MOPCFG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "MOP_CFG", 0x03, "15:0") }
-func (i REPLAY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "REPLAY", 0x04, "0 1 13:4 23:14")
-}
+func (i MOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x01, "23 22:16 15:0") }
+func (i NOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x02, "") }
+func (i MOPCFG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x03, "15:0") }
+func (i REPLAY) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x04, "0 1 13:4 23:14") }
 func (i MOVD2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MOVD2A", 0x08, "9:0 13:12 16:15|16:14 22:17 23")
+	return encode(a, i, 0x08, "9:0 13:12 16:15|16:14 22:17 23")
 }
 func (i MOVD2B) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MOVD2B", 0x0a, "9:0 13:12 16:15|16:14 22:17 23")
+	return encode(a, i, 0x0a, "9:0 13:12 16:15|16:14 22:17 23")
 }
 func (i MOVB2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MOVB2A", 0x0b, "5:0 13:12 16:15|16:14 22:17")
+	return encode(a, i, 0x0b, "5:0 13:12 16:15|16:14 22:17")
 }
 func (i ZEROACC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ZEROACC", 0x10, "9:0 16:15|16:14 21:19|20:19 -|17 -|18")
+	return encode(a, i, 0x10, "9:0 16:15|16:14 21:19|20:19 -|17 -|18")
 }
-func (i ZEROSRC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ZEROSRC", 0x11, "1:0 2 3 4")
-}
+func (i ZEROSRC) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x11, "1:0 2 3 4") }
 func (i MOVA2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MOVA2D", 0x12, "9:0 13:12 16:15|16:14 22:17 23")
+	return encode(a, i, 0x12, "9:0 13:12 16:15|16:14 22:17 23")
 }
 func (i MOVB2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MOVB2D", 0x13, "9:0 14:12|13:11 16:15|16:14 22:17 23")
+	return encode(a, i, 0x13, "9:0 14:12|13:11 16:15|16:14 22:17 23")
 }
-func (i TRNSPSRCB) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "TRNSPSRCB", 0x16, "") }
+func (i TRNSPSRCB) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x16, "") }
 func (i MVMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MVMUL", 0x26, "9:0 16:15|16:14 19 23:22")
+	return encode(a, i, 0x26, "9:0 16:15|16:14 19 23:22")
 }
 func (i ELWMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ELWMUL", 0x27, "9:0 16:15|16:14 20:19 21 23:22")
+	return encode(a, i, 0x27, "9:0 16:15|16:14 20:19 21 23:22")
 }
 func (i ELWADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ELWADD", 0x28, "9:0 16:15|16:14 20:19 21 23:22")
+	return encode(a, i, 0x28, "9:0 16:15|16:14 20:19 21 23:22")
 }
 func (i ELWSUB) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ELWSUB", 0x30, "9:0 16:15|16:14 20:19 21 23:22")
+	return encode(a, i, 0x30, "9:0 16:15|16:14 20:19 21 23:22")
 }
 func (i GMPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "GMPOOL", 0x33, "9:0 14 16:15|17:15 19 23:22")
+	return encode(a, i, 0x33, "9:0 14 16:15|17:15 19 23:22")
 }
 func (i GAPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "GAPOOL", 0x34, "9:0 14 16:15|17:15 19 23:22")
+	return encode(a, i, 0x34, "9:0 14 16:15|17:15 19 23:22")
 }
-func (i GATESRCRST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "GATESRCRST", 0x35, "0 1")
-}
-func (i CLEARDVALID) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "CLEARDVALID", 0x36, "1:0 23:22")
-}
+func (i GATESRCRST) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x35, "0 1") }
+func (i CLEARDVALID) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x36, "1:0 23:22") }
 func (i SETRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETRWC", 0x37, "3:0 9:6 13:10 17:14 21:18 23:22")
+	return encode(a, i, 0x37, "3:0 9:6 13:10 17:14 21:18 23:22")
 }
 func (i INCRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "INCRWC", 0x38, "9:6 13:10 17:14 20:18")
+	return encode(a, i, 0x38, "9:6 13:10 17:14 20:18")
 }
 func (i PACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "PACR", 0x41, "0 1 4 7 11:8|- 12 16:15 -|3:2 -|11:8 -|14:13 -|17 -|20:18 -|22:21")
+	return encode(a, i, 0x41, "0 1 4 7 11:8|- 12 16:15 -|3:2 -|11:8 -|14:13 -|17 -|20:18 -|22:21")
 }
 func (i UNPACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "UNPACR", 0x42, "0 1 2 3 4 5|- 6 7 9:8 12:10 13 22:15 23 -|5")
+	return encode(a, i, 0x42, "0 1 2 3 4 5|- 6 7 9:8 12:10 13 22:15 23 -|5")
 }
 func (i UNPACRNOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "UNPACR_NOP", 0x43, "4:0|- 23 -|1:0 -|3:2 -|4 -|5 -|7:6 -|8 -|14:12 -|21:16")
+	return encode(a, i, 0x43, "4:0|- 23 -|1:0 -|3:2 -|4 -|5 -|7:6 -|8 -|14:12 -|21:16")
 }
-func (i SETDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETDMAREG", 0x45, "6:0 7 21:8 23:22")
-}
+func (i SETDMAREG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x45, "6:0 7 21:8 23:22") }
 func (i REG2FLOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "REG2FLOP", 0x48, "5:0 12:6 17:16 19:18 21:20 23:22")
+	return encode(a, i, 0x48, "5:0 12:6 17:16 19:18 21:20 23:22")
 }
-func (i SETADC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETADC", 0x50, "17:0 19:18 20 23:21")
-}
+func (i SETADC) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x50, "17:0 19:18 20 23:21") }
 func (i SETADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETADCXY", 0x51, "3:0 8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x51, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
 func (i INCADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "INCADCXY", 0x52, "8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x52, "8:6 11:9 14:12 17:15 23:21")
 }
 func (i ADDRCRXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ADDRCRXY", 0x53, "3:0 8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x53, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
 func (i SETADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETADCZW", 0x54, "3:0 8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x54, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
 func (i INCADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "INCADCZW", 0x55, "8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x55, "8:6 11:9 14:12 17:15 23:21")
 }
 func (i ADDRCRZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ADDRCRZW", 0x56, "3:0 8:6 11:9 14:12 17:15 23:21")
+	return encode(a, i, 0x56, "3:0 8:6 11:9 14:12 17:15 23:21")
 }
-func (i SETDVALID) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SETDVALID", 0x57, "1:0") }
+func (i SETDVALID) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x57, "1:0") }
 func (i ADDDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "ADDDMAREG", 0x58, "5:0 11:6 17:12 23")
+	return encode(a, i, 0x58, "5:0 11:6 17:12 23")
 }
 func (i MULDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "MULDMAREG", 0x5a, "5:0 11:6 17:12 23")
+	return encode(a, i, 0x5a, "5:0 11:6 17:12 23")
 }
-func (i SETADCXX) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETADCXX", 0x5e, "9:0 19:10 23:21")
-}
-func (i DMANOP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "DMANOP", 0x60, "") }
-func (i STOREREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "STOREREG", 0x67, "17:0 23:18")
-}
+func (i SETADCXX) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x5e, "9:0 19:10 23:21") }
+func (i DMANOP) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x60, "") }
+func (i STOREREG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x67, "17:0 23:18") }
 func (i SFPLOAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLOAD", 0x70, "9:0 15:14|15:13 19:16 23:20")
+	return encode(a, i, 0x70, "9:0 15:14|15:13 19:16 23:20")
 }
-func (i SFPLOADI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLOADI", 0x71, "15:0 19:16 23:20")
-}
+func (i SFPLOADI) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x71, "15:0 19:16 23:20") }
 func (i SFPSTORE) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSTORE", 0x72, "9:0 15:14|15:13 19:16 23:20")
+	return encode(a, i, 0x72, "9:0 15:14|15:13 19:16 23:20")
 }
-func (i SFPLUT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLUT", 0x73, "19:16 23:20")
-}
-func (i SFPMULI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPMULI", 0x74, "3:0 7:4 23:8")
-}
-func (i SFPADDI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPADDI", 0x75, "3:0 7:4 23:8")
-}
+func (i SFPLUT) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x73, "19:16 23:20") }
+func (i SFPMULI) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x74, "3:0 7:4 23:8") }
+func (i SFPADDI) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x75, "3:0 7:4 23:8") }
 func (i SFPDIVP2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPDIVP2", 0x76, "3:0 7:4 11:8 23:12")
+	return encode(a, i, 0x76, "3:0 7:4 11:8 23:12")
 }
-func (i SFPEXEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPEXEXP", 0x77, "3:0 7:4 11:8")
-}
-func (i SFPEXMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPEXMAN", 0x78, "3:0 7:4 11:8")
-}
-func (i SFPIADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPIADD", 0x79, "3:0 7:4 11:8 23:12")
-}
-func (i SFPSHFT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSHFT", 0x7a, "3:0 7:4 11:8 23:12")
-}
-func (i SFPSETCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSETCC", 0x7b, "3:0 7:4 11:8 12")
-}
-func (i SFPMOV) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPMOV", 0x7c, "3:0 7:4 11:8")
-}
-func (i SFPABS) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPABS", 0x7d, "3:0 7:4 11:8")
-}
-func (i SFPAND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPAND", 0x7e, "3:0 7:4 11:8 15:12")
-}
-func (i SFPOR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPOR", 0x7f, "3:0 7:4 11:8 15:12")
-}
-func (i SFPNOT) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPNOT", 0x80, "7:4 11:8") }
-func (i SFPLZ) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLZ", 0x81, "3:0 7:4 11:8")
-}
+func (i SFPEXEXP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x77, "3:0 7:4 11:8") }
+func (i SFPEXMAN) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x78, "3:0 7:4 11:8") }
+func (i SFPIADD) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x79, "3:0 7:4 11:8 23:12") }
+func (i SFPSHFT) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x7a, "3:0 7:4 11:8 23:12") }
+func (i SFPSETCC) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x7b, "3:0 7:4 11:8 12") }
+func (i SFPMOV) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x7c, "3:0 7:4 11:8") }
+func (i SFPABS) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x7d, "3:0 7:4 11:8") }
+func (i SFPAND) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x7e, "3:0 7:4 11:8 15:12") }
+func (i SFPOR) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x7f, "3:0 7:4 11:8 15:12") }
+func (i SFPNOT) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x80, "7:4 11:8") }
+func (i SFPLZ) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x81, "3:0 7:4 11:8") }
 func (i SFPSETEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSETEXP", 0x82, "3:0 7:4 11:8 19:12")
+	return encode(a, i, 0x82, "3:0 7:4 11:8 19:12")
 }
 func (i SFPSETMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSETMAN", 0x83, "3:0 7:4 11:8 23:12")
+	return encode(a, i, 0x83, "3:0 7:4 11:8 23:12")
 }
 func (i SFPMAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPMAD", 0x84, "3:0 7:4 11:8 15:12 19:16")
+	return encode(a, i, 0x84, "3:0 7:4 11:8 15:12 19:16")
 }
 func (i SFPADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPADD", 0x85, "3:0 7:4 11:8 15:12 19:16")
+	return encode(a, i, 0x85, "3:0 7:4 11:8 15:12 19:16")
 }
 func (i SFPMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPMUL", 0x86, "3:0 7:4 11:8 15:12 19:16")
+	return encode(a, i, 0x86, "3:0 7:4 11:8 15:12 19:16")
 }
-func (i SFPPUSHC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPPUSHC", 0x87, "3:0 7:4")
-}
-func (i SFPPOPC) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPPOPC", 0x88, "3:0 7:4") }
-func (i SFPSETSGN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSETSGN", 0x89, "3:0 7:4 11:8 12")
-}
-func (i SFPENCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPENCC", 0x8a, "3:0 7:4 13:12")
-}
-func (i SFPCOMPC) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, "SFPCOMPC", 0x8b, "7:4") }
-func (i SFPTRANSP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPTRANSP", 0x8c, "7:4") }
-func (i SFPXOR) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, "SFPXOR", 0x8d, "7:4 11:8") }
+func (i SFPPUSHC) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x87, "3:0 7:4") }
+func (i SFPPOPC) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x88, "3:0 7:4") }
+func (i SFPSETSGN) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x89, "3:0 7:4 11:8 12") }
+func (i SFPENCC) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x8a, "3:0 7:4 13:12") }
+func (i SFPCOMPC) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, 0x8b, "7:4") }
+func (i SFPTRANSP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x8c, "7:4") }
+func (i SFPXOR) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x8d, "7:4 11:8") }
 func (i SFPSTOCHRND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFP_STOCH_RND", 0x8e, "3:0 7:4 11:8 15:12 20:16 21|22:21")
+	return encode(a, i, 0x8e, "3:0 7:4 11:8 15:12 20:16 21|22:21")
 }
-func (i SFPNOP) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SFPNOP", 0x8f, "") }
-func (i SFPCAST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPCAST", 0x90, "3:0 7:4 11:8")
-}
-func (i SFPCONFIG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPCONFIG", 0x91, "3:0 7:4 23:8")
-}
-func (i SFPSWAP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSWAP", 0x92, "3:0 7:4 11:8")
-}
+func (i SFPNOP) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0x8f, "") }
+func (i SFPCAST) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x90, "3:0 7:4 11:8") }
+func (i SFPCONFIG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x91, "3:0 7:4 23:8") }
+func (i SFPSWAP) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0x92, "3:0 7:4 11:8") }
 func (i SFPLOADMACRO) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLOADMACRO", 0x93, "9:0 15:14|15:13 19:16 23:20")
+	return encode(a, i, 0x93, "9:0 15:14|15:13 19:16 23:20")
 }
 func (i SFPSHFT2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPSHFT2", 0x94, "3:0 7:4 11:8 23:12")
+	return encode(a, i, 0x94, "3:0 7:4 11:8 23:12")
 }
-func (i SFPLUTFP32) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLUTFP32", 0x95, "3:0 7:4")
-}
-func (i SFPLE) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPLE", 0x96, "bh 3:0 7:4 11:8")
-}
-func (i SFPGT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPGT", 0x97, "bh 3:0 7:4 11:8")
-}
+func (i SFPLUTFP32) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0x95, "3:0 7:4") }
+func (i SFPLE) Encode(a chip.Arch) (uint32, error)      { return encode(a, i, 0x96, "bh 3:0 7:4 11:8") }
+func (i SFPGT) Encode(a chip.Arch) (uint32, error)      { return encode(a, i, 0x97, "bh 3:0 7:4 11:8") }
 func (i SFPMUL24) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPMUL24", 0x98, "bh 3:0 7:4 11:8 15:12 19:16")
+	return encode(a, i, 0x98, "bh 3:0 7:4 11:8 15:12 19:16")
 }
 func (i SFPARECIP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SFPARECIP", 0x99, "bh 3:0 7:4 11:8 15:12")
+	return encode(a, i, 0x99, "bh 3:0 7:4 11:8 15:12")
 }
-func (i ATGETM) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "ATGETM", 0xa0, "15:0") }
-func (i ATRELM) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "ATRELM", 0xa1, "15:0") }
-func (i STALLWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "STALLWAIT", 0xa2, "14:0|11:0 23:15")
-}
-func (i SEMINIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SEMINIT", 0xa3, "9:2 19:16 23:20")
-}
-func (i SEMPOST) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "SEMPOST", 0xa4, "9:2") }
-func (i SEMGET) Encode(a chip.Arch) (uint32, error)  { return encode(a, i, "SEMGET", 0xa5, "9:2") }
-func (i SEMWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SEMWAIT", 0xa6, "1:0 9:2 23:15")
-}
-func (i WRCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "WRCFG", 0xb0, "10:0 15 21:16")
-}
-func (i RDCFG) Encode(a chip.Arch) (uint32, error) { return encode(a, i, "RDCFG", 0xb1, "10:0 21:16") }
-func (i SETC16) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "SETC16", 0xb2, "15:0 23:16")
-}
-func (i RMWCIB0) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "RMWCIB0", 0xb3, "7:0 15:8 23:16")
-}
-func (i RMWCIB1) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "RMWCIB1", 0xb4, "7:0 15:8 23:16")
-}
-func (i RMWCIB2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "RMWCIB2", 0xb5, "7:0 15:8 23:16")
-}
-func (i RMWCIB3) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "RMWCIB3", 0xb6, "7:0 15:8 23:16")
-}
+func (i ATGETM) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0xa0, "15:0") }
+func (i ATRELM) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0xa1, "15:0") }
+func (i STALLWAIT) Encode(a chip.Arch) (uint32, error) { return encode(a, i, 0xa2, "14:0|11:0 23:15") }
+func (i SEMINIT) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xa3, "9:2 19:16 23:20") }
+func (i SEMPOST) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xa4, "9:2") }
+func (i SEMGET) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0xa5, "9:2") }
+func (i SEMWAIT) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xa6, "1:0 9:2 23:15") }
+func (i WRCFG) Encode(a chip.Arch) (uint32, error)     { return encode(a, i, 0xb0, "10:0 15 21:16") }
+func (i RDCFG) Encode(a chip.Arch) (uint32, error)     { return encode(a, i, 0xb1, "10:0 21:16") }
+func (i SETC16) Encode(a chip.Arch) (uint32, error)    { return encode(a, i, 0xb2, "15:0 23:16") }
+func (i RMWCIB0) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xb3, "7:0 15:8 23:16") }
+func (i RMWCIB1) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xb4, "7:0 15:8 23:16") }
+func (i RMWCIB2) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xb5, "7:0 15:8 23:16") }
+func (i RMWCIB3) Encode(a chip.Arch) (uint32, error)   { return encode(a, i, 0xb6, "7:0 15:8 23:16") }
 func (i CFGSHIFTMASK) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, i, "CFGSHIFTMASK", 0xb8, "bh 7:0 9:8 14:10 19:15 22:20 23")
+	return encode(a, i, 0xb8, "bh 7:0 9:8 14:10 19:15 22:20 23")
 }

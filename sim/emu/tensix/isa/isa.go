@@ -47,16 +47,17 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction from its name, its opcode and the bits of its fields in
-// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields
-// says that only Blackhole has the instruction.
-func encode(a chip.Arch, in Instruction, name string, opcode uint32, places string) (uint32, error) {
+// encode returns the word of an instruction from its opcode and the bits of its fields in
+// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says
+// that only Blackhole has the instruction.
+func encode(a chip.Arch, in Instruction, opcode uint32, places string) (uint32, error) {
+	w, values := opcode<<24, reflect.ValueOf(in)
+	name := values.Type().Name()
 	if rest, ok := strings.CutPrefix(places, "bh"); ok {
 		if places = rest; a != chip.Blackhole {
 			return 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
 		}
 	}
-	w, values := opcode<<24, reflect.ValueOf(in)
 	for i, bits := range strings.Fields(places) {
 		if wormhole, blackhole, differ := strings.Cut(bits, "|"); differ {
 			bits = [2]string{wormhole, blackhole}[index(a)]

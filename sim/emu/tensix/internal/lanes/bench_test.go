@@ -2,7 +2,6 @@ package lanes
 
 import "testing"
 
-// BenchmarkLanes times each function, of all lanes.
 func BenchmarkLanes(b *testing.B) {
 	const all = 1<<Count - 1
 	var x, y, z Register

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// numbers returns a register of any bits, of special values, or of small numbers.
+// numbers returns random bits, special values, or small numbers.
 func numbers(r *rand.Rand) (v Register) {
 	specials := [...]uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,
 		0x7F7FFFFF, 0x7F7F8000, 0x3F808000}
@@ -23,113 +23,110 @@ func numbers(r *rand.Rand) (v Register) {
 	return v
 }
 
-// The vector instructions do what the plain Go functions do, in any lanes and with results in place
-// of any operand.
+// operands are what a function works on.
+type operands struct {
+	r       [5]Register
+	blocks  [2]Block
+	masks   [2]uint32 // results
+	at      [3]int    // registers of the operands, which may be the same
+	x       [3]uint32
+	enabled uint32
+}
+
+func (o *operands) a() *Register { return &o.r[o.at[0]] }
+func (o *operands) b() *Register { return &o.r[o.at[1]] }
+func (o *operands) c() *Register { return &o.r[o.at[2]] }
+
 func TestVectorInstructionsDoWhatTheirTwinsDo(t *testing.T) {
-	type state struct {
-		r      [5]Register
-		blocks [2]Block
-		masks  [2]uint32
-	}
-	for _, tt := range []struct {
-		name string
-		f, g func(s *state, a, b, c *Register, x [3]uint32, enabled uint32)
-	}{
-		{"Bits",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Bits(a, b, x[0], x[1], x[2], m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { bitsGo(a, b, x[0], x[1], x[2], m) }},
-		{"And",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { And(a, b, c, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { andGo(a, b, c, m) }},
-		{"Or",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Or(a, b, c, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { orGo(a, b, c, m) }},
-		{"Xor",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Xor(a, b, c, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { xorGo(a, b, c, m) }},
-		{"Exponents",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { s.masks[0] = Exponents(a, b, x[0]&127, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				s.masks[0] = exponentsGo(a, b, x[0]&127, m)
-			}},
-		{"Shift",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Shift(a, b, c, x[0]&1 != 0, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { shiftGo(a, b, c, x[0]&1 != 0, m) }},
-		{"Add",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { s.masks[0] = Add(a, b, c, x[0]&1 != 0, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				s.masks[0] = addGo(a, b, c, x[0]&1 != 0, m)
-			}},
-		{"Sort",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Sort(&s.r[4], a, b, c, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { sortGo(&s.r[4], a, b, c, m) }},
-		{"Sort in place",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Sort(a, b, a, b, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { sortGo(a, b, a, b, m) }},
-		{"RoundBF16",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { RoundBF16(a, b, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { roundBF16Go(a, b, m) }},
-		{"Random",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { Random(a, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { randomGo(a, m) }},
-		{"Test",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { s.masks[0], s.masks[1] = Test(a) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { s.masks[0], s.masks[1] = testGo(a) }},
-		{"LoadBF16",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { LoadBF16(a, &s.blocks[0], x[0]&1, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { loadBF16Go(a, &s.blocks[0], x[0]&1, m) }},
-		{"Load32",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				Load32(a, &s.blocks[0], &s.blocks[1], x[0]&1, m)
-			},
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				load32Go(a, &s.blocks[0], &s.blocks[1], x[0]&1, m)
-			}},
-		{"StoreBF16",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { StoreBF16(&s.blocks[0], a, x[0]&1, m) },
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) { storeBF16Go(&s.blocks[0], a, x[0]&1, m) }},
-		{"Store32",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				Store32(&s.blocks[0], &s.blocks[1], a, x[1]&1 != 0, x[0]&1, m)
-			},
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				store32Go(&s.blocks[0], &s.blocks[1], a, x[1]&1 != 0, x[0]&1, m)
-			}},
-		{"EncodeRow",
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				EncodeRow(&s.blocks[0][1], (*[16]uint32)(a[x[1]&15:]), x[0]&1 != 0)
-			},
-			func(s *state, a, b, c *Register, x [3]uint32, m uint32) {
-				encodeRowGo(&s.blocks[0][1], (*[16]uint32)(a[x[1]&15:]), x[0]&1 != 0)
-			}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	both := func(name string, vector, plain func(o *operands)) {
+		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for n := range 5000 {
-				var s state
-				for i := range s.r {
-					s.r[i] = numbers(r)
+				o := operands{enabled: ^uint32(0), x: [3]uint32{r.Uint32(), r.Uint32(), r.Uint32()}, at: [3]int{0, r.IntN(3), r.IntN(3)}}
+				for i := range o.r {
+					o.r[i] = numbers(r)
 				}
-				for i := range s.blocks {
-					for row := range s.blocks[i] {
-						for k := range s.blocks[i][row] {
-							s.blocks[i][row][k] = uint16(r.Uint32())
+				for i := range o.blocks {
+					for row := range o.blocks[i] {
+						for k := range o.blocks[i][row] {
+							o.blocks[i][row][k] = uint16(r.Uint32())
 						}
 					}
 				}
-				want, got := s, s
-				enabled := ^uint32(0)
 				if n%2 != 0 {
-					enabled = r.Uint32()
+					o.enabled = r.Uint32()
 				}
-				x := [3]uint32{r.Uint32(), r.Uint32(), r.Uint32()}
-				at := [3]int{0, r.IntN(3), r.IntN(3)}
-				tt.f(&got, &got.r[at[0]], &got.r[at[1]], &got.r[at[2]], x, enabled)
-				tt.g(&want, &want.r[at[0]], &want.r[at[1]], &want.r[at[2]], x, enabled)
+				got, want := o, o
+				vector(&got)
+				plain(&want)
 				if got != want {
-					t.Fatalf("case %d: registers %v, lanes %#x, operands %#x: got %x, want %x, from %x", n, at, enabled, x, got, want, s)
+					t.Fatalf("case %d: got %x, want %x, from %x", n, got, want, o)
 				}
 			}
 		})
 	}
+	bits := func(f func(d, c *Register, keep, own, flip, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), o.b(), o.x[0], o.x[1], o.x[2], o.enabled) }
+	}
+	binary := func(f func(d, b, c *Register, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), o.b(), o.c(), o.enabled) }
+	}
+	exponents := func(f func(d, c *Register, bias, enabled uint32) uint32) func(*operands) {
+		return func(o *operands) { o.masks[0] = f(o.a(), o.b(), o.x[0]&127, o.enabled) }
+	}
+	shift := func(f func(d, c, by *Register, arithmetic bool, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled) }
+	}
+	add := func(f func(d, a, b *Register, minus bool, enabled uint32) uint32) func(*operands) {
+		return func(o *operands) { o.masks[0] = f(o.a(), o.b(), o.c(), o.x[0]&1 != 0, o.enabled) }
+	}
+	sort := func(f func(greater, less, x, y *Register, enabled uint32)) func(*operands) {
+		return func(o *operands) {
+			if o.x[1]&1 != 0 { // in place
+				f(o.a(), &o.r[3], o.a(), &o.r[3], o.enabled)
+			} else {
+				f(&o.r[4], o.a(), o.b(), o.c(), o.enabled)
+			}
+		}
+	}
+	round := func(f func(d, c *Register, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), o.b(), o.enabled) }
+	}
+	random := func(f func(d *Register, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), o.enabled) }
+	}
+	test := func(f func(c *Register) (negative, zero uint32)) func(*operands) {
+		return func(o *operands) { o.masks[0], o.masks[1] = f(o.a()) }
+	}
+	load16 := func(f func(d *Register, from *Block, column, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), &o.blocks[0], o.x[0]&1, o.enabled) }
+	}
+	load32 := func(f func(d *Register, high, low *Block, column, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(o.a(), &o.blocks[0], &o.blocks[1], o.x[0]&1, o.enabled) }
+	}
+	store16 := func(f func(to *Block, c *Register, column, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(&o.blocks[0], o.a(), o.x[0]&1, o.enabled) }
+	}
+	store32 := func(f func(high, low *Block, c *Register, flushed bool, column, enabled uint32)) func(*operands) {
+		return func(o *operands) { f(&o.blocks[0], &o.blocks[1], o.a(), o.x[1]&1 != 0, o.x[0]&1, o.enabled) }
+	}
+	encode := func(f func(to *[2 * RowLanes]uint16, from *[2 * RowLanes]uint32, flushed bool)) func(*operands) {
+		return func(o *operands) { f(&o.blocks[0][1], (*[16]uint32)(o.a()[o.x[1]&15:]), o.x[0]&1 != 0) }
+	}
+	both("Bits", bits(Bits), bits(bitsGo))
+	both("And", binary(And), binary(andGo))
+	both("Or", binary(Or), binary(orGo))
+	both("Xor", binary(Xor), binary(xorGo))
+	both("Exponents", exponents(Exponents), exponents(exponentsGo))
+	both("Shift", shift(Shift), shift(shiftGo))
+	both("Add", add(Add), add(addGo))
+	both("Sort", sort(Sort), sort(sortGo))
+	both("RoundBF16", round(RoundBF16), round(roundBF16Go))
+	both("Random", random(Random), random(randomGo))
+	both("Test", test(Test), test(testGo))
+	both("LoadBF16", load16(LoadBF16), load16(loadBF16Go))
+	both("Load32", load32(Load32), load32(load32Go))
+	both("StoreBF16", store16(StoreBF16), store16(storeBF16Go))
+	both("Store32", store32(Store32), store32(store32Go))
+	both("EncodeRow", encode(EncodeRow), encode(encodeRowGo))
 }

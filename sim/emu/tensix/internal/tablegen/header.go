@@ -12,8 +12,6 @@ import (
 
 var archMacros = [2]string{"REPRISE_WORMHOLE", "REPRISE_BLACKHOLE"}
 
-// instructionHeader returns a macro for each instruction that makes its word from its fields, in
-// the order of the table.
 func instructionHeader(lines []string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`// Instructions of the Tensix engines: RP_OP_NAME makes the word of instruction NAME from its fields, whose names and
@@ -38,7 +36,6 @@ func instructionHeader(lines []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeMacros writes an instruction's macro, or one for each architecture.
 func (i *instruction) writeMacros(b *bytes.Buffer) {
 	switch {
 	case i.blackholeOnly:
@@ -56,7 +53,6 @@ func (i *instruction) writeMacros(b *bytes.Buffer) {
 	}
 }
 
-// differs reports whether the architectures encode the instruction differently.
 func (i *instruction) differs() bool {
 	for _, o := range i.fields {
 		if o.place[0] != o.place[1] {
@@ -99,7 +95,6 @@ func (i *instruction) writeMacro(b *bytes.Buffer, arch int) {
 	fmt.Fprintf(b, " \\\n%s)\n", line)
 }
 
-// snake returns a name in lower case with underscores.
 func snake(s string) string {
 	r := []rune(s)
 	var b strings.Builder
@@ -157,7 +152,6 @@ func registerHeader(lines []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writePlaces writes where a field, or the elements of an array, are on an architecture.
 func (f *field) writePlaces(b *bytes.Buffer, prefix string, arch int) {
 	places := f.present(arch)
 	if len(places) == 0 {
@@ -189,8 +183,8 @@ func (p place) macro() string {
 	return fmt.Sprintf("RP_TENSIX_PLACE(%d, %d, %d)", p.word, p.low, p.high-p.low+1)
 }
 
-// even returns how many bits an element of an array is from the next, if all are the same and of
-// one width.
+// even returns the distance in bits between an array's elements, if it is constant and all have one
+// width.
 func even(places []place) (step int, ok bool) {
 	at := func(p place) int { return 32*p.word + p.low }
 	if len(places) > 1 {
@@ -204,7 +198,7 @@ func even(places []place) (step int, ok bool) {
 	return step, true
 }
 
-// choice returns the expression for element i of an array of at most four that are anywhere.
+// choice returns the expression for element i of an array of at most four scattered elements.
 func choice(places []place) string {
 	s := "RP_TENSIX_PICK(i"
 	for i := range 4 {

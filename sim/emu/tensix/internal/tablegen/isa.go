@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// The tables of package isa: instructions as types, and where fields of the configuration are.
+// Tables of package isa.
 
-// instructionTypes returns a type for each instruction, with a method that knows where its fields
-// are.
+// instructionTypes returns a type for each instruction, and its Encode method.
 func instructionTypes(lines []string) ([]byte, error) {
 	var types, methods bytes.Buffer
 	for _, l := range lines {
@@ -33,13 +32,12 @@ func instructionTypes(lines []string) ([]byte, error) {
 			fields[len(fields)-1] += " uint32"
 		}
 		fmt.Fprintf(&types, "%s struct{%s}\n", name, strings.Join(fields, ", "))
-		fmt.Fprintf(&methods, "func (i %s) Encode(a chip.Arch) (uint32, error) { return encode(a, i, %q, %#02x, %q) }\n",
-			name, in.name, in.opcode, strings.Join(places, " "))
+		fmt.Fprintf(&methods, "func (i %s) Encode(a chip.Arch) (uint32, error) { return encode(a, i, %#02x, %q) }\n",
+			name, in.opcode, strings.Join(places, " "))
 	}
 	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n\n%s", &types, &methods), nil
 }
 
-// fieldTypes returns constants for the fields of both kinds of configuration, and their places.
 func fieldTypes(lines []string) ([]byte, error) {
 	var fields [2][]field
 	for _, l := range lines {
@@ -85,7 +83,7 @@ func writeFieldTypes(b *bytes.Buffer, kind, prefix, says string, list []field) {
 				if p.none {
 					fmt.Fprint(b, "{}, ")
 				} else {
-					fmt.Fprintf(b, "{%d, %d, %s}, ", p.word, p.low, p.hexMask())
+					fmt.Fprintf(b, "{%d, %d, %s}, ", p.word, p.low, hex(p.mask()))
 				}
 			}
 			fmt.Fprintln(b)

@@ -1,6 +1,6 @@
-// Command tablegen writes the tables of instructions and configuration of package tensix from
-// instructions.txt and registers.txt, which say in their heads how they are to be read, and from
-// the same texts the package isa and the headers for kernels. It runs in that package's directory.
+// Command tablegen writes the tables of package tensix, package isa and the kernels' headers from
+// instructions.txt and registers.txt, which describe their formats. It runs in package tensix's
+// directory.
 package main
 
 import (
@@ -22,7 +22,6 @@ func main() {
 	}
 }
 
-// source is a file that is written from a table.
 type source struct {
 	from, to string
 	generate func(lines []string) ([]byte, error)
@@ -30,7 +29,6 @@ type source struct {
 
 const headers = "../../../kernels/include/reprise"
 
-// sources lists what is written from what.
 var sources = []source{
 	{"instructions.txt", "instructions.go", instructions},
 	{"instructions.txt", "executors.go", executors},
@@ -54,7 +52,6 @@ func run(dir string) error {
 	return nil
 }
 
-// generated returns the text of the file.
 func (s *source) generated(dir string) ([]byte, error) {
 	lines, err := read(dir + "/" + s.from)
 	if err != nil {
@@ -75,7 +72,7 @@ func (s *source) generated(dir string) ([]byte, error) {
 	return format.Source(append([]byte(head+"package "+name+"\n\n"), code...))
 }
 
-// read returns the lines of a table that are not comments.
+// read returns the lines without comments.
 func read(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -105,23 +102,23 @@ func (p place) mask() uint32 {
 	return uint32(uint64(2)<<(p.high-p.low) - 1)
 }
 
-// hexMask is the mask as Go writes it: a single digit without a prefix.
-func (p place) hexMask() string {
-	if m := p.mask(); m > 9 {
-		return fmt.Sprintf("%#x", m)
+// hex writes small numbers in decimal.
+func hex(v uint32) string {
+	if v > 9 {
+		return fmt.Sprintf("%#x", v)
 	}
-	return strconv.Itoa(int(p.mask()))
+	return strconv.Itoa(int(v))
 }
 
-// extract is the expression that takes the field out of the word w.
+// extract is an expression for the field of word w.
 func (p place) extract() string {
 	switch {
 	case p.none:
 		return "0"
 	case p.low == 0:
-		return fmt.Sprintf("w & %s", p.hexMask())
+		return fmt.Sprintf("w & %s", hex(p.mask()))
 	}
-	return fmt.Sprintf("w>>%d & %s", p.low, p.hexMask())
+	return fmt.Sprintf("w>>%d & %s", p.low, hex(p.mask()))
 }
 
 // parsePlace reads "high:low", "bit" or "-", with "word." before it if it is a register.
@@ -166,17 +163,15 @@ type instruction struct {
 	fields        []operand
 }
 
-// operand is a field of an instruction, by architecture.
 type operand struct {
 	name  string
 	place [2]place
 }
 
-// method is the name of the method that does the instruction.
+// method is the name of the engine's method.
 func (i *instruction) method() string { return strings.ToLower(strings.ReplaceAll(i.name, "_", "")) }
 
-// front says that the queues' front end takes the instruction, so that the engine never executes
-// it.
+// front reports whether the front end takes the instruction, so that the engine never executes it.
 func (i *instruction) front() bool {
 	return slices.Contains([]string{"MOP", "NOP", "MOP_CFG", "REPLAY"}, i.name)
 }
@@ -229,7 +224,7 @@ func parseOperand(s string) (operand, error) {
 	return o, nil
 }
 
-// unused returns the bits that an instruction must leave 0 on an architecture.
+// unused returns the bits that must be 0.
 func (i *instruction) unused(arch int) uint32 {
 	if i.unsupported || i.front() {
 		return 0
@@ -252,7 +247,6 @@ func parseInstructions(lines []string) (list []*instruction, err error) {
 	return list, nil
 }
 
-// instructions writes what is known of instructions without an engine.
 func instructions(lines []string) ([]byte, error) {
 	list, err := parseInstructions(lines)
 	var b bytes.Buffer
@@ -262,7 +256,6 @@ func instructions(lines []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// executors writes which method does each instruction.
 func executors(lines []string) ([]byte, error) {
 	list, err := parseInstructions(lines)
 	var b bytes.Buffer
@@ -270,7 +263,7 @@ func executors(lines []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// writeOpcodes writes constants for the opcodes that the emulator knows by name.
+// writeOpcodes writes constants for opcodes that the emulator executes.
 func writeOpcodes(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprintln(b, "// Opcodes: bits 31 to 24 of an instruction.\nconst (")
 	for _, in := range list {
@@ -281,7 +274,6 @@ func writeOpcodes(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprintln(b, ")")
 }
 
-// writeEncodings writes what the architectures have at each opcode.
 func writeEncodings(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprintln(b, "\n// encodings is indexed by opcode.\nvar encodings = [256]encoding{")
 	for _, in := range list {
@@ -291,7 +283,7 @@ func writeEncodings(b *bytes.Buffer, list []*instruction) {
 		} else if in.front() {
 			kind = "front"
 		}
-		fmt.Fprintf(b, "%#02x: {%q, %s, %t, %#x, %#x},\n", in.opcode, in.name, kind, in.blackholeOnly, in.unused(0), in.unused(1))
+		fmt.Fprintf(b, "%#02x: {%q, %s, %t, %s, %s},\n", in.opcode, in.name, kind, in.blackholeOnly, hex(in.unused(0)), hex(in.unused(1)))
 	}
 	fmt.Fprintln(b, "}")
 }
@@ -315,7 +307,6 @@ func writeOperands(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprintf(b, "\n// Fields of instructions that have those of another one.\ntype (\n%s)\n", strings.Join(same, ""))
 }
 
-// sameFields returns the first instruction that has the same fields.
 func (i *instruction) sameFields(list []*instruction) *instruction {
 	for _, first := range list {
 		if !first.unsupported && slices.Equal(first.fields, i.fields) {
@@ -337,7 +328,6 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\nreturn %[2]sArgs{%s}\n}\n", in.name, in.method(), strings.Join(fields, ", "))
 }
 
-// writeDispatch writes the switch from opcodes to the engine's methods.
 func writeDispatch(b *bytes.Buffer, list []*instruction) {
 	fmt.Fprint(b, `// dispatch executes an instruction that is encoded as the architecture wants it. It returns false if
 // the instruction must wait, or is refused.
@@ -362,7 +352,6 @@ type field struct {
 	place        [2][]place
 }
 
-// Columns of registers.txt.
 var errColumns = errors.New("wrong number of columns")
 
 func parseField(words []string) (field, error) {
@@ -500,7 +489,6 @@ func registers(lines []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// title returns a name as it follows a prefix.
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func writeWords(b *bytes.Buffer, list []word) {
@@ -511,7 +499,7 @@ func writeWords(b *bytes.Buffer, list []word) {
 			if w.arch != arch {
 				continue
 			}
-			access := map[string]string{"rw": "load | store", "r": "load", "w": "store", "unsupported": "refused"}
+			access := map[string]string{"rw": "loadStore", "r": "load", "w": "store", "unsupported": "refused"}
 			var how []string
 			for _, a := range w.access {
 				how = append(how, access[a])
@@ -519,7 +507,7 @@ func writeWords(b *bytes.Buffer, list []word) {
 			if len(how) == 0 {
 				how = []string{"0"}
 			}
-			fmt.Fprintf(b, "%d: {word%s, %s, %#x},\n", w.index, title(w.kind), strings.Join(how, " | "), w.mask)
+			fmt.Fprintf(b, "%d: {word%s, %s, %s},\n", w.index, title(w.kind), strings.Join(how, " | "), hex(uint32(w.mask)))
 		}
 		fmt.Fprintln(b, "},")
 	}
