@@ -358,8 +358,7 @@ type Pool struct {
 type PoolConfig struct {
 	Kind allocator.Kind // DRAM or L1
 	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment
-	// of DRAM. A buffer whose pages don't fill their last row over the banks takes that row whole:
-	// leave room for it.
+	// of DRAM. Leave room: a buffer takes whole rows of pages over the banks.
 	Size int
 	Name string // for statistics and errors
 }

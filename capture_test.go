@@ -150,8 +150,8 @@ func TestCaptureEndedInLoop(t *testing.T) {
 	}
 }
 
-// What can't be recorded between Begin and End fails, and so does End. A nested capture fails alone.
-// A recorder that has ended can't be ended again.
+// What can't be recorded between Begin and End fails, and so does End. A nested capture fails
+// alone. A recorder that has ended can't be ended again.
 func TestBeginRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 4), b.pages("out", 4)

@@ -36,7 +36,7 @@ type Device struct {
 	parts  map[resident]struct{} // of traces
 	cbs    *allocator.Area       // of circular buffers
 
-	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
+	capturing atomic.Int32 // captures under way; 0 is the fast path
 	left      deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
 	spares    spares
@@ -44,7 +44,7 @@ type Device struct {
 	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close
-	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
+	work  sync.RWMutex // Recover writes; placing and releasing kernels and traces reads
 }
 
 // Open opens a device, and starts its firmware and command queues. The target is kmd.Path for a

@@ -265,8 +265,8 @@ func TestImpossibleBuffers(t *testing.T) {
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
 }
 
-// Serial captures and releases find the whole region each time; tt-metal's issue 27966 was that they
-// didn't.
+// Serial captures and releases find the whole region each time; tt-metal's issue 27966 was that
+// they didn't.
 func TestSerialCaptures(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithTraceRegion(8192))
 	x := b.load(b.blank("blank", b.dev.Grid()))

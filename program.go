@@ -48,12 +48,11 @@ type CircularBuffer struct {
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int // up to program.MaxCircularPages
-	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime
-	// chooses, and the circular buffers of all programs share the memory. Otherwise the memory is
-	// the caller's, such as that of a Buffer with a shard on each of the cores, which is listed in
-	// Program.Buffers unless something else keeps it allocated. TT-Metal calls such a circular
-	// buffer globally allocated. Several may lie in the same memory. See
-	// [Executable.SetCircularAddr].
+	// Addr is the address in the L1 of each core, a multiple of 16. With 0 the runtime chooses, and
+	// the circular buffers of all programs share the memory. Otherwise the memory is the caller's,
+	// such as a Buffer with a shard on each core. List that Buffer in Program.Buffers unless
+	// something else keeps it allocated. tt-metal calls this a globally allocated circular buffer.
+	// Several may share memory. See [Executable.SetCircularAddr].
 	Addr uint32
 }
 
@@ -74,7 +73,7 @@ type Executable struct {
 	hosts []*HostBuffer
 	cbs   []dispatch.CircularBuffer
 	cbEnd uint64
-	given map[int][]int // where the commands have the addresses of circular buffers that the caller placed, by index
+	given map[int][]int // offsets in the commands of caller-placed circular buffers' addresses, by index
 
 	written bool // queue 0 was told to write the kernels
 
@@ -433,7 +432,7 @@ type CircularPlace struct {
 	Cores []chip.Range
 	Addr  uint32 // in the L1 of each of its cores
 	Size  uint32 // bytes on each of its cores
-	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
+	Given bool   // the caller placed it: CircularBuffer.Addr was set
 }
 
 // CircularBuffers returns where the program's circular buffers lie, in the program's order.

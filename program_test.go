@@ -65,7 +65,7 @@ func TestProgramMayChangeAfterLoad(t *testing.T) {
 	}
 }
 
-// Many goroutines may use one device and one queue: each sees its own work in order, run and replayed.
+// Many goroutines may use one device and one queue: each sees its own work in order.
 func TestConcurrentUse(t *testing.T) {
 	onAll(t, func(b *bench) {
 		var wg sync.WaitGroup

@@ -24,9 +24,9 @@ type Recorder struct {
 	part     *part // what it becomes; it holds what the programs need
 	rec      tracebuf.Recording
 	*scratch                     // nil once the capture has ended
-	held     []int               // by part.programs: buffers of the program that the part holds
-	heldOne  [1]int              // what held is made of for one program
-	index    map[*Executable]int // place in part.programs, once there are many
+	held     []int               // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int              // backs held for one program
+	index    map[*Executable]int // in part.programs, once there are many
 	control  controlFlow         // loops and branches
 	edges    *edges              // of a device on which the capture has several queues
 }

@@ -20,14 +20,14 @@ import (
 type Trace struct {
 	name  string
 	parts []*part   // by queue, in the order of the capture
-	on    []*Device // in the order of the capture, also those without a part; nil for the one of all parts
+	on    []*Device // of the capture, in order, also those without a part; nil for a single one
 	batch *dispatch.Batch
 	calls []deviceCall
 	alone *part  // the only part, if it calls no other trace
 	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
 	use   use    // of the whole trace
 
-	one singlePart // used if the trace has one part
+	one singlePart
 }
 
 // singlePart is the only part of a trace, with the small objects that most such traces need, in one
@@ -125,7 +125,7 @@ func (t *Trace) owner() *Trace {
 // queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
 // queue has put a program on the same workers and nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
-	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() { // fast path
+	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
 		if err := t.batch.Submit(ctx); err != nil {
 			return t.replayError(err)
 		}
@@ -302,13 +302,12 @@ func (t *Trace) replayBytesOn(d *Device) int {
 // Part is what a trace has on one queue.
 type Part struct {
 	Queue   *Queue
-	Steps   []tracebuf.Step   // what was recorded: programs, and recordings of events and waits for them
-	Params  []tracebuf.Param  // with the values of the next replay; their buffers are by number in [Trace.Buffers] of the device
-	Extents []tracebuf.Extent // where it lies in each DRAM bank; nothing once the trace is released
+	Steps   []tracebuf.Step   // programs, recordings of events, and waits for them
+	Params  []tracebuf.Param  // with the next replay's values; buffers are indices into [Trace.Buffers] of the device
+	Extents []tracebuf.Extent // in each DRAM bank; empty after the release
 	Size    int               // bytes of device memory, over all banks
 
-	ReplayBytes    int // that the host writes for a replay
-	ReplayCommands int // that the host writes for a replay
+	ReplayBytes, ReplayCommands int // that the host writes for a replay
 }
 
 // Parts returns what the trace has on each queue, in the order of the capture's queues.
@@ -398,7 +397,7 @@ type PartsError struct {
 // PartState is what became of a part.
 type PartState struct {
 	Queue *Queue
-	Err   error // nil: it did what was asked; ErrSkipped: it wasn't asked, because another part failed
+	Err   error // nil for success; ErrSkipped if another part failed before
 }
 
 // Error implements error.

@@ -51,7 +51,7 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	return file.Bytes()
 }
 
-// A trace from a file mixes with what runs besides, can be saved again, and leaves nothing behind when
+// A trace from a file runs among other programs, can be saved again, and leaves nothing behind when
 // it is released.
 func TestLoadedTraceRuns(t *testing.T) {
 	file := saved(t, sim.Blackhole())

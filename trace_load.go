@@ -123,9 +123,9 @@ type loading struct {
 	every []*part           // the same, each after what it calls
 	made  []*Buffer         // the file's buffers
 	plans []*Buffer         // the same, without memory
-	here  []tracebuf.Target // what the parts' queues are
+	here  []tracebuf.Target // of the parts' queues
 	given map[string]*Buffer
-	wrote []*Queue // to which contents of buffers were given
+	wrote []*Queue // that may be writing buffers
 }
 
 func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {

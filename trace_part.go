@@ -18,14 +18,14 @@ import (
 type part struct {
 	q        *Queue
 	name     string      // of the trace
-	room     *singlePart // of the trace that it is the only part of; nil if it isn't, or if it was loaded
+	room     *singlePart // of a recorded trace with one part, else nil
 	several  bool        // the trace has other parts
 	image    *tracebuf.Image
-	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
-	buffers  []*Buffer     // that it holds for its programs, in order of first use
+	programs []*Executable // by Step.Program; their kernels are held
+	buffers  []*Buffer     // held for programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
-	loaded   *fileContents // nil unless it was loaded from a file: then there are only the recorded commands
+	loaded   *fileContents // nil unless the trace was loaded
 
 	callees []*part    // whose commands it calls
 	conds   []condWord // in the order of the commands
@@ -33,27 +33,28 @@ type part struct {
 	loops   int        // that it nests, with those of callees
 
 	ext     allocator.Extent
-	cbEnd   uint64 // of the circular buffers whose room it keeps
-	kept    []any  // what else it keeps until it ends, see letGo
+	cbEnd   uint64 // of the held circular buffers
+	kept    []any  // see letGo
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
-	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
+	site    uintptr                // call site for the allocator; 0 if unknown
 
-	state   partState // guarded by params.mu, as what follows
-	callers int       // parts that call it and are not dropped
-	shown   bool      // others may have the image, so that its memory isn't used again
+	// Guarded by params.mu.
+	state   partState
+	callers int  // parts that call it and are not dropped
+	shown   bool // the image was handed out, so its memory isn't recycled
 }
 
 // partState is a part's stage of life. It only increases, and may skip stages.
 type partState uint8
 
 const (
-	partNew      partState = iota
-	partWritten            // its queue was told to write to its memory
-	partLive               // it is a trace's, in its device
-	partCalled             // only the parts that call it may still use it
-	partReleased           // nobody may use it
-	partRecycled           // the memory of the image's bytes is another trace's now
+	partNew     partState = iota
+	partWritten           // writes to its memory are in its queue
+	partLive              // part of a trace
+	partCalled            // released by the user, kept by callers
+	partReleased
+	partRecycled // another trace has the image's memory
 )
 
 // move advances the state. It reports whether the state was lower before.
@@ -220,8 +221,7 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	}
 	iv := interleaved(p.ext)
 	p.move(partWritten)
-	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay
-	// reads what isn't written yet.
+	// The queue's later commands wait for the write in the prefetcher; the host doesn't.
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
@@ -411,7 +411,7 @@ type use struct {
 	n        int
 	alone    bool          // the trace is being stepped through or checked
 	idle     chan struct{} // closed when n falls to 0, if a release waits for it
-	going    bool          // a release is under way, or has failed and is to be called again
+	going    bool          // a release has begun
 	released bool
 
 	freeing sync.Mutex // held by a release

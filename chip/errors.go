@@ -8,8 +8,8 @@ import (
 var (
 	// ErrUnknownArch: the architecture is neither Wormhole nor Blackhole.
 	ErrUnknownArch = errors.New("unknown architecture: want wormhole or blackhole")
-	// ErrHarvesting: no product has the harvesting mask: it names a unit that doesn't exist or can't
-	// be harvested, or leaves nothing.
+	// ErrHarvesting: no product has the harvesting mask: it names a unit that doesn't exist or
+	// can't be harvested, or leaves nothing.
 	ErrHarvesting = errors.New("impossible harvesting")
 	// ErrCoordinate: the coordinate names no tile in its space. A [*CoordinateError] wraps it.
 	ErrCoordinate = errors.New("no such coordinate")
