@@ -133,7 +133,7 @@ func newCapture(name string, queues []*Queue) *capture {
 	c.rs = c.list[:0]
 	if len(queues) == 1 {
 		c.t = &Trace{}
-		c.t.one.part.room = &c.t.one
+		c.t.one.part.arena = &c.t.one
 		c.one.init(c, queues[0], &c.t.one.part)
 		c.rs = append(c.rs, &c.one)
 		return c

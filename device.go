@@ -37,7 +37,7 @@ type Device struct {
 	cbs    *allocator.Area       // of circular buffers
 
 	capturing atomic.Int32 // captures under way; 0 is the fast path
-	left      deferredFrees
+	deferred  deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
 	spares    spares
 	lastSite  atomic.Uintptr // of a capture

@@ -65,15 +65,15 @@ type Semaphore struct {
 
 // Executable is a program that is compiled and whose kernels lie in the device's DRAM.
 type Executable struct {
-	d     *Device
-	image *dispatch.Image
-	bin   allocator.Extent
-	holds []allocator.Extent // of bufs
-	bufs  []*Buffer
-	hosts []*HostBuffer
-	cbs   []dispatch.CircularBuffer
-	cbEnd uint64
-	given map[int][]int // offsets in the commands of caller-placed circular buffers' addresses, by index
+	d        *Device
+	image    *dispatch.Image
+	bin      allocator.Extent
+	holds    []allocator.Extent // of bufs
+	bufs     []*Buffer
+	hosts    []*HostBuffer
+	cbs      []dispatch.CircularBuffer
+	cbEnd    uint64
+	placedAt map[int][]int // offsets in the commands of caller-placed circular buffers' addresses, by index
 
 	written bool // queue 0 was told to write the kernels
 
@@ -451,7 +451,7 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 // kernel with common arguments. Nothing is written to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
-		at := x.given[index]
+		at := x.placedAt[index]
 		if at == nil {
 			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
 				"and each of its cores needs a kernel with common arguments")
@@ -503,10 +503,10 @@ func (x *Executable) findGiven(p *dispatch.Program) error {
 		if err != nil {
 			return err
 		}
-		if x.given == nil {
-			x.given = map[int][]int{}
+		if x.placedAt == nil {
+			x.placedAt = map[int][]int{}
 		}
-		x.given[c.Index] = at
+		x.placedAt[c.Index] = at
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	p.q, p.name = q, c.name
 	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
 	r.held = r.heldOne[:0]
-	if room := p.room; room != nil {
+	if room := p.arena; room != nil {
 		p.programs, p.kept = room.programs[:0], room.kept[:0]
 		r.rec.RoomFor(room.steps[:])
 	}
@@ -333,7 +333,7 @@ func (r *Recorder) finish() error {
 		return err
 	}
 	var err error
-	if room := r.part.room; room != nil {
+	if room := r.part.arena; room != nil {
 		r.part.image, err = r.rec.FinishInto(&room.image, r.d.DRAMBanks(), r.d.spares.take)
 	} else {
 		r.part.image, err = r.rec.Finish(r.d.DRAMBanks())

@@ -18,14 +18,14 @@ import (
 // captured on, of one device or several. The kernels and buffers of its programs stay allocated
 // until Release. Its methods may be called from any goroutine.
 type Trace struct {
-	name  string
-	parts []*part   // by queue, in the order of the capture
-	on    []*Device // of the capture, in order, also those without a part; nil for a single one
-	batch *dispatch.Batch
-	calls []deviceCall
-	alone *part  // the only part, if it calls no other trace
-	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
-	use   use    // of the whole trace
+	name   string
+	parts  []*part   // by queue, in the order of the capture
+	on     []*Device // of the capture, in order, also those without a part; nil for a single one
+	batch  *dispatch.Batch
+	calls  []deviceCall
+	single *part  // the only part, if it calls no other trace
+	whole  *Trace // that a Subset was taken from; nil for a trace that owns its parts
+	use    use    // of the whole trace
 
 	one singlePart
 }
@@ -49,7 +49,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.name = name
 	t.one.parts[0], t.one.calls[0] = p, deviceCall{p.q.d, p.q.self}
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
-	t.setAlone()
+	t.setSingle()
 	t.batch = &t.one.batch
 	if err := t.batch.Init(&p.prep); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	t := &Trace{name: name, parts: parts, on: on, calls: callsOf(queuesOf(parts))}
-	t.setAlone()
+	t.setSingle()
 	prepared := make([]*dispatch.Prepared, len(parts))
 	for i, p := range parts {
 		p.several = len(parts) > 1
@@ -72,9 +72,9 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	return t, nil
 }
 
-func (t *Trace) setAlone() {
+func (t *Trace) setSingle() {
 	if len(t.parts) == 1 && len(t.parts[0].called()) == 0 {
-		t.alone = t.parts[0]
+		t.single = t.parts[0]
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *Trace) owner() *Trace {
 // queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
 // queue has put a program on the same workers and nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
-	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
+	if p := t.single; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
 		if err := t.batch.Submit(ctx); err != nil {
 			return t.replayError(err)
 		}
@@ -232,7 +232,7 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 		return fail(err)
 	}
 	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
-	s.setAlone()
+	s.setSingle()
 	return s, nil
 }
 

@@ -18,7 +18,7 @@ import (
 type part struct {
 	q        *Queue
 	name     string      // of the trace
-	room     *singlePart // of a recorded trace with one part, else nil
+	arena    *singlePart // of a recorded trace with one part, else nil
 	several  bool        // the trace has other parts
 	image    *tracebuf.Image
 	programs []*Executable // by Step.Program; their kernels are held
@@ -34,15 +34,15 @@ type part struct {
 
 	ext     allocator.Extent
 	cbEnd   uint64 // of the held circular buffers
-	kept    []any  // see letGo
+	kept    []any  // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
 	site    uintptr                // call site for the allocator; 0 if unknown
 
 	// Guarded by params.mu.
-	state   partState
-	callers int  // parts that call it and are not dropped
-	shown   bool // the image was handed out, so its memory isn't recycled
+	state       partState
+	callers     int  // parts that call it and are not dropped
+	imageShared bool // the image was handed out, so its memory isn't recycled
 }
 
 // partState is a part's stage of life. It only increases, and may skip stages.
@@ -201,8 +201,8 @@ func (p *part) noRoom(n int, err error) error {
 func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	d := p.q.d
 	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
-	if p.room != nil {
-		to = p.room.replay[:0]
+	if p.arena != nil {
+		to = p.arena.replay[:0]
 	}
 	replay, err := config.Append(to)
 	if err != nil {
@@ -313,22 +313,22 @@ func (p *part) stateNow() partState {
 func (p *part) end() error {
 	p.unregister()
 	err := p.drop()
-	p.giveMemory()
+	p.recycleImage()
 	if err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", p.name, err)
 	}
 	return nil
 }
 
-// giveMemory recycles the memory of the part's commands, unless other parts share it or the image
+// recycleImage recycles the memory of the part's commands, unless other parts share it or the image
 // was handed out.
-func (p *part) giveMemory() {
-	if p.room == nil {
+func (p *part) recycleImage() {
+	if p.arena == nil {
 		return
 	}
 	p.q.q.Forget(&p.prep)
 	p.params.mu.Lock()
-	mine := !p.shown && p.moveLocked(partRecycled)
+	mine := !p.imageShared && p.moveLocked(partRecycled)
 	p.params.mu.Unlock()
 	if mine {
 		p.q.d.spares.give(p.image.Bytes)
@@ -369,7 +369,7 @@ func (p *part) drop() error {
 	p.params.mu.Unlock()
 	var errs []error
 	for _, one := range kept {
-		errs = append(errs, p.letGo(one))
+		errs = append(errs, p.releaseKept(one))
 	}
 	errs = append(errs, p.params.drop(mem))
 	if !ext.IsZero() {
@@ -384,7 +384,7 @@ func (p *part) drop() error {
 // heldBuffer is a buffer whose memory a part holds.
 type heldBuffer struct{ *Buffer }
 
-func (p *part) letGo(one any) error {
+func (p *part) releaseKept(one any) error {
 	mem := p.q.d.mem
 	switch one := one.(type) {
 	case *Executable: // its kernels, and what they print
@@ -407,12 +407,12 @@ func (p *part) letGo(one any) error {
 // use counts the users of a trace's memory, so that a release waits for them. It is no lock: while
 // a trace is stepped through, it may also be read, verified and saved.
 type use struct {
-	mu       sync.Mutex
-	n        int
-	alone    bool          // the trace is being stepped through or checked
-	idle     chan struct{} // closed when n falls to 0, if a release waits for it
-	going    bool          // a release has begun
-	released bool
+	mu        sync.Mutex
+	n         int
+	alone     bool          // the trace is being stepped through or checked
+	idle      chan struct{} // closed when n falls to 0, if a release waits for it
+	releasing bool          // a release has begun
+	released  bool
 
 	freeing sync.Mutex // held by a release
 }
@@ -421,7 +421,7 @@ type use struct {
 func (u *use) enter(alone bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.released || u.going {
+	if u.released || u.releasing {
 		return ErrReleased
 	}
 	u.n++
@@ -452,7 +452,7 @@ func (u *use) close(ctx context.Context) error {
 		u.mu.Unlock()
 		return ErrReserved
 	}
-	u.going = true
+	u.releasing = true
 	if u.n == 0 {
 		u.mu.Unlock()
 		return nil
