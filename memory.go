@@ -156,7 +156,7 @@ type waitFor struct {
 // wait for them.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
-		if q.await(ctx) != nil { // mostly for the reason for which the call failed
+		if q.await(ctx) != nil { // mostly because ctx has ended
 			d.deferFree(free, qs)
 			return nil
 		}

@@ -68,14 +68,14 @@ type Executable struct {
 	d        *Device
 	image    *dispatch.Image
 	bin      allocator.Extent
-	holds    []allocator.Extent // of bufs
+	holds    []allocator.Extent // extents of bufs
 	bufs     []*Buffer
 	hosts    []*HostBuffer
 	cbs      []dispatch.CircularBuffer
 	cbEnd    uint64
 	placedAt map[int][]int // offsets in the commands of caller-placed circular buffers' addresses, by index
 
-	written bool // queue 0 was told to write the kernels
+	written bool // the write of the kernels is in queue 0
 
 	mu       sync.RWMutex // held for reading while released must not change
 	released bool
@@ -316,7 +316,7 @@ type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
-	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
+	Cores  []chip.Range // for a unique argument; nil for all cores that have one
 
 	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
 	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.

@@ -16,15 +16,15 @@ import (
 type Queue struct {
 	d         *Device
 	q         *dispatch.Queue
-	rec       atomic.Pointer[recording] // that Run records into, between Begin and End
-	capturing atomic.Int32              // captures of the queue with a function that are under way
+	rec       atomic.Pointer[recording] // the capture by Begin that Run records into
+	capturing atomic.Int32              // captures with a function under way
 
 	self    []*Queue   // itself, for Calls
 	inOrder sync.Mutex // held by observed calls
 
 	logged atomic.Bool // control flow is being logged
 
-	spare atomic.Pointer[Pending] // for the next ReadTo or WriteFrom
+	spare atomic.Pointer[Pending] // reused by ReadTo and WriteFrom
 
 	begun, finished atomic.Uint64 // numbers of the last wait that began, and that succeeded
 }

@@ -19,13 +19,13 @@ import (
 // until Release. Its methods may be called from any goroutine.
 type Trace struct {
 	name   string
-	parts  []*part   // by queue, in the order of the capture
+	parts  []*part   // in the order of the capture's queues
 	on     []*Device // of the capture, in order, also those without a part; nil for a single one
 	batch  *dispatch.Batch
 	calls  []deviceCall
-	single *part  // the only part, if it calls no other trace
-	whole  *Trace // that a Subset was taken from; nil for a trace that owns its parts
-	use    use    // of the whole trace
+	single *part  // the only part, if it has no callees
+	whole  *Trace // origin of a Subset; nil for a whole trace
+	use    use
 
 	one singlePart
 }

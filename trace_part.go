@@ -17,7 +17,7 @@ import (
 // part is what a trace has on one queue.
 type part struct {
 	q        *Queue
-	name     string      // of the trace
+	name     string      // the trace's name
 	arena    *singlePart // of a recorded trace with one part, else nil
 	several  bool        // the trace has other parts
 	image    *tracebuf.Image
@@ -27,10 +27,10 @@ type part struct {
 	params   params
 	loaded   *fileContents // nil unless the trace was loaded
 
-	callees []*part    // whose commands it calls
+	callees []*part    // called parts
 	conds   []condWord // in the order of the commands
-	depth   int        // of calls that it makes
-	loops   int        // that it nests, with those of callees
+	depth   int        // nesting depth of calls
+	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
 	cbEnd   uint64 // of the held circular buffers
@@ -387,16 +387,16 @@ type heldBuffer struct{ *Buffer }
 func (p *part) releaseKept(one any) error {
 	mem := p.q.d.mem
 	switch one := one.(type) {
-	case *Executable: // its kernels, and what they print
+	case *Executable: // kernels and prints
 		p.q.d.disp.DropPrints(one.image)
 		return mem.Unhold(one.bin)
 	case heldBuffer:
 		return mem.Unhold(one.owned())
 	case *HostBuffer:
 		one.unhold(p)
-	case *part: // that it calls
+	case *part: // callee
 		return one.leave(1)
-	case *Buffer: // that loading has allocated
+	case *Buffer: // allocated by loading
 		if !one.freed.Swap(true) {
 			return mem.Free(one.ext)
 		}

@@ -206,7 +206,7 @@ type byteRanges map[*Buffer][]tracebuf.ByteRange
 // are saved separately. The trace holds the memory, also of released buffers.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
-		for _, p := range parts[1:] { // the reads wait for the first part's queue
+		for _, p := range parts[1:] { // reading waits for the first part's queue
 			if err := p.q.await(ctx); err != nil {
 				return err
 			}
