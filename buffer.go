@@ -16,16 +16,16 @@ import (
 // BufferConfig says what to allocate.
 type BufferConfig struct {
 	Kind allocator.Kind // DRAM, L1 or L1Small
-	// Size is in bytes, a multiple of PageSize. Of a sharded buffer it may be 0: its shape says how
-	// large it is.
+	// Size is in bytes, a multiple of PageSize. It may be 0 for a sharded buffer, whose shape gives
+	// the size.
 	Size     int
 	PageSize int    // bytes that stay together in one bank; 0 means Size
 	Name     string // for statistics and errors
 	// Sharding deals the pages to chosen cores; nil interleaves them over all banks. L1Small is for
 	// sharded buffers only.
 	Sharding *allocator.ShardSpec
-	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM
-	// alignment. Otherwise the runtime chooses.
+	// Addr, if not 0, is the buffer's address in every bank, a multiple of the DRAM alignment.
+	// Otherwise the runtime chooses.
 	Addr uint32
 }
 
@@ -36,11 +36,11 @@ type Buffer struct {
 	d     *Device
 	name  string
 	ext   allocator.Extent
-	mem   dispatch.Buffer         // where its pages lie, for the queues
-	dist  *allocator.Distribution // of a sharded buffer; mem.Sharding
-	spec  *allocator.ShardSpec    // that dist was made of; not changed
-	pool  *Pool                   // that it was taken from; nil for none
-	root  *Buffer                 // of a part of a buffer, the buffer
+	mem   dispatch.Buffer         // page layout for the queues
+	dist  *allocator.Distribution // mem.Sharding; nil unless sharded
+	spec  *allocator.ShardSpec    // source of dist; immutable
+	pool  *Pool                   // nil unless taken from a pool
+	root  *Buffer                 // the whole buffer of a part, else nil
 	freed atomic.Bool
 }
 
@@ -350,7 +350,7 @@ type Pool struct {
 	name  string
 	kind  allocator.Kind
 	ext   allocator.Extent
-	mem   *allocator.Allocator // of the memory in ext
+	mem   *allocator.Allocator // allocator inside of ext
 	freed atomic.Bool
 }
 
@@ -358,8 +358,7 @@ type Pool struct {
 type PoolConfig struct {
 	Kind allocator.Kind // DRAM or L1
 	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment
-	// of DRAM. A buffer whose pages don't fill their last row over the banks takes that row whole:
-	// leave room for it.
+	// of DRAM. Leave room: a buffer takes whole rows of pages over the banks.
 	Size int
 	Name string // for statistics and errors
 }

@@ -12,10 +12,10 @@ import (
 // capture is a trace that is being recorded, on one queue or several.
 type capture struct {
 	recording
-	rs   []*Recorder  // by queue, in the order of the call
-	t    *Trace       // of a capture on one queue
-	one  Recorder     // the same
-	list [1]*Recorder // what rs is made of if it is the only one
+	rs   []*Recorder // by queue, in the order of the call
+	t    *Trace      // of a capture on one queue
+	one  Recorder
+	list [1]*Recorder // backs rs for one queue
 	site uintptr      // of the call; 0 if it isn't known yet
 	ctx  captureContext
 }
@@ -133,7 +133,7 @@ func newCapture(name string, queues []*Queue) *capture {
 	c.rs = c.list[:0]
 	if len(queues) == 1 {
 		c.t = &Trace{}
-		c.t.one.part.room = &c.t.one
+		c.t.one.part.arena = &c.t.one
 		c.one.init(c, queues[0], &c.t.one.part)
 		c.rs = append(c.rs, &c.one)
 		return c
@@ -229,7 +229,7 @@ func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
 	}
-	_ = r.c.close(errDiscarded) // or why the capture would have failed anyway
+	_ = r.c.close(errDiscarded)
 	return nil
 }
 
@@ -275,7 +275,7 @@ func (c *capture) finish(ctx context.Context) (*Trace, error) {
 	if len(c.queues) > 1 {
 		ds = lockOrder(devicesOf(c.queues))
 	}
-	for _, d := range ds { // they aren't recovered while the trace is placed
+	for _, d := range ds { // no Recover while the trace is placed
 		d.work.RLock()
 	}
 	defer func() {

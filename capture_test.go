@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -332,33 +330,6 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 		b.holds(out, 6)
 		b.must(next.Release(b.ctx))
 	}
-}
-
-// Goroutines that capture, change, replay, print and release traces at the same time have what they
-// recorded.
-func TestReleasedMemoryIsOneTraces(t *testing.T) {
-	b := open(t, sim.Blackhole())
-	var all sync.WaitGroup
-	for i := range 4 {
-		in, out := b.pages("in", 1), b.pages("out", 1)
-		x := b.load(b.adder("adder", chip.Core{X: i}, in, out, uint32(i)))
-		all.Go(func() {
-			first := ""
-			for range 8 {
-				trace, err := b.queue.Capture(b.ctx, "trace", record(x))
-				b.must(err)
-				var text strings.Builder
-				b.must(errors.Join(trace.Replay(b.ctx), trace.Print(&text), trace.Release(b.ctx)))
-				if first == "" {
-					first = text.String()
-				}
-				if text.String() != first {
-					b.Errorf("worker %d: the trace is\n%s\nand was\n%s", i, text.String(), first)
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 // A trace that calls another may be released while it is replayed: the replay is done, or says that

@@ -18,33 +18,33 @@ import (
 // Device is an open chip. Its methods may be called from any goroutine.
 type Device struct {
 	name   string
-	banks  int // of DRAM
+	banks  int // DRAM banks
 	kd     *kmd.Device
 	disp   *dispatch.Device
 	mem    *allocator.Allocator
 	queues []*Queue
 
 	target   kmd.Target
-	firmware *metal.Firmware // that the workers run; nil for this runtime's own
-	log      *usage.Log      // nil without one
-	logErr   error           // why it is nil
+	firmware *metal.Firmware // base firmware of the workers; nil for this runtime's own
+	log      *usage.Log      // memory usage log, or nil
+	logErr   error           // why log is nil
 
 	mu     sync.Mutex
 	closed bool
-	cancel context.CancelFunc // of the Recover that is under way
+	cancel context.CancelFunc // cancels the Recover under way
 	execs  map[*Executable]struct{}
-	parts  map[resident]struct{} // of traces
-	cbs    *allocator.Area       // of circular buffers
+	parts  map[resident]struct{} // trace parts
+	cbs    *allocator.Area       // circular buffers
 
-	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
-	left      deferredFrees
+	capturing atomic.Int32 // captures under way; 0 is the fast path
+	deferred  deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
 	spares    spares
-	lastSite  atomic.Uintptr // of a capture
+	lastSite  atomic.Uintptr // call site of the last capture
 	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close
-	work  sync.RWMutex // held for writing by Recover, for reading while kernels or traces are placed or released
+	work  sync.RWMutex // Recover writes; placing and releasing kernels and traces reads
 }
 
 // Open opens a device, and starts its firmware and command queues. The target is kmd.Path for a

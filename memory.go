@@ -156,7 +156,7 @@ type waitFor struct {
 // wait for them.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
-		if q.await(ctx) != nil { // mostly for the reason for which the call failed
+		if q.await(ctx) != nil { // mostly because ctx has ended
 			d.deferFree(free, qs)
 			return nil
 		}
@@ -169,29 +169,29 @@ func (d *Device) deferFree(free func() error, qs []*Queue) {
 	for _, q := range qs {
 		l.waits = append(l.waits, waitFor{q, q.begun.Load() + 1})
 	}
-	d.left.mu.Lock()
-	defer d.left.mu.Unlock()
-	d.left.list = append(d.left.list, l)
-	d.left.some.Store(true)
+	d.deferred.mu.Lock()
+	defer d.deferred.mu.Unlock()
+	d.deferred.list = append(d.deferred.list, l)
+	d.deferred.some.Store(true)
 }
 
 // freeDeferred frees what no queue uses any more, or everything if the queues have lost their
 // contents.
 func (d *Device) freeDeferred(all bool) error {
-	if !d.left.some.Load() {
+	if !d.deferred.some.Load() {
 		return nil
 	}
 	var due []deferredFree
-	d.left.mu.Lock()
-	d.left.list = slices.DeleteFunc(d.left.list, func(l deferredFree) bool {
+	d.deferred.mu.Lock()
+	d.deferred.list = slices.DeleteFunc(d.deferred.list, func(l deferredFree) bool {
 		waited := all || !slices.ContainsFunc(l.waits, func(w waitFor) bool { return w.q.finished.Load() < w.n })
 		if waited {
 			due = append(due, l)
 		}
 		return waited
 	})
-	d.left.some.Store(len(d.left.list) > 0)
-	d.left.mu.Unlock()
+	d.deferred.some.Store(len(d.deferred.list) > 0)
+	d.deferred.mu.Unlock()
 	var errs []error
 	for _, l := range due {
 		errs = append(errs, l.free())

@@ -214,20 +214,6 @@ func TestCallSites(t *testing.T) {
 	}
 }
 
-func ExampleBufferConfig() {
-	// Six rows of two pages, three rows in each of two cores.
-	dist, err := allocator.NewDistribution(allocator.ShardSpec{
-		Layout: allocator.HeightSharded, Tensor: []int{6, 2}, Shard: []int{3, 2}, Cores: []chip.Range{chip.Grid(2, 1)},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	core, place := dist.Page(7)
-	fmt.Println(dist.Cores()[core], place)
-	// Output: (1,0) 1
-}
-
 // A second trace, and buffers allocated between two captures, never lie where the first trace's
 // freed intermediates are, however full the memory is.
 func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {

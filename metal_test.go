@@ -420,8 +420,8 @@ func inTiles(b []byte, wide, row, column int) float64 {
 	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*at:])) << 16))
 }
 
-// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, and a
-// product of matrices whose elements are small enough to be exact in every fidelity.
+// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, and products
+// of matrices whose elements are small enough to be exact in every fidelity.
 func TestMetalCompute(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8

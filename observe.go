@@ -75,15 +75,15 @@ func (k CallKind) Queued() bool { return k <= CallWaitEvent }
 type Call struct {
 	ID     uint64 // counts up from 1; a call that another one makes has the higher number
 	Kind   CallKind
-	Queues []*Queue // that it uses: none, one, or those that a trace spans
-	Name   string   // of the object
+	Queues []*Queue // used queues: none, one, or those of a trace
+	Name   string   // the object's name
 	Object any      // see the kinds
 	Bytes  int      // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
 	Start  time.Time
 	End    time.Time // from End on
 	Err    error     // from End on
 
-	observers []*observer // that were told of its beginning
+	observers []*observer // told of Begin
 	ending    bool        // their End is being called
 }
 

@@ -48,12 +48,11 @@ type CircularBuffer struct {
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int // up to program.MaxCircularPages
-	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime
-	// chooses, and the circular buffers of all programs share the memory. Otherwise the memory is
-	// the caller's, such as that of a Buffer with a shard on each of the cores, which is listed in
-	// Program.Buffers unless something else keeps it allocated. TT-Metal calls such a circular
-	// buffer globally allocated. Several may lie in the same memory. See
-	// [Executable.SetCircularAddr].
+	// Addr is the address in the L1 of each core, a multiple of 16. With 0 the runtime chooses, and
+	// the circular buffers of all programs share the memory. Otherwise the memory is the caller's,
+	// such as a Buffer with a shard on each core. List that Buffer in Program.Buffers unless
+	// something else keeps it allocated. tt-metal calls this a globally allocated circular buffer.
+	// Several may share memory. See [Executable.SetCircularAddr].
 	Addr uint32
 }
 
@@ -66,17 +65,17 @@ type Semaphore struct {
 
 // Executable is a program that is compiled and whose kernels lie in the device's DRAM.
 type Executable struct {
-	d     *Device
-	image *dispatch.Image
-	bin   allocator.Extent
-	holds []allocator.Extent // of bufs
-	bufs  []*Buffer
-	hosts []*HostBuffer
-	cbs   []dispatch.CircularBuffer
-	cbEnd uint64
-	given map[int][]int // where the commands have the addresses of circular buffers that the caller placed, by index
+	d        *Device
+	image    *dispatch.Image
+	bin      allocator.Extent
+	holds    []allocator.Extent // extents of bufs
+	bufs     []*Buffer
+	hosts    []*HostBuffer
+	cbs      []dispatch.CircularBuffer
+	cbEnd    uint64
+	placedAt map[int][]int // offsets in the commands of caller-placed circular buffers' addresses, by index
 
-	written bool // queue 0 was told to write the kernels
+	written bool // the write of the kernels is in queue 0
 
 	mu       sync.RWMutex // held for reading while released must not change
 	released bool
@@ -317,7 +316,7 @@ type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
-	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
+	Cores  []chip.Range // for a unique argument; nil for all cores that have one
 
 	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
 	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.
@@ -433,7 +432,7 @@ type CircularPlace struct {
 	Cores []chip.Range
 	Addr  uint32 // in the L1 of each of its cores
 	Size  uint32 // bytes on each of its cores
-	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
+	Given bool   // the caller placed it: CircularBuffer.Addr was set
 }
 
 // CircularBuffers returns where the program's circular buffers lie, in the program's order.
@@ -452,7 +451,7 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 // kernel with common arguments. Nothing is written to the device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
-		at := x.given[index]
+		at := x.placedAt[index]
 		if at == nil {
 			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
 				"and each of its cores needs a kernel with common arguments")
@@ -504,10 +503,10 @@ func (x *Executable) findGiven(p *dispatch.Program) error {
 		if err != nil {
 			return err
 		}
-		if x.given == nil {
-			x.given = map[int][]int{}
+		if x.placedAt == nil {
+			x.placedAt = map[int][]int{}
 		}
-		x.given[c.Index] = at
+		x.placedAt[c.Index] = at
 	}
 	return nil
 }

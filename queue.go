@@ -16,17 +16,17 @@ import (
 type Queue struct {
 	d         *Device
 	q         *dispatch.Queue
-	rec       atomic.Pointer[recording] // that Run records into, between Begin and End
-	capturing atomic.Int32              // captures of the queue with a function that are under way
+	rec       atomic.Pointer[recording] // the capture by Begin that Run records into
+	capturing atomic.Int32              // captures with a function under way
 
 	self    []*Queue   // itself, for Calls
 	inOrder sync.Mutex // held by observed calls
 
-	logged atomic.Bool // it has a log of control flow
+	logged atomic.Bool // control flow is being logged
 
-	spare atomic.Pointer[Pending] // for the next ReadTo or WriteFrom
+	spare atomic.Pointer[Pending] // reused by ReadTo and WriteFrom
 
-	begun, finished atomic.Uint64 // numbers of waits for the queue: the last one that began, and that succeeded
+	begun, finished atomic.Uint64 // numbers of the last wait that began, and that succeeded
 }
 
 // ID returns the queue's number.
@@ -84,8 +84,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 		}
 	}
 	if x != nil {
-		// Until its commands are in the queue, where Release waits for them, the kernels' memory
-		// must not be freed.
+		// The kernels' memory must not be freed until Release can wait for the commands.
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 	}

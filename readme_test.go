@@ -1,7 +1,11 @@
 package reprise_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,4 +47,41 @@ func TestReadmeShowsTheExample(t *testing.T) {
 func code(line string) string {
 	line, _, _ = strings.Cut(line, " // ")
 	return strings.TrimSpace(line)
+}
+
+// The package stays small enough to be read: what belongs to a topic goes to the topic's package.
+// It has no aliases of types, whose fields go doc wouldn't show.
+func TestExportedNames(t *testing.T) {
+	const most = 60 // types and functions
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.IsExported() {
+				names++
+			}
+			g, _ := d.(*ast.GenDecl)
+			for i := 0; g != nil && g.Tok == token.TYPE && i < len(g.Specs); i++ {
+				if s := g.Specs[i].(*ast.TypeSpec); s.Name.IsExported() {
+					names++
+					if s.Assign.IsValid() {
+						t.Errorf("%s is an alias: name the type by its own package", s.Name)
+					}
+				}
+			}
+		}
+	}
+	if names > most || names < most/2 {
+		t.Errorf("the package has %d exported types and functions, at most %d are wanted", names, most)
+	}
 }

@@ -21,14 +21,14 @@ type Recorder struct {
 	d *Device
 	q *Queue
 
-	part     *part // what it becomes; it holds what the programs need
+	part     *part // under construction
 	rec      tracebuf.Recording
 	*scratch                     // nil once the capture has ended
-	held     []int               // by part.programs: buffers of the program that the part holds
-	heldOne  [1]int              // what held is made of for one program
-	index    map[*Executable]int // place in part.programs, once there are many
+	held     []int               // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int              // backs held for one program
+	index    map[*Executable]int // in part.programs, once there are many
 	control  controlFlow         // loops and branches
-	edges    *edges              // of a device on which the capture has several queues
+	edges    *edges              // shared by the device's Recorders; nil for one queue
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -36,7 +36,7 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	p.q, p.name = q, c.name
 	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
 	r.held = r.heldOne[:0]
-	if room := p.room; room != nil {
+	if room := p.arena; room != nil {
 		p.programs, p.kept = room.programs[:0], room.kept[:0]
 		r.rec.RoomFor(room.steps[:])
 	}
@@ -333,7 +333,7 @@ func (r *Recorder) finish() error {
 		return err
 	}
 	var err error
-	if room := r.part.room; room != nil {
+	if room := r.part.arena; room != nil {
 		r.part.image, err = r.rec.FinishInto(&room.image, r.d.DRAMBanks(), r.d.spares.take)
 	} else {
 		r.part.image, err = r.rec.Finish(r.d.DRAMBanks())
@@ -509,7 +509,7 @@ func (r *Recorder) WaitEvent(e *Event) error {
 			return errOutside
 		}
 		if at.queue == r.q.ID() {
-			return nil // it is before this place anyway
+			return nil // queue order suffices
 		}
 		return r.addEdge("wait for event", e, tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: at.queue, Number: at.number})
 	})
@@ -538,7 +538,7 @@ func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
 	commands, err := r.q.edge(nil, r.peers(), edge, r.state.Expected)
 	if err == nil {
-		r.control.last = node{Kind: flow.Reset, Name: what + " " + e.Name()} // it is no program
+		r.control.last = node{Kind: flow.Reset, Name: what + " " + e.Name()} // no program
 		r.rec.AddEdge(r.control.last.Name, edge, commands)
 	}
 	return err

@@ -34,12 +34,12 @@ type node = flow.Node[recorded]
 
 // recorded is what a Recorder keeps of a node.
 type recorded struct {
-	program  int    // of a run, in part.programs
-	commands []byte // of the run; nil if it is in the recording already
+	program  int    // index of a run's program in part.programs
+	commands []byte // of a run in a body
 	variant  dispatch.Variant
-	reads    []argRead // for arguments of the run
+	reads    []argRead // computed arguments of a run
 	params   []argParam
-	call     *part // of a call
+	call     *part // callee
 }
 
 // argParam names arguments of a run, or the count of a loop, once it is known where they lie.
@@ -47,18 +47,18 @@ type argParam struct {
 	name string
 	kind tracebuf.ParamKind
 	buf  *Buffer
-	at   []int // from the start of the run's main commands; of a loop from its first command
+	at   []int // offsets from the run's main commands, or from the loop's first command
 }
 
 // controlFlow is the Recorder's state of control flow. Bodies are kept as nodes until the outermost
 // loop or branch ends: only then it is known which kernels can stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
-	deep  int        // loops of them
-	loops int        // so far, in the whole trace
+	deep  int        // open loops
+	loops int        // loops of the trace so far
 	used  bool       // the trace has control flow
-	last  node       // that was recorded last outside of all others
-	words []condWord // that conditions read, by flow.Cond.Word
+	last  node       // last node outside of bodies
+	words []condWord // read by conditions, by flow.Cond.Word
 }
 
 // condWord is a word of a buffer that a condition or a run reads.
@@ -66,7 +66,7 @@ type condWord struct {
 	at        int // offset of the BRANCH or READ_ARG in the commands
 	buf       *Buffer
 	off       int    // in the whole buffer, in bytes
-	noc, addr uint32 // where it lies
+	noc, addr uint32 // its NoC address
 }
 
 // Loop records a loop of n iterations; body records its programs and is called once. 0 iterations
@@ -214,7 +214,7 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 		end()
 	}
 	if c := (*CaptureError)(nil); errors.As(err, &c) {
-		return err // of what is inside
+		return err // of the body
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -522,7 +522,7 @@ func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false
 	n.Inside(func(n *node) {
-		calls = calls || n.Kind == flow.Call // which bring kernels of their own
+		calls = calls || n.Kind == flow.Call // callees bring their own kernels
 		if n.Kind == flow.None {
 			if im := e.part.programs[n.Rec.program].image; !slices.Contains(images, im) {
 				images = append(images, im)

@@ -13,11 +13,11 @@ import (
 type recording struct {
 	name   string
 	queues []*Queue // in the order of the call
-	begun  runner   // the Recorder of a capture that Queue.Begin started, so without a function; otherwise nil
+	begun  runner   // the Recorder of a capture by Queue.Begin, else nil
 
-	mu    sync.Mutex  // guards what is recorded as well
-	err   error       // the first one: the capture fails with it
-	ended atomic.Bool // the function has returned, or End or Discard was called
+	mu    sync.Mutex // guards what is recorded as well
+	err   error      // the first one: the capture fails with it
+	ended atomic.Bool
 }
 
 type runner interface {
@@ -39,10 +39,10 @@ type captureKey struct{}
 type CaptureError struct {
 	Trace   string // name of the trace
 	Op      string // "run program \"dense\"", "write buffer \"in\""
-	File    string // of the call; empty if it isn't on the stack of the goroutine that came to this package
+	File    string // of the call; empty if it is on another goroutine
 	Line    int
 	Err     error
-	Instead string // empty if nothing else would do
+	Instead string // empty without an alternative
 }
 
 // Error implements error.
@@ -119,8 +119,7 @@ func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string
 	if name != "" {
 		err.Op = fmt.Sprintf("%s %q", why.what, name)
 	}
-	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of
-	// that capture.
+	// A capture by Begin lacks nothing after a second Begin or a refused allocation.
 	if c.begun == nil || q != nil && op != opCapture {
 		c.fail(err)
 	}

@@ -18,16 +18,16 @@ import (
 // captured on, of one device or several. The kernels and buffers of its programs stay allocated
 // until Release. Its methods may be called from any goroutine.
 type Trace struct {
-	name  string
-	parts []*part   // by queue, in the order of the capture
-	on    []*Device // in the order of the capture, also those without a part; nil for the one of all parts
-	batch *dispatch.Batch
-	calls []deviceCall
-	alone *part  // the only part, if it calls no other trace
-	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
-	use   use    // of the whole trace
+	name   string
+	parts  []*part   // in the order of the capture's queues
+	on     []*Device // of the capture, in order, also those without a part; nil for a single one
+	batch  *dispatch.Batch
+	calls  []deviceCall
+	single *part  // the only part, if it has no callees
+	whole  *Trace // origin of a Subset; nil for a whole trace
+	use    use
 
-	one singlePart // used if the trace has one part
+	one singlePart
 }
 
 // singlePart is the only part of a trace, with the small objects that most such traces need, in one
@@ -49,7 +49,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.name = name
 	t.one.parts[0], t.one.calls[0] = p, deviceCall{p.q.d, p.q.self}
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
-	t.setAlone()
+	t.setSingle()
 	t.batch = &t.one.batch
 	if err := t.batch.Init(&p.prep); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	t := &Trace{name: name, parts: parts, on: on, calls: callsOf(queuesOf(parts))}
-	t.setAlone()
+	t.setSingle()
 	prepared := make([]*dispatch.Prepared, len(parts))
 	for i, p := range parts {
 		p.several = len(parts) > 1
@@ -72,9 +72,9 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	return t, nil
 }
 
-func (t *Trace) setAlone() {
+func (t *Trace) setSingle() {
 	if len(t.parts) == 1 && len(t.parts[0].called()) == 0 {
-		t.alone = t.parts[0]
+		t.single = t.parts[0]
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *Trace) owner() *Trace {
 // queues' parts of the previous replay are done. The error is an *dispatch.OverlapError if another
 // queue has put a program on the same workers and nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
-	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() { // fast path
+	if p := t.single; p != nil && p.q.d.fastPath() && !p.params.changed.Load() {
 		if err := t.batch.Submit(ctx); err != nil {
 			return t.replayError(err)
 		}
@@ -232,7 +232,7 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 		return fail(err)
 	}
 	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
-	s.setAlone()
+	s.setSingle()
 	return s, nil
 }
 
@@ -302,13 +302,12 @@ func (t *Trace) replayBytesOn(d *Device) int {
 // Part is what a trace has on one queue.
 type Part struct {
 	Queue   *Queue
-	Steps   []tracebuf.Step   // what was recorded: programs, and recordings of events and waits for them
-	Params  []tracebuf.Param  // with the values of the next replay; their buffers are by number in [Trace.Buffers] of the device
-	Extents []tracebuf.Extent // where it lies in each DRAM bank; nothing once the trace is released
+	Steps   []tracebuf.Step   // programs, recordings of events, and waits for them
+	Params  []tracebuf.Param  // with the next replay's values; buffers are indices into [Trace.Buffers] of the device
+	Extents []tracebuf.Extent // in each DRAM bank; empty after the release
 	Size    int               // bytes of device memory, over all banks
 
-	ReplayBytes    int // that the host writes for a replay
-	ReplayCommands int // that the host writes for a replay
+	ReplayBytes, ReplayCommands int // that the host writes for a replay
 }
 
 // Parts returns what the trace has on each queue, in the order of the capture's queues.
@@ -398,7 +397,7 @@ type PartsError struct {
 // PartState is what became of a part.
 type PartState struct {
 	Queue *Queue
-	Err   error // nil: it did what was asked; ErrSkipped: it wasn't asked, because another part failed
+	Err   error // nil for success; ErrSkipped if another part failed before
 }
 
 // Error implements error.

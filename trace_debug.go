@@ -33,7 +33,7 @@ func (d debugTrace) Parts() []debug.Part {
 	out := make([]debug.Part, len(all))
 	for i, p := range all {
 		p.params.mu.Lock()
-		p.shown = true
+		p.imageShared = true
 		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded != nil, Addr: uint32(p.ext.Addr)}
 		p.params.mu.Unlock()
 		for _, o := range p.called() {

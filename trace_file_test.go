@@ -51,8 +51,8 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	return file.Bytes()
 }
 
-// A trace from a file mixes with what runs besides, can be saved again, and leaves nothing behind
-// when it is released.
+// A trace from a file runs among other programs, can be saved again, and leaves nothing behind when
+// it is released.
 func TestLoadedTraceRuns(t *testing.T) {
 	file := saved(t, sim.Blackhole())
 	b := open(t, sim.Blackhole())

@@ -119,13 +119,13 @@ func onDevice(queues []*Queue, d *Device) []*Queue {
 type loading struct {
 	d     *Device
 	f     *tracebuf.File
-	parts []*part           // as in the file
-	every []*part           // the same, each after what it calls
+	parts []*part           // in the file's order
+	every []*part           // parts and callees, callees first
 	made  []*Buffer         // the file's buffers
-	plans []*Buffer         // the same, without memory
-	here  []tracebuf.Target // what the parts' queues are
+	plans []*Buffer         // the file's buffers without memory
+	here  []tracebuf.Target // of the parts' queues
 	given map[string]*Buffer
-	wrote []*Queue // to which contents of buffers were given
+	wrote []*Queue // that may be writing buffers
 }
 
 func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
@@ -295,7 +295,7 @@ func (l *loading) loadBuffers() error {
 	for name := range l.given {
 		return fmt.Errorf("the trace has no buffer %q", name)
 	}
-	// Last, so that they leave the others their places.
+	// Moved buffers come last, so that the others get their places.
 	for _, i := range moves {
 		c := l.config(i)
 		c.Addr = 0
@@ -407,7 +407,7 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	if err != nil {
 		return err
 	}
-	// Held and freed at once, it goes when the trace does.
+	// Held and freed: the trace's release frees the memory.
 	if err := errors.Join(d.mem.Hold(ext), d.mem.Free(ext)); err != nil {
 		return err
 	}

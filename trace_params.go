@@ -19,18 +19,17 @@ import (
 type params struct {
 	changed atomic.Bool // some are not in DRAM yet
 
-	mu      sync.Mutex // guards everything below, and the part's commands on the host once it has been placed
+	mu      sync.Mutex // guards the fields below, and the placed part's commands on the host
 	patches tracebuf.Patches[*Buffer]
 	pieces  []dispatch.Patch
-	// replaced buffers may be named by what is in DRAM; retired ones aren't, but replays under way
-	// may use them.
+	// The commands in DRAM may still name replaced buffers; only replays under way use retired ones.
 	replaced []allocator.Extent
 	retired  []retired
 }
 
 type retired struct {
 	ext  allocator.Extent
-	wait uint64 // the number of the first wait for the queue after which nothing uses it
+	wait uint64 // number of the first wait for the queue after which nothing uses it
 }
 
 func (ps *params) add(t *part, cmds []byte, name string, kind tracebuf.ParamKind, b *Buffer, at []int) error {

@@ -17,43 +17,44 @@ import (
 // part is what a trace has on one queue.
 type part struct {
 	q        *Queue
-	name     string      // of the trace
-	room     *singlePart // of the trace that it is the only part of; nil if it isn't, or if it was loaded
+	name     string      // the trace's name
+	arena    *singlePart // of a recorded trace with one part, else nil
 	several  bool        // the trace has other parts
 	image    *tracebuf.Image
-	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
-	buffers  []*Buffer     // that it holds for its programs, in order of first use
+	programs []*Executable // by Step.Program; their kernels are held
+	buffers  []*Buffer     // held for programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
-	loaded   *fileContents // nil unless it was loaded from a file: then there are only the recorded commands
+	loaded   *fileContents // nil unless the trace was loaded
 
-	callees []*part    // whose commands it calls
+	callees []*part    // called parts
 	conds   []condWord // in the order of the commands
-	depth   int        // of calls that it makes
-	loops   int        // that it nests, with those of callees
+	depth   int        // nesting depth of calls
+	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
-	cbEnd   uint64 // of the circular buffers whose room it keeps
-	kept    []any  // what else it keeps until it ends, see letGo
+	cbEnd   uint64 // of the held circular buffers
+	kept    []any  // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
-	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
+	site    uintptr                // call site for the allocator; 0 if unknown
 
-	state   partState // guarded by params.mu, as what follows
-	callers int       // parts that call it and are not dropped
-	shown   bool      // others may have the image, so that its memory isn't used again
+	// Guarded by params.mu.
+	state       partState
+	callers     int  // parts that call it and are not dropped
+	imageShared bool // the image was handed out, so its memory isn't recycled
 }
 
 // partState is a part's stage of life. It only increases, and may skip stages.
 type partState uint8
 
 const (
-	partNew      partState = iota
-	partWritten            // its queue was told to write to its memory
-	partLive               // it is a trace's, in its device
-	partCalled             // only the parts that call it may still use it
-	partReleased           // nobody may use it
-	partRecycled           // the memory of the image's bytes is another trace's now
+	partNew     partState = iota
+	partWritten           // writes to its memory are in its queue
+	partLive              // part of a trace
+	partCalled            // released by the user, kept by callers
+	partReleased
+	partRecycled // another trace has the image's memory
 )
 
 // move advances the state. It reports whether the state was lower before.
@@ -200,8 +201,8 @@ func (p *part) noRoom(n int, err error) error {
 func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	d := p.q.d
 	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
-	if p.room != nil {
-		to = p.room.replay[:0]
+	if p.arena != nil {
+		to = p.arena.replay[:0]
 	}
 	replay, err := config.Append(to)
 	if err != nil {
@@ -220,8 +221,7 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	}
 	iv := interleaved(p.ext)
 	p.move(partWritten)
-	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay
-	// reads what isn't written yet.
+	// The queue's later commands wait for the write in the prefetcher; the host doesn't.
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
@@ -313,22 +313,22 @@ func (p *part) stateNow() partState {
 func (p *part) end() error {
 	p.unregister()
 	err := p.drop()
-	p.giveMemory()
+	p.recycleImage()
 	if err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", p.name, err)
 	}
 	return nil
 }
 
-// giveMemory recycles the memory of the part's commands, unless other parts share it or the image
+// recycleImage recycles the memory of the part's commands, unless other parts share it or the image
 // was handed out.
-func (p *part) giveMemory() {
-	if p.room == nil {
+func (p *part) recycleImage() {
+	if p.arena == nil {
 		return
 	}
 	p.q.q.Forget(&p.prep)
 	p.params.mu.Lock()
-	mine := !p.shown && p.moveLocked(partRecycled)
+	mine := !p.imageShared && p.moveLocked(partRecycled)
 	p.params.mu.Unlock()
 	if mine {
 		p.q.d.spares.give(p.image.Bytes)
@@ -369,7 +369,7 @@ func (p *part) drop() error {
 	p.params.mu.Unlock()
 	var errs []error
 	for _, one := range kept {
-		errs = append(errs, p.letGo(one))
+		errs = append(errs, p.releaseKept(one))
 	}
 	errs = append(errs, p.params.drop(mem))
 	if !ext.IsZero() {
@@ -384,19 +384,19 @@ func (p *part) drop() error {
 // heldBuffer is a buffer whose memory a part holds.
 type heldBuffer struct{ *Buffer }
 
-func (p *part) letGo(one any) error {
+func (p *part) releaseKept(one any) error {
 	mem := p.q.d.mem
 	switch one := one.(type) {
-	case *Executable: // its kernels, and what they print
+	case *Executable: // kernels and prints
 		p.q.d.disp.DropPrints(one.image)
 		return mem.Unhold(one.bin)
 	case heldBuffer:
 		return mem.Unhold(one.owned())
 	case *HostBuffer:
 		one.unhold(p)
-	case *part: // that it calls
+	case *part: // callee
 		return one.leave(1)
-	case *Buffer: // that loading has allocated
+	case *Buffer: // allocated by loading
 		if !one.freed.Swap(true) {
 			return mem.Free(one.ext)
 		}
@@ -407,12 +407,12 @@ func (p *part) letGo(one any) error {
 // use counts the users of a trace's memory, so that a release waits for them. It is no lock: while
 // a trace is stepped through, it may also be read, verified and saved.
 type use struct {
-	mu       sync.Mutex
-	n        int
-	alone    bool          // the trace is being stepped through or checked
-	idle     chan struct{} // closed when n falls to 0, if a release waits for it
-	going    bool          // a release is under way, or has failed and is to be called again
-	released bool
+	mu        sync.Mutex
+	n         int
+	alone     bool          // the trace is being stepped through or checked
+	idle      chan struct{} // closed when n falls to 0, if a release waits for it
+	releasing bool          // a release has begun
+	released  bool
 
 	freeing sync.Mutex // held by a release
 }
@@ -421,7 +421,7 @@ type use struct {
 func (u *use) enter(alone bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.released || u.going {
+	if u.released || u.releasing {
 		return ErrReleased
 	}
 	u.n++
@@ -452,7 +452,7 @@ func (u *use) close(ctx context.Context) error {
 		u.mu.Unlock()
 		return ErrReserved
 	}
-	u.going = true
+	u.releasing = true
 	if u.n == 0 {
 		u.mu.Unlock()
 		return nil

@@ -57,11 +57,11 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 		return err
 	}
 	defer leave()
-	only, err := among(t.Buffers(), o.only)
+	only, err := wholeRanges(t.Buffers(), o.only)
 	if err != nil {
 		return err
 	}
-	results, err := among(t.Buffers(), o.results)
+	results, err := wholeRanges(t.Buffers(), o.results)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ type byteRanges map[*Buffer][]tracebuf.ByteRange
 // are saved separately. The trace holds the memory, also of released buffers.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
-		for _, p := range parts[1:] { // the reads wait for the first part's queue
+		for _, p := range parts[1:] { // reading waits for the first part's queue
 			if err := p.q.await(ctx); err != nil {
 				return err
 			}
@@ -243,8 +243,8 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptio
 	return nil
 }
 
-// among returns bufs as byte ranges of whole buffers, each of which must be one of all.
-func among(all, bufs []*Buffer) (byteRanges, error) {
+// wholeRanges returns bufs as byte ranges of whole buffers, each of which must be one of all.
+func wholeRanges(all, bufs []*Buffer) (byteRanges, error) {
 	out := byteRanges{}
 	for _, b := range bufs {
 		if b == nil {

@@ -142,7 +142,7 @@ type HostBuffer struct {
 	released bool
 
 	holding sync.Mutex
-	holders map[any]string // what uses it and how errors call that; guarded by holding
+	holders map[any]string // users with their names for errors; guarded by holding
 }
 
 // HostBufferConfig says what memory to pin.
@@ -150,11 +150,11 @@ type HostBufferConfig struct {
 	// Size in bytes is rounded up to whole pages of the host. The memory is new and zeroed, in huge
 	// pages where there are some.
 	Size int
-	// Memory, if it isn't nil, is used instead of new memory: whole pages that the caller has
-	// mmap'ed, anonymous or shared memory, and keeps mapped until Release. Go's heap won't do.
+	// Memory, if not nil, is used instead of new memory: whole pages of anonymous or shared memory
+	// that the caller keeps mapped until Release. Go's heap won't do.
 	Memory []byte
-	// Strict makes transfers with the buffer fail with a *dispatch.DirectError where a part of them
-	// can't do without a copy. Otherwise the host copies such parts.
+	// Strict makes transfers fail with a *dispatch.DirectError where a part needs a copy. Otherwise
+	// the host copies such parts.
 	Strict bool
 	Name   string // for errors
 }
