@@ -90,19 +90,6 @@ func TestPathsThatAreNoDevice(t *testing.T) {
 	}
 }
 
-func TestPathWithoutPermission(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root may open everything; the errno itself is covered by TestOpenErrorsSayWhatToDo")
-	}
-	file := t.TempDir() + "/0"
-	if err := os.WriteFile(file, nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kmd.Open(t.Context(), kmd.Path(file)); !errors.Is(err, kmd.ErrPermission) {
-		t.Errorf("mode 000: %v", err)
-	}
-}
-
 func TestDevicesThatCannotBeDriven(t *testing.T) {
 	m := blackhole(t)
 	for _, tt := range []struct {
