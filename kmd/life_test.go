@@ -299,23 +299,6 @@ func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	m := start(t, chip.Wormhole, driver.Config{}, kmd.WithoutPower())
-	if _, _, sent := m.drv.Node(0).Power(); sent != 0 {
-		t.Errorf("%d power messages from an open without power", sent)
-	}
-	d, err := kmd.Open(t.Context(), target{m.node()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if flags, _, _ := m.drv.Node(0).Power(); flags != kabi.PowerAll&^kabi.PowerMaxAIClock {
-		t.Errorf("an ordinary open asks for %#x", flags)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestCloseGivesEverythingBackAndNamesLeaks(t *testing.T) {
 	var leaks []kmd.Leak
 	m := start(t, chip.Blackhole, driver.Config{}, kmd.TrackLeaks(func(l kmd.Leak) { leaks = append(leaks, l) }))
