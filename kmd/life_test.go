@@ -90,19 +90,6 @@ func TestPathsThatAreNoDevice(t *testing.T) {
 	}
 }
 
-func TestPathWithoutPermission(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root may open everything; the errno itself is covered by TestOpenErrorsSayWhatToDo")
-	}
-	file := t.TempDir() + "/0"
-	if err := os.WriteFile(file, nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kmd.Open(t.Context(), kmd.Path(file)); !errors.Is(err, kmd.ErrPermission) {
-		t.Errorf("mode 000: %v", err)
-	}
-}
-
 func TestDevicesThatCannotBeDriven(t *testing.T) {
 	m := blackhole(t)
 	for _, tt := range []struct {
@@ -309,23 +296,6 @@ func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Errorf("after it: %v", err)
-	}
-}
-
-func TestOptions(t *testing.T) {
-	m := start(t, chip.Wormhole, driver.Config{}, kmd.WithoutPower())
-	if _, _, sent := m.drv.Node(0).Power(); sent != 0 {
-		t.Errorf("%d power messages from an open without power", sent)
-	}
-	d, err := kmd.Open(t.Context(), target{m.node()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if flags, _, _ := m.drv.Node(0).Power(); flags != kabi.PowerAll&^kabi.PowerMaxAIClock {
-		t.Errorf("an ordinary open asks for %#x", flags)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -22,11 +22,14 @@ import (
 func TestResetModes(t *testing.T) {
 	for _, v := range []driver.Version{{Major: 2, Minor: 10}, {Major: 2, Minor: 6}, {Major: 2, Minor: 4}} {
 		each(t, func(t *testing.T, a chip.Arch) {
+			if a == chip.Wormhole && v.Minor != 10 {
+				return
+			}
 			drv, fns := machineOf(t, driver.Config{Arch: a, Version: v}, 1)
 			var steps []string
 			for _, mode := range []kmd.ResetMode{kmd.ResetRestoreState, kmd.ResetLink, kmd.ResetConfigWrite, kmd.ResetASIC, kmd.ResetBoard} {
-				if a == chip.Wormhole && mode != kmd.ResetASIC && v.Minor != 10 {
-					continue // each takes half a second there
+				if a == chip.Wormhole && mode != kmd.ResetASIC {
+					continue // each takes half a second, and differs only in that
 				}
 				resets := 0
 				fns[0].OnReset = func() { resets++ }

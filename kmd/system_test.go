@@ -1,6 +1,7 @@
 package kmd_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -164,6 +166,7 @@ func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 
 // The time for questions doesn't begin before the card has started.
 func TestInspectWaitsForTheStart(t *testing.T) {
+	effort.Long(t)
 	fn := &sleepy{Function: drivertest.New(chip.Blackhole)}
 	fn.Telemetry = nil
 	drv, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) {
@@ -244,7 +247,9 @@ func TestDiagnose(t *testing.T) {
 			if tt.spoil != nil {
 				tt.spoil(t, drv, fns[0])
 			}
-			l := systemOf(drv).Diagnose(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // silent firmware ends with it
+			defer cancel()
+			l := systemOf(drv).Diagnose(ctx)
 			want := map[string]kmd.Status{}
 			for k, v := range well {
 				want[k] = v

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
@@ -28,6 +29,9 @@ func TestFarChips(t *testing.T) {
 		{sim.T3000, mesh.Shape{2, 4}, 4},
 		{sim.T3000, mesh.Shape{2, 2}, 0},
 	} {
+		if tt.shape.Size() > effort.Of(4, 8, 8) {
+			continue
+		}
 		m := tt.make()
 		t.Run(m.String()+"/"+tt.shape.String(), func(t *testing.T) {
 			start := time.Now()
@@ -91,6 +95,7 @@ func (p *farPair) works(c *mesh.Chip, first uint32) {
 // When the link that carries the remote chip's queues goes down, its waits end in an error that
 // names the link, the local chip goes on, and the remote one works again after a recovery.
 func TestFarLinkGoesDown(t *testing.T) {
+	effort.Long(t)
 	p := openPair(t)
 	p.works(p.far, 1)
 	p.must(p.machine.SetLink(0, 9, false))
@@ -128,6 +133,7 @@ func TestAllFarLinksGoDown(t *testing.T) {
 // A kernel that hangs on the remote chip is reported and recovered from like any other, without an
 // effect on the local chip.
 func TestFarChipHangs(t *testing.T) {
+	effort.Long(t)
 	p := openPair(t)
 	im, err := kernels.Prebuilt(p.far.Device.Arch(), kernels.Spin)
 	p.must(err)
@@ -148,6 +154,7 @@ func TestFarChipHangs(t *testing.T) {
 
 // Late and repeated packets don't change the forwarded queues.
 func TestFarChipBehindBadLink(t *testing.T) {
+	effort.Long(t)
 	p := openPair(t)
 	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4",
 		"link-drop=1:1/4"} {
@@ -169,6 +176,7 @@ func TestFarChipBehindBadLink(t *testing.T) {
 
 // After Close the remote chip is idle: no processor is out of reset, and nothing runs on the link.
 func TestFarChipIsQuietWhenClosed(t *testing.T) {
+	effort.Long(t)
 	p := openPair(t)
 	p.works(p.far, 3)
 	p.must(p.mesh.Close(t.Context()))

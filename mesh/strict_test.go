@@ -77,7 +77,7 @@ func strict(t *testing.T, arch chip.Arch, cores chip.Harvesting, seed uint64) {
 		g = newGroupOn(b, at(grid, r.IntN(grid.Size())), 1+r.IntN(4), tileBytes(how))
 	}
 	g.fill(seed, how)
-	for range 2 {
+	for range effort.Of(1, 2, 2) {
 		var steps []*mesh.Executable
 		var models []func()
 		for range 1 + r.IntN(3) {

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -21,8 +22,8 @@ func TestControlFlow(t *testing.T) {
 		machine func(...sim.Option) *sim.Machine
 		shape   mesh.Shape
 	}{{sim.P300, mesh.Shape{1, 2}}, {sim.N300, mesh.Shape{1, 2}}, {sim.T3000, mesh.Shape{2, 4}}} {
-		if testing.Short() && tt.shape.Size() > 2 {
-			continue // slow under the race detector
+		if tt.shape.Size() > effort.Of(2, 8, 8) {
+			continue
 		}
 		m := tt.machine()
 		t.Run(m.String(), func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -46,63 +45,6 @@ func (b *bench) values(buf *mesh.Buffer, want []uint32) {
 			b.Errorf("chip %v: buffer %q starts with %d, want %d", c.Coord, buf.Name(), binary.LittleEndian.Uint32(got), want[i])
 		}
 	}
-}
-
-// EltwiseBinaryMeshTrace: three workloads of different programs on rows and columns, from 2 and 3,
-// give 18, 18, 45, 12, 12, 12, 27 and 6 on the chips after all replays. Our only arithmetic kernel
-// adds a number, so constant inputs stand for products and differences.
-func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
-	}
-	b := twoByFour(t, reprise.WithTraceRegion(64<<20))
-	bufs := []*mesh.Buffer{b.pages("src", 1), b.pages("intermediate 0", 1), b.pages("intermediate 1", 1), b.pages("output", 1)}
-	row0, row1 := area(0, 0, 0, 3), area(1, 0, 1, 3)
-	col0, col1, col2 := area(0, 0, 1, 1), area(0, 2, 1, 2), area(0, 3, 1, 3)
-	type op struct {
-		on mesh.Range
-		of func(top bool) (from, to int)
-	}
-	first := []op{
-		{row0, func(bool) (int, int) { return 2, 2 + 3 }},
-		{row1, func(bool) (int, int) { return 2, 2 * 3 }},
-	}
-	second := []op{
-		{row0, func(bool) (int, int) { return 5, 5 * 3 }},
-		{row1, func(bool) (int, int) { return 6, 6 + 3 }},
-	}
-	in := func(top bool) int { return map[bool]int{true: 15, false: 9}[top] }
-	third := []op{
-		{col0, func(top bool) (int, int) { return in(top), in(top) + 3 }},
-		{col1, func(top bool) (int, int) { return in(top), in(top) * 3 }},
-		{col2, func(top bool) (int, int) { return in(top), in(top) - 3 }},
-	}
-	var xs []*mesh.Executable
-	for i, ops := range [][]op{first, second, third} {
-		var parts []mesh.Part
-		for _, o := range ops {
-			p := b.adder(fmt.Sprint("workload ", i), bufs[i], bufs[i+1], func(c *mesh.Chip) uint32 {
-				from, to := o.of(c.Coord[0] == 0)
-				return uint32(to - from)
-			})
-			p.Range = o.on
-			parts = append(parts, p)
-		}
-		xs = append(xs, b.load(fmt.Sprint("workload ", i), parts...))
-	}
-	b.must(b.queue.Write(b.ctx, bufs[0], constant(bufs[0].Size(), 2)))
-	for _, x := range xs {
-		b.must(b.queue.Run(b.ctx, x))
-	}
-	want := []uint32{18, 18, 45, 12, 12, 12, 27, 6}
-	b.values(bufs[3], want)
-	trace := b.capture("eltwise", xs...)
-	b.must(b.queue.Write(b.ctx, bufs[3], constant(bufs[3].Size(), 0)))
-	for range effort.Of(10, 50, 1000) {
-		b.must(trace.Replay(b.ctx))
-	}
-	b.values(bufs[3], want)
-	b.must(trace.Release(b.ctx))
 }
 
 // MeshTraceSweepTest and NonConvexGridTrace: programs on parts of a mesh of 2 by 4 chips run there

@@ -4,8 +4,8 @@ import (
 	"io/fs"
 )
 
-// FS is the file system of the card's machine as far as its driver and PCI bus are in it: dev, proc
-// and sys.
+// FS is the file system of the card's machine: dev, proc and sys, as far as the driver and the PCI
+// bus are concerned.
 func (c *Card) FS() fs.FS {
 	if c.drv == nil {
 		return nothing{}
@@ -13,7 +13,7 @@ func (c *Card) FS() fs.FS {
 	return c.drv.FS()
 }
 
-// nothing is the file system of a machine that can't exist.
+// nothing is the file system of an impossible machine.
 type nothing struct{}
 
 // Open finds no file.

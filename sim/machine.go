@@ -14,19 +14,19 @@ import (
 )
 
 // Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for
-// kmd.Open; chips without a PCI interface have none. A chip that isn't used takes no processor
-// time, and memory for what was written to.
+// kmd.Open; chips without a PCI interface have no card. An idle chip takes no processor time, and a
+// chip takes host memory only for written addresses.
 type Machine struct {
 	spec  chip.Machine
 	emu   *emu.Machine
 	drv   *driver.Driver
 	cards []*Card
 	err   error
-	first int       // number of its first chip in the whole machine, if it is a part of one
+	first int       // index of its first chip in the whole machine, for a part
 	links *carriers // to the other parts
 
 	mu     sync.Mutex
-	faults map[[2]int]emu.LinkFaults // by chip and channel: what was injected so far
+	faults map[[2]int]emu.LinkFaults // injected so far, by chip and channel
 }
 
 // N150 returns a machine with a Wormhole card.
@@ -59,15 +59,14 @@ func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBla
 // LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
 func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
 
-// UsedBy gives the chips of a machine to a host other than the programs that open its cards. That
-// host accesses them as [Machine.Chip], and memory returns its memory as chip i reaches it. The
-// cards are for tools that look inside meanwhile: each is an [emu.Observer].
+// UsedBy gives the chips of a machine to another host than the programs that open its cards. That
+// host accesses each [Machine.Chip]; memory returns its memory for chip i. The cards are for
+// inspection: each is an [emu.Observer].
 func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.host = memory } }
 
-// NewMachine returns an emulated machine as it is described, running until Close. Options are for
-// all of its chips; each has a seed of its own, and what its product has fused off unless
-// Harvesting says something else. A machine that can't exist fails when a card is opened, and Err
-// says why.
+// NewMachine returns an emulated machine, running until Close. Options hold for all chips. Each
+// chip has a seed of its own, and its product's harvesting unless Harvesting sets another. Opening
+// a card of an impossible machine fails; Err says why.
 func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	m := &Machine{spec: spec}
 	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
@@ -88,7 +87,7 @@ func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	return m
 }
 
-// identity is what firmware knows of chip i of a machine.
+// identity is the firmware's identity of chip i of a machine.
 func identity(spec *chip.Machine, i int) emu.Identity {
 	s := &spec.Chips[i]
 	id := emu.Identity{Board: s.Serial(), ASIC: 0x5E<<32 | uint64(i+1), Location: s.Location, X: s.X, Y: s.Y}
@@ -175,10 +174,10 @@ func (m *Machine) start(c *config) error {
 	return err
 }
 
-// Err says why the machine can't exist, if it can't.
+// Err returns why the machine is impossible, or nil.
 func (m *Machine) Err() error { return m.err }
 
-// Spec returns the description of the machine; of a part only its chips and the links between them.
+// Spec returns the machine's description; for a part, its chips and the links between them.
 func (m *Machine) Spec() chip.Machine { return m.spec }
 
 // String returns the machine's name.
@@ -191,8 +190,8 @@ func (m *Machine) Cards() []*Card { return m.cards }
 // Card returns the target of the i-th chip with a PCI interface.
 func (m *Machine) Card(i int) *Card { return m.cards[i] }
 
-// Chip returns emulated chip i of the machine's description, for tests and tools that look inside;
-// nil if the machine can't exist.
+// Chip returns emulated chip i of the machine's description, for inspection; nil for an impossible
+// machine.
 func (m *Machine) Chip(i int) *emu.Chip {
 	if m.err != nil {
 		return nil
@@ -200,11 +199,10 @@ func (m *Machine) Chip(i int) *emu.Chip {
 	return m.emu.Chip(i)
 }
 
-// Driver returns the model of the driver that the cards belong to.
+// Driver returns the driver model of the cards.
 func (m *Machine) Driver() (*driver.Driver, error) { return m.drv, m.err }
 
-// FS is the file system of the machine as far as its driver and PCI bus are in it: dev, proc and
-// sys.
+// FS is the machine's file system: see Card.FS.
 func (m *Machine) FS() fs.FS {
 	if m.err != nil {
 		return nothing{}
@@ -220,11 +218,11 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	return m.emu.SetLink(i, channel, up)
 }
 
-// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes it down, "link-drop=CHIP:CHANNEL/N"
-// loses one packet in N that the chip sends, so that it is sent again some time later,
-// "link-duplicate=…" sends one in N twice, "link-delay=…" holds one in N up. Faults of different
-// kinds at one end of a link add up; of one kind the last counts. The error wraps emu.ErrConfig for
-// a fault that isn't known or a link that isn't there.
+// Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes the link down,
+// "link-drop=CHIP:CHANNEL/N" loses one of N packets from the chip, which is sent again later,
+// "link-duplicate=…" sends one of N twice, "link-delay=…" delays one of N. Faults of different
+// kinds at one end add up; of one kind the last counts. The error of an unknown fault or a missing
+// link wraps emu.ErrConfig.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {
 		return m.err
@@ -254,7 +252,7 @@ func (m *Machine) Inject(name string) error {
 	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
 }
 
-// changeLinkFaults changes what an end of a link does to packets.
+// changeLinkFaults changes the faults of an end of a link.
 func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -282,8 +280,8 @@ func (m *Machine) Close() error {
 	return err
 }
 
-// Beside returns the node of another card of the card's machine, such as /dev/tenstorrent/1:
-// package kmd asks for it when it lists the machine that a card is in.
+// Beside returns the node of another card of the machine, such as /dev/tenstorrent/1, for package
+// kmd's list of the machine's cards.
 func (c *Card) Beside(node string) seam.Node {
 	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
 	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {

@@ -15,27 +15,27 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Part is one of several processes, or hosts, that emulate a machine together: each has some of its
-// chips, and the links between them lead over connections. [Meet] makes the connections.
+// Part is one of several processes, perhaps on several hosts, that emulate a machine together. Each
+// part has some of its chips; connections carry the links between parts. [Meet] makes the
+// connections.
 type Part struct {
 	Index, Count int
-	// Conns are the connections to the other parts, by index. Those of the machine itself, and of
-	// parts that no link leads to, may be nil. The machine closes them.
+	// Conns are the connections to the other parts, by index; nil for this part and for parts
+	// without a link. The machine closes them.
 	Conns []net.Conn
 }
 
 // OfPart leaves a machine only the chips of a part: of n chips, part i of k has those from n*i/k up
-// to n*(i+1)/k. Chips without a PCI interface can't be apart from the others of their machine, and
-// a Synchronous machine has no parts. When a connection ends, the links that it carries go down.
-// The parts must have the same options.
+// to n*(i+1)/k. A machine with chips without a PCI interface has no parts, nor has a Synchronous
+// one. When a connection ends, its links go down. All parts must have the same options.
 func OfPart(p Part) Option { return func(c *config) { c.part = &p } }
 
-// chips returns which chips of n a part has: from first up to, but not including, end.
+// chips returns the part's chips of n: from first up to, but not including, end.
 func (p *Part) chips(n int) (first, end int) {
 	return n * p.Index / p.Count, n * (p.Index + 1) / p.Count
 }
 
-// of returns the part that has chip i of n.
+// of returns the part with chip i of n.
 func (p *Part) of(i, n int) int {
 	for k := range p.Count {
 		if first, end := (&Part{Index: k, Count: p.Count}).chips(n); first <= i && i < end {
@@ -45,7 +45,7 @@ func (p *Part) of(i, n int) int {
 	return -1
 }
 
-// check returns an error for a part that spec can't have.
+// check returns an error for an impossible part of spec.
 func (p *Part) check(spec *chip.Machine) error {
 	n := len(spec.Chips)
 	if p.Count < 1 || p.Index < 0 || p.Index >= p.Count || p.Count > n {
@@ -66,11 +66,11 @@ type carriers struct {
 	wg    sync.WaitGroup
 }
 
-// carrier is the connection to one part. Signals wait in a list, since a chip that sends one must
-// not: the links' windows bound it.
+// carrier is the connection to one part. Signals wait in a list, because a chip that sends must not
+// wait; the links' windows bound the list.
 type carrier struct {
 	conn   net.Conn
-	cables map[uint32]int // number in the machine here, by the link's in the whole machine
+	cables map[uint32]int // local cable by the link's number in the whole machine
 
 	mu     sync.Mutex
 	wake   sync.Cond
@@ -93,7 +93,7 @@ func (c *carrier) send(m message) {
 	}
 }
 
-// write writes what is sent until the carrier is closed.
+// write sends the list's signals until the carrier is closed.
 func (c *carrier) write() {
 	var buf []byte
 	for {
@@ -113,13 +113,13 @@ func (c *carrier) write() {
 			buf = list[i].append(buf)
 		}
 		if _, err := c.conn.Write(buf); err != nil {
-			return // read notices, too
+			return // read notices too
 		}
 	}
 }
 
-// read gives the machine what the other part sends. When the connection ends, or what comes can't
-// be, its links go down.
+// read passes the other part's signals to the machine. At the end of the connection, or after an
+// invalid message, its links go down.
 func (c *carrier) read(m *emu.Machine) {
 	head := make([]byte, 4)
 	for {
@@ -202,8 +202,7 @@ func (p *Part) needs(whole *chip.Machine) error {
 	return nil
 }
 
-// cable makes a link of the whole machine to another part a cable of the machine here, with a
-// number there.
+// cable makes a link to another part a cable of the local machine, with the given number.
 func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, channel, peer, peerChannel int) emu.Cable {
 	first, _ := p.chips(len(whole.Chips))
 	c := emu.Cable{Chip: here - first, Channel: channel, Peer: identity(whole, peer), PeerChannel: peerChannel}
@@ -213,8 +212,8 @@ func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, chan
 	return c
 }
 
-// helloSize is the size of what the two ends of a connection say first: whose it is, and a proof
-// that they know the key.
+// helloSize is the size of the first message in each direction: the sender's index, and a proof
+// that it knows the key.
 const helloSize = 8 + 4 + 4 + sha256.Size
 
 var helloMagic = [8]byte{'r', 'e', 'p', 'l', 'i', 'n', 'k', 1}
@@ -228,14 +227,14 @@ func hello(index, count int, key []byte) []byte {
 	return h.Sum(b)
 }
 
-// helloTime is how long whoever connects may take to say who it is.
+// helloTime bounds the wait for a hello.
 const helloTime = 5 * time.Second
 
-// Meet connects the parts of a machine. addresses are those on which the parts listen, by index,
-// and l is this one's listener, which Meet closes; part i dials the parts before it and is dialled
-// by those after it. key must be the same on all parts and known to nobody else: who connects
-// without it is told nothing. Nothing is encrypted. The error wraps emu.ErrConfig for another
-// part's machine, or is the network's or the context's.
+// Meet connects the parts of a machine. addresses are the parts' listening addresses, by index, and
+// l is this part's listener, which Meet closes. Part i dials the parts before it and is dialled by
+// those after it. key is a secret that all parts share; a peer without the key gets no answer.
+// Nothing is encrypted. The error wraps emu.ErrConfig for another machine's part, or is the
+// network's or the context's.
 func Meet(ctx context.Context, l net.Listener, index int, addresses []string, key []byte) ([]net.Conn, error) {
 	n := len(addresses)
 	conns := make([]net.Conn, n)
@@ -285,7 +284,7 @@ func Meet(ctx context.Context, l net.Listener, index int, addresses []string, ke
 			err = emu.ErrConfig
 		}
 		if err != nil {
-			_ = c.Close() // somebody else's
+			_ = c.Close() // a stranger's
 			continue
 		}
 		conns[i] = c
@@ -295,7 +294,7 @@ func Meet(ctx context.Context, l net.Listener, index int, addresses []string, ke
 	return conns, nil
 }
 
-// heard reads the hello of the other end of a connection, and returns which part it is.
+// heard reads a peer's hello and returns the peer's index.
 func heard(ctx context.Context, c net.Conn, count int, key []byte) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

@@ -8,12 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// A message between two parts is its length in bytes without these 4, then the link's number, kind,
-// queue, register and copies in a byte each, epoch, held, destination, and the words; all numbers
+// A message between two parts: length in bytes without these 4, link number, then in a byte each
+// kind, queue, register and copies, then epoch, held, destination, and the words. All numbers are
 // little-endian.
 const (
 	messageHead = 4 + 4 + 8 + 8 + 4
-	// maxMessage is more than the largest packet needs, which is the whole L1 of an Ethernet tile.
+	// maxMessage exceeds the largest packet, an Ethernet tile's whole L1.
 	maxMessage = 1 << 20
 )
 
@@ -36,8 +36,8 @@ func (m *message) append(b []byte) []byte {
 	return b
 }
 
-// readMessage reads one message; head is room for its length. The error wraps emu.ErrConfig if it
-// can't be one; what a signal says is the emulator's to check.
+// readMessage reads one message; head is room for its length. The error of an invalid message wraps
+// emu.ErrConfig; the emulator checks the signal.
 func readMessage(r io.Reader, head []byte) (m message, err error) {
 	if _, err := io.ReadFull(r, head[:4]); err != nil {
 		return m, err

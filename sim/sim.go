@@ -1,6 +1,5 @@
 // Package sim offers emulated Tenstorrent cards as targets for kmd.Open: a chip of package emu
-// behind the model of the kernel driver of package driver. What runs on one runs on silicon
-// unchanged.
+// behind the driver model of package driver. Code that runs on one runs on silicon unchanged.
 //
 //	d, err := kmd.Open(ctx, sim.Blackhole(sim.Seed(7)))
 package sim
@@ -15,14 +14,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Card is an emulated card. It is a kmd.Target. The chip starts when the card is opened while it
-// isn't open yet, and ends, with all its state, when it isn't open any more.
+// Card is an emulated card. It is a kmd.Target. The chip starts with the first open and ends, with
+// all its state, with the last close.
 type Card struct {
 	node seam.Node
 	drv  *driver.Driver
-	err  error // why there is no driver
+	err  error // of an impossible card
 
-	machine *Machine // of several chips that it belongs to, or nil
+	machine *Machine // that the card belongs to, or nil
 
 	mu   sync.Mutex
 	chip *emu.Chip
@@ -41,83 +40,78 @@ type config struct {
 	host   func(chip int) driver.DMA
 }
 
-// Harvesting says which units of the chip are fused off; none by default. One that no product has
-// makes opening the card fail.
+// Harvesting sets the chip's fused-off units, by default none. If no product has such a chip,
+// opening the card fails.
 func Harvesting(h chip.Harvesting) Option { return func(c *config) { c.chip.Harvesting = h } }
 
 // Seed chooses the order in which the chip's processors run and the delays on its networks.
 func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 
-// Synchronous makes the chip run inside the host's accesses instead of beside them: together with a
-// seed every run of a single-threaded host is the same.
+// Synchronous makes the chip run inside the host's accesses instead of beside them. With a seed,
+// every run of a single-threaded host is the same.
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
-// Interpreter executes the instructions of the chip's processors one by one, and translates none to
-// machine code of the host, as is done otherwise where the host allows it. Every run is the same
-// with it, but takes longer.
+// Interpreter interprets the processors' instructions. Otherwise they are translated to machine
+// code, if the host allows that. Results are the same, but slower.
 func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true } }
 
-// Parallel executes the instructions of different tiles at the same time, on all processors that Go
-// uses, while many tiles have something to do. The order in which the chip's processors run is
-// another one; with Synchronous it still depends on the seed only. It does nothing where a network
-// is slow or checks follow each instruction.
+// Parallel runs busy tiles at the same time on all of Go's processors. The order of instructions
+// changes; with Synchronous it still depends on the seed only. Parallel does nothing on slow
+// networks or with checks of each instruction.
 func Parallel() Option { return func(c *config) { c.chip.Parallel = true } }
 
-// Awake keeps the chip looking for something to do, for which it takes a processor of the host: a
-// doorbell then is never a system call of the goroutine that rings it, as on silicon.
+// Awake keeps an idle chip polling for work, which takes a processor of the host. So a doorbell
+// never costs the host a system call, as on silicon.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 
 // Paced makes the chip's processors execute some instructions between two loads of the host,
-// however busy the host's machine is. It is for hosts in virtual machines: what they have just
-// started has begun when they look.
+// however busy the host is. It is for hosts in virtual machines, which expect progress between two
+// polls.
 func Paced() Option { return func(c *config) { c.chip.Paced = true } }
 
-// EasesIdle keeps processors that only count, as some firmware does, from taking the host's: they
-// have few turns while others work, and a chip on which all only count rests most of the time.
+// EasesIdle throttles processors that only count, as some firmware does: they get few turns while
+// others work, and a chip of such processors rests most of the time.
 func EasesIdle() Option { return func(c *config) { c.chip.EasesIdle = true } }
 
-// Delay makes requests on the networks take up to so many clocks from step to step, so that
-// responses come in any order that the hardware allows.
+// Delay delays requests on the networks by up to so many clocks at each step, so responses come in
+// any order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
-// RefuseUnwritten refuses reads of L1, DRAM and local RAM that was never written. It makes
-// processors several times slower.
+// RefuseUnwritten refuses reads of L1, DRAM and local RAM that was never written. Processors become
+// several times slower.
 func RefuseUnwritten() Option { return func(c *config) { c.chip.RefuseUnwritten = true } }
 
-// RefuseStaleCode refuses code that changed after a processor may have put it into its instruction
-// cache.
+// RefuseStaleCode refuses code that changed after a processor may have cached it.
 func RefuseStaleCode() Option { return func(c *config) { c.chip.RefuseStaleCode = true } }
 
-// RefuseRaces refuses what is right only as long as the chip's networks are quick enough, and
-// memory that is shared without anything that orders its users.
+// RefuseRaces refuses programs that depend on fast networks, and memory that is shared without
+// synchronisation.
 func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true } }
 
-// RefuseCounters refuses counters of requests and streams that count wrong, and half-configured
-// windows.
+// RefuseCounters refuses wrong counters of requests and streams, and half-configured windows.
 func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = true } }
 
-// RefuseOverflow refuses stacks of processors that run over into data.
+// RefuseOverflow refuses stacks that overflow into data.
 func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = true } }
 
 func refuseUnmapped(c *config) { c.chip.RefuseUnmapped = true }
 
-// Waive lets the code of single programs, such as tt-metal's firmware, rely on what Strict refuses
-// to all others, and Delay doesn't give them (emu.SentIsRead). Without such options it does
-// nothing.
+// Waive exempts the code of single programs, such as tt-metal's firmware, from checks of Strict and
+// from Delay (emu.SentIsRead).
 func Waive(w ...emu.Waiver) Option {
 	return func(c *config) { c.chip.Waivers = append(c.chip.Waivers, w...) }
 }
 
-// DataCache models the data cache of Blackhole's processors, which does not see what others write
-// until it is told to.
+// DataCache models the data cache of Blackhole's processors, which doesn't see others' writes until
+// it is invalidated.
 func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed:
-// slow and reordering networks, the data cache, and refusals of memory never written, addresses
-// never documented, stale code, races, counters that count wrong and stacks that overflow. Package
-// emu says what each finds and what it doesn't. Processors take about twenty times as long for an
-// instruction (BenchmarkBusyCoreChecked of package emu), and a tile's L1 takes some 30 bytes more
-// of the host's memory for each line of 64, and more for lines that are used.
+// slow and reordering networks, the data cache, and refusals of unwritten memory, undocumented
+// addresses, stale code, races, wrong counters and stack overflows. Package emu says what each
+// finds. Instructions take about twenty times as long (BenchmarkBusyCoreChecked of package emu),
+// and a tile's L1 takes some 30 more bytes of host memory for each line of 64, and more for used
+// lines.
 func Strict(seed uint64) Option {
 	return func(c *config) {
 		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(),
@@ -127,28 +121,28 @@ func Strict(seed uint64) Option {
 	}
 }
 
-// WithoutIOMMU makes the machine one without a translating IOMMU, where only physically contiguous
-// memory can be pinned.
+// WithoutIOMMU makes the machine one without a translating IOMMU: only physically contiguous memory
+// can be pinned.
 func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
 
-// Fault makes the card or its machine misbehave from the start, in one of the ways of package
-// driver: "all-ones", "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting",
-// "stuck-reset", "no-power", "small-bar4=BYTES", "unplug=2s", "second-process". One that isn't
-// known makes opening the card fail.
+// Fault makes the card or its machine misbehave from the start, with a fault of package driver:
+// "all-ones", "slow-reads=700ms", "slow-pins=1s", "busy-windows", "resetting", "stuck-reset",
+// "no-power", "small-bar4=BYTES", "unplug=2s", "second-process". With an unknown fault, opening the
+// card fails.
 func Fault(name string) Option {
 	return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) }
 }
 
-// DriverVersion chooses the modelled release of the kernel driver, 2.10.0 by default.
+// DriverVersion sets the modelled release of the kernel driver, by default 2.10.0.
 func DriverVersion(major, minor, patch uint8) Option {
 	return func(c *config) { c.driver.Version = driver.Version{Major: major, Minor: minor, Patch: patch} }
 }
 
-// Name chooses what the card is called in errors and reports.
+// Name sets the card's name in errors and reports.
 func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
-// Resident makes the chip start with the card and keep its state while it isn't open, as one of
-// silicon does. Close ends it.
+// Resident makes the chip start with the card and keep its state while it isn't open, as silicon
+// does. Close ends it.
 func Resident() Option { return func(c *config) { c.stays = true } }
 
 // Blackhole returns an emulated Blackhole card.
@@ -194,8 +188,7 @@ func newCard(a chip.Arch, opts []Option) *Card {
 		}
 	}
 	if err != nil {
-		// A machine that can't exist: an option's doing, which opening tells. The chip of a card
-		// that stays runs already.
+		// An option is wrong, which opening reports. A Resident chip runs already.
 		if ch := card.Chip(); ch != nil {
 			_ = ch.Close()
 		}
@@ -212,9 +205,8 @@ func (c *Card) Node() seam.Node { return c.node }
 // String names the card.
 func (c *Card) String() string { return c.node.String() }
 
-// Driver returns the model of the driver that the card belongs to, as device 0, for code that acts
-// as its machine: other processes, faults, serving the card to others. The error is that of a card
-// that can't exist.
+// Driver returns the driver model that has the card as device 0, for code that acts as the machine:
+// other processes, faults, serving the card. The error is that of an impossible card.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
 // Close ends the chip of a Resident card; programs that have it open lose it. Other cards end with
@@ -226,15 +218,15 @@ func (c *Card) Close() error {
 	return c.drv.Close()
 }
 
-// Chip returns the emulated chip of the card, for tests and tools that look inside; nil before the
-// card is first opened. After the last close it is the chip that was.
+// Chip returns the card's emulated chip, for inspection; nil before the card is first opened. After
+// the last close it is the last chip.
 func (c *Card) Chip() *emu.Chip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chip
 }
 
-// impossible is the node of a machine that can't exist.
+// impossible is the node of an impossible machine.
 type impossible struct {
 	name string
 	err  error

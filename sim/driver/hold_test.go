@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 )
@@ -165,7 +166,7 @@ func TestCloseDuringAllocate(t *testing.T) {
 		return n
 	}
 	before := taken()
-	for i := range 300 {
+	for i := range effort.Of(30, 300, 300) {
 		f := r.open(0)
 		var wg sync.WaitGroup
 		for range 2 {

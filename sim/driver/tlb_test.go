@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -283,48 +282,6 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 		vcLo, vcHi := read(kabi.NOCTLBConfig{StaticVC: 1})
 		if same := vcLo == 0 && vcHi == 0; same != (a == chip.Wormhole) {
 			t.Errorf("static_vc gave %#x %#x", vcLo, vcHi)
-		}
-	})
-}
-
-// The driver's packing and package chip's encoder agree wherever the encoder accepts.
-func TestPackWindowAgreesWithChip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.SampledFrom(archs).Draw(t, "arch")
-		class := rapid.SampledFrom(a.Params().Windows).Draw(t, "class")
-		xy := func(n string) chip.XY {
-			return chip.XY{X: rapid.Uint8Range(0, 63).Draw(t, n+"x"), Y: rapid.Uint8Range(0, 63).Draw(t, n+"y")}
-		}
-		limit := uint64(1) << 36
-		if a == chip.Blackhole {
-			limit = 1 << 63
-		}
-		c := chip.WindowConfig{
-			Addr:     rapid.Uint64Range(0, limit/class.Size-1).Draw(t, "addr") * class.Size,
-			Target:   xy("target"),
-			NOC:      chip.NOC(rapid.Uint8Range(0, 1).Draw(t, "noc")),
-			Ordering: chip.Ordering(rapid.Uint8Range(0, 2).Draw(t, "ordering")),
-			Linked:   rapid.Bool().Draw(t, "linked"),
-		}
-		k := kabi.NOCTLBConfig{Addr: c.Addr, XEnd: uint16(c.Target.X), YEnd: uint16(c.Target.Y), NOC: uint8(c.NOC),
-			Ordering: uint8(c.Ordering)}
-		if rapid.Bool().Draw(t, "multicast") {
-			c.Multicast, c.Start = true, xy("start")
-			k.Mcast, k.XStart, k.YStart = 1, uint16(c.Start.X), uint16(c.Start.Y)
-		}
-		if c.Linked {
-			k.Linked = 1
-		}
-		if a == chip.Blackhole && rapid.Bool().Draw(t, "static") {
-			c.StaticVC, k.StaticVC = true, 1
-		}
-		w, err := chip.EncodeWindow(a, class.Size, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lo, hi := packWindow(a, class.Size, &k)
-		if lo != uint64(w[0])|uint64(w[1])<<32 || hi != uint64(w[2]) {
-			t.Fatalf("%#x %#x, package chip has %#x", lo, hi, w)
 		}
 	})
 }

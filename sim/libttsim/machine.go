@@ -17,25 +17,24 @@ import (
 
 // Errors of a Machine's methods.
 var (
-	// ErrMisuse is wrapped by errors about accesses that no host of the interface may do.
+	// ErrMisuse: an access that the interface doesn't allow.
 	ErrMisuse = errors.New("misuse of the simulator interface")
-	// ErrStopped is wrapped by the error of an access to a chip that has stopped; its fault is
-	// wrapped too.
+	// ErrStopped: an access to a stopped chip; the error wraps the chip's fault too.
 	ErrStopped = errors.New("the chip has stopped")
 )
 
-// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds
-// where BAR 4 of a Blackhole ends, 64 GiB.
+// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds the
+// end of a Blackhole's BAR 4, 64 GiB.
 const deviceStride = 1 << 40
 
 // Machine is an emulated machine with its PCI functions. Its methods may be called from any
 // goroutine, but Close only after all others returned.
 type Machine struct {
 	settings  Settings
-	waivers   int // how many programs may rely on something that checks refuse
+	waivers   int // number of waivers
 	emulated  *sim.Machine
 	chips     []*emu.Chip
-	functions []*emu.Chip // of them, by PCI device number
+	functions []*emu.Chip // chips by PCI device number
 	bars      [3]barRange // of device 0
 	last      [2]atomic.Uint64
 
@@ -49,10 +48,10 @@ type barRange struct {
 	start, end uint64 // physical addresses
 }
 
-// Start starts a machine. Its chips access host memory through memory, from goroutines of their own
+// Start starts a machine. Its chips access host memory through memory, from their own goroutines
 // and at any time until Close returns. When a chip stops, stopped is called once, from another
-// goroutine, with the error that the next access would have. Errors wrap ErrSettings,
-// emu.ErrConfig, or are those of listening at Settings.Serve.
+// goroutine, with the error of the next access. Errors wrap ErrSettings, emu.ErrConfig, or are
+// those of listening at Settings.Serve.
 func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
 	spec, opts, err := s.machine()
 	if err != nil {
@@ -104,7 +103,7 @@ func (m *Machine) watch(i int, report func(error)) {
 	}
 }
 
-// address is where a BAR of device 0 begins, as the chip says in its configuration space.
+// address returns the physical address of a BAR from the chip's configuration space.
 func (m *Machine) address(device int, bar int) uint64 {
 	c := m.functions[device]
 	lo, hi := c.ConfigRead(0x10+4*uint32(bar)), c.ConfigRead(0x14+4*uint32(bar))
@@ -134,27 +133,27 @@ func (m *Machine) serve() error {
 		m.running.Add(1)
 		go func() {
 			defer m.running.Done()
-			_ = cards.Serve(ctx, l, d, i) // of tools that ended badly; the host isn't concerned
+			_ = cards.Serve(ctx, l, d, i) // problems of other tools don't concern the host
 		}()
 	}
 	return nil
 }
 
-// Settings returns what the machine was started with.
+// Settings returns the settings of Start.
 func (m *Machine) Settings() Settings { return m.settings }
 
-// Spec returns what the machine consists of.
+// Spec returns the machine's description.
 func (m *Machine) Spec() chip.Machine { return m.emulated.Spec() }
 
 // Chips returns the emulated chips, in the order of Spec.
 func (m *Machine) Chips() []*emu.Chip { return m.chips }
 
-// Cards returns the machine's cards for tools that look inside.
+// Cards returns the machine's cards, for inspection.
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
 
 // ConfigRead reads the 32-bit word at off of a function's configuration space. bdf is bus<<8 |
-// device<<3 | function. Devices beyond the machine's last card answer all ones. The error wraps
-// ErrMisuse for another bus or function than 0, or an offset that isn't a multiple of 4.
+// device<<3 | function. Missing devices return all ones. The error wraps ErrMisuse for a bus or
+// function other than 0, or an offset that isn't a multiple of 4.
 func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	device := bdf >> 3
 	switch {
@@ -203,8 +202,8 @@ func (m *Machine) Read(address uint64, p []byte) error {
 	return m.fault()
 }
 
-// Write writes p at a physical address in a BAR, as Read reads. A store may be performed after
-// Write has returned, before any later access.
+// Write writes p at a physical address, like Read. A store may be performed after Write has
+// returned, before any later access.
 func (m *Machine) Write(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -232,8 +231,8 @@ func get(p []byte) (v uint64) {
 	return v
 }
 
-// ReadTile reads memory or registers of a tile of the first card, by its NoC 0 coordinate as
-// software writes it. The error wraps emu.ErrRefused or ErrStopped.
+// ReadTile reads memory or registers of a tile of the first card, at its virtual NoC 0 coordinate.
+// The error wraps emu.ErrRefused or ErrStopped.
 func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().ReadTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)
@@ -241,7 +240,7 @@ func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
 	return m.fault()
 }
 
-// WriteTile writes p as ReadTile reads.
+// WriteTile writes p like ReadTile.
 func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
 	if err := m.functions[0].Observe().WriteTile(at, address, p); err != nil {
 		return fmt.Errorf("libttsim: %w", err)
@@ -249,7 +248,7 @@ func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
 	return m.fault()
 }
 
-// fault returns why a chip stopped, nil while all of them work.
+// fault returns why a chip stopped, or nil.
 func (m *Machine) fault() error {
 	for i, c := range m.chips {
 		if err := c.Fault(); err != nil {
@@ -259,14 +258,14 @@ func (m *Machine) fault() error {
 	return nil
 }
 
-// OutdatedWaivers reports whether the host has compiled programs since the machine started with
-// checks: they may have been refused what programs of their kind are known to rely on.
+// OutdatedWaivers reports whether the host has compiled programs since a machine with checks
+// started. Checks may have refused something that such programs are known to rely on.
 func (m *Machine) OutdatedWaivers() bool {
 	w, err := m.settings.waivers()
 	return err == nil && len(w) != m.waivers
 }
 
-// StoppedError says which chip stopped, and why. It wraps ErrStopped.
+// StoppedError is a stopped chip's reason. It wraps ErrStopped.
 type StoppedError struct {
 	Chip  int // of the machine's Spec
 	Fault error
@@ -279,8 +278,8 @@ func (e *StoppedError) Error() string { return fmt.Sprintf("libttsim: chip %d: %
 func (e *StoppedError) Unwrap() []error { return []error{ErrStopped, e.Fault} }
 
 // LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes,
-// and whether it was a write. ok is false before the first one. While another access begins, its
-// parts may be of two accesses.
+// and whether it was a write. ok is false before the first one. During another access the results
+// may mix both.
 func (m *Machine) LastAccess() (address uint64, n int, write, ok bool) {
 	what := m.last[1].Load()
 	return m.last[0].Load(), int(what >> 1), what&1 != 0, what != 0
@@ -291,8 +290,7 @@ func (m *Machine) note(address uint64, n int, write uint64) {
 	m.last[1].Store(uint64(n)<<1 | write)
 }
 
-// Close ends the machine. It returns when no chip accesses host memory any more and no socket is
-// left.
+// Close ends the machine. Afterwards no chip accesses host memory and no socket is left.
 func (m *Machine) Close() error {
 	close(m.closed)
 	m.stop()

@@ -17,29 +17,28 @@ import (
 	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
-// Variable is the environment variable in which the shared library finds its Settings, as JSON.
+// Variable is the environment variable with the shared library's Settings, as JSON.
 const Variable = "REPRISE_LIBTTSIM"
 
-// ErrSettings is wrapped by errors about Settings that name no machine or no check.
+// ErrSettings: Settings name an unknown machine or check.
 var ErrSettings = errors.New("unusable settings of the simulator library")
 
-// Settings say which machine is emulated, and how.
+// Settings describe the emulated machine.
 type Settings struct {
-	// Machine is the name of a machine that package chip describes, such as "n150" or "p300".
+	// Machine is the name of a machine of package chip, such as "n150" or "p300".
 	Machine string `json:"machine"`
 	// Seed chooses the order in which processors run.
 	Seed uint64 `json:"seed,omitempty"`
 	// Checks are names of [Checks].
 	Checks []string `json:"checks,omitempty"`
-	// Serve is the path of a UNIX socket at which the first card is offered to other processes, or
-	// empty. Further cards have their number appended: PATH.1.
+	// Serve is the path of a Unix socket that offers the first card to other processes, or empty.
+	// Further cards have their number appended: PATH.1.
 	Serve string `json:"serve,omitempty"`
-	// Report is the path of a UNIX socket, or empty. The library writes a report of all cores to
-	// each connection.
+	// Report is the path of a Unix socket, or empty. Each connection gets a report of all cores.
 	Report string `json:"report,omitempty"`
-	// KernelCache is the folder with the kernels and the firmware that the host compiled, for
-	// reports, and for checks: what the firmware and compute kernels that it has when the machine
-	// starts are known to rely on is not refused. May be empty.
+	// KernelCache is the folder with the host's compiled kernels and firmware, or empty. It is for
+	// reports, and for checks: they don't refuse what those programs, as of the machine's start,
+	// are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
 }
 
@@ -74,7 +73,7 @@ func (s *Settings) Spec() (chip.Machine, error) {
 	return spec, err
 }
 
-// machine returns what the settings name.
+// machine returns the named machine and the options.
 func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	spec, ok := chip.MachineNamed(s.Machine)
 	if !ok {
@@ -99,7 +98,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	return spec, opts, nil
 }
 
-// waivers returns what the host's programs may rely on although there are checks.
+// waivers returns the waivers for the host's programs, if there are checks.
 func (s *Settings) waivers() ([]emu.Waiver, error) {
 	if len(s.Checks) == 0 || s.KernelCache == "" {
 		return nil, nil
@@ -107,16 +106,16 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	w, err := waivers.Metal(context.Background(), s.KernelCache)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, metal.ErrEmpty):
-		return nil, nil // the host will compile all of it
+		return nil, nil // nothing is compiled yet
 	case err != nil:
 		return nil, fmt.Errorf("libttsim: kernel cache: %w: %w", ErrSettings, err)
 	}
 	return w, nil
 }
 
-// harvesting returns which tiles a simulated chip lacks. TT-NN takes it to lack none but two of the
-// Ethernet tiles that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp,
-// get_chip_info: mask 0x120), except for a P100: TT-NN gets a description of that.
+// harvesting returns a simulated chip's missing tiles. TT-NN assumes that only two of the Ethernet
+// tiles are missing that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp,
+// get_chip_info: mask 0x120), except for a P100, of which TT-NN gets a description.
 func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
 	switch {
 	case c.Kind == chip.BoardP100:

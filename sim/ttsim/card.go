@@ -20,17 +20,17 @@ func (c *Card) Node() seam.Node { return c.node }
 // String names the card in errors and reports.
 func (c *Card) String() string { return c.node.String() }
 
-// Library returns the first card of a library as a target for kmd.Open. The simulator starts when
-// the card is opened while it isn't open yet, and ends, with all its state, when it isn't open any
-// more. The options are Start's; what Start would refuse, opening the card does. A library with
-// several cards needs Start and Sim.Cards, which let them run together.
+// Library returns the first card of a library as a target for kmd.Open. The simulator starts with
+// the first open and ends, with all its state, with the last close. The options are Start's;
+// opening returns Start's errors. A library with several cards needs Start and Sim.Cards, which run
+// all of them together.
 func Library(path string, opts ...Option) *Card {
 	return &Card{node: &libraryNode{path: path, opts: opts}}
 }
 
-// Cards returns the simulator's functions as targets for kmd.Open, with one model of the kernel
-// driver. They live until the simulator is closed, however often they are opened. Functions that
-// are used through their card must not be used directly. Every call returns the same cards.
+// Cards returns the simulator's functions as targets for kmd.Open, with one driver model. They live
+// until the simulator is closed. Don't use a function directly and through its card. Every call
+// returns the same cards.
 func (s *Sim) Cards() ([]*Card, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -55,8 +55,7 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the model of the kernel driver of the simulator's cards, with which package
-// sim/serve/cards serves them to other processes.
+// Driver returns the driver model of the cards, for serving them with package sim/serve/cards.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ type libraryNode struct {
 	mu      sync.Mutex
 	driver  *driver.Driver
 	arch    chip.Arch
-	started *Sim // started to learn the architecture, and not yet taken by the driver
+	started *Sim // started to learn the architecture, not yet taken by the driver
 }
 
 func (n *libraryNode) String() string { return n.path }
@@ -86,14 +85,14 @@ func (n *libraryNode) Open(flags int) (seam.File, error) {
 	f, err := d.Node(0).Open(flags)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.started != nil { // the driver refused the open before it took the function
+	if n.started != nil { // the driver refused the open
 		n.started.Close()
 		n.started = nil
 	}
 	return f, err
 }
 
-// load makes the driver. It has to know the architecture, which only the running library tells.
+// load makes the driver, which needs the architecture: only the running library knows it.
 func (n *libraryNode) load() (*driver.Driver, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +113,7 @@ func (n *libraryNode) load() (*driver.Driver, error) {
 	return d, nil
 }
 
-// start is called by the driver when the card is opened and no function is running.
+// start is the driver's Start.
 func (n *libraryNode) start() (driver.Function, error) {
 	n.mu.Lock()
 	s := n.started
@@ -134,8 +133,8 @@ func (n *libraryNode) start() (driver.Function, error) {
 	return &only{Function: s.functions[0]}, nil
 }
 
-// only is the first function of a simulator whose other functions have no card: resetting it
-// resets the simulator, and closing it ends that.
+// only is the first function of a simulator whose other functions have no card. Its Reset and Close
+// are the simulator's.
 type only struct{ *Function }
 
 // Reset resets the simulator.

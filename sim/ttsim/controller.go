@@ -8,15 +8,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// firmware is as much of Wormhole's firmware as the simulator doesn't have: the simulator answers
-// the message that asks for a reset, and does none.
+// firmware models a part of Wormhole's firmware that the simulator lacks: the simulator answers the
+// message that asks for a reset, but doesn't reset.
 type firmware struct {
 	message atomic.Uint32
 	reset   atomic.Pointer[func()]
 }
 
-// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver resets the
-// chip otherwise unless it is to reset the board.
+// OnResetAsked implements driver.ResetAsker. It does nothing for Blackhole, whose driver uses
+// another way for a chip reset.
 func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
 
 func (w *firmware) stored(off, v uint64) {
@@ -30,17 +30,17 @@ func (w *firmware) stored(off, v uint64) {
 	}
 }
 
-// controller is as much of Wormhole's PCIe controller as the driver asks for and the simulator
-// doesn't have. While a bit of two scratch registers is set, reads and writes of host memory reach
-// the controller's own registers (tt-kmd wormhole.c, open_dbi): the driver keeps the device control
-// register over resets like that. The simulator asks for host memory.
+// controller models a part of Wormhole's PCIe controller that the driver needs and the simulator
+// lacks. While a bit of two scratch registers is set, accesses to host memory reach the
+// controller's own registers (tt-kmd wormhole.c, open_dbi): the driver uses this to keep the device
+// control register over a reset. The simulator makes these accesses as DMA.
 type controller struct {
 	open    atomic.Uint32 // bit 0: for reads, bit 1: for writes
 	control atomic.Uint32
 }
 
 const (
-	message       = 0x1FF30074 // a message to the firmware, which it reads after a store to the next one (tt-kmd wormhole.c)
+	message       = 0x1FF30074 // a message to the firmware, sent by a store to interrupt (tt-kmd wormhole.c)
 	interrupt     = 0x1FF30100
 	interruptBit  = 1 << 16
 	messageReset  = 0x56
@@ -51,8 +51,8 @@ const (
 	deviceControl = 0x78 // where host memory starts
 )
 
-// stored sees a store before the simulator does. What was stored before has reached the simulator
-// when the registers are closed, since its accesses to them are answered here.
+// stored sees a store before the simulator. Closing the registers waits for earlier stores, because
+// this side answers the simulator's accesses to the registers.
 func (f *Function) stored(bar int, off, v uint64) {
 	if bar == 4 {
 		bar, off = 0, off+bar4Start
@@ -76,7 +76,7 @@ func (f *Function) stored(bar int, off, v uint64) {
 	}
 }
 
-// access answers an access to the controller's registers. It reports false for one to host memory.
+// access answers an access to the controller's registers, and returns false for host memory.
 func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	open := c.open.Load()
 	if open == 0 || bus != deviceControl || len(t.Data) != 4 {
@@ -93,7 +93,7 @@ func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	return true
 }
 
-// reset gives the registers what they have after power-on.
+// reset restores the power-on state.
 func (c *controller) reset() {
 	c.open.Store(0)
 	c.control.Store(0)

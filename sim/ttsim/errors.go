@@ -11,32 +11,29 @@ import (
 )
 
 var (
-	// ErrUnsupported means that this operating system or processor has no way to load the library:
-	// it needs Linux on amd64, arm64 or riscv64.
+	// ErrUnsupported: the library can't be loaded here; it needs Linux on amd64, arm64 or riscv64.
 	ErrUnsupported = function.ErrUnsupported
-	// ErrNoServer means that Start was called without the Server option, so it doesn't know which
-	// program to run as the server process.
+	// ErrNoServer: Start has no Server option.
 	ErrNoServer = errors.New("no server program was chosen")
-	// ErrNotLibrary means that the file is not a shared object for this machine.
+	// ErrNotLibrary: the file is not a shared object for this machine.
 	ErrNotLibrary = errors.New("not a shared object for this machine")
-	// ErrMissingSymbol means that the shared object lacks an entry point of ttsim's API: it is
-	// another library, or a ttsim whose interface differs from 1.10.0.
+	// ErrMissingSymbol: the shared object lacks an entry point of ttsim's API. It is another
+	// library, or a ttsim whose interface differs from 1.10.0.
 	ErrMissingSymbol = errors.New("an entry point of the ttsim API is missing")
-	// ErrUnknownChip means that the library's first PCI function is not a Wormhole or a Blackhole.
+	// ErrUnknownChip: the library's first PCI function is not a Wormhole or a Blackhole.
 	ErrUnknownChip = errors.New("the library simulates a chip that is neither Wormhole nor Blackhole")
-	// ErrClosed means that the simulator was closed by its user.
+	// ErrClosed: the simulator was closed by its user.
 	ErrClosed = errors.New("the simulator is closed")
-	// ErrSharedReset means that a chip could not be reset because others live in the same library,
-	// which has no way to reset one of them.
+	// ErrSharedReset: a chip can't be reset alone, because it shares its library with others.
 	ErrSharedReset = errors.New("the chips of one library can only be reset together")
-	// ErrDMA means that the simulated device accessed host memory that isn't pinned for it.
+	// ErrDMA: the simulated device accessed host memory that isn't pinned for it.
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 
-// A LibraryError says why a library could not be used. Its Err is, or wraps, one of the package's
-// sentinels, fs.ErrNotExist or another error of the file system.
+// A LibraryError is the reason why a library can't be used. Its Err is, or wraps, one of the
+// package's sentinels, fs.ErrNotExist or another error of the file system.
 type LibraryError struct {
-	Path string // what was given to Start
+	Path string // as given to Start
 	Err  error
 	Hint string // what to do
 }
@@ -51,24 +48,24 @@ func (e *LibraryError) Error() string {
 
 func (e *LibraryError) Unwrap() error { return e.Err }
 
-// Categories of Error that don't come from the library. The library's own are listed in ttsim
-// docs/sim_error_handling.md (UndefinedBehavior, UnimplementedFunctionality and so on).
+// Categories of Error that don't come from the library. ttsim docs/sim_error_handling.md lists the
+// library's (UndefinedBehavior, UnimplementedFunctionality and so on).
 const (
-	CategorySignal  = "Signal"  // the server was ended by a signal
-	CategoryExit    = "Exit"    // the server ended by itself without giving a reason
+	CategorySignal  = "Signal"  // a signal ended the server
+	CategoryExit    = "Exit"    // the server ended without a reason
 	CategoryHostDMA = "HostDMA" // the device accessed host memory that is not pinned for it
 )
 
-// An Error says why the simulated device stopped.
+// An Error is the reason why the simulated device stopped.
 type Error struct {
 	Category string    // the library's category, or one of the Category constants
-	Function string    // the function of the simulator that refused, if it was the library
-	Message  string    // what it refused
-	Clock    uint64    // simulated clocks since the start, when the device stopped
-	Signal   os.Signal // what ended the server, for CategorySignal
+	Function string    // the refusing function of the library, if any
+	Message  string    // what was refused
+	Clock    uint64    // simulated clocks from the start to the stop
+	Signal   os.Signal // for CategorySignal
 	Status   int       // the server's exit status, -1 for a signal
-	Output   string    // the last of what the server printed
-	Err      error     // the cause, where there is one: ErrDMA or what the driver's DMA said
+	Output   string    // the end of the server's output
+	Err      error     // the cause, if any: ErrDMA or an error of the driver's DMA
 }
 
 func (e *Error) Error() string {
@@ -85,9 +82,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// parseError finds the library's last words in what the server printed: a line "[clock] ERROR:
-// Category: function: message" (ttsim src/common.cpp ttsim_error). A line may follow what a
-// semihosting program printed without a newline, so the marker is searched within lines.
+// parseError finds the library's error in the server's output: "[clock] ERROR: Category: function:
+// message" (ttsim src/common.cpp ttsim_error). It may follow other output on the same line.
 func parseError(output string) (*Error, bool) {
 	const marker = "] ERROR: "
 	i := strings.LastIndex(output, marker)

@@ -15,7 +15,7 @@ type Function struct {
 	device                uint32
 	id                    uint32
 	bars                  [3]uint64 // addresses of BAR 0, 2 and 4 in the library's address space
-	tag                   uint64    // marks the function's bus addresses on their way through the library; 0 if it is the only one
+	tag                   uint64    // marks the function's bus addresses inside the library; 0 for a single function
 	dma                   atomic.Pointer[driver.DMA]
 	iatu, stride, regions uint64 // outbound iATU regions in BAR 2, if there is a tag
 	closed                atomic.Bool
@@ -29,25 +29,24 @@ var (
 	_ driver.ResetAsker = (*Function)(nil)
 )
 
-// The library doesn't say which of its chips makes a DMA transfer, and the chips of a host can have
-// equal bus addresses, because each has its own IOMMU domain. So a function of several writes its
-// tag into the target addresses of its outbound iATU regions, above the 58 bits that a bus address
-// can have (tt-kmd blackhole.c), and finds it in the addresses that come back. Addresses that no
-// region translates have no tag.
+// The library doesn't say which chip makes a DMA transfer, and chips of a host can have equal bus
+// addresses, because each has its own IOMMU domain. So a function of several writes its tag into
+// the target addresses of its outbound iATU regions, above the 58 bits of a bus address (tt-kmd
+// blackhole.c), and finds the tag in transfers. Addresses without a region have no tag.
 const (
 	tagShift = 58
 	busMask  = 1<<tagShift - 1
 )
 
-// share prepares the function for being one of several.
+// share prepares one of several functions.
 func (f *Function) share() {
 	pci := f.Arch().Params().PCI
 	f.tag = uint64(f.device+1) << tagShift
 	f.iatu, f.stride, f.regions = uint64(pci.IATUBase), uint64(pci.IATUStride), uint64(pci.IATURegions)
 }
 
-// targetHigh says whether an offset in BAR 2 is the upper target of an outbound iATU region (ttsim
-// src/libttsim.cpp iatu_reg_field). Without a tag there are no regions to watch.
+// targetHigh reports whether an offset in BAR 2 is the upper target of an outbound iATU region
+// (ttsim src/libttsim.cpp iatu_reg_field), for a function with a tag.
 func (f *Function) targetHigh(bar int, off uint64) bool {
 	in := off - f.iatu
 	return bar == 2 && f.tag != 0 && in < f.regions*f.stride && in%f.stride == 0x18
@@ -65,14 +64,14 @@ func (f *Function) Arch() chip.Arch {
 	return chip.Wormhole
 }
 
-// Sim returns the simulator that the function belongs to.
+// Sim returns the function's simulator.
 func (f *Function) Sim() *Sim { return f.sim }
 
-// String names the function in errors and reports: the library and the PCI address.
+// String names the function: library and PCI address.
 func (f *Function) String() string { return fmt.Sprintf("%s:00:%02x.0", f.sim.path, f.device) }
 
 // ConfigRead reads a 32-bit word of config space at off, a multiple of 4 in the standard header;
-// the library refuses others. A stopped device reads all-ones.
+// the library refuses others. A stopped device reads all ones.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
@@ -81,8 +80,8 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return v
 }
 
-// ConfigWrite writes a 32-bit word of config space. BARs can be sized with it, but the library
-// keeps decoding the addresses that it started with, and the function uses those.
+// ConfigWrite writes a 32-bit word of config space. BARs can be sized, but the library keeps
+// decoding its initial addresses, and so does the function.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	if f.closed.Load() {
 		return
@@ -90,8 +89,8 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.client().ConfigWrite(f.device, off, v)
 }
 
-// address translates to the library's address space. Something that isn't a BAR gets an address
-// that the library refuses, so that the mistake has a name.
+// address translates to the library's address space. An invalid BAR gets an address that the
+// library refuses, so the mistake is reported.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
 		return uint64(f.device)<<function.DeviceShift | off&(1<<32-1)
@@ -99,8 +98,8 @@ func (f *Function) address(bar int, off uint64) uint64 {
 	return f.bars[bar/2] + off
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4, after all
-// earlier stores. A stopped device answers all-ones.
+// BARLoad performs one load of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4, after all earlier stores.
+// A stopped device reads all ones.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
@@ -117,8 +116,7 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one store of width 1, 2, 4 or 8 bytes at offset off of BAR 0, 2 or 4. It is
-// posted.
+// BARStore performs one posted store of width 1, 2, 4 or 8 bytes of BAR 0, 2 or 4.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
@@ -130,8 +128,8 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.client().Store(f.address(bar, off), width, v)
 }
 
-// BARRead copies from offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It
-// is for memory behind a TLB window: registers want BARLoad's exact width.
+// BARRead copies from BAR 0, 2 or 4 in large accesses. It is for memory behind a TLB window;
+// registers need BARLoad's exact width.
 func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
 func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
@@ -142,29 +140,28 @@ func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite copies p to offset off of BAR 0, 2 or 4, in accesses as large as the transfer allows. It
-// is posted, and for memory behind a TLB window: registers want BARStore's exact width.
+// BARWrite copies to BAR 0, 2 or 4 in large posted accesses. It is for memory behind a TLB window;
+// registers need BARStore's exact width.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
 func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
 	to.Write(f.address(bar, off), p, f.closed.Load)
 }
 
-// AttachDMA gives the device its host memory. It comes before anything that makes the device access
-// that. The memory is accessed from a goroutine of the Sim, also while a load of the same device
-// waits for its answer, so it must not wait for anything that does loads. An error stops the device
-// with a fault.
+// AttachDMA gives the device its host memory, before any access to it. A goroutine of the Sim
+// accesses the memory, also while a load of the device waits for its answer, so d must not wait for
+// anything that does loads. An error stops the device with a fault.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
-// Fault says why the device stopped, see Sim.Fault.
+// Fault is Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
-// CoreDebug says that the processors' debug interface doesn't answer: the library stops at its
-// registers (UnsupportedFunctionality).
+// CoreDebug returns false: the library stops at the debug interface's registers
+// (UnsupportedFunctionality).
 func (f *Function) CoreDebug() bool { return false }
 
-// Reset gives the chip back its state after power-on, also after a fault. It fails with
-// ErrSharedReset if the library has other functions, which would be reset too; Sim.Reset does that.
+// Reset restores the chip's power-on state, also after a fault. It fails with ErrSharedReset if the
+// library has other functions; Sim.Reset resets all.
 func (f *Function) Reset() error {
 	if n := len(f.sim.functions); n > 1 {
 		return fmt.Errorf("ttsim: reset %s: %w: there are %d", f, ErrSharedReset, n)
@@ -172,7 +169,7 @@ func (f *Function) Reset() error {
 	return f.sim.Reset()
 }
 
-// Close ends the use of the function. The last function to be closed ends the simulator.
+// Close ends the use of the function. Closing the last function ends the simulator.
 func (f *Function) Close() error {
 	if f.closed.Swap(true) {
 		return nil

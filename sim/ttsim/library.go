@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// entryPoints are the functions of the library that the server calls (ttsim docs/libttsim_api.md).
+// entryPoints are the library functions that the server calls (ttsim docs/libttsim_api.md).
 var entryPoints = [...]string{
 	"libttsim_init",
 	"libttsim_exit",
@@ -24,9 +24,8 @@ var entryPoints = [...]string{
 	"libttsim_clock",
 }
 
-// checkLibrary finds out what is wrong with a library without loading it, so that the answer is an
-// error that says what to do and not a message of the dynamic loader. It returns the absolute path,
-// because the loader would search for a bare name.
+// checkLibrary checks a library without loading it, for better errors than the dynamic loader's. It
+// returns the absolute path: the loader would search for a bare name.
 func checkLibrary(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -34,7 +33,7 @@ func checkLibrary(path string) (string, error) {
 	}
 	st, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Without the errno, which would tell package kmd that a device is missing.
+		// Without the errno, which package kmd would take for a missing device.
 		return "", &LibraryError{Path: path, Err: fs.ErrNotExist,
 			Hint: "give the path of a libttsim.so; ttsim releases have one for each chip"}
 	} else if err != nil {
@@ -84,7 +83,7 @@ func checkLibrary(path string) (string, error) {
 	return abs, nil
 }
 
-// supported reports whether the library can be loaded on this system.
+// supported reports whether this system can load the library.
 func supported() bool {
 	_, ok := machines[runtime.GOARCH]
 	return ok && runtime.GOOS == "linux"

@@ -11,15 +11,15 @@ import (
 
 var _ driver.Peer = (*Function)(nil)
 
-// peers is what devices have asked of each other, in order. The goroutine that does their DMA must
-// not wait for the server, which may be waiting for it, so these are done by another one, or by a
-// host that comes to any of the devices.
+// peers is the queue of devices' accesses to each other. The goroutine of their DMA must not wait
+// for the server, which may wait for it. So another goroutine performs these accesses, or a host
+// that uses any of the devices.
 type peers struct {
-	waiting atomic.Int32 // those that aren't done
+	waiting atomic.Int32 // accesses that aren't done
 	doing   sync.Mutex   // held while one is done; taken before mu
 	mu      sync.Mutex
 	list    []func()
-	running bool // a goroutine does them
+	running bool // run is running
 }
 
 func (p *peers) post(f func()) {
@@ -33,7 +33,7 @@ func (p *peers) post(f func()) {
 	}
 }
 
-// run does accesses until none is left.
+// run performs accesses until none is left.
 func (p *peers) run() {
 	for {
 		p.next()
@@ -47,14 +47,14 @@ func (p *peers) run() {
 	}
 }
 
-// settle returns when what was asked before is done.
+// settle returns when all earlier accesses are done.
 func (p *peers) settle() {
 	for n := p.waiting.Load(); n > 0; n-- {
 		p.next()
 	}
 }
 
-// next does the oldest access, if any.
+// next performs the oldest access, if any.
 func (p *peers) next() {
 	p.doing.Lock()
 	defer p.doing.Unlock()
@@ -66,14 +66,14 @@ func (p *peers) next() {
 	f := p.list[0]
 	p.list[0] = nil
 	if p.list = p.list[1:]; len(p.list) == 0 {
-		p.list = nil // and what it has grown to with it
+		p.list = nil // frees its memory
 	}
 	p.mu.Unlock()
 	f()
 	p.waiting.Add(-1)
 }
 
-// PeerWrite implements driver.Peer. What was left before a reset is lost with it.
+// PeerWrite implements driver.Peer. A reset drops waiting writes.
 func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	to, p := f.sim.current.Load().client, slices.Clone(p)
 	f.sim.peers.post(func() {
@@ -92,8 +92,7 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// client returns the connection to the server, after what devices have asked of each other has been
-// passed on to it.
+// client returns the connection to the server, after the devices' earlier accesses to each other.
 func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
 	return f.sim.current.Load().client

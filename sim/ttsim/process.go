@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A process is one life of a simulator: from the start of its server to the server's end. A reset
-// begins another.
+// A process is one life of a simulator, from its server's start to the server's end. A reset starts
+// another.
 type process struct {
 	sim    *Sim
 	cmd    *exec.Cmd
@@ -30,19 +30,19 @@ type process struct {
 	dmaErr  atomic.Pointer[Error]
 	fault   atomic.Pointer[Error] // final once the client is dead
 
-	reaped chan struct{} // the server is gone and fault is set
+	reaped chan struct{} // closed when the server is gone and fault is set
 	once   sync.Once
 }
 
-// Waiting times for the server process. They bound a broken server, not a slow simulation.
+// Time limits of the server process. They bound a broken server, not a slow simulation.
 const (
 	startTimeout = 60 * time.Second
 	exitTimeout  = 5 * time.Second
 	drainTimeout = 2 * time.Second
 )
 
-// newProcess starts a server, lets it load the library and returns the process with what it found
-// on the PCI bus.
+// newProcess starts a server, which loads the library, and returns the process with its PCI
+// functions.
 func newProcess(sim *Sim) (*process, []*Function, error) {
 	if !supported() {
 		return nil, nil, fmt.Errorf("ttsim: start: %w; this is %s/%s", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
@@ -73,18 +73,18 @@ func newProcess(sim *Sim) (*process, []*Function, error) {
 		functions, err = p.connect(sim.path, abs)
 	case errors.Is(greeting, serve.ErrProtocol):
 		err = fmt.Errorf("ttsim: start: server %q: %w", c.server, greeting)
-	default: // it has ended
+	default: // the server has ended
 		err = p.startError()
 	}
 	if err != nil {
 		p.close(false)
 		return nil, nil, err
 	}
-	p.client.ServeCalls(p.transfer) // no device runs before its Function can be used, so there was no DMA before
+	p.client.ServeCalls(p.transfer) // no device could make DMA before
 	return p, functions, nil
 }
 
-// spawn starts the server process and returns the socket to it.
+// spawn starts the server process and returns its socket.
 func (p *process) spawn(c *config) (*net.UnixConn, error) {
 	conn, theirs, err := serve.Pair()
 	if err != nil {
@@ -163,8 +163,8 @@ const (
 
 func known(id uint32) bool { return id == idWormhole || id == idBlackhole }
 
-// startError says why the server ended while the library was being opened. A server that went
-// without a word of the library's never understood what it was started for.
+// startError returns why the server ended while it opened the library. A server that ended without
+// an error of the library is probably another program.
 func (p *process) startError() error {
 	<-p.reaped
 	f := p.fault.Load()
@@ -178,13 +178,12 @@ func (p *process) startError() error {
 		p.cmd.Args, f, p.out.String())
 }
 
-// close ends the server: politely, if it has been working so far, or at once.
+// close ends the server: at once, or politely if it still works.
 func (p *process) close(politely bool) {
 	p.once.Do(func() {
 		p.closing.Store(true)
 		if politely && !p.client.Dead() {
-			// The timer first: there is no room for the request while a server that stands still
-			// leaves the ring full.
+			// The timer first: a server that stands still may leave no room for the request.
 			t := time.AfterFunc(exitTimeout, func() { p.cmd.Process.Kill() })
 			p.client.Exit()
 			<-p.reaped
@@ -198,7 +197,7 @@ func (p *process) close(politely bool) {
 	})
 }
 
-// reap waits for the end of the server and finds out its reason.
+// reap waits for the server's end and records the reason.
 func (p *process) reap() {
 	defer close(p.reaped)
 	err := p.cmd.Wait()
@@ -207,7 +206,7 @@ func (p *process) reap() {
 	}
 }
 
-// reason makes an error of how the server ended, or nil if it was asked to.
+// reason returns why the server ended, or nil if it was asked to.
 func (p *process) reason(err error) *Error {
 	out := p.out.String()
 	if f := p.dmaErr.Load(); f != nil {
@@ -241,7 +240,7 @@ func (p *process) reason(err error) *Error {
 	return f
 }
 
-// tail keeps the last of what was written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer

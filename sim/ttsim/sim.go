@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A Sim is one running simulator: a server process with the chips of one library, of which each one
-// that has a PCI interface of its own is a Function. Its methods may be called from any goroutine.
+// A Sim is a running simulator: a server process with the chips of one library. Each chip with a
+// PCI interface is a Function. Its methods may be called from any goroutine.
 type Sim struct {
 	path      string
 	config    config
@@ -19,15 +19,14 @@ type Sim struct {
 	current   atomic.Pointer[process]
 	peers     peers
 	open      atomic.Int32   // functions that aren't closed
-	life      sync.Mutex     // a reset or the end
+	life      sync.Mutex     // held by a reset and by Close
 	closed    bool           // guarded by life
 	cards     []*Card        // guarded by life
 	driver    *driver.Driver // guarded by life
 }
 
-// Start runs the simulator of the library at path in a server process and returns when its devices
-// can be used. Errors are a *LibraryError where the library is the reason; ErrNoServer and
-// ErrUnsupported say what else can be wrong.
+// Start runs the library at path in a server process and returns when its devices can be used.
+// Errors are a *LibraryError if the library is the reason, or wrap ErrNoServer or ErrUnsupported.
 func Start(path string, opts ...Option) (*Sim, error) {
 	s := &Sim{path: path}
 	for _, o := range opts {
@@ -51,21 +50,18 @@ func Start(path string, opts ...Option) (*Sim, error) {
 // Functions returns the PCI functions in the order of their device numbers.
 func (s *Sim) Functions() []*Function { return s.functions }
 
-// Path returns the library's path as it was given to Start.
+// Path returns the library's path as given to Start.
 func (s *Sim) Path() string { return s.path }
 
-// Clocks returns how many clocks the simulation has run since the start or the last reset. The
-// count moves on while it is read.
+// Clocks returns the number of simulated clocks since the start or the last reset.
 func (s *Sim) Clocks() uint64 { return s.current.Load().client.Clocks() }
 
-// Clock advances the simulation by n clocks and returns when they have been run, with Fault's error
-// if the device stopped. It is needed with ManualClock only.
+// Clock runs n clocks, for ManualClock. It returns Fault's error if the device stopped.
 func (s *Sim) Clock(n uint64) error {
 	return s.perform(func(c *function.Client) bool { return c.Clock(n) })
 }
 
-// Sync returns when all stores made before have reached the device, with Fault's error if it
-// stopped on the way.
+// Sync returns when all earlier stores have reached the device, with Fault's error if it stopped.
 func (s *Sim) Sync() error { return s.perform((*function.Client).Sync) }
 
 func (s *Sim) perform(do func(*function.Client) bool) error {
@@ -79,9 +75,8 @@ func (s *Sim) perform(do func(*function.Client) bool) error {
 	return fmt.Errorf("ttsim: %w", ErrClosed)
 }
 
-// Fault returns an *Error once the device has stopped, and nil while it works and after it was
-// closed while working. A refused store is posted like any other: Fault knows of it after the next
-// load or Sync.
+// Fault returns an *Error once the device has stopped, otherwise nil. Stores are posted, so a
+// refused store shows after the next load or Sync.
 func (s *Sim) Fault() error {
 	if f := s.current.Load().fault.Load(); f != nil {
 		return f
@@ -89,9 +84,9 @@ func (s *Sim) Fault() error {
 	return nil
 }
 
-// Reset gives all chips of the simulator back their state after power-on, by a new server process,
-// also after a fault. The functions, their host memory and their cards stay. If it fails the device
-// has stopped, and Fault says so until a reset succeeds.
+// Reset restores the power-on state of all chips with a new server process, also after a fault.
+// Functions, host memory and cards stay. If it fails, Fault returns the reason until a reset
+// succeeds.
 func (s *Sim) Reset() error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -122,8 +117,8 @@ func (s *Sim) Reset() error {
 	return nil
 }
 
-// Close ends the simulation and its process, with all functions. Loads answer all-ones afterwards.
-// It may be called again, and returns nil even if the device had stopped before: Fault says so.
+// Close ends the simulation and its process, with all functions. Loads return all ones afterwards.
+// It may be called again, and returns nil even if the device had stopped: see Fault.
 func (s *Sim) Close() error {
 	s.life.Lock()
 	defer s.life.Unlock()

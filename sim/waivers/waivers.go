@@ -1,4 +1,4 @@
-// Package waivers knows what programs that others wrote rely on, so that an emulator can check
+// Package waivers lists what other vendors' programs rely on, so that an emulator can check
 // everything else.
 package waivers
 
@@ -12,11 +12,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Metal returns the named exceptions with which an emulated card with every check, or with slow
-// networks, runs tt-metal's firmware from a folder, such as its kernel cache or one that
-// reprise.WithQueueFirmware takes: what its base firmware, its command-queue firmware and its
-// compute kernels rely on. Kernels that move data have none. The errors are those of
-// [metal.OpenCache] and of reading the files.
+// Metal returns the waivers with which an emulated card with every check, or with slow networks,
+// runs tt-metal's firmware from a folder, such as its kernel cache or one for
+// reprise.WithQueueFirmware. They cover the base firmware, the command-queue firmware and compute
+// kernels; data movement kernels need none. The errors are those of [metal.OpenCache] and of
+// reading the files.
 func Metal(ctx context.Context, dir string) ([]emu.Waiver, error) {
 	files, err := metal.QueueKernelFiles(ctx, dir)
 	if err != nil {
@@ -64,8 +64,7 @@ func Metal(ctx context.Context, dir string) ([]emu.Waiver, error) {
 	return out, nil
 }
 
-// appendKernel adds the waivers of the kernel at path: as this runtime loads it, and as tt-metal
-// does.
+// appendKernel adds the waivers of a kernel as this runtime loads it and as tt-metal does.
 func appendKernel(list []emu.Waiver, path string, a emu.Assumptions) ([]emu.Waiver, error) {
 	im, err := (&metal.Kernel{Path: path}).Load()
 	if err == nil {

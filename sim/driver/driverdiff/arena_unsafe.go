@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newArena returns memory to pin, followed by memory that can't be accessed.
+// newArena returns memory to pin, followed by inaccessible memory.
 func newArena() (mem []byte, free func(), err error) {
 	const guard = 16
 	page := os.Getpagesize()
@@ -17,14 +17,14 @@ func newArena() (mem []byte, free func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	free = func() { _ = unix.Munmap(all) } // the mapping is ours and whole
+	free = func() { _ = unix.Munmap(all) } // can't fail
 	if err := unix.Mprotect(all[arenaPages*page:], unix.PROT_NONE); err != nil {
 		free()
 		return nil, nil, err
 	}
 	mem = all[:arenaPages*page]
 	for i := range mem {
-		mem[i] = 1 // so that there is memory
+		mem[i] = 1 // allocates the page
 	}
 	return mem, free, nil
 }

@@ -1,8 +1,6 @@
-// Package driverdiff compares two Tenstorrent drivers by what they answer: it sends both the same
-// series of requests, drawn from a seed, and lists where errors or answers differ. One of the two
-// is usually a real driver, behind a device node of a virtual machine, and the other one its model,
-// package sim/driver.
+// Package driverdiff compares the answers of two Tenstorrent drivers: it sends both the same random
+// requests, chosen by a seed, and lists different errors and answers. Usually one is a real driver
+// behind a device node of a virtual machine, and the other its model, package sim/driver.
 //
-// Addresses that a driver chooses freely are compared by whether there is one and by their place in
-// a page.
+// Of addresses that a driver chooses freely, only presence and offset in a page are compared.
 package driverdiff

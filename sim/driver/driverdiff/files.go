@@ -10,10 +10,9 @@ import (
 	"syscall"
 )
 
-// Files compares what the files of drivers say of a card that isn't open: those of the model, b,
-// with those of the machine's file system, a. Files that differ from machine to machine are
-// compared as far as they don't: numbers of hwmon directories and of device nodes, links that the
-// system makes, and all but the identity in configuration space.
+// Files compares the drivers' files about a card that isn't open: the model's, b, with those of the
+// machine's file system, a. It leaves out differences between machines: numbers of hwmon directories
+// and device nodes, links that the system makes, and configuration space except for its identity.
 func Files(a, b fs.FS) (l []Difference, err error) {
 	differ := func(name, x, y string) {
 		if x != y {
@@ -50,7 +49,7 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 			return nil
 		case "tt_heartbeat":
 			return nil
-		case "version": // what follows the numbers is how it was built
+		case "version": // without the build's suffix
 			x, _, _ = strings.Cut(strings.TrimSpace(x), "-")
 			y = strings.TrimSpace(y)
 		case "type": // the kernel chooses between two kinds of domains that translate
@@ -63,7 +62,7 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 	if err != nil {
 		return l, fmt.Errorf("driverdiff: files: %w", err)
 	}
-	// And the other way round, for what the driver's own files are called.
+	// The other way round, for the names of the driver's own files.
 	for _, pattern := range []string{"sys/class/tenstorrent/*/tt_*", "sys/bus/pci/drivers/tenstorrent/*/hwmon/hwmon*/*[0-9]_*",
 		"proc/driver/tenstorrent/*/*"} {
 		found, err := fs.Glob(a, pattern)
@@ -80,7 +79,7 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 	return l, nil
 }
 
-// content is what is in a file, or why it can't be read.
+// content is a file's content, or why it can't be read.
 func content(f fs.FS, name string) string {
 	b, err := fs.ReadFile(f, name)
 	switch {

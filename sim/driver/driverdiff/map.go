@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// at is the address of an offset in a side's arena, or after it.
+// at is the address of an offset from the start of a side's arena.
 func (s *side) at(off uint64) uint64 { return addressOf(s.arena) + off }
 
-// mmap maps a window, a part of a BAR, a buffer or what isn't there. It mostly succeeds.
+// mmap maps a window, a part of a BAR, a buffer, or nothing that exists. It mostly succeeds.
 func (r *run) mmap(f int) {
 	page := uint64(os.Getpagesize())
 	k := &r.known
@@ -51,10 +51,10 @@ func (r *run) mapAt(f int, off uint64, length, window int) {
 	if same {
 		return
 	}
-	for i := range r.sides { // only one of them has it
+	for i := range r.sides { // only one has the mapping
 		s := &r.sides[i]
 		if n := len(s.maps[f]); n > len(r.sides[1-i].maps[f]) {
-			_ = s.maps[f][n-1].Unmap() // the comparison of it is over
+			_ = s.maps[f][n-1].Unmap() // not compared
 			s.maps[f] = s.maps[f][:n-1]
 		}
 	}

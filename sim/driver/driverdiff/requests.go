@@ -11,14 +11,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// hideAddress keeps of an address whether there is one and its place in a page.
+// hideAddress keeps whether there is an address, and its offset in a page.
 func hideAddress(b []byte, off int) {
 	if v := binary.LittleEndian.Uint64(b[off:]); v != 0 {
 		binary.LittleEndian.PutUint64(b[off:], 1<<63|v%uint64(os.Getpagesize()))
 	}
 }
 
-// arg is the bytes of an input, and room for so many bytes of output after it.
+// arg returns the bytes of an input.
 func arg[T kabi.Part](in T) []byte { return append([]byte(nil), kabi.PartBytes(&in)...) }
 
 func (r *run) outputSize(n int) uint32 { return uint32(oneOf(r, n, n, n, n, 0, 1, n-1, n+8, 64)) }
@@ -50,12 +50,10 @@ func (r *run) allocateBuffer(f int) {
 		in.Reserved1[1] = 1
 	}
 	n := kabi.Size[kabi.AllocateDMABufIn]()
-	if _, ok := r.ioctl(f, "ALLOCATE_DMA_BUF", kabi.IoctlAllocateDMABuf, arg(in), nil, func(b []byte) { hideAddress(b, n) }); ok {
-		r.known.buffers[f][in.BufIndex] = uint64(in.RequestedSize)
-	}
+	r.ioctl(f, "ALLOCATE_DMA_BUF", kabi.IoctlAllocateDMABuf, arg(in), nil, func(b []byte) { hideAddress(b, n) })
 }
 
-// arenaPages is what can be pinned; nothing is mapped after it.
+// arenaPages is the number of pages to pin; the memory after them is inaccessible.
 const arenaPages = 64
 
 func (r *run) pin(f int) {
@@ -112,7 +110,7 @@ func (r *run) unpin(f int) {
 		in.VirtualAddress = s.at(off)
 		copy(b, kabi.PartBytes(&in))
 	}, func(b []byte) { clear(b[:8]) })
-	if ok { // the newest one of that address
+	if ok { // the newest pin at the address
 		for i := len(r.known.pins[f]) - 1; i >= 0; i-- {
 			if r.known.pins[f][i][0] == off {
 				r.known.pins[f] = slices.Delete(r.known.pins[f], i, i+1)
@@ -126,7 +124,7 @@ func (r *run) lock(f int) {
 	in := kabi.LockCtlIn{OutputSizeBytes: r.outputSize(4), Index: uint8(oneOf(r, 0, 1, 63, 63, 64, 255)),
 		Flags: uint32(oneOf(r, kabi.LockAcquire, kabi.LockRelease, kabi.LockTest, 4, 1<<20))}
 	if r.pick(6) == 0 && in.Index < kabi.LockCount {
-		// A wait for a lock would never end here, so it is only asked for when it is free.
+		// A wait would never end here, so acquire with a wait only if the lock is free.
 		test := in
 		test.OutputSizeBytes, test.Flags = 4, kabi.LockTest
 		b, ok := r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test), nil, nil)
@@ -149,7 +147,7 @@ func (r *run) allocateWindow(f int) {
 	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
 }
 
-// window is one of a file's, mostly, and otherwise one that doesn't exist or is another file's.
+// window returns a window of a file, and sometimes a missing window or another file's.
 func (r *run) window(f int) uint32 {
 	ids := slices.Sorted(maps.Keys(r.known.windows[f]))
 	if len(ids) == 0 || r.pick(6) == 0 {
@@ -173,7 +171,7 @@ func (r *run) configureWindow(f int) {
 	in := kabi.ConfigureTLBIn{ID: id, Config: kabi.NOCTLBConfig{XEnd: uint16(t.X), YEnd: uint16(t.Y), Ordering: 1}}
 	aimed := true
 	if r.pick(3) == 0 {
-		// Somewhere; nothing goes through it until it is aimed again.
+		// Anywhere: no access uses the window until it is aimed again.
 		aimed = false
 		c := &in.Config
 		size := max(r.known.windows[f][id], 1<<20)
@@ -260,7 +258,7 @@ func (r *run) power(f int) {
 	r.ioctl(f, "SET_POWER_STATE", kabi.IoctlSetPowerState, arg(in), nil, nil)
 }
 
-// exportWindow asks for what must be refused: a window that is exported keeps resets away.
+// exportWindow makes only requests that must be refused: an exported window prevents resets.
 func (r *run) exportWindow(f int) {
 	in := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: r.window(f)}
 	switch r.pick(5) {
@@ -278,7 +276,7 @@ func (r *run) exportWindow(f int) {
 	r.ioctl(f, "EXPORT_TLB_DMABUF", kabi.IoctlExportTLBDMABuf, arg(in), nil, nil)
 }
 
-// peer asks for a range of the same card, or of what is no card.
+// peer requests a range of the same card, or of no card.
 func (r *run) peer(f int) {
 	in := kabi.MapPeerBarIn{PeerBarIndex: uint32(oneOf(r, 0, 0, 1, 2, 4, 6, 17, 18)), PeerBarLength: oneOf[uint32](r, 4096, 4096, 0, 1, 1<<31),
 		PeerBarOffset: oneOf[uint32](r, 0, 4096, 1, 1<<31), Flags: uint32(oneOf(r, 0, 0, 0, 1)), Reserved: uint32(oneOf(r, 0, 0, 0, 1))}
@@ -302,14 +300,14 @@ func (r *run) peer(f int) {
 	})
 }
 
-// unknown asks for what no driver of these releases has.
+// unknown makes requests that no release of the driver has.
 func (r *run) unknown(f int) {
 	req := oneOf[uint32](r, kabi.IoctlGetHarvesting, kabi.IoctlFreeDMABuf, kabi.Magic<<8|21, kabi.Magic<<8|255, 0x5401, 0)
 	r.ioctl(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16), nil, nil)
 }
 
-// reset resets the card in one of the driver's modes, waits until it is back, and ends the reset as
-// the mode wants it.
+// reset resets the card in one of the driver's modes, waits for it, and ends the reset as the mode
+// requires.
 func (r *run) reset(f int) {
 	n := uint32(kabi.Size[kabi.ResetDeviceOut]())
 	mode := oneOf[uint32](r, kabi.ResetRestoreState, kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC,
@@ -320,12 +318,12 @@ func (r *run) reset(f int) {
 		time.Sleep(r.cfg.Settle)
 		return ok && field[kabi.ResetDeviceOut](b, kabi.Size[kabi.ResetDeviceIn]()).Result == 0
 	}
-	// One that is refused leaves windows as they are, which may lead anywhere.
+	// A refused reset leaves the windows, which may have any target.
 	if ask(mode) && mode >= kabi.ResetPCIeLink && mode <= kabi.ResetASICDMC {
 		for i := range fileCount {
 			for m := range r.sides[0].maps[i] {
 				if r.sides[0].maps[i][m].window >= 0 {
-					r.accessAt(i, m) // the driver has taken the mapping away
+					r.accessAt(i, m) // the driver has revoked the mapping
 				}
 			}
 		}
@@ -334,12 +332,12 @@ func (r *run) reset(f int) {
 	case kabi.ResetPCIeLink, kabi.ResetConfigWrite:
 		ask(kabi.ResetRestoreState)
 	case kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
-		// In between there is little that the driver allows.
+		// The driver allows little in between.
 		for range r.pick(5) {
 			oneOf(r, r.deviceInfo, r.driverInfo, r.lock, r.allocateWindow, r.pin, r.queryMappings, r.configureWindow, r.mmap)(f)
 		}
 		ask(kabi.ResetPost)
-		if mode == kabi.ResetUser { // which didn't happen: the chip was as it is all the time
+		if mode == kabi.ResetUser { // nobody has reset the chip
 			ask(kabi.ResetConfigWrite)
 			ask(kabi.ResetRestoreState)
 		}

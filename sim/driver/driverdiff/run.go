@@ -14,27 +14,25 @@ import (
 // Config is a comparison.
 type Config struct {
 	A, B seam.Node
-	// Accesses makes accesses of mapped memory, where a driver maps device memory as such:
-	// kmd.Accesses.
+	// Accesses accesses mapped device memory of a real driver: kmd.Accesses.
 	Accesses func(mem []byte) seam.MMIO
 	// Arch is that of both cards.
 	Arch chip.Arch
 	Seed uint64
 	// Steps is the number of requests, 1000 if zero.
 	Steps int
-	// Resets makes some of the requests resets of the cards. Settle is how long a card takes to
-	// come back from one.
+	// Resets makes some requests resets of the cards. Settle is how long a card takes to come back.
 	Resets bool
 	Settle time.Duration
-	// Discontiguous says that the drivers have no IOMMU, so that a pin of several pages depends on
-	// where they happen to be: it isn't tried.
+	// Discontiguous says that the drivers have no IOMMU. Pins of several pages are left out then,
+	// because they depend on physical addresses.
 	Discontiguous bool
 }
 
-// Difference is a request that the drivers answer differently.
+// Difference is a request with different answers.
 type Difference struct {
-	Step    int    // of the series, from 0
-	Request string // what it asks for
+	Step    int // from 0
+	Request string
 	A, B    string // the answers
 }
 
@@ -45,7 +43,7 @@ func (d Difference) String() string {
 
 const fileCount = 3
 
-// side is one of the drivers with what was got from it.
+// side is one of the drivers, with its files and mappings.
 type side struct {
 	node  seam.Node
 	arena []byte // memory to pin
@@ -53,13 +51,13 @@ type side struct {
 	maps  [fileCount][]*mapping
 }
 
-// mapping is a live mapping and what is known of its window.
+// mapping is a live mapping.
 type mapping struct {
 	seam.Mapping
 	window int // -1 for something else
 }
 
-// known is what the series knows of both sides; what they don't agree on isn't in it.
+// known is the state that both sides agree on.
 type known struct {
 	tile    chip.XY
 	open    [fileCount]bool
@@ -67,8 +65,6 @@ type known struct {
 	offsets [fileCount]map[uint32]uint64 // of mmap, by id
 	aimed   [fileCount]map[uint32]bool   // leads to a worker's memory
 	pins    [fileCount][][2]uint64       // offset in the arena, size
-	buffers [fileCount]map[uint8]uint64
-	last    int // file of the last request
 }
 
 // run is a comparison under way.
@@ -82,8 +78,8 @@ type run struct {
 	differ []Difference
 }
 
-// Run compares the driver and its model. No other program may use the cards meanwhile. An error is
-// of the comparison itself, not of a driver.
+// Run compares two drivers. No other program may use the cards meanwhile. An error is the
+// comparison's, not a driver's.
 func Run(cfg Config) (_ []Difference, err error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -118,7 +114,7 @@ func Run(cfg Config) (_ []Difference, err error) {
 	return r.differ, nil
 }
 
-// both asks both sides and compares what they answer; the same is returned.
+// both asks both sides, compares their answers and returns the first.
 func (r *run) both(request string, ask func(s *side) string) (answer string, same bool) {
 	a, b := ask(&r.sides[0]), ask(&r.sides[1])
 	if a != b {
@@ -127,7 +123,7 @@ func (r *run) both(request string, ask func(s *side) string) (answer string, sam
 	return a, a == b
 }
 
-// errText is an error as the interface has it: a number.
+// errText is the errno of an error.
 func errText(err error) string {
 	if err == nil {
 		return "ok"
@@ -156,7 +152,6 @@ func (r *run) next() {
 		r.openFile(f)
 		return
 	}
-	r.known.last = f
 	type kind struct {
 		weight int
 		fn     func(int)
@@ -184,7 +179,7 @@ func (r *run) next() {
 	}
 }
 
-// openFile opens a file. Whatever would wait is asked not to.
+// openFile opens a file without waiting.
 func (r *run) openFile(f int) {
 	flags := syscall.O_RDWR | syscall.O_NONBLOCK | oneOf(r, 0, syscall.O_APPEND) | oneOf(r, 0, 0, 0, syscall.O_EXCL)
 	_, same := r.both(fmt.Sprintf("open file %d with %#x", f, flags), func(s *side) string {
@@ -194,7 +189,7 @@ func (r *run) openFile(f int) {
 		}
 		return errText(err)
 	})
-	if !same { // neither has it then
+	if !same { // drop the file of both
 		for i := range r.sides {
 			r.sides[i].drop(f)
 		}
@@ -206,12 +201,12 @@ func (r *run) openFile(f int) {
 	k := &r.known
 	k.open[f] = true
 	k.windows[f], k.offsets[f], k.aimed[f] = map[uint32]uint64{}, map[uint32]uint64{}, map[uint32]bool{}
-	k.pins[f], k.buffers[f] = nil, map[uint8]uint64{}
+	k.pins[f] = nil
 }
 
 func (s *side) drop(f int) {
 	if s.files[f] != nil {
-		_ = s.files[f].Close() // the comparison of it is over
+		_ = s.files[f].Close() // not compared
 		s.files[f] = nil
 	}
 }
@@ -232,8 +227,8 @@ func (r *run) close(f int) {
 	r.known.open[f] = false
 }
 
-// ioctl makes a request with the same argument on both sides. Each side may change its copy before,
-// and hide what it may choose freely after it. The answer is of the first side.
+// ioctl makes a request with the same argument on both sides. before may change a side's copy; hide
+// hides free choices of the driver. The answer is the first side's.
 func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
 	const room, canary = 1024, 0xA5
 	var first []byte
@@ -265,7 +260,7 @@ func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*sid
 	return first, same && got[:2] == "ok"
 }
 
-// field is a view of an argument's part.
+// field decodes a part of an argument.
 func field[T kabi.Part](b []byte, off int) (v T) {
 	copy(kabi.PartBytes(&v), b[off:])
 	return v

@@ -1,8 +1,7 @@
-// Package drivertest is the least chip that a driver can be tested on: windows onto tiles that are
-// plain memory, outbound regions, and a management processor that answers what opening a device
-// asks. It records every access with its width. It decodes registers by itself, from
-// tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that an
-// encoding error elsewhere doesn't cancel out.
+// Package drivertest is a minimal chip for testing drivers: windows onto tiles of plain memory,
+// outbound regions, and a management processor that answers the queries of opening a device. It
+// records every access with its width. It has its own register decoder, from tt-isa-documentation
+// WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that encoding errors don't cancel out.
 package drivertest
 
 import (
@@ -24,7 +23,7 @@ type Access struct {
 	Value uint64
 }
 
-// Target is where a window leads.
+// Target is a window's configuration.
 type Target struct {
 	Addr                       uint64
 	X, Y, StartX, StartY       uint8
@@ -59,7 +58,6 @@ type Function struct {
 	quiet   bool
 	dead    bool // reads are all-ones
 	fault   error
-	closed  bool
 }
 
 const pageSize = 4096
@@ -82,7 +80,7 @@ func New(a chip.Arch) *Function {
 	return f
 }
 
-// Kill makes every read give all ones, as a card that fell off the bus does.
+// Kill makes every read return all ones, as on a card that fell off the bus.
 func (f *Function) Kill() {
 	f.mu.Lock()
 	f.dead = true
@@ -96,15 +94,7 @@ func (f *Function) Break(err error) {
 	f.mu.Unlock()
 }
 
-// Closed reports whether the function was closed.
-func (f *Function) Closed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closed
-}
-
-// Quiet turns the record of accesses off, so that counting allocations counts only those of the
-// caller that makes the accesses.
+// Quiet stops recording, which allocates, for tests that count allocations.
 func (f *Function) Quiet(on bool) {
 	f.mu.Lock()
 	f.quiet = on
@@ -191,12 +181,7 @@ func (f *Function) Fault() error {
 }
 
 // Close implements driver.Function.
-func (f *Function) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	return nil
-}
+func (f *Function) Close() error { return nil }
 
 // BARLoad implements driver.Function.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
@@ -235,8 +220,7 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, true)
 }
 
-// accessLocked performs an access. What a real chip leaves undefined panics: it is a bug of the
-// caller's.
+// accessLocked performs an access. It panics on undefined behaviour, a bug of the caller.
 func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {
@@ -277,19 +261,12 @@ func (f *Function) word(regs map[uint64]uint32, off uint64, p []byte, store bool
 	binary.LittleEndian.PutUint32(p, regs[off])
 }
 
-// WindowTarget returns where a window leads.
+// WindowTarget returns a window's configuration.
 func (f *Function) WindowTarget(id int) Target {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, size := f.windowSpan(id)
 	return f.decode(id, size)
-}
-
-// Strided returns the strided multicast register of a window (Blackhole).
-func (f *Function) Strided(id int) uint32 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.regs[0x1FC009D8+4*uint64(id)]
 }
 
 // windowSpan returns a window's place in its BAR.

@@ -3,10 +3,10 @@
 //
 //	go build -buildmode=c-shared -o libttsim.so
 //
-// The environment variable REPRISE_LIBTTSIM says which machine it has (libttsim.Settings). Without
-// it there is one chip, of the architecture in the soc_descriptor.yaml beside the library that
-// TT_METAL_SIMULATOR names. On what the vendor's library treats as fatal this one prints a report
-// on standard error and ends the process with _exit(1), too.
+// The environment variable REPRISE_LIBTTSIM sets the machine (libttsim.Settings). Without it there
+// is one chip, of the architecture in the soc_descriptor.yaml beside the library that
+// TT_METAL_SIMULATOR names. On errors that the vendor's library treats as fatal, this one too
+// prints a report on standard error and ends the process with _exit(1).
 package main
 
 /*
@@ -79,7 +79,7 @@ func end(err error) {
 		} else {
 			b = fmt.Appendf(nil, "ERROR: %v\n", err)
 		}
-		_, _ = os.Stderr.Write(b) // there is nowhere else to say it
+		_, _ = os.Stderr.Write(b) // an error can't be reported
 		if errors.Is(err, libttsim.ErrStopped) {
 			C.print_python_stacks(2)
 		}
@@ -88,7 +88,7 @@ func end(err error) {
 	select {}
 }
 
-// machine returns the running machine. Without one it ends the process.
+// machine returns the running machine, or ends the process.
 func machine(function string) *libttsim.Machine {
 	m := current.Load()
 	if m == nil {
@@ -140,7 +140,7 @@ func reprise_exit() {
 	}
 }
 
-// finish ends a machine. The caller holds life.
+// finish ends a machine. life must be held.
 func finish(m *libttsim.Machine) error {
 	if reports != nil {
 		_ = reports.Close() // serveReports sees it
@@ -149,8 +149,8 @@ func finish(m *libttsim.Machine) error {
 	return m.Close()
 }
 
-// reprise_at_exit ends the machine of a process that ends without libttsim_exit: its chips must not
-// access host memory that is freed.
+// reprise_at_exit ends the machine of a process that ends without libttsim_exit: chips must not
+// access freed host memory.
 //
 //export reprise_at_exit
 func reprise_at_exit() {

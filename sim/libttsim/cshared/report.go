@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// report describes why a chip stopped, and what the host was doing.
+// report describes why a chip stopped, and the host's last access.
 func report(m *libttsim.Machine, err error) []byte {
 	var b bytes.Buffer
 	var stopped *libttsim.StoppedError
@@ -37,7 +37,7 @@ func report(m *libttsim.Machine, err error) []byte {
 	return b.Bytes()
 }
 
-// compiled returns the kernels that TT-NN compiled; none if its cache can't be read.
+// compiled returns TT-NN's compiled kernels; none if its cache can't be read.
 func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	known, err := ttnn.OpenKernels(context.Background(), m.Settings().KernelCache)
 	if err != nil {
@@ -46,14 +46,14 @@ func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	return known
 }
 
-// serveReports writes a report of all cores to each connection, until the listener is closed.
+// serveReports writes a report of all cores to each connection until the listener is closed.
 func serveReports(m *libttsim.Machine, l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
-		_ = printReport(c, m) // to a reader that has gone
+		_ = printReport(c, m) // the reader may be gone
 		_ = c.Close()
 	}
 }

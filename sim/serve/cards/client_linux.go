@@ -16,7 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// process is this process as a client of a card.
+// process is the state of this process as a client of a card.
 type process struct {
 	mu    sync.Mutex
 	refs  int // open files and mappings
@@ -26,7 +26,7 @@ type process struct {
 	host  hostMemory
 }
 
-// errNoServer says that nothing listens at the socket.
+// errNoServer: nothing listens at the socket.
 var errNoServer = errors.New("cards: nothing serves the card")
 
 // dial connects to the server.
@@ -62,7 +62,7 @@ func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
 	return fs.FileMode(r.Val), data, r.Err(data)
 }
 
-// take returns a connection for a request. It is to be passed to put.
+// take returns a connection for a request; put takes it back.
 func (c *Target) take() (*serve.Conn, error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -85,7 +85,7 @@ func (c *Target) take() (*serve.Conn, error) {
 	return conn, nil
 }
 
-// put takes a connection back, or closes it if a request failed on it.
+// put returns a connection to the pool, or closes it after a failed request.
 func (c *Target) put(conn *serve.Conn, err error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -97,7 +97,7 @@ func (c *Target) put(conn *serve.Conn, err error) {
 	p.idle = append(p.idle, conn)
 }
 
-// hold begins a file or a mapping.
+// hold counts a file or a mapping; the first one connects.
 func (c *Target) hold() error {
 	p := &c.proc
 	p.mu.Lock()
@@ -118,7 +118,7 @@ func (c *Target) hold() error {
 	return nil
 }
 
-// drop ends one, and the connections with the last.
+// drop uncounts a file or a mapping; the last one disconnects.
 func (c *Target) drop() {
 	p := &c.proc
 	p.mu.Lock()
@@ -132,7 +132,7 @@ func (c *Target) drop() {
 	p.idle, p.first = nil, nil
 }
 
-// call makes a request with few bytes. A server that is gone is a device that is gone.
+// call makes a request. A lost server counts as a lost device.
 func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byte, err error) {
 	conn, err := c.take()
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byt
 	return reply, out, nil
 }
 
-// ask is call for a request whose reply has nothing but an error, or a number.
+// ask is call for a reply without a payload.
 func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
 	reply, out, err := c.call(q, nil)
 	if err == nil {
@@ -182,7 +182,7 @@ type file struct {
 func (f *file) Fault() error {
 	r, out, err := f.c.call(serve.Head{Op: opFault, Object: f.id}, nil)
 	if err != nil || r.Status != serve.StatusText {
-		return nil // a server that is gone doesn't know why
+		return nil // a lost server gives no reason
 	}
 	return errors.New(string(out))
 }
@@ -198,7 +198,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the end of the process release the file after all others of the process.
+// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	_, err := f.c.ask(serve.Head{Op: opLast, Object: f.id})
 	return err
@@ -316,7 +316,7 @@ type mapping struct {
 
 var _ seam.MMIO = (*mapping)(nil)
 
-// access makes one request. The bytes that a Read asks for go to in.
+// access makes one request. in receives the bytes of a Read.
 func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	conn, err := m.c.take()
 	if err != nil {

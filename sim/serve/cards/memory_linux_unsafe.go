@@ -19,42 +19,42 @@ import (
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// pointerTo is the address of mmap'ed memory, never of Go's heap.
+// pointerTo returns the address of mmap'ed memory, never of Go's heap.
 func pointerTo(va uint64) unsafe.Pointer {
 	addr := uintptr(va)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// hostMemory is the memory of this process that it shares with the server.
+// hostMemory is the memory that this process shares with the server.
 type hostMemory struct {
 	mu    sync.Mutex
 	files []memoryFile
 	pins  []hostPin
 }
 
-// memoryName is what /proc calls such files.
+// memoryName names the anonymous files in /proc.
 const memoryName = "reprise-pinned"
 
-// memoryFile is a file without a name whose pages have replaced some of this process's.
+// memoryFile is an anonymous file whose pages have replaced some of this process's.
 type memoryFile struct {
 	inode uint64
 	fd    int
 }
 
-// hostPin is a range that is pinned.
+// hostPin is a pinned range.
 type hostPin struct {
 	file     *file
 	va, size uint64
 }
 
-// area is a line of /proc/self/maps. inode is 0 unless the memory is one of a memoryFile.
+// area is a line of /proc/self/maps. inode is 0 for memory outside of a memoryFile.
 type area struct {
 	start, end, off, inode uint64
 	perm                   string
 }
 
-// pin performs PIN_PAGES by do, which gets the file that the memory lies in and the offset there;
-// -1 is memory that isn't mapped, which the driver refuses.
+// pin performs PIN_PAGES by do, which gets the memory's file and offset; -1 is unmapped memory,
+// which the driver refuses.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -98,19 +98,19 @@ func (h *hostMemory) closed(f *file) {
 	}
 }
 
-// sweepLocked closes the files of which nothing is mapped any more.
+// sweepLocked closes the files without a mapping.
 func (h *hostMemory) sweepLocked(areas []area) {
 	h.files = slices.DeleteFunc(h.files, func(m memoryFile) bool {
 		if slices.ContainsFunc(areas, func(a area) bool { return a.inode == m.inode }) {
 			return false
 		}
-		_ = unix.Close(m.fd) // of a file that this type made
+		_ = unix.Close(m.fd) // can't fail
 		return true
 	})
 }
 
-// sharedLocked returns the file that a range of memory lies in, and where; it moves the range into
-// one if it isn't.
+// sharedLocked returns the file and the offset of a range of memory, and moves the range into a new
+// file if necessary.
 func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
 	areas, err := processAreas()
 	if err != nil {
@@ -134,7 +134,7 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 		case i >= 0 && a.start <= va && va+size <= a.end:
 			return h.files[i].fd, a.off + va - a.start, nil
 		case i < 0 && a.perm[3] == 's':
-			return -1, 0, unix.EOPNOTSUPP // its pages are another's as well
+			return -1, 0, unix.EOPNOTSUPP // others share its pages
 		}
 		if at = a.end; at >= va+size {
 			break
@@ -144,9 +144,9 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 	case at == va:
 		return -1, 0, unix.EFAULT
 	case at < va+size:
-		return -1, 0, unix.EINVAL // as the driver says if it can pin fewer pages than asked
+		return -1, 0, unix.EINVAL // as the driver, if it pins fewer pages than asked
 	case slices.ContainsFunc(h.pins, func(p hostPin) bool { return p.va < va+size && va < p.va+p.size }):
-		return -1, 0, unix.EOPNOTSUPP // the pages of that pin would no longer be this process's
+		return -1, 0, unix.EOPNOTSUPP // this process would lose that pin's pages
 	}
 	m, err := move(va, size, prot)
 	if err != nil {
@@ -156,7 +156,7 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 	return m.fd, 0, nil
 }
 
-// move replaces the pages of a range by those of a new file with the same bytes.
+// move replaces the pages of a range by a new file's, with the same bytes.
 func move(va, size uint64, prot int) (m memoryFile, err error) {
 	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -164,7 +164,7 @@ func move(va, size uint64, prot int) (m memoryFile, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = unix.Close(fd) // the error that made it useless is the one to tell
+			_ = unix.Close(fd) // the first error is the one to report
 		}
 	}()
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
@@ -215,7 +215,7 @@ func processAreas() ([]area, error) {
 			}
 		}
 		if len(w) < 6 || !strings.HasPrefix(w[5], "/memfd:"+memoryName) {
-			a.inode = 0 // a number of another file system
+			a.inode = 0 // of another file system
 		}
 		l = append(l, a)
 	}

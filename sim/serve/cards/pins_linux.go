@@ -9,27 +9,27 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// view is a client's memory where the server has mapped it.
+// view is the server's mapping of a client's memory.
 type view struct {
 	inode uint64
 	mem   []byte
 	pins  int
 }
 
-// pinned is a range that a client has pinned.
+// pinned is a client's pinned range.
 type pinned struct {
 	file   seam.File
-	va, at uint64 // in the client, in the server
+	va, at uint64 // addresses in the client and in the server
 	view   *view
 }
 
-// pins are the pinned ranges of a client and the server's views of them. A client's lock guards it.
+// pins are a client's pinned ranges and the server's views of them. The client's lock guards it.
 type pins struct {
 	list  []pinned
 	views []*view
 }
 
-// viewOf maps a client's memory, or finds it.
+// viewOf returns a view of a client's memory, and maps new memory.
 func (s *pins) viewOf(fd int) (*view, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -47,17 +47,17 @@ func (s *pins) viewOf(fd int) (*view, error) {
 	return v, nil
 }
 
-// forget unmaps a view that no pin needs.
+// forget unmaps a view without pins.
 func (s *pins) forget(v *view) {
 	if v.pins > 0 {
 		return
 	}
-	_ = unix.Munmap(v.mem) // of a mapping that viewOf made
+	_ = unix.Munmap(v.mem) // can't fail
 	s.views = slices.DeleteFunc(s.views, func(o *view) bool { return o == v })
 }
 
-// pin performs PIN_PAGES on memory that lies in a file at an offset. Without a file the address is
-// one that the client hasn't mapped.
+// pin performs PIN_PAGES on memory at an offset of a file. Without a file the client's address is
+// unmapped.
 func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	var in kabi.PinPagesIn
 	whole := copy(kabi.PartBytes(&in), arg) == len(kabi.PartBytes(&in))
@@ -94,7 +94,7 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	return err
 }
 
-// unpin performs UNPIN_PAGES. Of several pins at an address the newest is meant, as by the driver.
+// unpin performs UNPIN_PAGES on the newest pin at an address, as the driver does.
 func (s *pins) unpin(f seam.File, arg []byte) error {
 	var in kabi.UnpinPagesIn
 	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
@@ -104,7 +104,7 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	i := len(s.list) - 1
 	for ; i >= 0 && (s.list[i].file != f || s.list[i].va != va); i-- {
 	}
-	in.VirtualAddress = 0 // where nothing can be
+	in.VirtualAddress = 0 // never pinned
 	if i >= 0 {
 		in.VirtualAddress = s.list[i].at
 	}
@@ -121,8 +121,7 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	return err
 }
 
-// drop forgets what a file has pinned. The driver holds the pages on its own as long as the file
-// lives.
+// drop forgets a file's pins. The driver holds the pages as long as the file lives.
 func (s *pins) drop(f seam.File) {
 	s.list = slices.DeleteFunc(s.list, func(p pinned) bool {
 		if p.file != f {

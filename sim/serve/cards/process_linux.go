@@ -13,12 +13,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// client is a process as its server sees it.
+// client is the server's state of a process.
 type client struct {
 	pid  int
 	proc *driver.Process
 	node seam.Node
-	busy sync.RWMutex // held for reading while a request is under way
+	busy sync.RWMutex // held for reading during a request
 
 	mu    sync.Mutex
 	dead  bool
@@ -29,7 +29,7 @@ type client struct {
 	pins  pins
 }
 
-// shared is a mapping that a client has. Requests hold its lock for reading, its end for writing.
+// shared is a client's mapping. Requests hold its lock for reading, its end for writing.
 type shared struct {
 	sync.RWMutex
 	seam.Mapping
@@ -46,17 +46,16 @@ func (p *client) add(c *serve.Conn) bool {
 	return true
 }
 
-// kill is the end of the process. Its files are released when its last request has ended, as the
-// kernel does it: a process doesn't end in the middle of a system call, but what waits there is
-// interrupted.
+// kill ends the process. As in the kernel, its files are released after its last request: a process
+// doesn't end inside of a system call, but waits are interrupted.
 func (p *client) kill() error {
 	p.mu.Lock()
 	p.dead = true
 	for c := range p.conns {
-		_ = c.Close() // its goroutine sees it
+		_ = c.Close() // ends its goroutine
 	}
 	p.mu.Unlock()
-	for !p.busy.TryLock() { // a request that was on its way to a wait needs the next signal
+	for !p.busy.TryLock() { // a request may begin to wait after a signal
 		p.proc.Signal()
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -70,7 +69,7 @@ func (p *client) kill() error {
 
 // serve answers the requests of one connection.
 func (p *client) serve(c *serve.Conn) {
-	debug.SetPanicOnFault(true) // the mappings of a card that goes fault
+	debug.SetPanicOnFault(true) // mappings of a lost card fault
 	var buf []byte
 	for {
 		var q serve.Head
@@ -98,7 +97,7 @@ func (p *client) serve(c *serve.Conn) {
 		r.Op = q.Op
 		err = c.Send(&r, out, give)
 		if q.Op == opIoctl {
-			serve.CloseFD(give) // a dma-buf, which is the client's now
+			serve.CloseFD(give) // a dma-buf; the client has a duplicate
 		}
 		if err != nil {
 			return
@@ -127,8 +126,7 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle does what a request asks for and returns the reply, what follows it, and a descriptor to
-// go with it or -1.
+// handle performs a request and returns the reply, its payload, and a descriptor for it or -1.
 func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
 	give = -1
 	defer func() {
@@ -201,14 +199,14 @@ func (p *client) opened(f seam.File) (serve.Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return serve.Head{}, syscall.ESRCH // its files are closed by now
+		return serve.Head{}, syscall.ESRCH // kill has closed its files
 	}
 	p.next++
 	p.files[p.next] = f
 	return serve.Head{Object: p.next}, nil
 }
 
-// backed is a file of the driver's model, which knows what memory its buffers are.
+// backed is a file of the driver's model, which knows its buffers' descriptors.
 type backed interface {
 	Backing(mem []byte) (fd int, off int64, ok bool)
 }
@@ -252,7 +250,7 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 			}
 			if !ok {
 				r, out = serve.Fail(fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP))
-				_ = m.Unmap() // it was just made
+				_ = m.Unmap() // unused
 				return r, out, -1
 			}
 			r.Kind, r.Val = memory, uint64(off)
@@ -267,8 +265,8 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 	return r, out, -1
 }
 
-// ioctl performs a request of the driver. Addresses of memory become those of the server's view of
-// it, and back.
+// ioctl performs a request of the driver, and translates memory addresses to the server's view and
+// back.
 func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
 	req := uint32(q.Val)
 	var err error
@@ -298,7 +296,7 @@ func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.
 	if err != nil {
 		r, out = serve.Fail(err)
 		if r.Status == serve.StatusErrno {
-			out = arg // a driver may write its answer and fail all the same
+			out = arg // a driver may write its answer and fail
 		}
 		return r, out, -1
 	}

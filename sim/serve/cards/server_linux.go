@@ -18,12 +18,12 @@ import (
 )
 
 // Serve offers device i of a machine to the processes that connect to a listener, until ctx ends.
-// Then it closes the listener, and to the driver's model all those processes are dead. The error is
-// that of the listener, or of what a dying process left behind; nil when ctx ended it.
+// Then it closes the listener, and those processes are dead for the driver's model. The error is
+// the listener's, or that of releasing a process's resources; nil when ctx ended it.
 func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) error {
 	s := &server{drv: d, index: i, conns: map[*net.UnixConn]struct{}{}, clients: map[uint64]*client{}}
 	stop := context.AfterFunc(ctx, func() {
-		_ = l.Close() // the loop below sees it
+		_ = l.Close() // ends the loop below
 		s.hangUp()
 	})
 	defer stop()
@@ -56,13 +56,13 @@ type server struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	conns   map[*net.UnixConn]struct{} // nil once everything ends
+	conns   map[*net.UnixConn]struct{} // nil at the end
 	clients map[uint64]*client
 	next    uint64
 	problem error
 }
 
-// add lists a connection, unless everything ends.
+// add lists a connection, unless the server is ending.
 func (s *server) add(c *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,18 +81,18 @@ func (s *server) hangUp() {
 	s.conns = nil
 	s.mu.Unlock()
 	for c := range conns {
-		_ = c.Close() // its goroutine sees it
+		_ = c.Close() // ends its goroutine
 	}
 	for _, c := range clients {
-		c.proc.Signal() // what waits in the driver ends
+		c.proc.Signal() // ends waits in the driver
 	}
 }
 
-// serve is what happens on one connection.
+// serve serves one connection.
 func (s *server) serve(u *net.UnixConn) {
 	c := serve.NewConn(u)
 	defer func() {
-		_ = c.Close() // whatever ended it
+		_ = c.Close() // may be closed already
 		s.mu.Lock()
 		delete(s.conns, u)
 		s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *server) serve(u *net.UnixConn) {
 	}
 }
 
-// process is the life of a client: as long as its first connection.
+// process serves a client's first connection, whose life is the client's.
 func (s *server) process(c *serve.Conn) {
 	pid, err := c.PeerPID()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *server) process(c *serve.Conn) {
 	}
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
-		name = nil // it ended, or is in another container
+		name = nil // ended, or in another container
 	}
 	p := &client{pid: pid, proc: s.drv.NewProcess(pid, strings.TrimSpace(string(name))), conns: map[*serve.Conn]struct{}{},
 		files: map[uint32]seam.File{}, maps: map[uint32]*shared{}}
@@ -159,7 +159,7 @@ func (s *server) process(c *serve.Conn) {
 	}
 }
 
-// file answers with a file or a directory of the machine.
+// file returns a file or directory of the machine.
 func (s *server) file(name string) (serve.Head, []byte) {
 	f, err := s.drv.FS().Open(name)
 	if err != nil {

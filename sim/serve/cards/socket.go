@@ -13,15 +13,14 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Target is a card that another process serves, for kmd.Open. It brings its machine along for
-// kmd.SystemOf. It is connected while it is open.
+// Target is a card that another process serves, for kmd.Open. It has its machine, for kmd.SystemOf.
+// It is connected while it is open.
 type Target struct {
 	path string
 	proc process
 }
 
-// Socket returns the target of a card that is served at a path. Nothing is connected before it is
-// opened.
+// Socket returns the target of a card that is served at a path. It connects when opened.
 func Socket(path string) *Target { return &Target{path: path} }
 
 // String names the card.
@@ -35,8 +34,7 @@ type node struct{ c *Target }
 // String implements seam.Node.
 func (n node) String() string { return n.c.String() }
 
-// FS is the file system of the card's machine as far as its driver and PCI bus are in it. It is
-// empty while no process serves the card.
+// FS is the machine's file system: dev, proc and sys. It is empty while no process serves the card.
 func (c *Target) FS() fs.FS { return remoteFS{c} }
 
 type remoteFS struct{ c *Target }

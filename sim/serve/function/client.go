@@ -10,37 +10,36 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Client is the process that uses the library. Its methods may be called from any goroutine; after
-// the server's end they do nothing and report false.
+// Client is the process that uses the library. Its methods may be called from any goroutine. After
+// the server's end they do nothing and return false.
 type Client struct {
 	conn *serve.Conn
 	shm  *serve.Memory
 
 	dead   atomic.Bool  // no more replies will come
-	queue  sync.Mutex   // producers of requests
-	asking sync.Mutex   // the one that waits for a reply; taken before queue
-	use    sync.RWMutex // held while the mapping is used, so that Close can unmap
+	queue  sync.Mutex   // held by a producer of requests
+	asking sync.Mutex   // held by the waiter for a reply; taken before queue
+	use    sync.RWMutex // held while the mapping is in use, for Close
 	closed bool         // unmapped; guarded by use
 	last   uint64       // clocks at the end; guarded by use
 
-	// The order between the host's accesses and the devices' DMA comes from another process, where
-	// neither Go's memory model nor its race detector can see it. These two say the same in this
-	// process: what was done before a request was sent is seen by DMA, and DMA by the goroutine
-	// that has a reply.
+	// The order between the host's accesses and the devices' DMA comes through another process,
+	// which Go's memory model and race detector can't see. These two express the order in this
+	// process: DMA sees everything before a sent request, and the receiver of a reply sees earlier
+	// DMA.
 	sent, moved atomic.Uint32
 
 	calls sync.WaitGroup // ServeCalls
-	ended chan struct{}  // the watcher of the socket has ended
+	ended chan struct{}  // closed when the watcher of the socket has ended
 }
 
-// NewClient greets a server at the other end of a socket, which is the Client's from then on. When
-// the socket has ended, it calls end, and only after that do requests report that the server is
-// gone. Close ends the socket too.
+// NewClient greets a server at the other end of a socket, which becomes the Client's. When the
+// socket ends, the Client calls end; afterwards requests report that the server is gone.
 func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	c := &Client{conn: serve.NewConn(conn), ended: make(chan struct{})}
 	shm, f, err := serve.NewMemory()
 	if err != nil {
-		_ = c.conn.Close() // nothing was said on it
+		_ = c.conn.Close() // unused
 		return nil, fmt.Errorf("function: shared memory: %w", err)
 	}
 	defer f.Close()
@@ -58,7 +57,7 @@ func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connection, and with it the server, and waits for ServeCalls.
+// Close ends the connection and so the server, and waits for ServeCalls.
 func (c *Client) Close() {
 	_ = c.conn.Close() // nothing is written to it
 	<-c.ended
@@ -69,13 +68,13 @@ func (c *Client) Close() {
 		return
 	}
 	c.closed, c.last = true, atomic.LoadUint64(c.shm.Progress)
-	_ = c.shm.Unmap() // of a mapping that NewClient made
+	_ = c.shm.Unmap() // can't fail
 }
 
 // Dead reports whether the server is gone.
 func (c *Client) Dead() bool { return c.dead.Load() }
 
-// Clocks returns how many clocks the library has run.
+// Clocks returns the number of clocks that the library has run.
 func (c *Client) Clocks() uint64 {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -110,7 +109,7 @@ func (c *Client) Open(path string, manual bool) error {
 	return &openError{text, kind}
 }
 
-// openError is the library's error in the words of the server.
+// openError is the server's error of opening the library.
 type openError struct {
 	text string
 	kind error
@@ -140,13 +139,13 @@ func (c *Client) Clock(n uint64) (ok bool) {
 	return ok
 }
 
-// Sync returns when the library has done all requests made before.
+// Sync returns when the library has performed all earlier requests.
 func (c *Client) Sync() (ok bool) {
 	_, ok = c.ask(&serve.Head{Op: opSync}, nil, nil)
 	return ok
 }
 
-// Exit asks the server to end the simulation and itself. It doesn't wait for that.
+// Exit asks the server to end the simulation and itself, without waiting.
 func (c *Client) Exit() {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -183,7 +182,7 @@ func (c *Client) Read(addr uint64, p []byte) (ok bool) {
 	return true
 }
 
-// Write queues the bytes of p for an address, in pieces, until stop holds.
+// Write queues p for an address, in pieces, until stop holds.
 func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -194,8 +193,8 @@ func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
 	}
 }
 
-// push queues a request with a payload, which is copied, and returns false when the server is gone.
-// The caller holds use.
+// push queues a request and a copy of its payload, and returns false when the server is gone. use
+// must be held.
 func (c *Client) push(h *serve.Head, payload []byte) bool {
 	c.queue.Lock()
 	defer c.queue.Unlock()
@@ -210,8 +209,8 @@ func (c *Client) push(h *serve.Head, payload []byte) bool {
 	return true
 }
 
-// ask queues a request, waits for its reply and shows its payload to take, if that isn't nil. It
-// returns false when the server is gone.
+// ask queues a request, waits for its reply and passes the payload to take, if not nil. It returns
+// false when the server is gone.
 func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (reply serve.Head, ok bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
@@ -232,17 +231,17 @@ func (c *Client) ask(h *serve.Head, payload []byte, take func(payload []byte)) (
 	return reply, ok
 }
 
-// Transfer is what a simulated device asks of host memory.
+// Transfer is a simulated device's access to host memory.
 type Transfer struct {
 	Write  bool
 	Device uint8 // or AnyDevice
 	Addr   uint64
-	Data   []byte // what is written, or where to put what is read; for the time of the call only
+	Data   []byte // written, or to be read; valid during the call
 }
 
-// ServeCalls does what the simulated devices ask of host memory, in their order, until the server
-// is gone. It takes no lock, because others hold locks while they wait for the server, which waits
-// for this. It is to be called once.
+// ServeCalls performs the simulated devices' accesses to host memory in order, until the server is
+// gone. It takes no lock: holders of locks may wait for the server, which may wait for ServeCalls.
+// Call it once.
 func (c *Client) ServeCalls(do func(*Transfer)) {
 	c.calls.Add(1)
 	go func() {
@@ -258,7 +257,7 @@ func (c *Client) serveCalls(do func(*Transfer)) {
 	for {
 		ok, err := r.Next(&rec)
 		if err != nil {
-			_ = c.conn.Close() // the server sees it and ends
+			_ = c.conn.Close() // ends the server
 			return
 		}
 		if !ok {
@@ -275,7 +274,7 @@ func (c *Client) serveCalls(do func(*Transfer)) {
 		}
 		do(&t)
 		c.moved.Store(1)
-		r.Advance(&rec) // before the reply: a server that has it finds the ring empty
+		r.Advance(&rec) // before the reply, which must find the ring empty
 		if !t.Write {
 			r.Reply(&serve.Head{Op: serve.OpRead, Size: uint32(len(t.Data))})
 		}

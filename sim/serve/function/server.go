@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Library is a simulator, loaded and ready. The server's calls don't overlap. Any of them may end
-// the process. Slices that they get lie in memory that the garbage collector doesn't move.
+// Library is a loaded simulator. The server's calls don't overlap. Any call may end the process.
+// The garbage collector doesn't move the slices.
 type Library interface {
 	ConfigRead(bdf, off uint32) uint32
 	ConfigWrite(bdf, off, v uint32)
@@ -26,7 +26,7 @@ type Library interface {
 	Exit()
 }
 
-// Callbacks is what the library calls for host memory while one of its functions runs.
+// Callbacks are the library's accesses to host memory while one of its functions runs.
 type Callbacks struct {
 	Read  func(bus uint64, p []byte)
 	Write func(bus uint64, p []byte)
@@ -35,10 +35,10 @@ type Callbacks struct {
 // Loader loads the library at a path. Its error wraps ErrSymbol, ErrUnsupported or ErrLoad.
 type Loader func(path string, cb Callbacks) (Library, error)
 
-// Serve is what the server process runs: it loads the library that the client names and answers the
-// client until that closes the simulator or ends. It returns nil then. The library may end the
-// process before. The error wraps ErrNotServer in a process whose descriptor FD is no client's
-// socket, and serve.ErrProtocol if the client is of another version.
+// Serve is the server process: it loads the library that the client names and answers the client
+// until that closes the simulator or ends, then returns nil. The library may end the process
+// earlier. The error wraps ErrNotServer if descriptor FD is no client's socket, and
+// serve.ErrProtocol if the client is of another version.
 func Serve(load Loader) error {
 	f := os.NewFile(FD, "client")
 	conn, err := serve.ConnOf(f)
@@ -52,7 +52,7 @@ func Serve(load Loader) error {
 	return serveConn(conn, load)
 }
 
-// serveConn serves the client at the other end of a socket, which it closes.
+// serveConn serves the client of a socket, which it closes.
 func serveConn(conn *net.UnixConn, load Loader) error {
 	c := serve.NewConn(conn)
 	defer c.Close()
@@ -72,7 +72,7 @@ func serveConn(conn *net.UnixConn, load Loader) error {
 		return fmt.Errorf("function: serve: %w", err)
 	}
 	s := newServer(shm, load)
-	// The client sends nothing more on the socket: its end, however it comes, is the server's.
+	// The client sends nothing more on the socket: its end is the server's.
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -93,11 +93,11 @@ type server struct {
 	shm    *serve.Memory
 	load   Loader
 	lib    Library
-	manual bool        // no clocking but by opClock
+	manual bool        // only opClock advances time
 	quit   atomic.Bool // the client is gone
 	ended  bool        // the client asked for the end
 	clocks uint64
-	device uint8  // whose BAR access runs, or AnyDevice
+	device uint8  // device of the current BAR access, or AnyDevice
 	calls  uint64 // calls made
 	pace   pace
 	sleep  func(limit time.Duration) // waits for a request
@@ -109,8 +109,8 @@ func newServer(shm *serve.Memory, load Loader) *server {
 	return s
 }
 
-// batch limits how many requests are served before time advances again, so that a host that stores
-// without a pause doesn't stop the device.
+// batch bounds the requests between two advances of time, so a host that stores without a pause
+// doesn't stop the device.
 const batch = 512
 
 func (s *server) run() error {
@@ -129,7 +129,7 @@ func (s *server) run() error {
 			s.shm.Requests.Advance(&rec)
 		}
 		if s.ended {
-			break // the client waits for that
+			break // the client waits for the end
 		}
 		if s.lib == nil || s.manual {
 			s.sleep(time.Second)
@@ -161,8 +161,7 @@ func (s *server) clock(n uint64) {
 	}
 }
 
-// serve does a request. One that the protocol doesn't have, or that comes before opOpen, is
-// ignored.
+// serve performs a request. It ignores unknown requests and requests before opOpen.
 func (s *server) serve(rec *serve.Record) {
 	if s.lib == nil && rec.Op != opOpen && rec.Op != opExit {
 		return
@@ -201,11 +200,11 @@ func (s *server) serve(rec *serve.Record) {
 	default:
 		return
 	}
-	s.shm.Calls.AwaitEmpty(s.quit.Load) // what the device wrote before arrives first
+	s.shm.Calls.AwaitEmpty(s.quit.Load) // the device's earlier writes arrive first
 	s.shm.Requests.Reply(&reply)
 }
 
-// read and write are BAR accesses, during which the library's calls are those of the device.
+// read and write are BAR accesses. The library's calls during one are the device's.
 func (s *server) read(addr uint64, p []byte) {
 	s.device = deviceOf(addr)
 	s.lib.Read(addr, p)
@@ -218,7 +217,7 @@ func (s *server) write(addr uint64, p []byte) {
 	s.device = AnyDevice
 }
 
-// open loads the library. If that fails, the reply's payload is the reason.
+// open loads the library. A failure's text is the reply's payload.
 func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	s.manual = rec.Val != 0
 	lib, err := s.load(string(rec.Payload), Callbacks{Read: s.hostRead, Write: s.hostWrite})
@@ -237,7 +236,7 @@ func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	reply.Size = uint32(copy(s.shm.Requests.ReplyPayload(), err.Error()))
 }
 
-// call makes a call, with p as the payload of a write. It returns false when the client is gone.
+// call makes a call, with p as a write's payload. It returns false when the client is gone.
 func (s *server) call(h *serve.Head, p []byte) bool {
 	r := &s.shm.Calls
 	h.Object, h.Size = uint32(s.device), uint32(len(p))
@@ -250,7 +249,7 @@ func (s *server) call(h *serve.Head, p []byte) bool {
 	return true
 }
 
-// hostWrite is called by the library. Writes are posted.
+// hostWrite is a callback of the library. Writes are posted.
 func (s *server) hostWrite(bus uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.CallBytes)
@@ -261,7 +260,7 @@ func (s *server) hostWrite(bus uint64, p []byte) {
 	}
 }
 
-// hostRead is called by the library. It waits for the client, and so for all writes before it.
+// hostRead is a callback of the library. It waits for the client, and so for all earlier writes.
 func (s *server) hostRead(bus uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.CallBytes)

@@ -1,9 +1,8 @@
 // Package libttsim loads the vendor's libttsim.so, for the server process of package ttsim. A
-// program that offers itself as the server calls Serve and ends when that returns.
+// server program calls Serve and ends when Serve returns.
 //
-// It is a package of its own because it loads the library through github.com/ebitengine/purego,
-// which makes a program depend on the system's C library and its loader. Programs that only use a
-// simulator don't get that.
+// It is a package of its own because it uses github.com/ebitengine/purego, which makes a program
+// depend on the system's C library and its loader.
 package libttsim
 
 import "github.com/reprise-tt/reprise/sim/serve/function"

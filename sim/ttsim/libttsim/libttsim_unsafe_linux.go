@@ -16,8 +16,7 @@ type libttsim struct {
 	configRead, configWrite, read, write, clock, exit uintptr
 }
 
-// load loads and initializes the library. There is one instance per process, and it can't be
-// unloaded.
+// load loads and initializes the library: one instance per process, for good.
 func load(path string, cb function.Callbacks) (function.Library, error) {
 	h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -39,7 +38,7 @@ func load(path string, cb function.Callbacks) (function.Library, error) {
 			return nil, fmt.Errorf("%w: %w", function.ErrSymbol, err)
 		}
 	}
-	// The callbacks' buffers belong to the library and are only used during the call.
+	// The callbacks' buffers are the library's, and valid only during the call.
 	rd := purego.NewCallback(func(bus uintptr, p unsafe.Pointer, n uint32) { cb.Read(uint64(bus), unsafe.Slice((*byte)(p), n)) })
 	wr := purego.NewCallback(func(bus uintptr, p unsafe.Pointer, n uint32) { cb.Write(uint64(bus), unsafe.Slice((*byte)(p), n)) })
 	purego.SyscallN(setCallbacks, rd, wr)
@@ -56,7 +55,7 @@ func (l *libttsim) ConfigWrite(bdf, off, v uint32) {
 	purego.SyscallN(l.configWrite, uintptr(bdf), uintptr(off), uintptr(v))
 }
 
-// Read and Write get memory that the garbage collector doesn't move, see function.Library.
+// Read and Write get memory that the garbage collector doesn't move: see function.Library.
 
 func (l *libttsim) Read(paddr uint64, p []byte) {
 	purego.SyscallN(l.read, uintptr(paddr), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))

@@ -1,6 +1,6 @@
-// Package ttsimtest lets tests run on the vendor's simulator where it is at hand. The variables
+// Package ttsimtest runs tests on the vendor's simulator if available. The variables
 // REPRISE_TTSIM_WH and REPRISE_TTSIM_BH name a libttsim.so for each chip, REPRISE_TTSIM_WH_X2 and
-// REPRISE_TTSIM_BH_X2 one with two chips; a test whose variable isn't set is skipped and says so.
+// REPRISE_TTSIM_BH_X2 one with two chips. A test without its variable is skipped.
 //
 // The simulator's server process is the test binary itself, so a package that uses this one needs
 //
@@ -24,11 +24,10 @@ const (
 	BlackholeX2 = "REPRISE_TTSIM_BH_X2" // a bh_x2 build: two PCI functions
 )
 
-// serve is the argument that makes a test binary a server.
+// serve is the argument that makes a test binary the server.
 const serve = "reprise-ttsim-serve"
 
-// Main runs the tests, or the simulator's server if the process was started as one. TestMain calls
-// it and nothing else.
+// Main runs the tests, or the server if the process was started as one. TestMain calls only Main.
 func Main(m *testing.M) {
 	if Serving() {
 		return
@@ -36,8 +35,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Serving runs the server if the process was started as one, and then returns true. It is for a
-// TestMain that has other things to do than Main.
+// Serving runs the server and returns true if the process was started as one. It is for a TestMain
+// with more to do than Main.
 func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
@@ -52,7 +51,7 @@ func Serving() bool {
 // Server is the option that makes the test binary the server.
 func Server() ttsim.Option { return ttsim.Server(os.Args[0], serve) }
 
-// Path returns the library that an environment variable names, and skips the test if it isn't set.
+// Path returns the library that a variable names, or skips the test.
 func Path(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -62,9 +61,8 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Start starts the simulator that an environment variable names, and closes it when the test ends.
-// Whether the device has stopped by then is for the test to ask: Sim.Fault. It skips the test if
-// the variable isn't set.
+// Start starts the simulator that a variable names, or skips the test. The simulator is closed when
+// the test ends; checking Sim.Fault is up to the test.
 func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Helper()
 	s, err := ttsim.Start(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
@@ -75,8 +73,8 @@ func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	return s
 }
 
-// Card returns the first card of the library that an environment variable names, as a target for
-// kmd.Open. It skips the test if the variable isn't set.
+// Card returns the first card of the library that a variable names, as a target for kmd.Open, or
+// skips the test.
 func Card(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Card {
 	t.Helper()
 	return ttsim.Library(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
