@@ -30,8 +30,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// reader is a command that may only read and print, by what it was given. Then it holds nothing
-// that has to be put back.
+// reader is a command that may only read and print, so that interrupting it needs no cleanup.
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
@@ -40,15 +39,15 @@ type commands struct {
 	Inspect  debugger.InspectCmd `cmd:"" help:"Print a dump of a hang or a recorded session."`
 	Ls       cards.LsCmd         `cmd:"" help:"List the cards of this machine."`
 	Topology cards.TopologyCmd   `cmd:"" help:"Show how the chips of a machine are linked."`
-	Info     cards.InfoCmd       `cmd:"" help:"Show all about a card."`
-	Doctor   cards.DoctorCmd     `cmd:"" help:"Check what keeps programs from running, and say what to do."`
+	Info     cards.InfoCmd       `cmd:"" help:"Show the details of a card."`
+	Doctor   cards.DoctorCmd     `cmd:"" help:"Check whether programs can run here, and say how to fix what fails."`
 	Reset    cards.ResetCmd      `cmd:"" help:"Reset a card and check that it answers."`
 	Monitor  cards.MonitorCmd    `cmd:"" help:"Show which processes use how much device memory."`
 	Hwtest   measures.HwtestCmd  `cmd:"" help:"Run the conformance suite on a device."`
-	Bench    measures.BenchCmd   `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device, or TT-NN programs."`
+	Bench    measures.BenchCmd   `cmd:"" help:"Measure the costs of replays, enqueues, captures and transfers on a device, or time TT-NN programs."`
 	Probe    measures.ProbeCmd   `cmd:"" help:"Watch a running process by eBPF."`
 	Trace    traces.Cmd          `cmd:"" help:"Inspect, compare and run recorded traces."`
-	Graph    graphs.Cmd          `cmd:"" help:"Inspect reports of what ran and what it allocated, and import them for the visualizer."`
+	Graph    graphs.Cmd          `cmd:"" help:"Inspect reports of operations and allocations, and import them for the visualizer."`
 	Stacks   debugger.StacksCmd  `cmd:"" help:"Print the call stacks of the processors of a running device."`
 	GDB      debugger.GdbCmd     `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
 	Kernel   code.KernelCmd      `cmd:"" help:"Compile kernels."`
@@ -56,14 +55,14 @@ type commands struct {
 	Sim      sims.SimCmd         `cmd:"" help:"Serve emulated cards to other processes."`
 	VM       sims.VmCmd          `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
 	TTNN     sims.TtnnCmd        `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
-	Version  versionCmd          `cmd:"" help:"Print the version, and which firmware, trace files and drivers it is for."`
+	Version  versionCmd          `cmd:"" help:"Print the version, and the firmware, trace files and drivers that it works with."`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
-	// The server process of the vendor's simulator is this program itself.
+	// This program is also the server process of the vendor's simulator,
 	Serve sims.ServeCmd `cmd:"" name:"ttsim-serve" hidden:""`
-	// So is the process that the suite kills.
+	// the process that the suite kills,
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
-	// And the first one of virtual machines.
+	// and the first process of virtual machines.
 	Inside sims.InsideCmd `cmd:"" name:"vm-inside" hidden:""`
 }
 
@@ -87,13 +86,13 @@ func main() {
 	os.Exit(code)
 }
 
-// patience is how long an ending may take without a word.
+// patience is the time after which a silent ending is announced.
 const patience = 500 * time.Millisecond
 
-// endingLine is what is said then.
+// endingLine is that announcement.
 const endingLine = "reprise: ending: waiting for what was begun; another signal ends the process at once"
 
-// run is the whole program but for the process around it.
+// run is the program without its process.
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	exit := -1
@@ -146,8 +145,8 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// named refuses a device that is given without a name, such as a variable of a shell that isn't
-// set: left out, the flag stands for a device as well, and it may be the wrong one to reset.
+// named refuses an empty --device, such as an unset shell variable: the default could be the wrong
+// device to reset.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
@@ -157,8 +156,8 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// conclude says what went wrong, if anything did, and returns the exit code. It writes once, so
-// that lines of several processes don't mix.
+// conclude reports the error, if any, and returns the exit code. It writes once, so that lines of
+// several processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
 	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) }) // there is nowhere to say that it failed

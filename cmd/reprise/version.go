@@ -21,7 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// versionCmd prints what was built and what it is compatible with.
+// versionCmd prints the build and its compatibility.
 type versionCmd struct {
 	JSON bool `help:"Print one JSON object instead of text." name:"json"`
 }
@@ -59,7 +59,6 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 	return nil
 }
 
-// versionJSON is what was built and what it is compatible with.
 type versionJSON struct {
 	Version  string `json:"version"`            // of the module
 	Revision string `json:"revision,omitempty"` // of the sources
@@ -115,7 +114,7 @@ func version() (*versionJSON, error) {
 	return v, nil
 }
 
-// built takes what the Go command has put into the program.
+// built takes the build information of the Go command.
 func (v *versionJSON) built(info *debug.BuildInfo) {
 	v.Version = "unknown"
 	if info == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// A Fataler is a test that can be ended: a [testing.TB] or a rapid.T.
+// Fataler is a test that can be ended: a [testing.TB] or a rapid.T.
 type Fataler interface {
 	Helper()
 	Log(args ...any)
@@ -19,7 +19,7 @@ type Fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// Must ends the test on an error, and logs the state of the device's cores if it is a hang.
+// Must ends the test on an error, and logs the cores' state after a hang.
 func Must(t Fataler, err error) {
 	t.Helper()
 	if err == nil {

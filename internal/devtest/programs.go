@@ -68,8 +68,8 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 	}, nil
 }
 
-// SemaphoreWait is a program whose engines wait for a semaphore on one core: for good, or until the
-// core has counted so far and posts it. The error is [kernels.ErrNoCompiler] without a compiler.
+// SemaphoreWait is a program whose engines wait for a semaphore on one core: forever, or until the
+// core has counted to a number and posts. The error is [kernels.ErrNoCompiler] without a compiler.
 func SemaphoreWait(ctx context.Context, dev *reprise.Device, at chip.Core, count uint32) (*reprise.Program, error) {
 	const source = `
 #include "reprise/kernel.h"

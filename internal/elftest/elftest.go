@@ -13,7 +13,7 @@ type File struct {
 	Header          func(*elf.Header32) // changes the header last
 	Entry           uint32
 	Segments        []Segment
-	Symbols         []elf.Sym32 // Name is ignored: symbol i, which relocations call i+1, has Names[i]; no Info means global
+	Symbols         []elf.Sym32 // Name is ignored: symbol i, i+1 in relocations, has Names[i]; no Info means global
 	Names           []string
 	Relocations     []elf.Rela32
 	DataRelocations []elf.Rela32 // of the data; the others are of the text

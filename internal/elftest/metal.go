@@ -18,8 +18,8 @@ type Variable struct {
 	Size uint32
 }
 
-// A Metal describes tt-metal's base firmware of one processor, as far as kernels are linked with
-// it. The instructions are ours and do nothing.
+// Metal describes tt-metal's base firmware of one processor, as far as kernels are linked with it.
+// Its instructions do nothing.
 type Metal struct {
 	Processor         chip.Processor
 	Entry, TextEnd    uint32
@@ -77,9 +77,9 @@ func (m Metal) Base() File {
 	return f
 }
 
-// Kernel returns the file of a kernel that is linked with the base firmware, with further
-// relocations of its text. It has 16 bytes of text or as many as the instructions have. Relocations
-// may name symbol 1, the first instruction.
+// Kernel returns the file of a kernel linked with the base firmware, with further text relocations.
+// Its text has 16 bytes, or the given instructions. Relocations may name symbol 1, the first
+// instruction.
 func (m Metal) Kernel(relocations ...elf.Rela32) File {
 	at := m.TextEnd
 	if m.IRAM {

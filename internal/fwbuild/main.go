@@ -1,15 +1,9 @@
-// Command fwbuild compiles the programs that run on the chips: base firmware, command-queue
-// kernels, and the kernels of packages, as sets. go generate runs it in those packages:
-//
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
-//
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
-// Kernels are made by [kernels.CompileELF]. The output depends on the sources and the compiler
-// only: it has no paths, times or build ids. With -check it writes nothing, and fails if the
-// committed images differ from what it built. With -only it makes the images whose names, such as
-// blackhole/compute/matmul, match, and leaves the others alone. Images are committed in an
-// archive for each chip ([images.Pack]); what is compared is their content, since compressed bytes
-// depend on the version of compress/gzip.
+// Kernels are made by [kernels.CompileELF]. The output depends only on sources and compiler and has
+// no paths, times or build ids. -check writes nothing and fails if the committed images differ.
+// -only makes only the images with matching names, such as blackhole/compute/matmul. Each chip has
+// one archive ([images.Pack]). Their contents are compared, since compressed bytes depend on the
+// version of compress/gzip.
 package main
 
 import (
@@ -53,9 +47,9 @@ func main() {
 	}
 }
 
-// imageSet is images that are built together.
+// imageSet is a set of images built together.
 type imageSet struct {
-	name, dir string // dir is that of the images
+	name, dir string // dir has the images
 	targets   func(root string) ([]target, error)
 }
 
@@ -75,7 +69,6 @@ func eachIn(dir string) func(string) ([]target, error) {
 	return func(root string) ([]target, error) { return kernelTargetsIn(root, dir, "", elfFile) }
 }
 
-// setNames returns the names of all sets.
 func setNames(between string) string {
 	var names []string
 	for _, s := range imageSets {
@@ -115,8 +108,8 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	return nil
 }
 
-// build makes targets and writes them below dir, or compares them with the files there. Files below
-// dir that no target makes are removed, or reported, unless only some targets are made.
+// build writes targets below dir, or compares them with the files there. Unless only some targets
+// are made, other files below dir are removed or reported.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
 	old, err := committed(dir)
 	if err != nil {
@@ -165,8 +158,8 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	return nil
 }
 
-// makeImages makes targets: their images by path below the images directory, which is archive/file,
-// with an archive for each chip.
+// makeImages returns the targets' images by path below the images directory: archive/file, with an
+// archive for each chip.
 func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {
@@ -189,7 +182,7 @@ func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[str
 	return made, nil
 }
 
-// write writes a file or an archive with its images, or removes one that no image is for.
+// write writes a file or an archive, or removes one without images.
 func write(dir, name string, made map[string][]byte) error {
 	content, ok := made[name]
 	if strings.HasSuffix(name, images.Ext) {
@@ -213,7 +206,7 @@ func write(dir, name string, made map[string][]byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644))
 }
 
-// committed returns the images below dir by path, as makeImages does.
+// committed returns the images below dir, as makeImages does.
 func committed(dir string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -244,7 +237,7 @@ func committed(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// moduleRoot finds the directory with go.mod at or above the working directory.
+// moduleRoot returns the directory with go.mod at or above the working directory.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

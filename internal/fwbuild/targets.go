@@ -21,10 +21,10 @@ type target struct {
 	sources []string // relative to the module's root, in link order; a kernel has one
 	defines []string // preprocessor definitions
 
-	// Of compute kernels only: output is what the names of their three images begin with.
+	// Of compute kernels only. output is the prefix of their three images' names.
 	compute *computeTarget
 
-	// Of firmware and of kernels of which the image is committed.
+	// Of firmware and of kernels committed as images.
 	lines string // path of a table of its functions and lines (stack.Module.AppendTable), or empty
 
 	// Of firmware only.
@@ -32,19 +32,19 @@ type target struct {
 	symbols []string // linker symbols, name=value
 }
 
-// computeTarget is how a compute kernel is compiled, and what the names of its three images end in.
+// computeTarget holds a compute kernel's options and the suffixes of its three images.
 type computeTarget struct {
 	names  [3]string
 	source kernels.ComputeSource
 }
 
-// A form is the form in which the linker's output is committed.
+// form is the form of a committed image.
 type form int
 
 const (
-	elfFile form = iota // of a kernel the ELF file with its relocations, for kernels.Load
-	image               // of a kernel the bytes that kernels.Load makes of its ELF file
-	flat                // of firmware the bytes as they are loaded
+	elfFile form = iota // a kernel's ELF file with relocations, for kernels.Load
+	image               // a kernel as encoded by kernels.Load
+	flat                // firmware as loaded
 )
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
@@ -57,8 +57,7 @@ const (
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
-// firmwareTargets returns the base firmware of each processor, and a command-queue kernel for each
-// of its source files.
+// firmwareTargets returns the base firmware of each processor and the command-queue kernels.
 func firmwareTargets(root string) ([]target, error) {
 	sources := [chip.NumProcessors]string{"brisc", "ncrisc", "trisc", "trisc", "trisc"}
 	var targets []target
@@ -89,7 +88,7 @@ func firmwareTargets(root string) ([]target, error) {
 }
 
 // relayTargets returns the programs that carry command queues over Ethernet, which only Wormhole
-// needs: a kernel, and the program of Ethernet tiles. That one is linked to the region for
+// needs: a kernel, and the program of Ethernet tiles. The latter is linked to the region for
 // customers' code (tt-isa-documentation WormholeB0/EthernetTile/L1.md) and keeps its data on the
 // base firmware's stack.
 func relayTargets(root string) ([]target, error) {
@@ -105,8 +104,8 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and
-// those of the engines that the table of operations has.
+// opsTargets returns the kernels of operations: those in the folders and those of the table of
+// operations.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
@@ -117,8 +116,8 @@ func opsTargets(root string) ([]target, error) {
 	return targets, err
 }
 
-// engineTargets returns the images of a kernel of the engines in a folder: a target for all formats
-// and functions of which an image is new.
+// engineTargets returns the images of an engine kernel: one target for formats and functions that
+// give a distinct image.
 func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
 	var targets []target
 	made := map[string]bool{}

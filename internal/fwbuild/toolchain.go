@@ -23,7 +23,7 @@ type toolchain struct {
 	work   string // for intermediate files
 }
 
-// images builds a target: its images by their paths below the images directory.
+// images builds a target's images by path below the images directory.
 func (t toolchain) images(target target) (map[string][]byte, error) {
 	if target.compute == nil {
 		image, lines, err := t.make(target)
@@ -47,7 +47,7 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 	return made, nil
 }
 
-// make builds the image of a target that has one, and the table of its lines if it is to have that.
+// make builds a target's single image, and its table of lines if wanted.
 func (t toolchain) make(target target) (image, lines []byte, err error) {
 	if target.form == flat {
 		image, lines, err = t.firmware(target)
@@ -72,7 +72,7 @@ func (t toolchain) source(target target, warnings *bytes.Buffer) kernels.Source 
 	}
 }
 
-// refusal adds to an error what the compiler said. Warnings are errors here.
+// refusal adds the compiler's messages to an error. Warnings are errors.
 func refusal(err error, warnings *bytes.Buffer) error {
 	if err == nil && warnings.Len() > 0 {
 		err = fmt.Errorf("warnings are errors:\n%s", warnings.Bytes())
@@ -84,7 +84,7 @@ func refusal(err error, warnings *bytes.Buffer) error {
 	return err
 }
 
-// kernel compiles a kernel with package kernels. Debug information changes no image.
+// kernel compiles a kernel with package kernels. Debug information doesn't change the image.
 func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	var warnings bytes.Buffer
 	source := t.source(target, &warnings)
@@ -109,8 +109,8 @@ func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	return k.Text, lines, err
 }
 
-// firmware compiles base firmware, which is linked to its place by a script of its own. Debug
-// information changes no image.
+// firmware compiles base firmware, linked by a script of its own. Debug information doesn't change
+// the image.
 func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	compiler, err := riscv.Find(t.prefix)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines,
 			TrimPaths: []string{t.root},
 			FileNames: []string{kernelHeaders + "=include", filepath.Dir(source) + "=" + filepath.Base(filepath.Dir(filepath.Dir(source)))},
-			Flags:     []string{"-Werror", "-Os", "-g"}, // the room is a few hundred bytes
+			Flags:     []string{"-Werror", "-Os", "-g"}, // for a few hundred bytes of memory
 		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)

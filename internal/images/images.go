@@ -24,8 +24,8 @@ const Ext = ".tar.gz"
 // project has 1.5 MB.
 const maxUnpacked = 16 << 20
 
-// A Set is the images of a package. The archive of a chip is unpacked at its first use. Safe for
-// concurrent use.
+// Set holds a package's images. A chip's archive is unpacked at its first use. Safe for concurrent
+// use.
 type Set struct {
 	archives map[chip.Arch]func() (map[string][]byte, error)
 }
@@ -72,8 +72,8 @@ func (s Set) File(a chip.Arch, name string) ([]byte, error) {
 	return bytes.Clone(file), nil
 }
 
-// Pack returns an archive of files by path. The bytes depend on the files and the version of
-// compress/gzip only.
+// Pack returns an archive of files by path, which depends only on the files and the version of
+// compress/gzip.
 func Pack(files map[string][]byte) ([]byte, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

@@ -1,11 +1,6 @@
-// Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers,
-// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
-//
-// All 64-bit fields of that header sit at offsets that are multiples of eight and every reserved
-// field is declared here, so the Go layout equals the C layout on every 64-bit target. The parity
-// test holds each field's name, offset and size against a description that a C compiler made from
-// the header. C structs without members have no counterpart as fields: a trailing empty field would
-// make Go append padding.
+// All 64-bit fields of the header are at multiples of eight, and every reserved field is declared
+// here, so Go and C layouts are equal on 64-bit targets. A test compares fields with a description
+// by a C compiler. Empty C structs have no field here: a trailing empty field would add padding.
 package kabi
 
 // Magic is the ioctl type of the driver. Requests carry neither size nor direction bits, so a

@@ -1,4 +1,4 @@
-// Package nap sleeps for short times, and knows how late sleeps end.
+// Package nap sleeps for short times and predicts how late sleeps end.
 package nap
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Sleeper sleeps. The zero value is ready to use, by several goroutines.
+// Sleeper sleeps. The zero value is ready for concurrent use.
 type Sleeper struct {
 	late atomic.Int64 // ns
 
@@ -16,9 +16,9 @@ type Sleeper struct {
 	closed bool
 }
 
-// Sleep sleeps for d. Unlike time.Sleep it ends within some tens of microseconds of that also when
-// nothing else runs, and unlike a system call that sleeps it takes none of Go's processors
-// (GOMAXPROCS) from other goroutines.
+// Sleep sleeps for d, to within some tens of microseconds. Unlike time.Sleep, it is that exact on
+// an idle machine too; unlike a sleeping system call, it leaves GOMAXPROCS processors to other
+// goroutines.
 func (s *Sleeper) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -33,16 +33,15 @@ func (s *Sleeper) Sleep(d time.Duration) {
 	s.slept(d, time.Since(begun))
 }
 
-// Late returns how much later than asked for sleeps have ended lately; most were less late. It is 0
-// before the first one.
+// Late returns a bound of the lateness of most recent sleeps; 0 before the first.
 func (s *Sleeper) Late() time.Duration { return time.Duration(s.late.Load()) }
 
-// surprise is how much of a first sleep's lateness counts.
+// surprise is the counted share of a first sleep's lateness.
 const surprise = 40 * time.Microsecond
 
 // slept accounts for a sleep. Late grows four times as fast as it shrinks, so that most sleeps are
-// less late. One that took much longer, such as that of a process that was stopped, says little of
-// others and counts as twice as late. Of several at a time one may not count.
+// less late. An outlier, such as of a stopped process, counts as twice as late. One of several
+// concurrent sleeps may not count.
 func (s *Sleeper) slept(asked, took time.Duration) {
 	late := s.Late()
 	if over := max(min(took-asked, 2*late+surprise), 0); over > late {
@@ -53,8 +52,7 @@ func (s *Sleeper) slept(asked, took time.Duration) {
 	s.late.Store(int64(late))
 }
 
-// timer takes a timer that isn't in use, or makes one. It is nil if there is none, as on other
-// systems and without a free file descriptor.
+// timer returns a free or new timer; nil on other systems and without a free file descriptor.
 func (s *Sleeper) timer() *timer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +74,8 @@ func (s *Sleeper) put(t *timer) {
 	s.free = append(s.free, t)
 }
 
-// Close frees the file descriptors that Sleep has taken, one for each goroutine that slept at the
-// same time. Those in use are freed when their sleep ends. Sleep works after it.
+// Close frees the file descriptors of Sleep, one for each concurrent sleeper; those in use are
+// freed when their sleep ends. Sleep keeps working.
 func (s *Sleeper) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

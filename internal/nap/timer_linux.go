@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A timer is one of the kernel's, as a file descriptor that Go's runtime polls. When nothing else
-// runs, the runtime waits for the next of its own timers in epoll_wait, which counts milliseconds,
-// so that time.Sleep of 20 µs takes 1.07 ms; a file descriptor ends that wait at once. While all
-// processors run goroutines, the runtime looks for file descriptors every 10 ms, and for its timers
-// whenever it chooses the next goroutine. So a sleep is a read with a deadline, which whoever comes
-// first ends.
+// timer is a kernel timer as a file descriptor, polled by Go's runtime. An idle runtime waits for
+// its own timers by epoll_wait in milliseconds, so that time.Sleep of 20 µs takes 1.07 ms; a file
+// descriptor ends that wait at once. A busy runtime polls file descriptors only every 10 ms, and
+// its own timers at each choice of a goroutine. So a sleep is a read with a deadline, ended by
+// whichever comes first.
 type timer struct {
 	file   *os.File
 	conn   syscall.RawConn
 	fd     int
-	expiry [8]byte // how often it has ended, of which nothing is learned
+	expiry [8]byte // expirations, unused
 	read   func(fd uintptr) bool
 }
 
@@ -54,9 +53,8 @@ func (t *timer) sleep(begun time.Time, d time.Duration) {
 	}
 }
 
-// ended returns whether the timer's time is over. It is no system call for Go's runtime, whose own
-// thread would else look every 20 µs whether that takes long: it needs as much processor time as
-// the sleep.
+// ended reports whether the timer has expired. It is hidden from Go's scheduler as a system call:
+// sysmon would poll every 20 µs, which costs as much processor time as the sleep.
 func (t *timer) ended(fd uintptr) bool {
 	_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&t.expiry)), unsafe.Sizeof(t.expiry))
 	return errno != unix.EAGAIN

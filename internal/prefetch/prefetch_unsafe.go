@@ -7,7 +7,6 @@ import "unsafe"
 //go:noescape
 func write(p unsafe.Pointer)
 
-// Write asks the processor to fetch [Bytes] from p on for writing, and to take them away from other
-// processors, whatever lies there. It is a hint, which changes no memory and doesn't fault: who
-// writes something else first finds the lines in the cache.
+// Write prefetches [Bytes] from p on for writing, which takes the lines from other processors. It
+// is a hint: it changes no memory and never faults.
 func Write[T any](p *T) { write(unsafe.Pointer(p)) }

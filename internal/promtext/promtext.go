@@ -43,9 +43,9 @@ func (w *Writer) Float(v float64, labels ...string) {
 	w.float(v)
 }
 
-// Histogram adds the samples of one histogram. counts has an element for each bound, of what lies
-// above the bound before it and not above the bound itself, and a last one for what lies above all
-// bounds. Labels are pairs of a name and its value.
+// Histogram adds the samples of one histogram. counts has an element for each bound, with the
+// values above the bound before it, and one for values above all bounds. Labels are pairs of a name
+// and its value.
 func (w *Writer) Histogram(bounds []float64, counts []uint64, sum float64, labels ...string) {
 	total := uint64(0)
 	for i, n := range counts {
@@ -63,7 +63,7 @@ func (w *Writer) Histogram(bounds []float64, counts []uint64, sum float64, label
 	w.text = append(strconv.AppendUint(append(w.text, ' '), total, 10), '\n')
 }
 
-// WriteTo writes what has been collected, by one Write, and empties the Writer.
+// WriteTo writes the collected text by one Write and empties the Writer.
 func (w *Writer) WriteTo(to io.Writer) (int64, error) {
 	text := w.text
 	w.text = nil
@@ -77,7 +77,6 @@ func (w *Writer) put(parts ...string) {
 	}
 }
 
-// series writes a sample up to its value.
 func (w *Writer) series(suffix string, labels []string) {
 	w.put(w.family, suffix)
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -92,7 +91,7 @@ func (w *Writer) series(suffix string, labels []string) {
 	}
 }
 
-// float writes a value. Go writes +Inf and NaN as the format does.
+// float writes a value. Go formats +Inf and NaN as the format wants.
 func (w *Writer) float(v float64) {
 	w.text = append(strconv.AppendFloat(append(w.text, ' '), v, 'g', -1, 64), '\n')
 }
@@ -102,5 +101,5 @@ var (
 	valueEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 )
 
-// valid returns s as the UTF-8 that the format wants.
+// valid returns s as valid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,5 +1,4 @@
-// Package riscv runs the GNU cross compiler for what runs on the chips: firmware and kernels. It
-// has the one set of flags that both are built with.
+// Package riscv runs the GNU cross compiler for firmware and kernels, with one set of flags.
 package riscv
 
 import (
@@ -36,8 +35,7 @@ var (
 	-Wl,--fatal-warnings`)
 )
 
-// languages are the kinds of sources by the extension of their names: the compiler's program and
-// flags.
+// languages are the source kinds by extension, with the compiler's program and flags.
 var languages = map[string]struct {
 	program string
 	flags   []string
@@ -46,11 +44,10 @@ var languages = map[string]struct {
 	".cc": {"g++", cxxFlags}, ".cpp": {"g++", cxxFlags}, ".cxx": {"g++", cxxFlags},
 }
 
-// prefixes are how distributions call the programs of the cross compiler, in the order in which
-// Find looks for them.
+// prefixes are distributions' prefixes of the cross compiler's programs, in search order.
 var prefixes = []string{"riscv64-unknown-elf-", "riscv32-unknown-elf-", "riscv64-elf-", "riscv-none-elf-"}
 
-// hostVariables change what the host's compiler finds, and must not reach the cross compiler.
+// hostVariables configure the host's compiler and must not reach the cross compiler.
 var hostVariables = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"}
 
 // ErrNotFound is returned when the compiler is not installed. The error that wraps it says which
@@ -59,15 +56,15 @@ var ErrNotFound = errors.New("no RISC-V cross compiler")
 
 // A Compiler is an installed cross compiler.
 type Compiler struct {
-	// Prefix is what its programs' names begin with, such as "riscv64-unknown-elf-". It may have a
-	// directory.
+	// Prefix begins the names of the compiler's programs, such as "riscv64-unknown-elf-". It may
+	// have a directory.
 	Prefix string
-	// Dir is the directory that it runs in, the own one if empty.
+	// Dir is the working directory; empty means this process's.
 	Dir string
 }
 
-// Find looks for a compiler of C and C++ in the directories of PATH: the one with a prefix, or any
-// usual one if the prefix is empty. The error wraps [ErrNotFound].
+// Find returns a C and C++ compiler in PATH with a prefix, or with any usual one if the prefix is
+// empty. The error wraps [ErrNotFound].
 func Find(prefix string) (*Compiler, error) {
 	tried := prefixes
 	if prefix != "" {
@@ -91,8 +88,7 @@ func Find(prefix string) (*Compiler, error) {
 		ErrNotFound, why)
 }
 
-// IsSource reports whether a file's name is that of a source that [Compiler.Compile] knows: .c,
-// .cc, .cpp, .cxx or .S.
+// IsSource reports whether [Compiler.Compile] knows a file's extension: .c, .cc, .cpp, .cxx or .S.
 func IsSource(name string) bool {
 	_, ok := languages[filepath.Ext(name)]
 	return ok
@@ -109,7 +105,7 @@ type Unit struct {
 	Flags          []string // further ones, which win
 }
 
-// Compile makes an object file. The text is what the compiler printed: warnings, or why it failed.
+// Compile makes an object file. The text is the compiler's output: warnings, or why it failed.
 func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error) {
 	language, ok := languages[filepath.Ext(u.Source)]
 	if !ok {
@@ -143,8 +139,7 @@ func (c *Compiler) Link(ctx context.Context, script, output string, objects []st
 	return c.run(ctx, "gcc", args)
 }
 
-// operand keeps the name of a file from being read as an option or as the name of a file with
-// options.
+// operand keeps a file's name from being read as an option or response file.
 func operand(name string) string {
 	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "@") {
 		return "." + string(filepath.Separator) + name

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// clusterDescriptor describes a machine with several chips as tt-umd reads it from
-// cluster_descriptor.yaml beside the simulator (tt-umd device/cluster_descriptor.cpp). Chips have
-// the numbers of their PCI devices: those with a PCI interface come first in spec.
+// clusterDescriptor describes a machine with several chips in tt-umd's cluster_descriptor.yaml
+// (tt-umd device/cluster_descriptor.cpp). Chips are numbered as their PCI devices: those with a PCI
+// interface come first in spec.
 func clusterDescriptor(spec *chip.Machine) []byte {
 	var b bytes.Buffer
 	each := func(heading string, line func(i int, c *chip.MachineChip) string) {
@@ -69,8 +69,8 @@ var boardTypes = map[uint16]string{
 	chip.BoardP100: "p100", chip.BoardP150: "p150", chip.BoardP300: "p300", chip.BoardGalaxyBlackhole: "ubb_blackhole",
 }
 
-// unusedPCIe is the mask of a chip's PCIe tiles that aren't connected: a Blackhole has two and uses
-// one, on the right chip of a P300 the other one (tt-umd device/soc_descriptor.cpp).
+// unusedPCIe masks a chip's unconnected PCIe tiles: a Blackhole uses one of two, the right chip of
+// a P300 the other one (tt-umd device/soc_descriptor.cpp).
 func unusedPCIe(a chip.Arch, c *chip.MachineChip) int {
 	switch {
 	case a != chip.Blackhole:

@@ -26,9 +26,8 @@ func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
 	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 }
 
-// PrintCores prints what each processor of a chip does that isn't in reset: its call stack, and
-// what it waits for. Those that do the same are printed together, the rarest first: what a program
-// waits for is seldom what most cores do.
+// PrintCores prints the call stack and wait of each processor that isn't in reset. Processors with
+// the same state are grouped, the rarest first: most cores seldom are the cause.
 func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	type group struct {
 		text  string
@@ -61,7 +60,7 @@ func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	return nil
 }
 
-// tileName is how TT-NN's users call a tile: a worker by its logical coordinate.
+// tileName is a tile's name for users of TT-NN: a worker's logical coordinate.
 func tileName(c *emu.Chip, xy chip.XY) string {
 	if at, ok := c.Topology().LogicalOf(xy); ok {
 		return "core " + at.String()
@@ -69,7 +68,7 @@ func tileName(c *emu.Chip, xy chip.XY) string {
 	return "tile " + xy.String()
 }
 
-// maxNames is how many cores are named of a group.
+// maxNames bounds the named cores of a group.
 const maxNames = 6
 
 func names(cores []string) string {
@@ -79,8 +78,7 @@ func names(cores []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-// describe returns what a processor does as text, without what differs between processors that do
-// the same.
+// describe returns a processor's state as text that is equal for processors in the same state.
 func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s", s.Core, s.State)
@@ -109,8 +107,8 @@ func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	return b.String()
 }
 
-// PrintFault prints why a chip stopped: the refusal and, if a processor asked for it, its call
-// stack, the kernel and line first.
+// PrintFault prints the refusal that stopped a chip, with the call stack of the processor that
+// caused it.
 func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
 	if _, err := fmt.Fprintf(w, "ERROR: %v\n", fault); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Diagnose checks what TT-NN needs to run on an emulated machine; python and environment are those
-// of Find. Each check that isn't fine says one thing to do.
+// Diagnose checks TT-NN's requirements on an emulated machine; python and environment are as for
+// Find. Each failed check names one fix.
 func Diagnose(ctx context.Context, python, environment string, l *Libraries) []kmd.Check {
 	var out []kmd.Check
 	add := func(name string, status kmd.Status, found, fix string) {
@@ -71,7 +71,7 @@ func checkCompiler(in *Installation, add addCheck) {
 	add("compiler", kmd.StatusOK, path, "")
 }
 
-// checkLibrary says whether there is a library, or what would build one.
+// checkLibrary checks for a library or the means to build one.
 func checkLibrary(l *Libraries, add addCheck) {
 	path, ok, err := l.find()
 	switch {

@@ -17,23 +17,22 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Errors that a caller can act on. Each is wrapped in an *Error, whose Fix says how.
+// Errors that a caller can act on, wrapped in an *Error with the fix.
 var (
-	// ErrNoPython means that no Python interpreter can be run.
+	// ErrNoPython means that no Python interpreter runs.
 	ErrNoPython = errors.New("no Python")
-	// ErrNotInstalled means that the Python interpreter doesn't find the package ttnn.
+	// ErrNotInstalled means that the Python interpreter lacks the package ttnn.
 	ErrNotInstalled = errors.New("ttnn is not installed")
-	// ErrNoLibrary means that there is no simulator library, and none can be built.
+	// ErrNoLibrary means that the simulator library is missing and can't be built.
 	ErrNoLibrary = errors.New("no simulator library")
-	// ErrUnusable means that files of an installation or of the cache are missing or can't be
-	// written.
+	// ErrUnusable means that files of an installation or the cache are missing or unwritable.
 	ErrUnusable = errors.New("unusable installation")
 )
 
 // Error says what is missing and how to get it.
 type Error struct {
 	Kind  error  // one of the above
-	Found string // what was found instead, or where it was looked for
+	Found string // what was found instead, or searched
 	Fix   string // one command or step
 	Err   error  // the cause, may be nil
 }
@@ -64,8 +63,8 @@ func (v Version) Less(w Version) bool {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)) < 0
 }
 
-// ParseVersion reads a version such as "0.77.0" or "0.77.0rc3"; what follows the numbers is
-// ignored. A part that is absent is 0.
+// ParseVersion reads the leading numbers of a version such as "0.77.0" or "0.77.0rc3". Missing
+// numbers are 0.
 func ParseVersion(s string) (v Version, err error) {
 	for i, part := range strings.SplitN(s, ".", 4) {
 		digits := len(part) - len(strings.TrimLeft(part, "0123456789"))
@@ -89,8 +88,7 @@ type Installation struct {
 	Version       Version
 }
 
-// probe is a Python program that prints what Find wants to know, as JSON. It doesn't import ttnn,
-// which takes seconds.
+// probe is a Python program that prints Find's data as JSON. Importing ttnn would take seconds.
 const probe = `
 import importlib.metadata as m, importlib.util as u, json, platform, sys
 s = u.find_spec("ttnn")
@@ -103,9 +101,9 @@ print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platfo
 // probePatience is how long a Python interpreter may take to start.
 const probePatience = 30 * time.Second
 
-// Find finds TT-NN. python is an interpreter's name or path; if it is empty, Find takes that of the
-// virtual environment whose folder is environment, unless that is empty too, or python3 in PATH.
-// The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
+// Find finds TT-NN. python is an interpreter's name or path. If it is empty, Find takes the
+// interpreter of the virtual environment in the folder environment, or python3 in PATH if that is
+// empty too. The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
 func Find(ctx context.Context, python, environment string) (*Installation, error) {
 	in := python
 	switch {
@@ -172,8 +170,7 @@ func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	return b, nil
 }
 
-// Compiler returns the path of the compiler of kernels, sfpi, that this installation would use;
-// empty if there is none.
+// Compiler returns the path of this installation's kernel compiler, sfpi; empty if there is none.
 func (i *Installation) Compiler() string {
 	for _, root := range []string{filepath.Join(i.Dir, "runtime", "sfpi"), "/opt/tenstorrent/sfpi"} {
 		path := filepath.Join(root, "compiler", "bin", "riscv-tt-elf-g++")
@@ -184,8 +181,7 @@ func (i *Installation) Compiler() string {
 	return ""
 }
 
-// KernelCache returns the folder where TT-NN keeps the kernels that it compiled, by variables of
-// its environment.
+// KernelCache returns TT-NN's folder of compiled kernels for an environment.
 func KernelCache(getenv func(string) string) string {
 	if dir := getenv("TT_METAL_CACHE"); dir != "" {
 		return dir

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Kernels are the kernels and base firmware that TT-NN compiled. They are known by their bytes in
-// L1, whatever the wheel's version.
+// Kernels are the kernels and base firmware compiled by TT-NN, recognised by their bytes in L1 for
+// any version of the wheel.
 type Kernels struct {
 	files map[chip.Processor][]*kernelFile
 }
@@ -30,8 +30,8 @@ type kernelFile struct {
 	at   uint32 // where base firmware is
 }
 
-// OpenKernels lists the files of TT-NN's kernel cache. A cache that doesn't exist has none. The
-// error is the context's or one of package io/fs.
+// OpenKernels lists TT-NN's kernel cache; a missing cache is empty. The error is the context's or
+// one of package io/fs.
 func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
 	processors := map[string]chip.Processor{}
 	for p := range chip.NumProcessors {
@@ -90,11 +90,11 @@ func (f *kernelFile) load() bool {
 	return true
 }
 
-// maxText is how many bytes of memory before and after pc are searched for a kernel.
+// maxText bounds the bytes on both sides of pc that are searched for a kernel.
 const maxText = 72 << 10
 
-// space returns what of a processor's code is known: its base firmware, and the kernel around pc.
-// read reads memory as the processor sees it.
+// space returns a processor's base firmware and the kernel around pc. read reads memory at the
+// processor's addresses.
 func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Space {
 	var space stack.Space
 	files := k.files[p]

@@ -29,17 +29,16 @@ const LibraryName = "libttsim.so"
 
 // Libraries finds and builds the simulator library.
 type Libraries struct {
-	// Cache is the folder for libraries that were built; it is made when it is needed.
+	// Cache is the folder of built libraries, created when needed.
 	Cache string
-	// Executable is the running program: a library in the same folder is used.
+	// Executable is the running program; a library in its folder is used.
 	Executable string
-	// Source is a folder in a checkout or the module cache, where the library's sources are looked
-	// for; may be empty.
+	// Source is a folder in a checkout or module cache with the library's sources; may be empty.
 	Source string
 }
 
-// linkerFlags leave out symbols, and turn off the signals by which Go preempts goroutines: Python's
-// faulthandler takes the signal stack away that such a signal needs.
+// linkerFlags drop symbols and disable Go's preemption signals, since Python's faulthandler removes
+// the signal stack that they need.
 const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
 
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
@@ -55,9 +54,9 @@ func CheckLibrary(path string) error {
 	return nil
 }
 
-// Find returns the path of a library: beside the program, or in the cache. Otherwise it builds one
-// and puts it there; building is called before, with a sentence for the user. The error is an
-// *Error of ErrNoLibrary or the context's.
+// Find returns the path of a library beside the program or in the cache. Otherwise it calls
+// building with a sentence for the user and builds a library into the cache. The error is an *Error
+// of ErrNoLibrary or the context's.
 func (l *Libraries) Find(ctx context.Context, building func(string)) (string, error) {
 	path, ok, err := l.find()
 	if ok || err != nil {
@@ -67,7 +66,7 @@ func (l *Libraries) Find(ctx context.Context, building func(string)) (string, er
 	return path, l.Build(ctx, path)
 }
 
-// find returns the path of a library that is there, or where the one of this version belongs.
+// find returns the path of an existing library, or the path to build this version's.
 func (l *Libraries) find() (path string, ok bool, err error) {
 	if l.Executable != "" {
 		path := filepath.Join(filepath.Dir(l.Executable), LibraryName)
@@ -83,7 +82,7 @@ func (l *Libraries) find() (path string, ok bool, err error) {
 	return path, CheckLibrary(path) == nil, nil
 }
 
-// key names the version of the running program: libraries of other versions are not used.
+// key identifies the program's version; other versions' libraries aren't used.
 func (l *Libraries) key() (string, error) {
 	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") && !strings.Contains(info.Main.Version, "+dirty") {
 		return info.Main.Version + "-" + runtime.GOARCH, nil
@@ -100,8 +99,8 @@ func (l *Libraries) key() (string, error) {
 	return "devel-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// Build builds the library and gives it a path, whole or not at all. It needs Go, a C compiler and
-// the sources. The error is an *Error of ErrNoLibrary or the context's.
+// Build builds the library to a path, completely or not at all. It needs Go, a C compiler and the
+// sources. The error is an *Error of ErrNoLibrary or the context's.
 func (l *Libraries) Build(ctx context.Context, path string) error {
 	missing := func(found, fix string, err error) error {
 		return &Error{Kind: ErrNoLibrary, Found: found, Fix: fix, Err: err}
@@ -149,8 +148,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	return nil
 }
 
-// sources returns the folder with the library's sources: of a checkout around l.Source, or of the
-// module's version in the module cache, which go mod download fills.
+// sources returns the library's sources: in a checkout around l.Source, or in the module cache,
+// which go mod download fills.
 func (l *Libraries) sources(ctx context.Context) (string, error) {
 	var err error
 	if l.Source != "" {
@@ -166,8 +165,7 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
 }
 
-// goTool runs the go command in a folder and returns its output. Its error has what the command
-// said.
+// goTool runs the go command in a folder. Its error includes the command's messages.
 func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -10,8 +10,8 @@ import (
 //go:embed testdata/programs/*.py
 var programs embed.FS
 
-// WritePrograms writes the corpus of TT-NN programs into a folder and returns the path of the
-// main.py that runs and times them.
+// WritePrograms writes the corpus of TT-NN programs into a folder and returns the path of its
+// main.py.
 func WritePrograms(dir string) (string, error) {
 	files, err := fs.Sub(programs, "testdata")
 	if err != nil {

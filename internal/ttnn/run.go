@@ -17,7 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// The first wheels that can do something with a simulated chip.
+// The first wheel versions with features for simulated chips.
 var (
 	firstQueues     = Version{0, 70, 0} // have command queues, if the library helps
 	firstHostMemory = Version{0, 72, 0} // by themselves
@@ -25,7 +25,7 @@ var (
 	firstRemote     = Version{0, 80, 0} // reach a chip without a PCI interface
 )
 
-// clusterFile is where tt-umd looks for the chips of a machine.
+// clusterFile describes a machine's chips for tt-umd.
 const clusterFile = "cluster_descriptor.yaml"
 
 // Variables of TT-NN's environment.
@@ -36,7 +36,7 @@ const (
 	variableTelemetry = "TT_METAL_DISPATCH_TELEMETRY_DISABLE"
 )
 
-// Run is how a Python program is started on an emulated machine.
+// Run describes a Python program's run on an emulated machine.
 type Run struct {
 	Installation *Installation
 	Library      string // path of the simulator library
@@ -44,11 +44,11 @@ type Run struct {
 	Settings     libttsim.Settings
 }
 
-// Prepare writes what TT-NN reads about the machine into the cache, and returns the environment of
-// a Python process that uses it: environ with what has to be set. Variables that environ sets for
-// TT-NN stay, other than those that name the simulator. Files of the cache are named by what is in
-// them, never changed, and shared by all runs, so a run that is killed leaves nothing of its own.
-// The error is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
+// Prepare writes the machine's description into the cache and returns the environment of a Python
+// process: environ with further variables. TT-NN's variables in environ stay, except those that
+// name the simulator. Cache files are named by their contents, never changed and shared by all
+// runs, so a killed run leaves nothing behind. The error is an *Error of ErrUnusable, or wraps
+// libttsim.ErrSettings.
 func (r *Run) Prepare(environ []string) ([]string, error) {
 	spec, err := r.Settings.Spec()
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
 	}
 	if slices.Contains(r.Settings.Checks, "races") {
-		env.preset(variableTelemetry, "1") // its reader takes what it read for good if a counter is the same before and after: races all the same
+		env.preset(variableTelemetry, "1") // its reader accepts data if a counter is the same before and after, which is a race
 	}
 	switch v := r.Installation.Version; {
 	case v.Less(firstQueues):

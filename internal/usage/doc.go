@@ -1,15 +1,13 @@
-// Package usage lets other processes see how much device memory this one uses.
+// Package usage shows other processes how much device memory this process uses.
 //
-// A process that opens a device makes a [Log]: a small file in shared memory with the process, the
-// device, and how much of each kind of memory is taken. [Log.Set] changes a number by a few stores
-// into the mapped file; it makes no system call and never waits. [Read] reads the logs of all
-// processes; it opens no device.
+// A process that opens a device creates a [Log]: a small file in shared memory with the process,
+// the device and the use of each kind of memory. [Log.Set] updates a number by a few stores,
+// without a system call or a wait. [Read] reads the logs of all processes and opens no device.
 //
-// All users can read a log, and only the process that made it can write it. That process holds a
-// lock on it as long as it lives, which ends with the process however that ends. So a log without a
-// lock is one of a dead process: Read leaves it out, and [Sweep] deletes those of the user who
-// calls it.
+// All users can read a log; only the process that created it can write. The writer holds a lock,
+// which the kernel releases when the process ends. A log without a lock is dead: Read leaves it
+// out, and [Sweep] deletes the caller's own.
 //
-// The contents of other users' logs aren't trusted: they are checked, and text is made printable. A
-// log that is cut off or changed while it is read gives an error for that log only.
+// Logs of other users aren't trusted: their contents are checked, and text is made printable. A log
+// that is truncated or changed during a read gives an error for that log only.
 package usage

@@ -13,12 +13,12 @@ import (
 // Version is the version of the layout. A reader refuses others.
 const Version = 1
 
-// Size is the size of a log in bytes: one page on every system that is supported.
+// Size is a log's size in bytes: one page on every supported system.
 const Size = 4096
 
-// The layout, in bytes from the start of the file. Numbers are little-endian. The magic number is
-// stored last, and the header never changes after that. A record is a cache line of its own, so
-// that an update touches one line.
+// The layout, in bytes from the start of the file, little-endian. The magic number is stored last,
+// and the header never changes afterwards. A record is a cache line of its own, so an update
+// touches one line.
 const (
 	atMagic     = 0   // 8 bytes
 	atVersion   = 8   // u32
@@ -40,8 +40,8 @@ const (
 	flagEmulated = 1 << 0
 
 	recordSize = 64
-	// A record: u64 words. The sequence is odd while the others change, and twice the number of
-	// updates otherwise.
+	// A record has u64 words. The sequence is odd during an update, and otherwise twice the number
+	// of updates.
 	atSequence  = 0
 	atCapacity  = 8
 	atAllocated = 16
@@ -49,8 +49,7 @@ const (
 	atExtents   = 32
 )
 
-// Kind is a kind of device memory. The values are those of tt-metal's BufferType, as in package
-// allocator.
+// Kind is a kind of device memory, with the values of tt-metal's BufferType.
 type Kind uint8
 
 // The kinds.
@@ -66,7 +65,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
 
-// String returns the kind's name as tt-metal writes it: DRAM, L1, L1_SMALL or TRACE.
+// String returns tt-metal's name: DRAM, L1, L1_SMALL or TRACE.
 func (k Kind) String() string {
 	switch k {
 	case DRAM:
@@ -83,24 +82,23 @@ func (k Kind) String() string {
 
 func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k == Trace }
 
-// Value is how much of one kind of memory is in use, in bytes over all banks.
+// Value is the use of one kind of memory, in bytes over all banks.
 type Value struct {
-	// Capacity is the most that the kind can have. DRAM and Trace share it where traces have no
-	// region of their own.
+	// Capacity is the limit. DRAM and Trace share it where traces have no region of their own.
 	Capacity  uint64
 	Allocated uint64
 	Peak      uint64 // the most that was ever allocated at once
 	Extents   uint64 // number of live buffers, or traces
 }
 
-// Device is the device of a log. Text that is too long is cut.
+// Device describes a log's device. Long text is cut.
 type Device struct {
 	Name     string // as it was opened: a device node, "emulated blackhole 0"
 	PCI      string // PCI address, "0000:01:00.0"
 	Serial   string // the board's serial number, "" if it isn't known
 	Arch     string // "blackhole"
 	NUMANode int    // memory node of the device; negative if it isn't known
-	Emulated bool   // the device is the process's own: a device of the same name in another process is another one
+	Emulated bool   // private to the process: the same name in another process is another device
 }
 
 // Entry is the contents of a log.
@@ -115,7 +113,7 @@ type Entry struct {
 
 	Path string // of the log
 	UID  int    // owner of the file, from the system and not from the log
-	// Foreign means that PID is a number in another PID namespace; here it may be another process.
+	// Foreign says that PID belongs to another PID namespace.
 	Foreign bool
 }
 
@@ -124,13 +122,12 @@ type Record struct {
 	Kind Kind
 	Value
 	Updates uint64 // how often it changed
-	// Torn means that the writer was in the middle of an update during the whole read: each number
-	// is from before or after the update, but they may not belong together.
+	// Torn says that the writer was inside an update during the whole read: the numbers may be of
+	// different updates.
 	Torn bool
 }
 
-// Decode checks and decodes the bytes of a log, which it doesn't trust. The error wraps
-// [ErrFormat].
+// Decode decodes the untrusted bytes of a log. The error wraps [ErrFormat].
 func Decode(b []byte) (*Entry, error) {
 	le := binary.LittleEndian
 	switch {
@@ -190,8 +187,7 @@ func (e *Entry) encode(b []byte) {
 	copy(b[atArch:atArch+32], e.Device.Arch)
 }
 
-// text returns a field's text up to the first zero, with control characters and invalid text
-// replaced.
+// text returns a field's text up to the first zero, made printable.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]

@@ -6,28 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// Dir is where logs are unless a program chooses another place.
+// Dir is the default folder of logs.
 const Dir = "/dev/shm"
 
-// prefix begins the name of each log, which goes on with the process id and eight random letters:
+// prefix begins each log's name. The process id and eight random letters follow:
 // reprise.1234.0f3a9c51.
 const prefix = "reprise."
 
-// Log is a log that this process writes. Its methods may be called from any goroutine, except Set.
+// Log is a log of this process. Its methods may be called concurrently, except Set.
 type Log struct {
 	path   string
 	file   *os.File
 	mem    []byte
-	dead   atomic.Bool // Set stores nothing any more: the log is closed, or the file was cut off
+	dead   atomic.Bool // closed, or the file was truncated
 	closed atomic.Bool
 }
 
 // Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set records how much of one kind of memory is in use. For each kind, only one goroutine at a time
-// may call it. It does six stores into one cache line, allocates nothing and makes no system call.
-// After Close it does nothing.
+// Set records the use of one kind of memory. Calls for the same kind must not be concurrent. Set
+// does six stores into one cache line, without allocating or a system call. After Close it does
+// nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
 		return
@@ -44,8 +44,8 @@ func (l *Log) Set(k Kind, v Value) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// guard ends a Set. If the file was cut off, which its owner can do, the store's fault (SIGBUS)
-// ends the log and not the process. Other faults stay panics.
+// guard turns the fault of a store (SIGBUS) to a truncated file into the end of the log. Other
+// faults remain panics.
 func (l *Log) guard(old bool) {
 	debug.SetPanicOnFault(old)
 	if e := recover(); e != nil {
@@ -56,7 +56,7 @@ func (l *Log) guard(old bool) {
 	}
 }
 
-// faulted reports whether a recovered panic is the fault of an access to mapped memory.
+// faulted reports whether a recovered panic is a fault of mapped memory.
 func faulted(recovered any, mem []byte) bool {
 	f, ok := recovered.(interface{ Addr() uintptr })
 	return ok && f.Addr() >= address(mem) && f.Addr() < address(mem)+uintptr(len(mem))

@@ -16,11 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes a log of a device in a directory, and deletes logs there that dead processes of the
-// same user have left. The file is new: an existing file or symbolic link of its name is left
-// alone.
+// Create makes a log of a device in a directory and deletes logs of the same user's dead processes.
+// It leaves existing files and symbolic links alone.
 func Create(dir string, d Device) (*Log, error) {
-	_, _ = Sweep(dir) // a log that can't be deleted doesn't keep this one from being made
+	_, _ = Sweep(dir) // an undeletable log is no reason to fail
 	f, err := newFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("usage: create: %w", err)
@@ -35,7 +34,7 @@ func Create(dir string, d Device) (*Log, error) {
 func newFile(dir string) (*os.File, error) {
 	for try := 0; ; try++ {
 		path := filepath.Join(dir, fmt.Sprintf("%s%d.%08x", prefix, os.Getpid(), rand.Uint32()))
-		// Read-only for the owner's other programs too: only this descriptor can write.
+		// Read-only for the owner's other programs too: only this descriptor writes.
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o444)
 		if errors.Is(err, fs.ErrExist) && try < 8 {
 			continue
@@ -44,7 +43,7 @@ func newFile(dir string) (*os.File, error) {
 	}
 }
 
-// start locks a new file, fills it, and stores the magic number, which makes it a log.
+// start locks and fills a new file. The magic number, stored last, makes it a log.
 func start(f *os.File, d Device) (*Log, error) {
 	if err := f.Chmod(0o444); err != nil { // whatever the umask is
 		return nil, err
@@ -56,8 +55,8 @@ func start(f *os.File, d Device) (*Log, error) {
 		Device: d}
 	b := make([]byte, Size)
 	e.encode(b)
-	// Written, not truncated to its size: a full file system is an error here and a fault at the
-	// first store otherwise.
+	// Written instead of truncated: on a full file system this is an error here instead of a fault
+	// at the first store.
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return nil, err
 	}
@@ -66,8 +65,7 @@ func start(f *os.File, d Device) (*Log, error) {
 		return nil, &fs.PathError{Op: "map", Path: f.Name(), Err: err}
 	}
 	l := &Log{path: f.Name(), file: f, mem: mem}
-	// A Set may be under way while another goroutine closes the log, so the memory is unmapped when
-	// the log is unreachable.
+	// A concurrent Set may be running, so the memory is unmapped when the log is unreachable.
 	runtime.AddCleanup(l, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	atomic.StoreUint64(word(mem, atMagic), magic)
 	return l, nil
@@ -83,6 +81,6 @@ func (l *Log) Close() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	// The mapping keeps the lock alive, and a reader may have the file open.
+	// The mapping keeps the lock, and a reader may have the file open.
 	return errors.Join(err, unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// startOf returns the start time of a process in ticks since boot, field 22 of proc(5)'s stat, or 0
-// if there is no such process or it isn't known.
+// startOf returns a process's start time in ticks since boot, field 22 of proc(5)'s stat; 0 if
+// unknown.
 func startOf(pid int) uint64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -18,8 +18,7 @@ func startOf(pid int) uint64 {
 	return parseStart(b)
 }
 
-// parseStart finds the field: the second field, the program's name in parentheses, may have
-// anything in it.
+// parseStart finds the field. The second field, the name in parentheses, may have any characters.
 func parseStart(stat []byte) uint64 {
 	const afterName = 22 - 3
 	i := bytes.LastIndexByte(stat, ')')
@@ -37,7 +36,7 @@ func parseStart(stat []byte) uint64 {
 	return v
 }
 
-// namespace returns the inode of the PID namespace of this process, or 0 if it isn't known.
+// namespace returns the inode of this process's PID namespace; 0 if unknown.
 func namespace() uint64 {
 	i, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {

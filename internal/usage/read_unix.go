@@ -17,12 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perUser bounds how many logs of one user are read, so that one user's files can't keep a reader
-// busy.
+// perUser bounds the logs read of one user, so that no user can keep a reader busy.
 const perUser = 1024
 
-// Read reads the logs of a directory. A file that can't be read is listed in Snapshot.Problems. The
-// error is for a directory that can't be read.
+// Read reads the logs of a directory. Unreadable files are listed in Snapshot.Problems; the error
+// is the directory's.
 func Read(dir string) (*Snapshot, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -59,7 +58,7 @@ var (
 	errTooMany = errors.New("its user has too many logs")
 )
 
-// logs returns the paths of the files with a log's name, in order.
+// logs returns the sorted paths of files with a log's name.
 func logs(dir string) ([]string, error) {
 	l, err := os.ReadDir(dir)
 	if err != nil {
@@ -76,7 +75,7 @@ func logs(dir string) ([]string, error) {
 
 var logName = regexp.MustCompile(`^reprise\.[1-9][0-9]{0,9}\.[0-9a-f]{8}$`)
 
-// open opens a regular file. It follows no link and doesn't wait for a pipe.
+// open opens a regular file without following links or waiting for pipes.
 func open(path string) (fd int, st unix.Stat_t, err error) {
 	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -92,7 +91,7 @@ func open(path string) (fd int, st unix.Stat_t, err error) {
 	return fd, st, nil
 }
 
-// read reads one log. The error says why it is left out.
+// read reads one log. The error says why the log is left out.
 func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) {
 	fd, st, err := open(path)
 	if err != nil {
@@ -114,7 +113,6 @@ func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) 
 	return e, nil
 }
 
-// entry decodes an open file of a size.
 func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	if size == 0 {
 		return nil, errUnfinished
@@ -134,10 +132,9 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	return Decode(b)
 }
 
-// dead reports whether the process of a log is gone. The lock tells, for processes of other
-// containers too. But any reader of a file can lock it, so where the process is visible, dead
-// checks the process itself. If the id belongs to another process by now, that one started at
-// another time.
+// dead reports whether a log's process is gone. The lock tells, across containers too. But any
+// reader can lock the file, so a visible process is checked too: a reused process id has another
+// start time.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true
@@ -152,8 +149,8 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
 
-// sameStart is how many ticks the start time of one process may differ, since emulators of other
-// processors invent it. It is a second, in which process ids aren't reused.
+// sameStart is the tolerance of start times in ticks, one second: emulators of other processors
+// invent start times, and ids aren't reused within a second.
 const sameStart = 100
 
 // unlocked reports whether a log's lock is free.
@@ -165,11 +162,10 @@ func unlocked(fd int) bool {
 	return true
 }
 
-// unfinished is a generous bound of how long a process takes to make a log.
+// unfinished generously bounds the time to create a log.
 const unfinished = time.Minute
 
-// Sweep deletes the logs that dead processes of the user who calls it have left in a directory, and
-// returns how many.
+// Sweep deletes logs of the caller's dead processes in a directory and returns their number.
 func Sweep(dir string) (int, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -193,8 +189,8 @@ func Sweep(dir string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// stale reports whether a file is a log of a dead process of this user. Names are random, so no
-// other log can have taken its name until it is deleted.
+// stale reports whether a file is a log of this user's dead process. Names are random, so no other
+// log takes the name meanwhile.
 func (r *reader) stale(path string, ns uint64) bool {
 	fd, st, err := open(path)
 	if err != nil {

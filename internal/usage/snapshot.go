@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// Snapshot is the contents of all logs of a directory at one time.
+// Snapshot holds the contents of a directory's logs.
 type Snapshot struct {
 	Time    time.Time
 	Entries []Entry // of live processes, by process and path
 	Dead    int     // logs of processes that are gone
-	// Problems has an error for each file that has a log's name and can't be read.
+	// Problems has an error for each unreadable log.
 	Problems []error
 }
 
-// errUnfinished is the error of a log whose process is still making it, or died while it did.
+// errUnfinished is the error of a log whose process is still creating it, or died meanwhile.
 var errUnfinished = errors.New("the usage log has only been begun")
 
-// reader copies logs out of mapped memory. A Read has one for all logs.
+// reader copies logs from mapped memory. A Read uses one for all logs.
 type reader struct {
-	patience int    // how often it may still sleep until a record isn't being changed
-	between  func() // runs between the loads of a record, for tests that change it there
+	patience int    // remaining pauses for records being updated
+	between  func() // called between the loads of a record, for tests
 }
 
-// pauses and pause bound how long a Read waits for writers that stopped in the middle of an update:
-// they may be preempted, or be in a debugger. spins is how often a record is tried before each
-// pause.
+// pauses and pause bound a Read's wait for writers that stopped inside an update: preempted, or in
+// a debugger. A record is tried spins times before each pause.
 const (
 	spins  = 64
 	pauses = 64
@@ -37,7 +36,7 @@ const (
 
 func newReader() *reader { return &reader{patience: pauses} }
 
-// copy copies a log. Its memory may change and vanish meanwhile.
+// copy copies a log, whose memory may change and vanish meanwhile.
 func (r *reader) copy(mem []byte) (b []byte, err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -66,11 +65,9 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 	return b, nil
 }
 
-// move copies a word.
 func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
 
-// record copies a record whose words belong together. If its writer never leaves time for that, it
-// marks the copy.
+// record copies a consistent record. If the writer never finishes, the copy is marked as torn.
 func (r *reader) record(dst, src []byte, at int) {
 	for {
 		for range spins {

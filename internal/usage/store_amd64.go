@@ -1,6 +1,5 @@
 package usage
 
-// store writes a word between the two stores of a record's sequence. This processor's stores become
-// visible in order, so that a plain one is enough; the compiler keeps it between the two, which are
-// atomic.
+// store writes a word between the two atomic stores of a record's sequence. This processor's stores
+// become visible in order, so a plain store is enough.
 func store(p *uint64, v uint64) { *p = v }

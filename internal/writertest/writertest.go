@@ -25,9 +25,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// EveryWrite calls write with a writer that takes everything, and then again for each of the writes
-// that it made, with one that fails that write alone. The test fails unless each of these calls
-// returns [ErrFull] and the first one no error.
+// EveryWrite calls write once without and then with a failure of each single write. Each failure
+// must return [ErrFull].
 func EveryWrite(t testing.TB, write func(io.Writer) error) {
 	t.Helper()
 	const plenty = 1000

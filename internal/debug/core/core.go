@@ -30,16 +30,16 @@ const (
 	cmdReadMemory    = 1 << 5
 	cmdWriteMemory   = 1 << 6
 	cmdWritePC       = 1 << 8
-	cmdSlow          = 1 << 31 // slow execution mode, without which a processor can't be resumed
+	cmdSlow          = 1 << 31 // slow execution mode, which resuming needs
 )
 
-// Status is whether a processor is paused, and why.
+// Status says whether a processor is paused, and why.
 type Status struct {
 	Paused bool
-	Break  bool  // by a breakpoint: its instruction has been executed
+	Break  bool  // by a breakpoint, after its instruction
 	Watch  bool  // by a watchpoint
-	EBREAK bool  // by ebreak or ecall, after it
-	Hits   uint8 // watchpoints that were hit, a bit each
+	EBREAK bool  // after an ebreak or ecall
+	Hits   uint8 // bit mask of the watchpoints that were hit
 }
 
 // PC is the index of pc among the registers.
@@ -49,14 +49,14 @@ const PC = 32
 type Core struct {
 	tile  *Tile
 	proc  chip.Processor
-	which uint32 // as the port numbers processors
+	which uint32 // number at the debug port
 	debug bool   // has the debug interface
 
 	predicts bool // Wormhole: the branch predictor may be on
 }
 
-// Core returns a processor of the tile. The error wraps ErrUnsupported for a number that is none of
-// a Tensix tile.
+// Core returns a processor of the tile. The error wraps ErrUnsupported for processors that a Tensix
+// tile doesn't have.
 func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	c := &Core{tile: t, proc: p, predicts: t.dev.Arch() == chip.Wormhole}
 	switch p {
@@ -72,10 +72,10 @@ func (t *Tile) Core(p chip.Processor) (*Core, error) {
 	return c, nil
 }
 
-// Processor is which processor it is.
+// Processor returns the processor's name.
 func (c *Core) Processor() chip.Processor { return c.proc }
 
-// Tile is the tile that it is in.
+// Tile returns the processor's tile.
 func (c *Core) Tile() *Tile { return c.tile }
 
 // HasInterface reports whether the processor has a debug interface: NCRISC has none.
@@ -94,7 +94,7 @@ func (c *Core) Reset() (bool, error) {
 	return v&c.proc.ResetBit() != 0, nil
 }
 
-// present refuses processors without a debug interface and those in reset.
+// present refuses processors in reset or without a debug interface.
 func (c *Core) present(op string) error {
 	if !c.debug {
 		return c.fail(op, fmt.Errorf("%w: NCRISC has none", ErrUnsupported))
@@ -106,7 +106,6 @@ func (c *Core) present(op string) error {
 	return err
 }
 
-// statusLocked reads the status register. The tile's port is locked.
 func (c *Core) statusLocked() (Status, error) {
 	v, err := c.tile.readLocked(c.which, drStatus)
 	return Status{
@@ -129,17 +128,17 @@ func (c *Core) Status() (Status, error) {
 	return s, err
 }
 
-// patience is how long a processor may take to pause. The hardware needs some cycles, an emulator
-// on a busy machine its turn.
+// patience bounds the time to pause: some cycles of hardware, a turn of an emulator on a busy
+// machine.
 const patience = 2 * time.Second
 
-// Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The
-// error wraps ErrInReset, or ErrStuck if the processor doesn't pause: it does as soon as the
-// instruction ends that it waits in.
+// Pause pauses the processor before an instruction, unless it is paused already. The error wraps
+// ErrInReset, or ErrStuck if the current instruction waits; the processor pauses after that
+// instruction.
 func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
 
-// PauseAll pauses processors as Pause does: it asks all of them, and then waits for those that
-// haven't paused, for so long altogether. It returns an error for each.
+// PauseAll requests pauses of all processors and waits for them, for at most patience in all. It
+// returns an error for each.
 func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []error {
 	errs := make([]error, len(cores))
 	waiting := make([]int, 0, len(cores))
@@ -161,14 +160,14 @@ func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []err
 	return errs
 }
 
-// askPause makes the processor pause, and reports whether it is paused already.
+// askPause requests a pause, and reports whether the processor is paused already.
 func (c *Core) askPause() (paused bool, err error) {
 	s, err := c.Status()
 	if err != nil || s.Paused {
 		return s.Paused, err
 	}
-	// Slow execution mode comes first, for what is under way to end: 200 cycles, in which the host
-	// reads a register.
+	// Slow execution mode comes first, so that instructions in flight end: 200 cycles, which the
+	// host's register read takes.
 	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
 		if err := c.command("pause", command); err != nil {
 			return false, err
@@ -180,7 +179,6 @@ func (c *Core) askPause() (paused bool, err error) {
 	return false, nil
 }
 
-// awaitPause waits until the processor is paused.
 func (c *Core) awaitPause(ctx context.Context, op string) error {
 	for deadline := time.Now().Add(patience); ; {
 		if paused, err := c.hasPaused(ctx, op, time.Now().After(deadline)); err != nil || paused {
@@ -189,8 +187,8 @@ func (c *Core) awaitPause(ctx context.Context, op string) error {
 	}
 }
 
-// hasPaused reports whether the processor is paused. The error wraps ErrStuck if it isn't and it is
-// late.
+// hasPaused reports whether the processor is paused. If it isn't and late is set, the error wraps
+// ErrStuck.
 func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error) {
 	s, err := c.Status()
 	switch {
@@ -204,7 +202,6 @@ func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error
 	return false, nil
 }
 
-// command writes the command register.
 func (c *Core) command(op string, v uint32) error {
 	c.tile.mu.Lock()
 	defer c.tile.mu.Unlock()
@@ -214,7 +211,7 @@ func (c *Core) command(op string, v uint32) error {
 	return nil
 }
 
-// paused calls f with the tile's port locked if the processor is paused.
+// paused calls f with the tile's port locked, if the processor is paused.
 func (c *Core) paused(op string, f func() error) error {
 	if err := c.present(op); err != nil {
 		return err
@@ -234,8 +231,7 @@ func (c *Core) paused(op string, f func() error) error {
 	return nil
 }
 
-// write writes registers of the processor, in pairs of a number and a value. The tile's port is
-// locked.
+// writeLocked writes debug registers, given as pairs of number and value.
 func (c *Core) writeLocked(pairs ...uint32) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {
@@ -245,8 +241,7 @@ func (c *Core) writeLocked(pairs ...uint32) error {
 	return nil
 }
 
-// Register returns a register of the paused processor: 0 to 31 are x0 to x31, PC is pc. The error
-// wraps ErrRunning.
+// Register returns x0 to x31 or PC of the paused processor. The error wraps ErrRunning.
 func (c *Core) Register(i int) (v uint32, err error) {
 	if i < 0 || i > PC {
 		return 0, c.fail("read a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
@@ -259,7 +254,7 @@ func (c *Core) Register(i int) (v uint32, err error) {
 		return err
 	})
 	if err == nil && i == PC && c.tile.dev.Arch() == chip.Blackhole {
-		return c.Sample() // tt-exalens reads it there on Blackhole
+		return c.Sample() // as tt-exalens does on Blackhole
 	}
 	return v, err
 }
@@ -288,7 +283,7 @@ func (c *Core) Registers() (regs [PC + 1]uint32, err error) {
 }
 
 // SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops
-// what the processor has begun, and it goes on there.
+// instructions in flight and continues there.
 func (c *Core) SetRegister(i int, v uint32) error {
 	switch {
 	case i == 0:
@@ -298,7 +293,7 @@ func (c *Core) SetRegister(i int, v uint32) error {
 	}
 	return c.paused("write a register of", func() error {
 		if i == PC {
-			// The step works around a bug: the processor doesn't execute an instruction.
+			// The step works around a hardware bug: one instruction isn't executed.
 			return c.writeLocked(drArg1, v, drCommand, cmdSlow|cmdWritePC|cmdStep)
 		}
 		return c.writeLocked(drArg0, uint32(i), drArg1, v, drCommand, cmdSlow|cmdWriteRegister)
@@ -309,10 +304,10 @@ func (c *Core) SetRegister(i int, v uint32) error {
 // BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
 const CFG0 = 0x7C0
 
-// CSR returns a CSR of the paused processor: of Blackhole CFG0, Wormhole has none. The debug
-// interface reaches no CSRs, so the processor executes an instruction that loads it, in the place
-// of the one at pc, which has to be in L1. No other processor may run the same code meanwhile. The
-// error wraps ErrUnsupported for other numbers.
+// CSR returns Blackhole's CFG0 of the paused processor. The debug interface reaches no CSRs, so the
+// processor executes a load of the CSR in place of the instruction at pc, which must be in L1. No
+// other processor may run that code meanwhile. For other numbers and on Wormhole the error wraps
+// ErrUnsupported.
 func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	const op = "read a CSR of"
 	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
@@ -340,7 +335,6 @@ func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
 	return v, errors.Join(err, c.put(pc, there[:]), c.SetRegister(10, a0), c.SetRegister(PC, pc))
 }
 
-// put writes an instruction to L1.
 func (c *Core) put(at uint32, instruction []byte) error {
 	if err := c.Write(at, instruction); err != nil {
 		return err
@@ -348,8 +342,8 @@ func (c *Core) put(at uint32, instruction []byte) error {
 	return c.ForgetCode()
 }
 
-// Resume lets the paused processor run. The processor stays in slow execution mode, so that it can
-// be paused and resumed again: see Detach.
+// Resume resumes the paused processor in slow execution mode, so that it can be paused again: see
+// Detach.
 func (c *Core) Resume() error {
 	if err := c.ready("resume"); err != nil {
 		return err
@@ -358,7 +352,7 @@ func (c *Core) Resume() error {
 }
 
 // Step executes one instruction of the paused processor. The error wraps ErrStuck if the
-// instruction waits for something; the processor pauses when it has ended.
+// instruction waits; the processor pauses after it.
 func (c *Core) Step(ctx context.Context) error {
 	if err := c.ready("step"); err != nil {
 		return err
@@ -376,14 +370,14 @@ func (c *Core) Step(ctx context.Context) error {
 	return c.awaitPause(ctx, "step")
 }
 
-// ready prepares the paused processor for going on.
+// ready prepares a paused processor for resuming.
 func (c *Core) ready(op string) error {
 	s, err := c.Status()
 	if err != nil {
 		return err
 	}
 	if s.EBREAK && c.tile.dev.Arch() == chip.Blackhole {
-		// Otherwise it pauses again, for the same ebreak (tt-exalens).
+		// Otherwise the same ebreak pauses the processor again (tt-exalens).
 		pc, err := c.Register(PC)
 		if err != nil {
 			return err
@@ -395,17 +389,16 @@ func (c *Core) ready(op string) error {
 	return c.stopPredicting(op)
 }
 
-// predictorBit is the first bit of word 2 of the Tensix configuration, DISABLE_RISC_BP, that turns
-// a branch predictor off, in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h): slow execution
-// mode of Wormhole doesn't work with it.
+// predictorBit is the first of the bits that disable branch predictors, DISABLE_RISC_BP in word 2
+// of the Tensix configuration, in the order B, T0, T1, T2, NC (tt-metal cfg_defines.h). Wormhole's
+// slow execution mode doesn't work with branch prediction.
 const (
 	configBase    = 0xFFEF0000
 	predictorWord = configBase + 4*2
 	predictorBit  = 22
 )
 
-// stopPredicting turns the branch predictor off, once. It stays off until the next reset of the
-// tile.
+// stopPredicting disables the branch predictor until the tile's next reset.
 func (c *Core) stopPredicting(op string) error {
 	if !c.predicts {
 		return nil
@@ -421,8 +414,7 @@ func (c *Core) stopPredicting(op string) error {
 	return err
 }
 
-// Detach removes the processor's watchpoints, resumes it if it is paused, and ends slow execution
-// mode.
+// Detach removes watchpoints, resumes the processor and ends slow execution mode.
 func (c *Core) Detach() error {
 	if err := c.present("detach from"); err != nil {
 		return err
@@ -443,8 +435,8 @@ func (c *Core) Detach() error {
 	return c.command("detach from", 0)
 }
 
-// Sample returns pc without pausing the processor, of NCRISC too: that of the instruction that is
-// decoded or, on Wormhole, that ends next. One in reset has some value.
+// Sample returns pc without a pause, for NCRISC too: that of the decoded instruction or, on
+// Wormhole, of the one that ends next. In reset it is undefined.
 func (c *Core) Sample() (uint32, error) {
 	signal := 10 + 2*c.which // group A of DebugDaisychain.md "RISCV execution state"
 	if c.proc == chip.NCRISC {
@@ -460,7 +452,7 @@ func (c *Core) Sample() (uint32, error) {
 	}
 	v &= mask
 	if c.proc == chip.NCRISC && v>>28 == 7 {
-		v |= 1 << 31 // of instruction RAM: the bus has lost the highest bit
+		v |= 1 << 31 // instruction RAM: the bus drops the highest bit
 	}
 	return v, nil
 }

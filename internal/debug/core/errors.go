@@ -8,25 +8,25 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped by errors of what the device, the processor or its debug interface
-	// doesn't have: the vendor's simulator has no debug interface, NCRISC has none, and Wormhole
-	// has no CSRs.
+	// ErrUnsupported is wrapped by errors about missing features of a device, processor or debug
+	// interface: the vendor's simulator and NCRISC have no debug interface, Wormhole has no
+	// readable CSRs.
 	ErrUnsupported = errors.New("the debug interface doesn't offer it")
-	// ErrInReset is wrapped by errors of a processor that is held in reset, which can't be paused.
+	// ErrInReset is wrapped by errors about a processor held in reset.
 	ErrInReset = errors.New("the processor is in reset")
-	// ErrRunning is wrapped by errors of what needs a paused processor.
+	// ErrRunning is wrapped by errors of operations that need a paused processor.
 	ErrRunning = errors.New("the processor is not paused")
-	// ErrStuck is wrapped by the error of a processor that doesn't pause: it waits inside of an
-	// instruction, for a mailbox, a full queue of the engines or an address that doesn't answer.
+	// ErrStuck is wrapped by the error of a processor that doesn't pause because an instruction
+	// waits for a mailbox, a full queue of the engines or an address that doesn't answer.
 	ErrStuck = errors.New("the processor waits inside of an instruction and doesn't pause")
-	// ErrAddress is wrapped by errors of addresses outside of L1 and local RAM, to which a load may
-	// wait forever.
+	// ErrAddress is wrapped by errors of addresses outside L1 and local RAM, where a load may wait
+	// forever.
 	ErrAddress = errors.New("no address of L1 or local RAM")
-	// ErrNoWatchpoint is wrapped by the error when all eight watchpoints of a processor are in use.
+	// ErrNoWatchpoint is wrapped by the error for a ninth watchpoint of a processor.
 	ErrNoWatchpoint = errors.New("all watchpoints are in use")
 )
 
-// An Error is what went wrong with one processor.
+// Error is an error of one processor.
 type Error struct {
 	Tile      chip.XY // virtual coordinate
 	Processor chip.Processor

@@ -8,26 +8,24 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// localBase is where every processor sees its local RAM (tt-isa-documentation
+// localBase is the address of every processor's local RAM (tt-isa-documentation
 // */TensixTile/BabyRISCV/README.md).
 const localBase = 0xFFB00000
 
-// localOverNOC is where Blackhole shows the local RAM of the processors to the NoC, by processor
-// (tt-exalens ttexalens/hardware/blackhole/functional_worker_block.py). It answers only for
-// processors that are not in reset.
+// localOverNOC are Blackhole's NoC addresses of local RAM, by processor (tt-exalens
+// ttexalens/hardware/blackhole/functional_worker_block.py). Processors in reset don't answer.
 var localOverNOC = [chip.NumProcessors]uint64{
 	chip.BRISC: 0xFFB14000, chip.NCRISC: 0xFFB16000, chip.TRISC0: 0xFFB18000, chip.TRISC1: 0xFFB1A000, chip.TRISC2: 0xFFB1C000,
 }
 
-// LocalRAM returns the addresses of the processor's local RAM, from start to end.
+// LocalRAM returns the bounds of the processor's local RAM.
 func (c *Core) LocalRAM() (start, end uint32) {
 	return localBase, localBase + c.tile.dev.Arch().Params().LocalRAMSize[c.proc]
 }
 
-// ReadsRunning reports whether the local RAM of a processor that isn't paused can be read.
+// ReadsRunning reports whether local RAM can be read while the processor runs.
 func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
 
-// kind is which memory an access is to.
 type kind uint8
 
 const (
@@ -35,7 +33,7 @@ const (
 	inLocalRAM
 )
 
-// find says where n bytes at an address are.
+// find returns the memory of n bytes at an address.
 func (c *Core) find(addr uint32, n int) (kind, error) {
 	start, end := c.LocalRAM()
 	at, last := uint64(addr), uint64(addr)+uint64(n)
@@ -48,9 +46,8 @@ func (c *Core) find(addr uint32, n int) (kind, error) {
 	return 0, fmt.Errorf("%w: %d bytes at %#x", ErrAddress, n, addr)
 }
 
-// Read reads memory as the processor sees it: L1, which may be read at any time, or its local RAM,
-// for which the processor has to be paused, but on Blackhole only out of reset. The error wraps
-// ErrAddress, ErrRunning, or ErrInReset.
+// Read reads L1 or local RAM at the processor's addresses. Local RAM needs a paused processor on
+// Wormhole, one out of reset on Blackhole. The error wraps ErrAddress, ErrRunning, or ErrInReset.
 func (c *Core) Read(addr uint32, p []byte) error {
 	where, err := c.find(addr, len(p))
 	switch {
@@ -79,8 +76,7 @@ func (c *Core) Read(addr uint32, p []byte) error {
 	return nil
 }
 
-// Write writes memory as the processor sees it: see Read. What the processor has fetched stays as
-// it was: see ForgetCode.
+// Write writes memory: see Read. Instructions that the processor has fetched stay: see ForgetCode.
 func (c *Core) Write(addr uint32, p []byte) error {
 	where, err := c.find(addr, len(p))
 	switch {
@@ -93,7 +89,7 @@ func (c *Core) Write(addr uint32, p []byte) error {
 			err = c.words(addr, p, true, func(a uint32, v *uint32) (err error) {
 				at := localOverNOC[c.proc] + uint64(a-localBase)
 				if err = c.tile.dev.Write32(c.tile.xy, at, *v); err == nil {
-					_, err = c.tile.dev.Read32(c.tile.xy, at) // has arrived
+					_, err = c.tile.dev.Read32(c.tile.xy, at) // waits until it has arrived
 				}
 				return err
 			}, func(a uint32, v *uint32) (err error) {
@@ -125,8 +121,7 @@ func (c *Core) released(op string) error {
 	return err
 }
 
-// words makes accesses of whole words for bytes at any address. Of words that are stored in part,
-// the rest is loaded before.
+// words accesses whole words for bytes at any address. Words stored in part are loaded first.
 func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v *uint32) error,
 	load ...func(a uint32, v *uint32) error) error {
 	for len(p) > 0 {
@@ -156,9 +151,8 @@ func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v 
 	return nil
 }
 
-// Load loads the word at any address as the paused processor would, with the effects that has:
-// registers too. The address is a multiple of 4 at which something answers: otherwise the processor
-// waits forever.
+// Load loads a word as the paused processor would, with all side effects, also from registers. The
+// address is a multiple of 4. If nothing answers there the processor waits forever.
 func (c *Core) Load(addr uint32) (v uint32, err error) {
 	err = c.paused("load for", func() (err error) {
 		v, err = c.loadLocked(addr)

@@ -97,7 +97,8 @@ func (s *Server) monitor(ctx context.Context, words []string) string {
 // numCBs is how many circular buffers a tile has (kernels/include/reprise/abi.h, RP_NUM_CBS).
 const numCBs = 32
 
-// circularBuffers lists the counters of the current tile's circular buffers, which are in streams.
+// circularBuffers lists the circular buffers' counters of the current tile, which are stream
+// registers.
 func (s *Server) circularBuffers() string {
 	t := s.current.core.Tile()
 	streams := &t.Device().Arch().Params().Stream
@@ -125,7 +126,7 @@ func (s *Server) circularBuffers() string {
 	return strings.Join(lines, "\n")
 }
 
-// engineWaits lists what the engines of the current tile wait for.
+// engineWaits lists the waits of the current tile's engines.
 func (s *Server) engineWaits() string {
 	d, ok := s.current.core.Tile().Device().(interface {
 		EngineWait(virtual chip.XY, thread int) (wait string, known bool)

@@ -9,7 +9,7 @@ import (
 // interrupt is the byte that gdb sends for Ctrl-C.
 const interrupt = 3
 
-// maxPacket is the most bytes of a packet that are read.
+// maxPacket bounds received packets, in bytes.
 const maxPacket = 1 << 16
 
 // link sends and receives packets ("$data#checksum").
@@ -20,7 +20,7 @@ type link struct {
 	acks bool
 }
 
-// newLink begins to receive. The goroutine ends with the connection.
+// newLink starts a goroutine that receives until the connection ends.
 func newLink(rw io.ReadWriter) *link {
 	l := &link{w: rw, in: make(chan string, 16), done: make(chan error, 1), acks: true}
 	r := bufio.NewReader(rw)

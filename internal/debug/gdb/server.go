@@ -1,7 +1,7 @@
-// Package gdb serves the remote serial protocol of gdb for the processors of a device: each is a
-// thread, all stop together, and what gdb resumes runs. Breakpoints are ebreak instructions in L1,
-// watchpoints are those of the hardware. While it records, the server executes one instruction
-// after the other and can undo them, so that gdb goes backwards.
+// Package gdb serves gdb's remote serial protocol for the processors of a device. Processors are
+// threads; all stop together, and those that gdb resumes run. Breakpoints are ebreak instructions
+// in L1, watchpoints use hardware. While recording, the server single-steps and can undo
+// instructions, so that gdb can go backwards.
 //
 // Source: gdb manual, "Remote Serial Protocol".
 package gdb
@@ -33,16 +33,16 @@ type Thread struct {
 
 // Options of a server.
 type Options struct {
-	// Record is whether the server records from the start, so that gdb can go backwards. Processors
-	// are slow then: the monitor command "record" changes it.
+	// Record records from the start, so that gdb can go backwards. Recording is slow; the monitor
+	// command "record" switches it.
 	Record bool
-	// Text is where the text of the program of the first thread is, less where it was linked: gdb
-	// moves its symbols there.
+	// Text is the load offset of the first thread's program: its address less the linked one. gdb
+	// moves its symbols by the offset.
 	Text uint32
-	// Patience is how long processors may take to pause, all together, before they are stuck. 0 is
-	// two seconds: an emulator on a busy machine needs its turn.
+	// Patience bounds the time for all processors to pause before they count as stuck. 0 means two
+	// seconds: an emulator on a busy machine needs its turn.
 	Patience time.Duration
-	// Tell gets lines for the user. Nil discards them.
+	// Tell gets messages for the user; nil discards them.
 	Tell func(string)
 }
 
@@ -53,7 +53,7 @@ type Server struct {
 	record  bool
 	link    *link
 	current *thread
-	breaks  map[place]uint32 // the instructions in whose place breakpoints are
+	breaks  map[place]uint32 // instructions replaced by breakpoints
 }
 
 // place is an address in a tile.
@@ -62,8 +62,8 @@ type place struct {
 	addr uint32
 }
 
-// New returns a server for processors, which are not accessed before Serve. It takes those that
-// have a debug interface.
+// New returns a server for the processors that have a debug interface. It accesses none before
+// Serve.
 func New(threads []Thread, o Options) (*Server, error) {
 	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
 	for _, t := range threads {
@@ -81,8 +81,8 @@ func New(threads []Thread, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve pauses the processors and talks with gdb until it detaches, the connection ends, or ctx
-// does. The processors go on then. An error of the device ends the session: gdb is told that the
+// Serve pauses the processors and serves gdb until it detaches, the connection ends, or ctx does,
+// and then resumes the processors. An error of the device ends the session: gdb is told that the
 // program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
@@ -131,7 +131,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	}
 }
 
-// pause pauses threads, and notes which of them don't pause.
+// pause pauses threads and marks those that are stuck.
 func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	cores := make([]*core.Core, len(threads))
 	for i, t := range threads {
@@ -146,7 +146,7 @@ func (s *Server) pause(ctx context.Context, threads []*thread) error {
 	return errors.Join(errs...)
 }
 
-// detach removes breakpoints and lets the processors go on. A device that is lost keeps them.
+// detach removes breakpoints and resumes the processors, unless the device is lost.
 func (s *Server) detach() error {
 	var errs []error
 	for p := range s.breaks {
@@ -210,7 +210,7 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 	return "", false, nil
 }
 
-// find returns a thread by its number in hexadecimal: 0 and -1 are the current one.
+// find returns a thread by its hexadecimal number: 0 and -1 mean the current one.
 func (s *Server) find(id string) *thread {
 	n, err := strconv.ParseInt(id, 16, 32)
 	switch {
@@ -224,7 +224,6 @@ func (s *Server) find(id string) *thread {
 	return s.threads[n-1]
 }
 
-// stopped is the reply for a thread that has stopped.
 func (s *Server) stopped(t *thread, signal, why string) string {
 	s.current = t
 	return fmt.Sprintf("T%sthread:%x;%s", signal, t.id, why)
@@ -269,7 +268,7 @@ func (s *Server) query(ctx context.Context, p string) string {
 	return ""
 }
 
-// window is a piece of a document that gdb asks for by offset and length.
+// window returns the part of a document that gdb asks for by offset and length.
 func window(text, at string) string {
 	var off, n int
 	if k, err := fmt.Sscanf(at, "%x,%x", &off, &n); k != 2 || err != nil || off < 0 || n < 0 {
@@ -308,10 +307,10 @@ func swap(v uint32) string {
 	return hex.EncodeToString(b[:])
 }
 
-// unknown is what gdb gets for a register that can't be read.
+// unknown replaces an unreadable register.
 const unknown = "xxxxxxxx"
 
-// readRegisters reads all registers of the current thread, of a stuck one pc.
+// readRegisters reads all registers of the current thread, or only pc of a stuck one.
 func (s *Server) readRegisters() string {
 	t := s.current
 	if err := t.look(); err != nil {
@@ -386,7 +385,6 @@ func (s *Server) writeRegister(arg string) string {
 	return "OK"
 }
 
-// span reads an address and a length.
 func span(arg string) (addr uint32, n int, ok bool) {
 	a, l, found := strings.Cut(arg, ",")
 	x, err := strconv.ParseUint(a, 16, 32)
@@ -403,7 +401,7 @@ func (s *Server) readMemory(arg string) string {
 	if s.current.core.Read(addr, b) != nil {
 		return "E0e"
 	}
-	for p, w := range s.breaks { // what the program has there
+	for p, w := range s.breaks { // show the program's instructions
 		if p.tile != s.current.core.Tile().XY() {
 			continue
 		}
@@ -470,7 +468,7 @@ func (s *Server) tell(line string) {
 	}
 }
 
-// breakpoint puts an ebreak into L1 of all tiles, or removes it.
+// breakpoint writes an ebreak to L1 of all tiles, or removes it.
 func (s *Server) breakpoint(set bool, addr uint32) error {
 	seen := map[chip.XY]bool{}
 	for _, t := range s.threads {
@@ -500,8 +498,7 @@ func (s *Server) breakpoint(set bool, addr uint32) error {
 	return nil
 }
 
-// remove puts the instruction back in whose place a breakpoint is, unless another program is there
-// by now.
+// remove restores a breakpoint's instruction, unless another program has replaced the ebreak.
 func (s *Server) remove(p place) error {
 	w := s.breaks[p]
 	delete(s.breaks, p)
@@ -520,7 +517,7 @@ func (s *Server) remove(p place) error {
 	return nil
 }
 
-// forget empties the instruction caches of a tile, by a processor of it that is paused.
+// forget flushes the instruction caches of a tile through one of its paused processors.
 func (s *Server) forget(tile chip.XY) error {
 	err := error(core.ErrRunning)
 	for _, t := range s.threads {
@@ -533,10 +530,10 @@ func (s *Server) forget(tile chip.XY) error {
 	return err
 }
 
-// errLength is the error of a watchpoint on more than a session has watchpoints for.
+// errLength is the error of a watchpoint that needs more than all hardware watchpoints.
 var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
 
-// watchpoint sets a watchpoint for all threads, or removes it: for all of them or none.
+// watchpoint sets or removes a watchpoint, for all threads or none.
 func (s *Server) watchpoint(set bool, w watch) error {
 	if w.n < 1 || w.n > 8 {
 		return errLength
@@ -558,7 +555,6 @@ func (s *Server) watchpoint(set bool, w watch) error {
 	return nil
 }
 
-// verbose answers a packet that begins with v.
 func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 	switch {
 	case p == "vCont?":
@@ -585,10 +581,10 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 	return "", nil
 }
 
-// pollEvery is how often running processors are asked whether they have stopped.
+// pollEvery is the interval of polling running processors.
 const pollEvery = time.Millisecond
 
-// resume lets threads run until one of them stops or gdb interrupts, and then stops all.
+// resume runs threads until one stops or gdb interrupts, and then stops all.
 func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for t, verb := range actions {
 		if t.live = false; t.stuck || verb == 's' || s.record || t.log.past() {
@@ -644,8 +640,7 @@ func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, err
 	}
 }
 
-// turn executes an instruction of a thread, or sees whether it has stopped. The reply is empty if
-// it goes on.
+// turn steps a thread or polls whether it has stopped. The reply is empty while it goes on.
 func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error) {
 	status, err := t.core.Status()
 	if err != nil {
@@ -663,7 +658,7 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 	if verb == 's' || !t.live && (s.record || t.log.past()) {
 		return s.step(ctx, t, verb)
 	}
-	if !t.live { // it has gone through all that was undone
+	if !t.live { // all undone instructions are executed again
 		t.live = true
 		return "", t.core.Resume()
 	}
@@ -673,7 +668,6 @@ func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error)
 	return s.reason(t, status)
 }
 
-// step executes one instruction.
 func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error) {
 	past := t.log.past()
 	err := t.forward(ctx, s.record, func(pc uint32) (uint32, bool) {
@@ -714,8 +708,7 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 	return "", nil
 }
 
-// reason is the reply for a thread that has stopped by itself. After a breakpoint pc goes back to
-// it.
+// reason is the reply for a thread that has stopped by itself. It moves pc back to a breakpoint.
 func (s *Server) reason(t *thread, status core.Status) (string, error) {
 	if status.Watch {
 		for w, slots := range t.watches {
@@ -742,8 +735,7 @@ func (s *Server) reason(t *thread, status core.Status) (string, error) {
 	return s.stopped(t, "05", ""), nil
 }
 
-// reverse undoes one instruction (bs), or instructions up to a breakpoint or a store to what is
-// watched (bc).
+// reverse undoes one instruction (bs), or all back to a breakpoint or a watched store (bc).
 func (s *Server) reverse(verb string) (string, error) {
 	t := s.current
 	for {
@@ -773,7 +765,7 @@ func (s *Server) reverse(verb string) (string, error) {
 	}
 }
 
-// stored is the reply for an instruction of the past that has stored to what is watched.
+// stored is the reply for an undone instruction that stored to a watched address.
 func (s *Server) stored(t *thread, c change) string {
 	for w := range t.watches {
 		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {

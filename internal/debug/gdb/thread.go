@@ -8,14 +8,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// thread is a processor as gdb sees it.
+// thread is gdb's view of a processor.
 type thread struct {
 	id   int
 	name string
 	core *core.Core
 
-	live    bool // resumed, not executed step by step
-	stuck   bool // in an instruction that has not ended
+	live    bool // resumed, not single-stepped
+	stuck   bool // in an instruction that hasn't ended
 	log     history
 	watches map[watch][]int // slots
 }
@@ -27,9 +27,9 @@ type watch struct {
 	n    uint32 // bytes
 }
 
-// word is the address that the watchpoint of the hardware number i is for: that of the first byte,
-// and of the words after it. The hardware compares addresses of accesses, so that a store to a byte
-// inside of a word is one to another address.
+// word is the address of hardware watchpoint i: of the first byte, then of each following word.
+// Hardware compares exact access addresses, so a byte store inside a word doesn't match the word's
+// address.
 func (w watch) word(i int) uint32 {
 	if i == 0 {
 		return w.addr
@@ -51,7 +51,6 @@ func (t *thread) watch(w watch) error {
 	return nil
 }
 
-// unwatch removes it.
 func (t *thread) unwatch(w watch) error {
 	slots := t.watches[w]
 	delete(t.watches, w)
@@ -62,10 +61,10 @@ func (t *thread) unwatch(w watch) error {
 	return errors.Join(errs...)
 }
 
-// maxHistory is how many instructions of a thread can be undone.
+// maxHistory bounds the undoable instructions of a thread.
 const maxHistory = 1 << 20
 
-// change is what one instruction did.
+// change is an instruction's effect.
 type change struct {
 	pc, next         uint32
 	reg              uint8 // 0: none
@@ -75,8 +74,7 @@ type change struct {
 	memWas, memIsNow uint32
 }
 
-// history is what was executed while recording: changes[:at] are in effect, the rest has been
-// undone.
+// history is the recording: changes[:at] are in effect, the others undone.
 type history struct {
 	changes []change
 	at      int
@@ -84,10 +82,10 @@ type history struct {
 
 func (h *history) past() bool { return h.at < len(h.changes) }
 
-// diverge forgets what was undone: the state was changed by hand.
+// diverge drops undone instructions after a manual change of state.
 func (h *history) diverge() { h.changes = h.changes[:h.at] }
 
-// look sees whether the instruction has ended that a stuck thread was in: it is paused then.
+// look checks whether a stuck thread's instruction has ended, which pauses the processor.
 func (t *thread) look() error {
 	if !t.stuck {
 		return nil
@@ -97,7 +95,7 @@ func (t *thread) look() error {
 	return err
 }
 
-// word reads a word of memory that the processor's stores go to; false for registers.
+// word reads the word that a store goes to; false for device registers.
 func (t *thread) word(addr uint32) (uint32, bool) {
 	var b [4]byte
 	if t.core.Read(addr&^3, b[:]) != nil {
@@ -112,8 +110,8 @@ func (t *thread) setWord(addr, v uint32) error {
 	return t.core.Write(addr, b[:])
 }
 
-// destination returns the register that an instruction writes, 0 if none (RISC-V manual, table of
-// opcodes; words whose low bits are not 3 are Tensix instructions).
+// destination returns the register that an instruction writes, 0 if none (RISC-V manual, opcode
+// table; words whose low bits aren't 3 are Tensix instructions).
 func destination(w uint32) uint8 {
 	if w&3 != 3 {
 		return 0
@@ -125,8 +123,8 @@ func destination(w uint32) uint8 {
 	return 0
 }
 
-// forward executes one instruction: again, if it was undone, or for the first time, which record
-// notes. The instruction is that at pc, whatever breakpoint is there.
+// forward executes the instruction at pc, whatever breakpoint is there: again if it was undone, or
+// for the first time and recorded.
 func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
 	h := &t.log
 	if h.past() {
@@ -186,7 +184,7 @@ func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32)
 	return nil
 }
 
-// errBegin says that nothing is left to undo.
+// errBegin says that no instruction is left to undo.
 var errBegin = errors.New("gdb: the recording begins here")
 
 // back undoes one instruction.
@@ -214,7 +212,7 @@ func (t *thread) apply(reg uint8, v uint32, stored bool, addr, word, pc uint32) 
 	return t.core.SetRegister(core.PC, pc)
 }
 
-// present applies what was undone.
+// present executes all undone instructions again.
 func (t *thread) present() error {
 	for t.log.past() {
 		if err := t.forward(context.Background(), false, nil); err != nil {

@@ -11,16 +11,15 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// Catalogue is the kernels that may run, to know them by their bytes. The zero value has none.
+// Catalogue holds kernels, recognised by their bytes in memory. The zero value is empty.
 type Catalogue struct{ known []known }
 
 type known struct {
 	name              string
-	file, lines, text []byte // neither file nor lines: only its name is known
+	file, lines, text []byte // without file and lines only the name is known
 }
 
-// Add adds an ELF file, whose debug information stacks have if it was compiled with it. The error
-// wraps stack.ErrFile.
+// Add adds an ELF file, with its debug information if compiled in. The error wraps stack.ErrFile.
 func (c *Catalogue) Add(name string, file []byte) error {
 	m, err := stack.Load(name, file, 0)
 	if err == nil {
@@ -29,20 +28,18 @@ func (c *Catalogue) Add(name string, file []byte) error {
 	return err
 }
 
-// AddText adds a kernel by the bytes that it has in L1, and the ELF file that they are from, if
-// there is one. The file is read when a stack needs it.
+// AddText adds a kernel by its bytes in L1, and its ELF file if there is one. The file is read when
+// a stack needs it.
 func (c *Catalogue) AddText(name string, text, file []byte) {
 	c.known = append(c.known, known{name: name, file: file, text: text})
 }
 
-// AddTable adds a kernel by the bytes that it has in L1, and the table of its functions and lines
-// that stack.LoadTable reads.
+// AddTable adds a kernel by its bytes in L1 and its table for stack.LoadTable.
 func (c *Catalogue) AddTable(name string, text, lines []byte) {
 	c.known = append(c.known, known{name: name, lines: lines, text: text})
 }
 
-// AddQueueKernels adds the command-queue kernels that this runtime comes with. The error wraps
-// firmware.ErrNotFound.
+// AddQueueKernels adds this runtime's command-queue kernels. The error wraps firmware.ErrNotFound.
 func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
 		text, err := firmware.CQ(arch, name)
@@ -58,11 +55,10 @@ func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
 	return nil
 }
 
-// breakpoints is how many words of a kernel's text may differ: a debugger has put breakpoints
-// there.
+// breakpoints bounds the words of a text that may differ because of breakpoints.
 const breakpoints = 16
 
-// match returns the newest file whose text is what memory has, which begins with the kernel's text.
+// match returns the newest file whose text is in memory, which begins with the kernel's text.
 func (c *Catalogue) match(memory []byte) (known, bool) {
 	for i := range c.known {
 		k := c.known[len(c.known)-1-i]
@@ -74,7 +70,7 @@ func (c *Catalogue) match(memory []byte) (known, bool) {
 	return known{}, false
 }
 
-// alike reports whether memory has a text, but for breakpoints.
+// alike reports whether memory has a text, breakpoints aside.
 func alike(text, memory []byte) bool {
 	if bytes.Equal(text, memory) {
 		return true
@@ -91,8 +87,7 @@ func alike(text, memory []byte) bool {
 // Reader reads L1 of a tile.
 type Reader func(addr uint32, p []byte) error
 
-// Modules returns what a processor can execute: its base firmware, and the kernel that its launch
-// message names.
+// Modules returns a processor's base firmware and the kernel of its launch message.
 func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack.Space, error) {
 	space, _, err := c.modules(l, read, p)
 	return space, err
@@ -123,7 +118,7 @@ func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space
 	return append(space, stack.Region(k.name, text, text+uint32(len(k.text)))), known, nil
 }
 
-// module returns the kernel at an address, nil if no more is known of it than its name.
+// module returns the kernel at an address; nil if only its name is known.
 func (k *known) module(at uint32) *stack.Module {
 	var m *stack.Module
 	var err error
@@ -139,8 +134,8 @@ func (k *known) module(at uint32) *stack.Module {
 	return m
 }
 
-// firmwareModule returns the base firmware of a processor: with functions and lines if memory has
-// what this runtime comes with.
+// firmwareModule returns a processor's base firmware, with functions and lines if it is this
+// runtime's.
 func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *stack.Module {
 	start, size := l.L1.Firmware[p], l.L1.FirmwareSize[p]
 	unknown := stack.Region(name, start, start+size)
@@ -172,12 +167,12 @@ func HasKernel(l *abi.Layout, read Reader, p chip.Processor) (bool, error) {
 	return size != 0, err
 }
 
-// maxKernel is how much of L1 is compared: the area of kernels' configuration
-// (abi.L1Map.KernelConfigSize) holds no larger ones.
+// maxKernel bounds the compared bytes: the kernel-config area (abi.L1Map.KernelConfigSize) holds no
+// larger kernels.
 const maxKernel = 0x11400
 
-// kernelText returns where the kernel is that a processor's launch message names, and how many
-// bytes from there on it may have: 0 if the message names none.
+// kernelText returns the address of the launch message's kernel and the most bytes that it may
+// have; 0 without a kernel.
 func kernelText(l *abi.Layout, read Reader, p chip.Processor) (text, size uint32, err error) {
 	l1 := &l.L1
 	le := binary.LittleEndian

@@ -1,7 +1,6 @@
-// Package live makes call stacks of the processors of a device that runs: it pauses a processor for
-// as long as it takes to read its registers and stack (package debug/core), finds out which kernel
-// it has by the launch message and the bytes in L1, and lets it go on. What it read can be kept,
-// and unwound later.
+// Package live makes call stacks of the processors of a running device. It pauses a processor while
+// it reads registers and stack (package debug/core), identifies the kernel by the launch message
+// and the bytes in L1, and resumes the processor. Snapshots can be unwound later.
 package live
 
 import (
@@ -13,13 +12,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/core"
 )
 
-// patience is how long a processor of a running device may take to pause: an emulator on a busy
-// machine needs its turn.
+// patience bounds the time to pause: an emulator on a busy machine needs its turn.
 const patience = 2 * time.Second
 
-// Of returns the call stack of a processor. It is paused for that, unless it is already, and
-// resumed. A processor in reset has no frames; of one that can't be paused there is the function
-// that it is in.
+// Of returns the call stack of a processor, pausing it meanwhile unless it is paused already. A
+// processor in reset has no frames; one that can't be paused has its current function.
 func (c *Catalogue) Of(ctx context.Context, dev core.Device, l *abi.Layout, virtual chip.XY, p chip.Processor) (Stack, error) {
 	all, err := Take(ctx, dev, []Place{{XY: virtual, Processor: p}}, patience)
 	if err != nil {

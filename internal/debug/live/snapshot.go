@@ -12,12 +12,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// A Stack is the call stack of one processor.
+// Stack is the call stack of one processor.
 type Stack struct {
 	Processor chip.Processor `json:"processor"`
 	Frames    []stack.Frame  `json:"frames,omitempty"`
-	// Note says why there is less than a stack, or one that is guessed: the processor has no debug
-	// interface or doesn't pause, so that only pc is known, on Blackhole the stack's memory too.
+	// Note says why the stack is incomplete or guessed: without a debug interface or a pause only
+	// pc is known, and on Blackhole the stack's memory.
 	Note string `json:"note,omitempty"`
 }
 
@@ -28,27 +28,27 @@ type Place struct {
 	Processor chip.Processor
 }
 
-// A Snapshot is what the call stack of a processor is made of, read while it was paused. Unwind
-// makes the stack, then or later.
+// Snapshot is the raw data of a call stack, read during a pause. Unwind makes the stack,
+// immediately or later.
 type Snapshot struct {
 	Core chip.Core `json:"core"` // logical
 	Stack
 	PC        uint32   `json:"pc,omitempty"`
 	Registers []uint32 `json:"registers,omitempty"` // x0 to x31; nil if only pc is known
 	Memory    []byte   `json:"memory,omitempty"`    // from the stack pointer on, up to maxStack bytes
-	// Start is the address of the memory if there are no registers: the stack ends somewhere in it.
+	// Start is the memory's address if registers are unknown: the stack's end is somewhere inside.
 	Start uint32 `json:"start,omitempty"`
 	Err   error  `json:"-"` // why nothing could be read; Note has it as well
 }
 
-// maxStack is how much of a stack is kept, in bytes: local RAM has at most twice as much.
+// maxStack bounds the saved bytes of a stack, half of the largest local RAM.
 const maxStack = 4096
 
-// Take takes snapshots of processors, without their frames. All of them are paused at once, unless
-// they are already, and go on afterwards. It waits for those that don't pause for so long
-// altogether. Such a processor pauses when its instruction ends: a request to pause can't be taken
-// back. Detach of core.Core then lets it go on. The error wraps core.ErrUnsupported if the device
-// has no debug interface; what is wrong with a single processor is its Note.
+// Take takes snapshots of processors, without frames. It pauses all at once, unless paused already,
+// and resumes them. patience bounds the wait for all. A stuck processor pauses when its instruction
+// ends, since a pause can't be cancelled; Detach of core.Core then resumes it. The error wraps
+// core.ErrUnsupported for a device without a debug interface; errors of single processors are in
+// Note.
 func Take(ctx context.Context, dev core.Device, places []Place, patience time.Duration) ([]Snapshot, error) {
 	tiles := map[chip.XY]*core.Tile{}
 	all := make([]Snapshot, len(places))
@@ -84,7 +84,7 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 	}
 	before := make([]core.Status, len(pausing))
 	for i, k := range pausing {
-		before[i], _ = k.Status() // an error shows again when it is paused
+		before[i], _ = k.Status() // pausing returns the error again
 	}
 	for i, err := range core.PauseAll(ctx, patience, pausing...) {
 		s, k := &all[index[i]], pausing[i]
@@ -98,7 +98,7 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 		case err != nil:
 			s.fail(err)
 		}
-		if !before[i].Paused && !stuck { // one that is stuck pauses later: only in slow execution mode can it be resumed then
+		if !before[i].Paused && !stuck { // a stuck one pauses later and needs slow execution mode to be resumed
 			if err := k.Detach(); err != nil && s.Err == nil {
 				s.fail(err)
 			}
@@ -109,10 +109,10 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 
 func (s *Snapshot) fail(err error) { s.Err, s.Note = err, err.Error() }
 
-// maxSearch is how much of the memory of a stack is kept whose end isn't known.
+// maxSearch bounds the saved memory of a stack with an unknown end.
 const maxSearch = 2048
 
-// sample reads pc, and the memory that has the stack where it can be read while the processor runs.
+// sample reads pc and, where possible while the processor runs, the memory of the stack.
 func (s *Snapshot) sample(k *core.Core, why string) {
 	pc, err := k.Sample()
 	if err != nil {
@@ -151,18 +151,18 @@ func (s *Snapshot) read(k *core.Core) error {
 	return nil
 }
 
-// outermost is the function of this runtime's base firmware that has no caller, and entry that of
-// kernels which it calls.
+// outermost is the base firmware's function without a caller, and entry the kernels' function that
+// it calls.
 const (
 	outermost = "firmware_main"
 	entry     = "kernel_main"
 )
 
-// errNotKept is the error of memory that a snapshot doesn't have.
+// errNotKept is the error of memory that a snapshot lacks.
 var errNotKept = errors.New("the snapshot doesn't have it")
 
-// Unwind makes the frames of a snapshot, with the kernels of the catalogue, and reports whether the
-// processor's is among them. It reads the tile's launch message and its kernel.
+// Unwind makes the frames of a snapshot, and reports whether the processor's kernel is in the
+// catalogue. It reads the tile's launch message and kernel.
 func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool, err error) {
 	if s.PC == 0 && s.Registers == nil {
 		return false, nil
@@ -195,7 +195,7 @@ func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool,
 	return known, nil
 }
 
-// MemoryOf returns a Reader of memory that was kept: pieces of L1 at their addresses.
+// MemoryOf returns a Reader of saved pieces of L1 by address.
 func MemoryOf(pieces map[uint32][]byte) Reader {
 	return func(addr uint32, p []byte) error {
 		for at, b := range pieces {

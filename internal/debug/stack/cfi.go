@@ -120,7 +120,7 @@ func (m *Module) readFrames(section []byte, addr uint32, eh bool) (out []fde) {
 	return out
 }
 
-// readCIE reads what several FDEs share, nil if it is of a kind that the cores' compilers don't
+// readCIE reads the common information of FDEs; nil for kinds that the cores' compilers don't
 // write.
 func readCIE(b *buffer) *cie {
 	c := &cie{}
@@ -158,7 +158,7 @@ func readCIE(b *buffer) *cie {
 	return c
 }
 
-// rule says where a register of the caller is.
+// rule locates a register of the caller.
 type rule struct {
 	kind ruleKind
 	v    int64 // offset, or register
@@ -310,11 +310,11 @@ func (c *cie) run(r, initial *row, code []byte, pc, addr uint32) bool {
 	return !b.bad
 }
 
-// guess makes the rules at an address from the function's code: how far it has lowered sp, and what
-// it has stored there.
+// guess derives the rules at an address from the function's code: how far it has lowered sp, and
+// which registers it has stored.
 func (m *Module) guess(start, addr uint32) (row, bool) {
 	r := row{base: 2, valid: true}
-	below := int64(0) // what sp is lower than at the start
+	below := int64(0) // how much sp was lowered
 	for a := start; a < addr; a += 4 {
 		w, ok := m.word(a)
 		if !ok {
@@ -324,7 +324,7 @@ func (m *Module) guess(start, addr uint32) (row, bool) {
 		switch {
 		case w&0xFFFFF == 0x10113 && imm < 0: // addi sp, sp, -n
 			below -= imm
-		case w&0xFFFFF == 0x10113: // the end of one way through the function, unless addr is in it
+		case w&0xFFFFF == 0x10113: // an epilogue, unless addr is in it
 			if next, ok := m.word(a + 4); ok && next == 0x00008067 && addr > a && addr <= a+4 {
 				below -= imm
 			}

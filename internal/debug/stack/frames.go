@@ -19,7 +19,7 @@ type context struct {
 	unit uint32 // base address of the compilation unit
 }
 
-// frames returns the function at an address of the file, after those that are inlined there.
+// frames returns the function at an address of the file, preceded by those inlined there.
 func (m *Module) frames(at uint32, c *context) []Frame {
 	if m.table != nil {
 		if out := m.table.frames(m.Name, at); out != nil {
@@ -44,11 +44,11 @@ func (m *Module) frames(at uint32, c *context) []Frame {
 	return []Frame{f}
 }
 
-// maxDepth bounds how deep entries of the debug information are nested.
+// maxDepth bounds the nesting of debug information.
 const maxDepth = 200
 
-// inlined walks down from a function to what is inlined at the address. The innermost is at the
-// frame's line, the others where they call the next.
+// inlined walks from a function to those inlined at the address. The innermost is at the frame's
+// line, the others at their call of the next.
 func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	r := m.dwarf.Reader()
 	r.Seek(fn.entry)
@@ -124,7 +124,7 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	return out
 }
 
-// covers reports whether an entry's code has an address. A block without ranges has all of its
+// covers reports whether an entry's code includes an address. A block without ranges covers its
 // function.
 func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	ranges, err := m.dwarf.Ranges(e)
@@ -139,7 +139,7 @@ func (m *Module) covers(e *dwarf.Entry, at uint32) bool {
 	return len(ranges) == 0 && e.Tag == dwarf.TagLexDwarfBlock
 }
 
-// filesOf returns the files of the line table of the unit that an entry is in.
+// filesOf returns the line-table files of an entry's unit.
 func (m *Module) filesOf(at dwarf.Offset) []*dwarf.LineFile {
 	r := m.dwarf.Reader()
 	var unit *dwarf.Entry
@@ -172,7 +172,7 @@ func (m *Module) entryAt(at dwarf.Offset) *dwarf.Entry {
 	return e
 }
 
-// nameOf returns the name of an entry, or of what it is an instance of.
+// nameOf returns the name of an entry or of its abstract origin.
 func (m *Module) nameOf(e *dwarf.Entry, depth int) string {
 	if name, ok := e.Val(dwarf.AttrName).(string); ok {
 		return name
@@ -204,7 +204,7 @@ func (m *Module) typeOf(e *dwarf.Entry, depth int) dwarf.Type {
 	return nil
 }
 
-// value returns the value of a variable in words, nothing if it isn't known.
+// value returns a variable's value in words; nil if unknown.
 func (m *Module) value(e *dwarf.Entry, c *context) string {
 	t := m.typeOf(e, 0)
 	size := int64(4)
@@ -312,7 +312,7 @@ func (c *context) list(section []byte, at int64) []byte {
 	return nil
 }
 
-// place says what an expression has left.
+// place is the result of an expression.
 type place uint8
 
 const (

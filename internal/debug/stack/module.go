@@ -1,7 +1,6 @@
-// Package stack makes call stacks of RV32 programs: from the registers and memory of a processor,
-// and from the ELF files of what it runs. It uses call frame information (.debug_frame, .eh_frame)
-// where a file has it, and reads the code of functions otherwise; it shows inlined functions and
-// arguments where a file has DWARF. It knows no devices.
+// Package stack makes call stacks of RV32 programs from a processor's registers and memory and from
+// ELF files. It uses call frame information (.debug_frame, .eh_frame) or else analyses functions'
+// code. With DWARF it shows inlined functions and arguments. It knows no devices.
 package stack
 
 import (
@@ -15,30 +14,29 @@ import (
 	"slices"
 )
 
-// maxFile is the size in bytes of the largest file that Load reads, and maxSection that of a
-// section of it when decompressed.
+// maxFile bounds files, and maxSection decompressed sections, in bytes.
 const (
 	maxFile    = 64 << 20
 	maxSection = 64 << 20
 )
 
 var (
-	// ErrFile is wrapped by errors of Load: the file is no executable for RV32.
+	// ErrFile is wrapped by errors of Load about files that are no executables for RV32.
 	ErrFile = errors.New("not an RV32 executable")
-	// ErrNoDWARF is wrapped by the error of Module.Debug for a file without debug information.
+	// ErrNoDWARF is wrapped by Module.Debug's error for a file without debug information.
 	ErrNoDWARF = errors.New("the file has no debug information: compile with -g")
 )
 
-// errBackwards is the error of debug information whose entries have no end.
+// errBackwards is the error of debug information that would loop.
 var errBackwards = errors.New("an entry comes after itself")
 
-// A Module is a program or a part of one, at the addresses where it runs.
+// Module is a program, or a part of one, at its run-time addresses.
 type Module struct {
 	Name string
 	// Start and End are the addresses of its text.
 	Start, End uint32
 
-	bias    uint32 // what is added to addresses of the file's text
+	bias    uint32 // run-time address less the file's
 	text    []byte // nil for a Region
 	symbols []symbol
 	lines   []line
@@ -68,16 +66,16 @@ type function struct {
 	unit      uint32 // its compilation unit's base address
 }
 
-// Region returns a module about which no more is known than its name and addresses.
+// Region returns a module of which only name and addresses are known.
 func Region(name string, start, end uint32) *Module {
 	return &Module{Name: name, Start: start, End: end, debug: ErrNoDWARF}
 }
 
-// Load reads an ELF file whose text is at an address: a kernel's is where the launch message says,
-// wherever it was linked. Data is where it was linked. Without debug information the file's symbols
-// name functions. The error wraps ErrFile. The file's bytes are used until the module isn't.
+// Load reads an ELF file whose text is at an address: for a kernel, the launch message's, wherever
+// the kernel was linked. Data are at their linked addresses. Without debug information, symbols
+// name functions. The error wraps ErrFile. The module keeps using the file's bytes.
 func Load(name string, file []byte, at uint32) (m *Module, err error) {
-	defer func() { // a parser of the standard library must not end a program for a bad file
+	defer func() { // the standard library's parsers may panic on bad files
 		if e := recover(); e != nil {
 			m, err = nil, fmt.Errorf("stack: %s: %w: %v", name, ErrFile, e)
 		}
@@ -120,10 +118,10 @@ func Load(name string, file []byte, at uint32) (m *Module, err error) {
 	return m, nil
 }
 
-// Debug returns why the module has no lines, inlined functions and arguments; nil if it has.
+// Debug returns why the module lacks lines, inlined functions and arguments; nil if it has them.
 func (m *Module) Debug() error { return m.debug }
 
-// Text returns the module's text as the file has it, nil for a Region.
+// Text returns the text of the module's file; nil for a Region.
 func (m *Module) Text() []byte { return m.text }
 
 func (m *Module) readSymbols(f *elf.File) {
@@ -141,14 +139,14 @@ func (m *Module) readSymbols(f *elf.File) {
 	}
 	slices.SortFunc(m.symbols, func(a, b symbol) int { return cmp.Compare(a.start, b.start) })
 	for i := range m.symbols {
-		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) { // written in assembler
+		if s := &m.symbols[i]; s.end == s.start && i+1 < len(m.symbols) { // an assembler function
 			s.end = m.symbols[i+1].start
 		}
 	}
 }
 
-// real reports whether a range of code is in the program: what the linker removed has ranges from 0
-// on in the debug information.
+// real reports whether a code range is in the program: debug information gives removed code ranges
+// from 0 on.
 func (m *Module) real(low, high uint32) bool {
 	if low != 0 {
 		return true
@@ -194,8 +192,8 @@ func (m *Module) readDWARF(f *elf.File) error {
 	unit, last := uint32(0), dwarf.Offset(0)
 	for {
 		e, err := r.Next()
-		if err == nil && e != nil && e.Tag != 0 { // what ends a list of children has no offset
-			if e.Offset <= last { // a sibling that comes before
+		if err == nil && e != nil && e.Tag != 0 { // ends of lists have no offset
+			if e.Offset <= last { // a loop
 				err = errBackwards
 			}
 			last = e.Offset

@@ -2,12 +2,11 @@ package stack
 
 import "slices"
 
-// Search returns the frames of a processor of which only pc is known and what its stack's memory
-// has, from an address on: not where in it the stack ends, and no other register. It takes each end
-// and, for a function that may keep its return address in a register, each call of it, and reports
-// whether just one of these gives callers up to the outermost function, where each calls the next.
-// From one module into another the function called is entry. The frames are guessed: the memory may
-// be of a time after pc.
+// Search guesses the frames of a processor from pc and the bytes of its stack memory, without
+// registers or the stack's end. It tries each end and, for a function that may keep its return
+// address in a register, each of its calls. found is true if exactly one choice gives a chain of
+// calls up to the outermost function. entry is the function called from one module into another.
+// Memory may be newer than pc.
 func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
 	const align = 16 // of stack pointers
 	mem := func(addr uint32, p []byte) error {
@@ -47,8 +46,8 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 	return frames, true
 }
 
-// chain returns pc of a processor and of its callers if each of these calls the one before, and the
-// last is in the outermost function.
+// chain returns pc and those of the callers, if each caller calls the frame before and the last is
+// the outermost function.
 func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []uint32) {
 	var callee symbol
 	var from *Module // of the callee
@@ -77,8 +76,7 @@ func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []ui
 	return pcs
 }
 
-// call reports whether an instruction at an address of the file calls a function and, if its code
-// says so, which.
+// call reports whether an instruction is a call and, if its code says so, of which function.
 func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	w, ok := m.word(at)
 	if !ok {
@@ -94,8 +92,8 @@ func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	return 0, false, w&0x7FFF == 0xE7 // jalr ra
 }
 
-// calls returns the return addresses of the calls of the function at an address: of entry, all
-// calls in other modules that don't say what they call.
+// calls returns the return addresses of calls of a function; of entry, all calls in other modules
+// without a visible target.
 func (s Space) calls(pc uint32, entry string) (after []uint32) {
 	m := s.Find(pc)
 	if m == nil {

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// A table is what is left of debug information when only functions, files and lines are wanted: for
-// each range of code the function that it is in and those that are inlined there. It is a few bytes
-// for each line of a program:
+// A table is a compact form of debug information with functions, files and lines only. For each
+// range of code it has the function and those inlined there, in a few bytes for each line:
 //
 //	strings   count, and each with its length
 //	symbols   count, and for each: start as the difference to the last one's end, size, name
 //	places    count, and for each: the place that it is inlined in plus one or 0, function, file, line
 //	rows      count, and for each: bytes of code, place plus one or 0
 //
-// All numbers are uvarints; those of strings and places are indices, addresses begin with the text.
+// All numbers are uvarints. Strings and places are referred to by index; addresses are relative to
+// the text.
 type table struct {
 	places []tablePlace
 	rows   []tableRow
@@ -33,8 +33,8 @@ type tableRow struct {
 	place int    // -1 for none
 }
 
-// AppendTable appends a table of the module's functions, files and lines, for LoadTable. Arguments
-// aren't in it.
+// AppendTable appends the module's table of functions, files and lines, without arguments, for
+// LoadTable.
 func (m *Module) AppendTable(b []byte) []byte {
 	names, places := map[string]int{}, map[tablePlace]int{}
 	var strings []string
@@ -103,8 +103,8 @@ func (m *Module) AppendTable(b []byte) []byte {
 	return append(b, rest...)
 }
 
-// LoadTable returns a program that is known by its text, which is at an address, and by a table
-// that AppendTable made of it. The error wraps ErrFile. The text is used until the module isn't.
+// LoadTable returns a program of a text at an address and a table of AppendTable. The error wraps
+// ErrFile. The module keeps using the text.
 func LoadTable(name string, data, text []byte, at uint32) (*Module, error) {
 	m := &Module{Name: name, Start: at, End: at + uint32(len(text)), bias: at, text: text, debug: ErrNoDWARF}
 	b := buffer{p: data}
@@ -157,8 +157,8 @@ func LoadTable(name string, data, text []byte, at uint32) (*Module, error) {
 	return m, nil
 }
 
-// frames returns the function at an address of the file, after those that are inlined there; none
-// if it isn't known.
+// frames returns the function at an address of the file, preceded by those inlined there; none if
+// unknown.
 func (t *table) frames(module string, at uint32) (out []Frame) {
 	i, _ := slices.BinarySearchFunc(t.rows, at+1, func(r tableRow, at uint32) int { return cmp.Compare(r.start, at) })
 	if i == 0 {

@@ -10,22 +10,22 @@ import (
 // maxFrames bounds a call stack: local RAM holds no more frames of 16 bytes.
 const maxFrames = 256
 
-// Registers are those of a processor, or of a frame as far as they are known.
+// Registers of a processor or, as far as known, of a frame.
 type Registers struct {
 	X     [32]uint32
 	Known uint32 // a bit for each of X
 	PC    uint32
 }
 
-// All returns registers that are all known.
+// All returns fully known registers.
 func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uint32(0), PC: pc} }
 
-// Memory reads memory as the processor sees it.
+// Memory reads memory at the processor's addresses.
 type Memory func(addr uint32, p []byte) error
 
 var errNoMemory = errors.New("stack: memory is unknown")
 
-// noMemory is memory of which nothing is known.
+// noMemory is unknown memory.
 func noMemory(uint32, []byte) error { return errNoMemory }
 
 // A Frame is one function of a call stack.
@@ -37,11 +37,11 @@ type Frame struct {
 	Line     int        `json:"line,omitempty"`
 	Inlined  bool       `json:"inlined,omitempty"` // into the next frame
 	Args     []Argument `json:"args,omitempty"`
-	// Guessed says that the frame was found without call frame information.
+	// Guessed marks a frame found without call frame information.
 	Guessed bool `json:"guessed,omitempty"`
 }
 
-// An Argument of a function. Value is empty if the compiler didn't keep it.
+// Argument of a function. Value is empty if the compiler dropped it.
 type Argument struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
@@ -83,7 +83,7 @@ func (f Frame) String() string {
 	return b.String()
 }
 
-// A Space is what a processor can execute: modules at their addresses.
+// Space is a processor's executable modules.
 type Space []*Module
 
 // Find returns the module at an address, nil if there is none.
@@ -96,9 +96,8 @@ func (s Space) Find(addr uint32) *Module {
 	return nil
 }
 
-// Unwind returns the frames of a processor, the innermost first. It ends where no module or no
-// memory is, and says nothing that it doesn't know. If only pc is known there is one frame, with
-// what is inlined there. Memory that is nil is unknown.
+// Unwind returns the frames of a processor, innermost first, up to unknown code or memory. With
+// only pc known there is one frame, with functions inlined there. Nil memory is unknown.
 func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	if mem == nil {
 		mem = noMemory
@@ -121,7 +120,7 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	return out
 }
 
-// point is where a processor, or a caller, is.
+// point is the position of a processor or a caller.
 type point struct {
 	regs   Registers
 	module *Module // nil if none is there
@@ -160,7 +159,7 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 			return
 		}
 		if !first && rules.rules[1].kind == same {
-			return // it has called, so it must have saved its return address
+			return // a caller must have saved its return address
 		}
 		next, ok := r.caller(&rules, cfa, mem)
 		if !ok || next.PC == 0 || next.PC&3 != 0 || !first && next.X[2] <= r.X[2] {
@@ -170,8 +169,7 @@ func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
 	}
 }
 
-// rules returns how the caller's registers are found at an address of the file, and whether the
-// compiler says so.
+// rules returns the rules for the caller's registers, and whether they are the compiler's.
 func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
 	for i := range m.rows {
 		if f := &m.rows[i]; addr >= f.low && addr < f.high {

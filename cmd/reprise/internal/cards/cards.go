@@ -13,7 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// CardHelp is how the commands that look after cards describe what they take for one.
+// CardHelp describes names of cards.
 const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 var (
@@ -21,8 +21,8 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// findCard turns the user's name of a card into a target: its place or serial number, which stay
-// when numbers change.
+// findCard turns a card's name into a target. A PCI address or serial number stays when device
+// numbers change.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	wrong := func(why, hint string, err error) error {
 		return cli.Wrong("--device", name, why, hint).By(err)
@@ -47,7 +47,7 @@ func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	return cli.ParseTarget(name)
 }
 
-// checkName says what is wrong with the name of a card, before any card is opened.
+// checkName checks a card's name before any card is opened.
 func checkName(name string) error {
 	if name == "" || pciAddress.MatchString(name) || serial.MatchString(name) {
 		return nil
@@ -89,12 +89,12 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	}
 	c := kmd.Inspect(ctx, t)
 	if c.Problem != nil && c.BDF == "" {
-		return nil, cli.OpenError(name, c.Problem) // nothing at all is known of it
+		return nil, cli.OpenError(name, c.Problem) // nothing is known about the card
 	}
 	return []kmd.Card{c}, nil
 }
 
-// cardJSON is a card for scripts. What isn't known is absent.
+// cardJSON is a card for scripts. Unknown fields are absent.
 type cardJSON struct {
 	Node         string          `json:"node"`
 	PCI          string          `json:"pci"`
@@ -178,7 +178,7 @@ func toJSON(c *kmd.Card) cardJSON {
 	return j
 }
 
-// problem is an error's text without its origin, which is printed beside it.
+// problem is an error's text without its origin, which is printed beside the text.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {

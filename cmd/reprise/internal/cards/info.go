@@ -23,7 +23,7 @@ type InfoCmd struct {
 // Help is shown by --help.
 func (InfoCmd) Help() string { return cli.ExitHelp }
 
-// infoJSON is a card with what its driver offers.
+// infoJSON is a card with the driver's offers.
 type infoJSON struct {
 	cardJSON
 	Windows  []windowJSON  `json:"windows"`
@@ -60,7 +60,7 @@ func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	// The card stays open meanwhile: an emulated one lives no longer.
+	// The card stays open: an emulated card lives no longer.
 	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
 	if err != nil {
 		return cli.OpenError(t.String(), err)
@@ -161,7 +161,7 @@ func (i *infoJSON) print(out io.Writer) error {
 // list joins the items, or says that there are none.
 func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
 
-// reading is a measured value, nil where the card doesn't tell, with how it is printed.
+// reading is a measured value with its format; nil where the card doesn't report it.
 type reading struct {
 	value  *float64
 	format string

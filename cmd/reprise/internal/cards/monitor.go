@@ -20,8 +20,8 @@ type MonitorCmd struct {
 	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
 	Once     bool          `help:"Print one table and exit." xor:"how"`
 	JSON     bool          `help:"Print one JSON object and exit." name:"json" xor:"json"`
-	Listen   string        `help:"Serve /metrics for Prometheus at this address, such as localhost:9417, and show nothing." placeholder:"ADDRESS" xor:"how,json"`
-	Dir      string        `help:"Where the processes' logs are; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
+	Listen   string        `help:"Serve /metrics for Prometheus at this address, such as localhost:9417, instead of a table." placeholder:"ADDRESS" xor:"how,json"`
+	Dir      string        `help:"Folder of the processes' logs; ${usage_dir} if not given." default:"${usage_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -43,7 +43,7 @@ func (c *MonitorCmd) Validate() error {
 	return nil
 }
 
-// poll deletes the logs that dead processes of this user have left, and reads the others.
+// poll deletes logs of this user's dead processes, and reads the others.
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)

@@ -17,7 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// MonitorReport is what the logs say, by device.
+// MonitorReport holds the logs' contents by device.
 type MonitorReport struct {
 	Time     time.Time       `json:"time"`
 	Devices  []monitorDevice `json:"devices"`
@@ -36,7 +36,7 @@ type monitorDevice struct {
 	Processes []monitorProcess `json:"processes"`
 }
 
-// monitorTotal is what all processes of a device have of a kind.
+// monitorTotal is the memory of one kind that all processes of a device have.
 type monitorTotal struct {
 	Kind      string `json:"kind"`
 	Capacity  uint64 `json:"capacity"`
@@ -64,7 +64,7 @@ type monitorMemory struct {
 	Torn      bool   `json:"torn,omitempty"`
 }
 
-// label is a device's name: of a card its place, which is the same for all processes.
+// label names a device: a card by its PCI address, which is the same in all processes.
 func (d *monitorDevice) label() string {
 	if d.Emulated {
 		return d.Name
@@ -72,7 +72,7 @@ func (d *monitorDevice) label() string {
 	return cmp.Or(d.PCI, d.Name)
 }
 
-// newMonitorReport brings the logs of a card together. An emulated device is one process's alone.
+// newMonitorReport merges the logs of a card. An emulated device belongs to one process.
 func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: []string{}}
 	for _, p := range s.Problems {
@@ -125,8 +125,7 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// add adds a process. Its numbers are its own word, so a sum that is too large stays at the largest
-// number.
+// add adds a process. Sums saturate, because a log may claim any numbers.
 func (d *monitorDevice) add(e *usage.Entry, user string) {
 	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path,
 		Memory: []monitorMemory{}}
@@ -149,7 +148,7 @@ func (d *monitorDevice) add(e *usage.Entry, user string) {
 	d.Processes = append(d.Processes, p)
 }
 
-// id is the process's id, marked where it is another container's.
+// id is the process's id, marked if another container's.
 func (p *monitorProcess) id() string {
 	if p.Foreign {
 		return fmt.Sprintf("%d (container)", p.PID)

@@ -130,15 +130,7 @@ func (v *monitorView) status(lines int) string {
 	}
 	n := 0
 	v.report.each(func(*monitorDevice, *monitorProcess) { n++ })
-	return fmt.Sprintf("%s   %s, %s, %s", s, count(len(v.report.Devices), "device"), count(n, "log"), v.report.Time.Format(time.TimeOnly))
-}
-
-// count is a number and what it counts.
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"), v.report.Time.Format(time.TimeOnly))
 }
 
 // lines are what the view has to show, each no wider than the terminal but for colours.
@@ -173,7 +165,7 @@ func (v *monitorView) lines() []string {
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
 					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s",
-						humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))
+						humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), cli.Count(int(min(m.Extents, math.MaxInt32)), "extent"))))
 				}
 			}
 		}

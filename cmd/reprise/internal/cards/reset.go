@@ -15,7 +15,7 @@ import (
 type ResetCmd struct {
 	Device string `help:"${card_help}; the only card of the machine if not given." placeholder:"DEVICE"`
 	Mode   string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you are about to reset it), post (tell it that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
-	Force  bool   `help:"Take the card from processes that have it open."`
+	Force  bool   `help:"Reset the card although processes have it open."`
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 }
 

@@ -20,7 +20,7 @@ import (
 // TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
-	SVG    string `help:"Draw the chips and links into this file as well." name:"svg" placeholder:"FILE" type:"path"`
+	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
 	JSON   bool   `help:"Print one JSON object instead of tables." name:"json"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// FlagError says what is wrong with the value of a flag, and what to do.
+// FlagError explains a wrong value of a flag.
 type FlagError struct {
 	Flag, Value string
 	Why, Hint   string
@@ -23,7 +23,7 @@ func (e *FlagError) Error() string {
 	return s
 }
 
-// Wrong says what is wrong with the value of a flag, and what to do.
+// Wrong explains a wrong value of a flag and what to do.
 func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
@@ -36,8 +36,8 @@ func (e *FlagError) By(err error) *FlagError {
 
 func (e *FlagError) Unwrap() error { return e.Err }
 
-// OpenError says in the user's words why a device can't be opened. Errors that another choice of
-// device doesn't help stay as they are.
+// OpenError explains why a device can't be opened. Errors that no other device would avoid stay
+// unchanged.
 func OpenError(device string, err error) error {
 	e := &FlagError{Flag: "--device", Value: device, Err: err}
 	var lib *ttsim.LibraryError
@@ -71,12 +71,12 @@ func Cause(err error) error {
 // Exit codes.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1   // something went wrong: one line on standard error says what
+	ExitFailed      = 1   // one line on standard error says why
 	ExitUsage       = 2   // wrong flags or arguments
 	ExitInterrupted = 130 // ended by SIGINT, SIGTERM or SIGHUP
 )
 
-// ExitStatus is the status of a program that ran elsewhere and has said itself what went wrong.
+// ExitStatus is the exit status of a program that has reported its error itself.
 type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with status %d", int(e)) }

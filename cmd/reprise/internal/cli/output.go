@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Save writes a file that a flag names, whole or not at all. If the name is that of a device, a
-// pipe or anything else that is no regular file, save writes to it.
+// Save writes the file that a flag names, completely or not at all. It writes into existing
+// devices, pipes and other special files.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	at, through, err := Place(path)
 	if err != nil {
@@ -35,8 +35,8 @@ type FileText struct {
 	Write func(io.Writer) error
 }
 
-// SaveTogether writes files that belong together, all of them or none: none gets its name before
-// all are whole, and the last one gets it last. flag is what named their folder.
+// SaveTogether writes several files, all or none. They are renamed after all are complete, the last
+// one last. flag names their folder.
 func SaveTogether(flag string, files []FileText) (err error) {
 	var open []*Unfinished
 	defer func() {
@@ -50,7 +50,7 @@ func SaveTogether(flag string, files []FileText) (err error) {
 		switch {
 		case err != nil:
 		case through:
-			err = errors.New("what is there is no file")
+			err = errors.New("it isn't a regular file")
 		default:
 			f, err = Temporary(at)
 		}
@@ -65,22 +65,22 @@ func SaveTogether(flag string, files []FileText) (err error) {
 	return nil
 }
 
-// Unfinished is a file that has its name once it is whole.
+// Unfinished is a file that gets its name when complete.
 type Unfinished struct {
 	*os.File
 	at string
 }
 
-// Temporary makes a file beside the one that it will replace.
+// Temporary makes a file beside the file that it will replace.
 func Temporary(at string) (*Unfinished, error) {
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
 	return &Unfinished{f, at}, err
 }
 
-// End gives the file its name, or removes it if what was to be in it failed.
+// End renames the file, or removes it after an error.
 func (f *Unfinished) End(err error) error {
 	if err == nil {
-		err = f.Chmod(0o644) // temporary files are for their owner only
+		err = f.Chmod(0o644) // temporary files are private
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -94,7 +94,7 @@ func (f *Unfinished) End(err error) error {
 	return err
 }
 
-// pass writes to an existing device or pipe. It ends with ctx, since a pipe may have no reader.
+// pass writes to an existing device or pipe, whose missing reader would block it until ctx ends.
 func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
 	f, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	if err != nil {
@@ -114,9 +114,8 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// Place returns where the file of a path is written. A link is followed. A new file replaces a
-// regular one or none; anything else has to be written to, since replacing a device node would lose
-// it.
+// Place follows links and returns the path to write. Regular files are replaced; through says to
+// write into an existing device or pipe instead, since replacing a device node would lose it.
 func Place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -143,8 +142,8 @@ func Place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks before all the work that a file can be written at the end. It leaves nothing
-// behind, and doesn't open anything but regular files: the reader of a pipe would see its end.
+// Creatable checks early that a file can be written later. It leaves nothing behind and opens only
+// regular files: the reader of a pipe would see its end.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -167,7 +166,7 @@ func CannotMake(flag, path string, err error) error {
 	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 
-// reason is an error of the system without the path, which the message has already.
+// reason is a system error without the path, which the message has.
 func reason(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {

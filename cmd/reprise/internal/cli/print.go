@@ -27,10 +27,7 @@ type Check struct {
 type checksError struct{ failed int }
 
 func (e *checksError) Error() string {
-	if e.failed == 1 {
-		return "doctor: 1 check failed"
-	}
-	return fmt.Sprintf("doctor: %d checks failed", e.failed)
+	return fmt.Sprintf("doctor: %s failed", Count(e.failed, "check"))
 }
 
 // PrintChecks prints checks as a table or as one JSON object. It returns an error if some failed.
@@ -56,7 +53,6 @@ func PrintChecks(out io.Writer, asJSON bool, checks []Check) error {
 	return err
 }
 
-// printTable prints checks for people.
 func printTable(out io.Writer, checks []Check) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	device := ""
@@ -124,6 +120,14 @@ func (s Streams) Print(asJSON bool, v any, text func(io.Writer) error) error {
 		return PrintJSON(s.Out, v)
 	}
 	return text(s.Out)
+}
+
+// Count returns a number and a noun in the singular or plural.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Dash returns a dash for nothing.

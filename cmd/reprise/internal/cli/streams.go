@@ -20,8 +20,8 @@ func IsFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Until calls a function that only reads or prints, and returns without it when ctx ends: the
-// function may wait for a pipe, which takes no context, and the process ends soon.
+// Until calls a function that only reads or prints, and returns when ctx ends although the function
+// may block in a pipe: the process ends soon.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -41,16 +41,14 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Process says in messages which one of several processes this is, once that is known. Its nil
-// pointer is the only one.
+// Process labels messages with the number of this process among several.
 type Process struct {
 	name atomic.Pointer[string]
 	Quit func(error) // ends the process with an error at once; nil in tests
 	said sync.Once
 }
 
-// Last writes what a process says of its end, once: an end in order and quit can come at the same
-// time.
+// Last writes a process's last message once: an orderly end and Quit can coincide.
 func (p *Process) Last(write func()) {
 	if p == nil {
 		write()
@@ -68,8 +66,7 @@ func (p *Process) Set(rank, size int) {
 	p.name.Store(&name)
 }
 
-// Label puts the process in each line of a text, behind the command's name where a line begins with
-// it.
+// Label puts the process into each line, after a leading "reprise: ".
 func (p *Process) Label(text string) string {
 	if p == nil || p.name.Load() == nil {
 		return text
@@ -86,7 +83,7 @@ func (p *Process) Label(text string) string {
 	return b.String()
 }
 
-// ExitHelp goes with the help of those commands.
+// ExitHelp ends the help of commands.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
 
 // Streams are where a command reads and writes.

@@ -11,11 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// ServeCommand is the hidden command that makes this program the server process of the vendor's
-// simulator.
+// ServeCommand is the hidden command that serves the vendor's simulator.
 const ServeCommand = "ttsim-serve"
 
-// DeviceHelp is how flags describe what parseTarget accepts.
+// DeviceHelp describes the devices of ParseTarget.
 const DeviceHelp = target.Help
 
 // ParseTarget turns the user's name of a device into a target.

@@ -26,20 +26,20 @@ type kernelBuildCmd struct {
 	Source      string   `arg:"" help:"C or C++ source with a function kernel_main: .c, .cpp, .cc or .cxx." placeholder:"SOURCE"`
 	Output      string   `short:"o" help:"ELF file to write; the source's name with .elf, in the working directory, if absent." placeholder:"FILE"`
 	Arch        string   `help:"Architecture to compile for: blackhole (the default) or wormhole." default:"blackhole" placeholder:"ARCH"`
-	Processor   []string `help:"Processors that will run the kernel, such as brisc,ncrisc: one whose local RAM is too small for its data is an error." placeholder:"NAME"`
+	Processor   []string `help:"Processors that will run the kernel, such as brisc,ncrisc. It is an error if the kernel's data don't fit into their local RAM." placeholder:"NAME"`
 	Define      []string `short:"D" sep:"none" help:"Macro: NAME or NAME=VALUE." placeholder:"NAME"`
-	Include     []string `short:"I" sep:"none" help:"Directory that is searched for headers before those of Reprise." placeholder:"DIR"`
-	CompileArgs []uint32 `help:"What get_compile_time_arg_val returns, by index: 1,2,3." placeholder:"N"`
+	Include     []string `short:"I" sep:"none" help:"Directory to search for headers before those of Reprise." placeholder:"DIR"`
+	CompileArgs []uint32 `help:"Values of get_compile_time_arg_val by index, such as 1,2,3." placeholder:"N"`
 	Compute     bool     `help:"Compile a kernel for the Tensix engines: three files, for TRISC0, TRISC1 and TRISC2, whose names end in .unpack.elf, .math.elf and .pack.elf."`
 	Format      []string `help:"Format of a circular buffer of a compute kernel, such as 0=bfp8,16=fp32: fp32, fp16, bf16 (the default), bfp8, bfp4, bfp2, int32, uint16, int8." placeholder:"CB=FORMAT"`
-	Fidelity    string   `help:"In how many phases a compute kernel multiplies: lofi, hifi2, hifi3 or hifi4 (the default)." default:"hifi4" placeholder:"NAME"`
-	WideDst     bool     `help:"Give a compute kernel a Dst of 32 bits."`
-	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile moves to a wide Dst with all bits." placeholder:"CB"`
+	Fidelity    string   `help:"Math fidelity of a compute kernel: lofi, hifi2, hifi3 or hifi4 (the default)." default:"hifi4" placeholder:"NAME"`
+	WideDst     bool     `help:"Use 32-bit Dst registers in a compute kernel."`
+	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile copies to a 32-bit Dst without rounding." placeholder:"CB"`
 	Debug       bool     `short:"g" help:"Keep debug information in the file, for reprise stacks and debuggers."`
-	Prints      bool     `help:"Compile in reprise_print and DPRINT, which take no instruction and no byte otherwise."`
-	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which take no instruction and no byte otherwise."`
-	Watch       bool     `help:"Compile in assertions, and checks of circular buffers, NoC requests and the stack, whose failures end waits for the kernel with an error."`
-	Compiler    string   `help:"What the names of the compiler's programs begin with, such as /opt/riscv/bin/riscv64-unknown-elf-; the usual ones in PATH if absent." placeholder:"PREFIX"`
+	Prints      bool     `help:"Compile in reprise_print and DPRINT, which otherwise generate no code."`
+	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which otherwise generate no code."`
+	Watch       bool     `help:"Compile in assertions and checks of circular buffers, NoC requests and the stack. A failed check ends waits for the kernel with an error."`
+	Compiler    string   `help:"Prefix of the compiler's programs, such as /opt/riscv/bin/riscv64-unknown-elf-; the usual ones in PATH if absent." placeholder:"PREFIX"`
 	JSON        bool     `help:"Print a JSON object for each file instead of text." name:"json"`
 }
 
@@ -57,7 +57,6 @@ type kernelJSON struct {
 	Processors []string `json:"processors"`
 }
 
-// fidelity returns what a name of --fidelity means.
 func fidelity(name string) (kernels.Fidelity, bool) {
 	switch strings.ToLower(name) {
 	case "hifi4", "":
@@ -72,7 +71,6 @@ func fidelity(name string) (kernels.Fidelity, bool) {
 	return 0, false
 }
 
-// compute is what the flags ask for, of a compute kernel.
 func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, error) {
 	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}
 	var ok bool
@@ -110,7 +108,6 @@ func (c *kernelBuildCmd) Validate() error {
 	return nil
 }
 
-// source is what the flags ask for.
 func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
 	src = kernels.Source{
 		Path:        c.Source,
@@ -139,7 +136,6 @@ func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
 	return src, nil
 }
 
-// output is the file to write.
 func (c *kernelBuildCmd) output() string {
 	if c.Output != "" {
 		return c.Output
@@ -148,7 +144,6 @@ func (c *kernelBuildCmd) output() string {
 	return strings.TrimSuffix(name, filepath.Ext(name)) + ".elf"
 }
 
-// Run compiles the kernel.
 func (c *kernelBuildCmd) Run(ctx context.Context, s cli.Streams) error {
 	src, err := c.source()
 	if err != nil {
@@ -175,7 +170,7 @@ type part struct {
 	file []byte
 }
 
-// finish writes what the compiler made, and says what it is; or what the compiler said.
+// finish writes the compiler's output and describes it, or prints the compiler's messages.
 func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Arch, err error, parts ...part) error {
 	var refused *kernels.CompileError
 	if errors.As(err, &refused) {
@@ -192,7 +187,7 @@ func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Ar
 	return nil
 }
 
-// write writes a file, for all processors or of a compute kernel for TRISC number i.
+// write writes a file for all processors, or part i of a compute kernel for TRISC i.
 func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
 	im, err := kernels.Load(p.file)
 	if err != nil {

@@ -150,8 +150,8 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
-// describe reads a kernel and finds its firmware. The error says why it can't run; the image is nil
-// if it can't be read.
+// describe reads a kernel and finds its firmware. The error says why the kernel can't run; the
+// image is nil if unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
 	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
@@ -172,7 +172,7 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 	return out, im, im.Fits(f.Layout.Arch, p)
 }
 
-// print prints tables, and what can't be used after them.
+// print prints tables, followed by unusable files.
 func (j *metalJSON) print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	if len(j.Firmware) > 0 {
@@ -242,8 +242,7 @@ func (j *metalJSON) printEthernet(w io.Writer) {
 	}
 }
 
-// kernelsWith names the kernels that can't run for the same reason: the first one, and how many
-// more there are.
+// kernelsWith names the first kernel with a problem and counts the others.
 func (j *metalJSON) kernelsWith(problem string) string {
 	var first string
 	n := 0
@@ -260,7 +259,7 @@ func (j *metalJSON) kernelsWith(problem string) string {
 	return first
 }
 
-// banks are numbers of banks of DRAM and L1.
+// banks counts the banks of DRAM and L1.
 func banks(dram, l1 int) string {
 	if dram == 0 && l1 == 0 {
 		return "-"
@@ -268,7 +267,7 @@ func banks(dram, l1 int) string {
 	return fmt.Sprintf("%d, %d", dram, l1)
 }
 
-// below is a path from the one folder that was listed; of several, it is the path as it is.
+// below returns a path relative to the listed folder; unchanged if several were listed.
 func (j *metalJSON) below(path string) string {
 	if len(j.Roots) != 1 {
 		return path
@@ -344,6 +343,6 @@ func (k *metalKernelJSON) print(to io.Writer) error {
 	if k.Stored > 0 {
 		line("stored addresses", "%d, stored before each run", k.Stored)
 	}
-	line("linked with", "%d variables of the firmware", k.Variables)
+	line("linked with", "%s of the firmware", cli.Count(k.Variables, "variable"))
 	return w.Flush()
 }

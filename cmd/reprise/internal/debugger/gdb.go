@@ -21,9 +21,9 @@ type GdbCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
 	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that have a debug interface and are not in reset if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may run: gdb then finds where the first processor has it." placeholder:"FILE" type:"existingfile"`
+	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns the kernel's address on the first processor." placeholder:"FILE" type:"existingfile"`
 	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
-	Record    bool     `help:"Record from the start, so that gdb can go backwards; processors are slow then. The monitor command record changes it."`
+	Record    bool     `help:"Record from the start, so that gdb can go backwards. Recording slows the processors down; the monitor command record switches it."`
 }
 
 // Help is shown by --help.
@@ -76,7 +76,7 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return server.Serve(ctx, conn)
 }
 
-// threads are the processors to debug.
+// threads returns the processors to debug.
 func (c *GdbCmd) threads(ctx context.Context, dev *kmd.Device) (all []gdb.Thread, err error) {
 	h, err := dev.Harvesting(ctx)
 	if err != nil {
@@ -119,8 +119,7 @@ func (c *GdbCmd) threads(ctx context.Context, dev *kmd.Device) (all []gdb.Thread
 	return all, nil
 }
 
-// text returns where the first processor's kernel is, less where it was linked, and tells the
-// others' places.
+// text returns the load offset of the first processor's kernel, and prints the others' places.
 func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, error) {
 	known, err := catalogue(dev.Arch(), c.ELF)
 	if err != nil {
@@ -138,7 +137,7 @@ func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, err
 	return 0, nil
 }
 
-// wantedProcessors returns those of a tile that are named, or all.
+// wantedProcessors returns a tile's named processors, or all.
 func wantedProcessors(names []string) []chip.Processor {
 	return cli.Processors(func(p chip.Processor) bool {
 		for _, name := range names {

@@ -16,12 +16,12 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// InspectCmd prints the files that the runtime leaves: dumps of hangs and recorded sessions.
+// InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
 	File   string   `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	JSON   bool     `help:"Print one JSON object instead of text." name:"json"`
-	ELF    []string `help:"ELF file of a kernel, for the functions, lines and arguments of call stacks of a dump (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
-	Region string   `help:"Write the bytes of this region of a dump (its name, as in the JSON form) to standard output." placeholder:"NAME"`
+	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in a dump's call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
+	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
 // Run prints the file.
@@ -97,7 +97,7 @@ func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
 	return w.Flush()
 }
 
-// symbolize makes the call stacks of a dump again if there are files of kernels.
+// symbolize makes a dump's call stacks again with given kernel files.
 func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 	if len(c.ELF) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 	return err
 }
 
-// region writes the bytes of all regions of a name, one after the other.
+// region writes the bytes of all regions with a name.
 func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 	found := false
 	for _, r := range d.Regions {

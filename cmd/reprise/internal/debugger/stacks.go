@@ -22,7 +22,7 @@ type StacksCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
 	Processor []string `help:"Processors to show, such as brisc,trisc0; all five if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may run, for its lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
+	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running, for lines and arguments (reprise kernel build -g)." placeholder:"FILE" type:"existingfile"`
 	JSON      bool     `help:"Print one JSON object instead of text." name:"json"`
 }
 

@@ -30,8 +30,8 @@ import (
 type Cmd struct {
 	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	// Hosts is for meshes over several processes.
-	Hosts string `help:"Run in each process of mpirun (mpi): the processes' chips are one mesh. Of an emulated machine each has a part." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
-	Links string `help:"Network over which emulated links of several processes go, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine. Without it, that of the default route." placeholder:"NETWORK"`
+	Hosts string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links string `help:"Network for emulated links between processes, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine; the default route's if absent." placeholder:"NETWORK"`
 	Input string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch int    `help:"Images per batch." default:"128"`
 	// Network is for people who want to see kernels of their own.
@@ -39,8 +39,8 @@ type Cmd struct {
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 	// SaveTrace is for reprise trace.
 	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
-	Timeline  string `help:"Write what the host and each queue did, and on the emulator what engines waited for, to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
-	Record    string `help:"Record all calls between this program and the driver in this file: --device session:FILE plays them back without a device, if the other flags are the same. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write a timeline of the host and the queues, and on the emulator of engine waits, to this file, as JSON for ui.perfetto.dev. Each call becomes a little slower." placeholder:"FILE" type:"path"`
+	Record    string `help:"Record all driver calls in this file: --device session:FILE with the same other flags plays them back without a device. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
 	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
 	cli.Hangs
 
@@ -52,14 +52,14 @@ type Cmd struct {
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
-	Engine   string `json:"engine"` // that computes: tensix, or riscv of the integer network
+	Engine   string `json:"engine"` // tensix, or riscv for the integer network
 	Images   int    `json:"images"`
 	Batch    int    `json:"batch"`
 	Replays  int    `json:"replays"`
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
-	// Accuracy is the share of right answers among the images that are measured: those of the
-	// embedded data that the network was not trained on, or all of a file.
+	// Accuracy is the share of right answers among Measured images: the embedded ones not used for
+	// training, or all of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -103,8 +103,8 @@ type mismatchError struct {
 }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v", e.count,
-		e.index, e.batch, e.how, e.got, e.network, e.expected)
+	return fmt.Sprintf("%s; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v",
+		differing(e.count, "result"), e.index, e.batch, e.how, e.got, e.network, e.expected)
 }
 
 // Validate checks what can be checked without a device. Package kong calls it.
@@ -159,8 +159,8 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images to classify, those that measure the accuracy first, and the number of
-// those.
+// images returns the images, beginning with those that measure the accuracy, and the number of the
+// latter.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -174,8 +174,8 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify does the work: eager runs, a capture, replays, each compared with the network on the
-// host. When results differ it returns both the measurements and a *mismatchError.
+// classify runs the network eagerly, captures it and replays the trace, comparing each result with
+// the network on the host. If results differ it returns the measurements and a *mismatchError.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -274,14 +274,13 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 	return res, r.check.err()
 }
 
-// How often a timeline asks what engines wait for, and those of how many workers.
+// Sampling of engine waits for a timeline: interval and number of workers.
 const (
 	engineSampling = 100 * time.Microsecond
 	sampledWorkers = 4
 )
 
-// inspect records the properties of the trace and its programs, and saves the trace to a file if
-// asked to.
+// inspect notes properties of the trace and its programs, and saves the trace on request.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
 	for _, step := range trace.Parts()[0].Steps {
@@ -307,19 +306,16 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	return nil
 }
 
-// saveTrace saves the trace to a file, with the buffers that a replay fills as results and all
-// others as data.
+// saveTrace saves the trace with the replay's output buffers as results and all others as data.
 func saveTrace(ctx context.Context, path string, t *reprise.Trace, on deployed) error {
 	return cli.Save(ctx, "--save-trace", path, func(w io.Writer) error {
 		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
 	})
 }
 
-// replayAllocs returns how often a replay allocates on the heap. The counter is the whole
-// process's, and an emulated device, which runs in it, may allocate as soon as the replay is under
-// way. So each round is one replay on a device that is at rest, with one processor, which the
-// replay has to itself unless the scheduler takes it away; and the fewest of all rounds counts:
-// what a replay does every time is in every round.
+// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
+// emulated device may allocate during a replay. Each round is one replay on an idle device and one
+// processor, and the least round counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
@@ -339,7 +335,7 @@ func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, round
 	return fewest, nil
 }
 
-// checker compares a device's scores with those that the host computed.
+// checker compares a device's scores with the host's.
 type checker struct {
 	network    string
 	mismatches int
@@ -357,7 +353,6 @@ func (c *checker) compare(batch int, how string, got, expected []scores) {
 	}
 }
 
-// err returns a *mismatchError if anything differed.
 func (c *checker) err() error {
 	if c.first == nil {
 		return nil
@@ -366,7 +361,6 @@ func (c *checker) err() error {
 	return c.first
 }
 
-// readImages reads a file of digits.
 func readImages(path string) ([]digits.Image, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -380,7 +374,7 @@ func readImages(path string) ([]digits.Image, error) {
 	return images, nil
 }
 
-// inputError says in the user's words why a file of digits can't be used.
+// inputError explains why a file of digits can't be used.
 func inputError(path string, err error) error {
 	e := &cli.FlagError{Flag: "--input", Value: path, Err: err}
 	var file *fs.PathError

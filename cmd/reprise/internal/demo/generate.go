@@ -24,15 +24,14 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// maxTokens is how many tokens a run makes at most.
 const maxTokens = 1_000_000
 
 // GenerateCmd invents words.
 type GenerateCmd struct {
 	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Tokens      int     `help:"How many tokens to make, letters and ends of words." default:"100"`
+	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
 	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
-	Temperature float64 `help:"What the model's logits are divided by, from 0.0625 to 16: lower ones give more usual words." default:"1"`
+	Temperature float64 `help:"Divisor of the model's logits, from 0.0625 to 16: lower values give more usual words." default:"1"`
 	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
 	cli.Hangs
@@ -57,8 +56,8 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
-// Generated is the result; its JSON form is for scripts. The figures at the top are those of the
-// first run.
+// Generated is the result; its JSON form is for scripts. The embedded generation is the first
+// run's.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`
@@ -70,8 +69,7 @@ type Generated struct {
 	Runs []generation `json:"runs"`
 
 	Words []string `json:"words"` // that have ended
-	// How many of the words are in the list: in the part that the network was trained on, and in
-	// the part held back.
+	// Words in the part of the list that the network was trained on, and in the part held back.
 	Trained       int     `json:"words_trained"`
 	HeldBack      int     `json:"words_held_back"`
 	HeldBackShare float64 `json:"held_back_share"`
@@ -79,7 +77,7 @@ type Generated struct {
 	Seconds       float64 `json:"seconds"`
 }
 
-// generation is a way to make the tokens, and what it took.
+// generation holds the costs of one way to make the tokens.
 type generation struct {
 	Mode        string  `json:"mode"` // loop: a trace that loops; replay: a replay of a trace for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
@@ -97,12 +95,8 @@ type tokenError struct {
 
 func (e *tokenError) Error() string {
 	return fmt.Sprintf(
-		"%d tokens differ; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
-		e.count,
-		e.at,
-		e.mode,
-		e.got,
-		e.want,
+		"%s; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
+		differing(e.count, "token"), e.at, e.mode, e.got, e.want,
 	)
 }
 
@@ -128,7 +122,7 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
-// together collects the results of all processes, which the first one prints.
+// together collects the results of all processes; the first process prints them.
 func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bool) error {
 	mine, err := json.Marshal(r)
 	if err != nil {
@@ -152,8 +146,8 @@ func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bo
 	return printTogether(w, processes)
 }
 
-// generate makes the tokens in each way. With tokens that differ from the host's it returns the
-// result and a *tokenError.
+// generate makes the tokens in each way. If tokens differ from the host's it returns the result and
+// a *tokenError.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -215,7 +209,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	return res, nil
 }
 
-// compare counts tokens that differ, and returns the first one if none is known.
+// compare counts differing tokens, and returns the first one.
 func (r *Generated) compare(first *tokenError, mode string, got, want []uint8) *tokenError {
 	for i, t := range got {
 		if t == want[i] {
@@ -229,7 +223,6 @@ func (r *Generated) compare(first *tokenError, mode string, got, want []uint8) *
 	return first
 }
 
-// count counts the words that are in the list.
 func (r *Generated) count() error {
 	all, err := words.All()
 	if err != nil {
@@ -251,7 +244,6 @@ func (r *Generated) count() error {
 	return nil
 }
 
-// onHost returns the tokens that the host computes.
 func onHost(ctx context.Context, arch chip.Arch, net *transformer.Network, s transformer.Sampling) ([]uint8, error) {
 	m, err := reference.New(arch, net, s)
 	if err != nil {
@@ -267,7 +259,6 @@ func onHost(ctx context.Context, arch chip.Arch, net *transformer.Network, s tra
 	return tokens, nil
 }
 
-// generator makes tokens in several ways.
 type generator struct {
 	dev      *reprise.Device
 	model    *transformer.Model
@@ -276,7 +267,7 @@ type generator struct {
 	programs int // of a token
 }
 
-// compile makes a token to load all programs, and counts them.
+// compile makes a token to load all programs, and counts the programs.
 func (g *generator) compile(ctx context.Context) error {
 	one := g.sampling
 	one.Tokens = 1
@@ -296,7 +287,7 @@ func (g *generator) compile(ctx context.Context) error {
 	return g.read(ctx, func(uint8) error { return nil })
 }
 
-// read calls f for each token until the last one.
+// read calls f for each token up to the last.
 func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 	for message, err := range g.made.Messages(ctx) {
 		if err != nil {
@@ -309,7 +300,7 @@ func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 	return nil
 }
 
-// run makes all tokens, and shows words as they come.
+// run makes all tokens and shows words as they come.
 func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
 	step, times, record := g.model.Step, g.sampling.Tokens, g.model.Record
 	if mode == "loop" {
@@ -363,7 +354,8 @@ func (g *generator) abort(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// submissions is an Observer that counts what is submitted to run, and the bytes of its commands.
+// submissions is an Observer that counts submitted programs and replays, and the bytes of their
+// commands.
 type submissions struct{ count, bytes int }
 
 // Begin implements reprise.Observer.
@@ -383,7 +375,6 @@ func (s *submissions) End(_ context.Context, c *reprise.Call) {
 	}
 }
 
-// lineWidth is the most columns of a line of words.
 const lineWidth = 100
 
 // wordWriter writes words as they come, several on a line.
@@ -393,7 +384,6 @@ type wordWriter struct {
 	column int
 }
 
-// add adds a token, and writes the word that it ends.
 func (s *wordWriter) add(token uint8) error {
 	if token != words.End {
 		s.word = append(s.word, words.Letter(token))
@@ -412,7 +402,6 @@ func (s *wordWriter) add(token uint8) error {
 	return err
 }
 
-// end ends the line.
 func (s *wordWriter) end() error {
 	if s.column == 0 {
 		return nil
@@ -421,7 +410,23 @@ func (s *wordWriter) end() error {
 	return err
 }
 
-// print writes what is said after the words.
+// differing says how many things differ.
+func differing(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " differs"
+	}
+	return fmt.Sprintf("%d %ss differ", n, noun)
+}
+
+// mismatches counts results that differ from the host's.
+func mismatches(n int) string {
+	if n == 1 {
+		return "1 mismatch"
+	}
+	return fmt.Sprintf("%d mismatches", n)
+}
+
+// print writes the summary after the words.
 func (r *Generated) print(w io.Writer) error {
 	var b bytes.Buffer
 	n := len(r.Words)
@@ -429,7 +434,7 @@ func (r *Generated) print(w io.Writer) error {
 		r.Device, n, r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
 	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
 		r.Trained, r.HeldBack, 100*r.HeldBackShare)
-	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %d mismatches\n\n", r.Mismatches)
+	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %s\n\n", mismatches(r.Mismatches))
 	fmt.Fprintf(&b, "%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
 		fmt.Fprintf(&b, "%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), humanize.Comma(int64(g.HostBytes))+" B",
@@ -440,10 +445,9 @@ func (r *Generated) print(w io.Writer) error {
 	return err
 }
 
-// printTogether writes the words of several processes, and what all of them took.
 func printTogether(w io.Writer, processes []Generated) error {
 	var b bytes.Buffer
-	tokens, mismatches, perSecond := 0, 0, 0.0
+	tokens, wrong, perSecond := 0, 0, 0.0
 	for i := range processes {
 		r := &processes[i]
 		fmt.Fprintf(&b, "process %d, %s, seed %d:\n", i, r.Device, r.Seed)
@@ -457,10 +461,10 @@ func printTogether(w io.Writer, processes []Generated) error {
 		if err := show.end(); err != nil {
 			return err
 		}
-		tokens, mismatches, perSecond = tokens+r.Tokens, mismatches+r.Mismatches, perSecond+r.PerSecond
+		tokens, wrong, perSecond = tokens+r.Tokens, wrong+r.Mismatches, perSecond+r.PerSecond
 	}
-	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %d mismatches against the arithmetic of the engines on the host\n",
-		len(processes), tokens, perSecond, mismatches)
+	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %s against the arithmetic of the engines on the host\n",
+		len(processes), tokens, perSecond, mismatches(wrong))
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// job is the processes that do something together: those that mpirun started, or this one alone.
+// job is a group of processes started by mpirun, or this process alone.
 type job struct {
 	hosts.Engine
 	watch func(context.Context) (context.Context, func())
@@ -32,9 +32,8 @@ type job struct {
 	left atomic.Bool
 }
 
-// leaveTime is how long a process may take to close what it has opened when another one has ended,
-// or mpirun ends the job: then it waits for nothing more, so that the whole job has ended within a
-// second.
+// leaveTime bounds the cleanup of a process after the end of another process or of the job, so that
+// the whole job ends within a second.
 const leaveTime = 250 * time.Millisecond
 
 // quit ends the process, unless it has left the job in order.
@@ -44,8 +43,8 @@ func (j *job) quit(ctx context.Context, who *cli.Process) {
 	}
 }
 
-// startJob joins the processes that --hosts names, and tells which one this is. The context that it
-// returns ends when another process has ended, if that can be known.
+// startJob joins the processes that --hosts names and tells who this process is. The returned
+// context ends when another process ends, if that can be known.
 func startJob(ctx context.Context, engine string, who *cli.Process) (context.Context, *job, error) {
 	if engine == "mpi" {
 		j, err := startMPI(ctx)
@@ -66,8 +65,8 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. After an error, which it returns, the other processes are told, so that they
-// don't wait. The end of one of them is the error, whatever that has ended here.
+// end leaves the job. After an error, which it returns, it tells the other processes, so that they
+// don't wait. If another process ended first, that is the error.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
@@ -79,15 +78,14 @@ func (j *job) end(ctx context.Context, err error) error {
 		return j.close(ctx)
 	}
 	j.leave()
-	// MPI_Finalize waits for processes that may not come any more; ending with an error tells
-	// mpirun all that it needs.
+	// MPI_Finalize waits for processes that may never come. Ending with an error tells mpirun
+	// enough.
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_ = j.close(ctx)
 	return err
 }
 
-// options are those of the mesh of all processes' chips.
 func (j *job) options() []mesh.Option {
 	if j.Size() == 1 {
 		return nil
@@ -95,8 +93,7 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part of an emulated one, whose links go over a
-// network.
+// open starts the machine, or this process's part of an emulated machine with links over a network.
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
@@ -108,13 +105,13 @@ func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]km
 	return m.OpenPart(sim.Part{Index: j.Rank(), Count: j.Size(), Conns: conns})
 }
 
-// An exchange has room for 1 MiB of each process. Results may be more: they go in pieces.
+// An exchange has room for 1 MiB of each process, so larger results are split.
 const (
 	pieceSize    = 512 << 10
 	maxCollected = 32 << 20 // bytes of a process; a million tokens are some 3 MB of JSON
 )
 
-// collect returns what each process gives, by rank, as one exchange after the other.
+// collect returns each process's bytes by rank, over several exchanges.
 func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
 	if err != nil {
@@ -146,14 +143,14 @@ func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, er
 	return out, nil
 }
 
-// endpoint is where a process is reached by the others.
+// endpoint is a process's address for the others.
 type endpoint struct {
 	Address string
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the
-// key that a connection must present.
+// meet connects the emulated links of the processes by TCP. Connections must present the key of
+// process 0.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {
@@ -187,9 +184,9 @@ func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	return sim.Meet(ctx, l, j.Rank(), addresses, key)
 }
 
-// ownAddress returns this machine's address by which other processes reach it: the first one of a
-// network, such as 10.1.0.0/16. If none is named it is the one that packets to elsewhere come from,
-// then any that isn't the loopback interface's, then that one's.
+// ownAddress returns this machine's first address in a network. Without a network it is the source
+// address of the default route, then any address off the loopback interface, then the loopback
+// address.
 func ownAddress(network string) (netip.Addr, error) {
 	var own []netip.Addr
 	addrs, err := net.InterfaceAddrs()
@@ -213,7 +210,7 @@ func ownAddress(network string) (netip.Addr, error) {
 		}
 		return netip.Addr{}, linksError(network, fmt.Sprintf("this machine has no address in it, only %v", own), nil)
 	}
-	// This sends nothing. The address is one for documentation, and no host's.
+	// This sends nothing; the address is reserved for documentation.
 	if c, err := net.Dial("udp4", "198.51.100.1:9"); err == nil {
 		from, ok := c.LocalAddr().(*net.UDPAddr)
 		_ = c.Close()

@@ -128,7 +128,7 @@ func TestPrintTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "process 0, emu:blackhole, seed 7:\none two\nprocess 1, emu:wormhole, seed 8:\nthree\n\n" +
-		"2 processes: 14 tokens, 3.5 a second; 1 mismatches against the arithmetic of the engines on the host\n"
+		"2 processes: 14 tokens, 3.5 a second; 1 mismatch against the arithmetic of the engines on the host\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
 	}

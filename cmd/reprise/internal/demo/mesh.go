@@ -52,8 +52,8 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all chips of a machine, as its links make it, or of as many as have a
-// PCI interface where the machine has no such shape.
+// machineShape is the mesh of all linked chips, or of those with a PCI interface where the links
+// form no such mesh.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	if m.Spec == nil {
 		return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
@@ -64,8 +64,7 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
 
-// onMachine classifies the images on all chips of a machine, each a part of them, with one trace
-// over all chips.
+// onMachine classifies the images on all chips of a machine with one trace over all chips.
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -113,13 +112,13 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	res.Accuracy /= float64(measured)
 	res.Seconds = time.Since(start).Seconds()
 	if res.Mismatches > 0 {
-		return res, fmt.Errorf("%d results differ from what the %s gives", res.Mismatches, net.name())
+		return res, fmt.Errorf("%s from what the %s gives", differing(res.Mismatches, "result"), net.name())
 	}
 	return res, nil
 }
 
-// run deploys the network on every chip, records all of them as one trace and replays it until all
-// images are through.
+// run loads the network on every chip, captures one trace over all of them and replays it for all
+// images.
 func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
 	// each calls f for this process's chips among the first n.
@@ -210,7 +209,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	return group.Wait(ctx, q)
 }
 
-// gather adds up the results of all processes.
+// gather adds up the processes' results.
 func (res *meshResult) gather(ctx context.Context, j *job) error {
 	mine, err := json.Marshal(res)
 	if err != nil {
@@ -237,7 +236,6 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	return nil
 }
 
-// writeImages writes images to the input of a network for so many.
 func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net network, images []digits.Image, room int) error {
 	b, err := net.encode(images, room)
 	if err != nil {
@@ -246,8 +244,8 @@ func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net 
 	return q.Write(ctx, to, 0, b)
 }
 
-// compare compares a chip's scores with those that the host computed; before is the number of
-// images before these. Images to measure the accuracy on come first.
+// compare compares a chip's scores with the host's. before is the number of earlier images; those
+// that measure the accuracy come first.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {
@@ -261,7 +259,6 @@ func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, 
 	c.Images += len(images)
 }
 
-// each calls f for 0 up to n-1 concurrently.
 func each(n int, f func(int) error) error {
 	var g errgroup.Group
 	for i := range n {
@@ -270,7 +267,7 @@ func each(n int, f func(int) error) error {
 	return g.Wait()
 }
 
-// print writes the result; of several processes the first one does.
+// print writes the result in the first process.
 func (res *meshResult) print(w io.Writer, asJSON bool) error {
 	if res.rank != 0 {
 		return nil
@@ -282,16 +279,18 @@ func (res *meshResult) print(w io.Writer, asJSON bool) error {
 	if res.Hosts > 1 {
 		processes = fmt.Sprintf(" over %d processes", res.Hosts)
 	}
-	_, err := fmt.Fprintf(w, "%s: %d chips as a mesh of %v%s, open in %.2f s\n"+
-		"%d images, %d of each chip at a time, %d replays of one trace\n"+
-		"accuracy %.2f %% of %d images, %d results differ from the network's\n"+
-		"trace: %d B on each chip, %d B on the host in %d streams\n"+
+	_, err := fmt.Fprintf(w, "%s: %s as a mesh of %v%s, open in %.2f s\n"+
+		"%s, %d of each chip at a time, %s of one trace\n"+
+		"accuracy %.2f %% of %s, %s from the network's\n"+
+		"trace: %d B on each chip, %d B on the host in %s\n"+
 		"a replay on all chips takes the host %v\n",
-		res.Device, len(res.Chips), mesh.Shape(res.Shape), processes, res.OpenSeconds, res.Images, res.Batch, res.Replays,
-		100*res.Accuracy, res.Measured, res.Mismatches, res.TraceBytes, res.HostBytes, res.Streams, time.Duration(res.ReplayNs))
+		res.Device, cli.Count(len(res.Chips), "chip"), mesh.Shape(res.Shape), processes, res.OpenSeconds,
+		cli.Count(res.Images, "image"), res.Batch, cli.Count(res.Replays, "replay"), 100*res.Accuracy,
+		cli.Count(res.Measured, "image"), differing(res.Mismatches, "result"), res.TraceBytes, res.HostBytes,
+		cli.Count(res.Streams, "stream"), time.Duration(res.ReplayNs))
 	for _, c := range res.Chips {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "  %v %s: %d images\n", mesh.Coord(c.Coord), c.Name, c.Images)
+			_, err = fmt.Fprintf(w, "  %v %s: %s\n", mesh.Coord(c.Coord), c.Name, cli.Count(c.Images, "image"))
 		}
 	}
 	return err

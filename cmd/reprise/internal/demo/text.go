@@ -38,8 +38,8 @@ func (r *Result) print(w io.Writer) error {
 		which = "images of " + r.input
 	}
 	fmt.Fprintf(&b, "accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
-	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the %s: %d mismatches\n\n", r.Replays, r.network,
-		r.Mismatches)
+	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network,
+		mismatches(r.Mismatches))
 	fmt.Fprintf(&b, "          %14s %14s\n", "eager", "replay")
 	fmt.Fprintf(&b, "host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
 	fmt.Fprintf(&b, "commands  %14s %14s   sent per batch\n", humanize.Comma(int64(r.EagerBytes))+" B",

@@ -22,10 +22,10 @@ import (
 
 // Cmd is the commands about reports of captures.
 type Cmd struct {
-	Show   graphShowCmd   `cmd:"" help:"Print what ran, in the order of time."`
+	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
 	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
-	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
+	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's DOT language."`
 	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
 	Levels graphLevelsCmd `cmd:"" help:"Print the levelized graph: operations down to a level, and who takes what from whom."`
 	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
@@ -67,7 +67,7 @@ func (a *describedArg) read() (*graph.Report, error) {
 
 type graphShowCmd struct {
 	reportArg
-	Tree bool `help:"Only functions and how long they took."`
+	Tree bool `help:"Only functions and their durations."`
 }
 
 func (c *graphShowCmd) Run(s cli.Streams) error {
@@ -200,7 +200,7 @@ func (c *graphPeakCmd) Run(s cli.Streams) error {
 
 type graphDotCmd struct {
 	reportArg
-	Level int `help:"Write the data flow between functions up to a level instead of all nodes." placeholder:"N"`
+	Level int `help:"Write only the data flow between functions, up to this nesting level." placeholder:"N"`
 }
 
 // Validate checks the level. Package kong calls it.
@@ -233,7 +233,7 @@ func (c *graphSVGCmd) Run(s cli.Streams) error {
 }
 
 type graphImportCmd struct {
-	Paths []string `arg:"" help:"Reports or folders of reports, and last the database or its folder." placeholder:"REPORT... DB"`
+	Paths []string `arg:"" help:"Reports or folders of reports, followed by the database or its folder." placeholder:"REPORT... DB"`
 	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
 	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
@@ -317,7 +317,7 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.JSON {
 		return cli.PrintJSON(s.Out, map[string]any{"file": times, "programs": len(r.Programs)})
 	}
-	_, err = fmt.Fprintf(s.Out, "%s: %d runs of programs\n", times, len(r.Programs))
+	_, err = fmt.Fprintf(s.Out, "%s: %s of programs\n", times, cli.Count(len(r.Programs), "run"))
 	return err
 }
 

@@ -27,25 +27,24 @@ type BenchCmd struct {
 	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
 }
 
-// benchCmd measures what things cost.
 type deviceCmd struct {
-	Families []string `arg:"" optional:"" help:"What to measure; all but the summary if nothing is named. --list lists them." placeholder:"FAMILY"`
+	Families []string `arg:"" optional:"" help:"Families to measure, as listed by --list; all but the summary if none is named." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it, and the summary, which opens an emulated Galaxy without it: ${machine_help}." placeholder:"MACHINE"`
+	Machine  string   `help:"Machine whose chips the mesh family and the summary open: ${machine_help}. Without a machine the mesh family measures nothing, and the summary opens an emulated Galaxy." placeholder:"MACHINE"`
 	Against  string   `help:"With the summary and the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
-	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
+	Warmup   int      `help:"Rounds before them that don't count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
 	JSON     bool     `help:"Print one JSON object." name:"json" xor:"form"`
 	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
-	Hist     bool     `help:"Also show how the samples of each figure are spread."`
-	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
+	Hist     bool     `help:"Also show a histogram of each figure's samples."`
+	Output   string   `help:"Also write the JSON object to this file." short:"o" placeholder:"FILE"`
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to compare." placeholder:"OLD.json"`
-	EBPF     bool     `help:"With the replay family: show where the time of a replay goes, by eBPF." name:"ebpf"`
-	Markers  bool     `help:"Also run the operations that are waited for with markers after submission and completion, and uprobes on them, separately from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
-	Plot     string   `help:"Draw the figures into this file as well, an HTML page that needs nothing else." placeholder:"FILE" type:"path"`
-	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, separately from what is measured." placeholder:"FILE" type:"path"`
-	List     bool     `help:"List what can be measured, and measure nothing."`
+	EBPF     bool     `help:"With the replay family: break down the time of a replay by eBPF." name:"ebpf"`
+	Markers  bool     `help:"Also run awaited operations with markers after submission and completion, and uprobes on the markers. These runs are separate from the measured ones, because a probed marker costs a trap, more than a replay. reprise probe --markers sees the markers too."`
+	Plot     string   `help:"Also draw the figures into this self-contained HTML file." placeholder:"FILE" type:"path"`
+	Timeline string   `help:"With the replay family: write a timeline of host and queues in a few more replays of each trace to this file, as JSON for ui.perfetto.dev." placeholder:"FILE" type:"path"`
+	List     bool     `help:"List the families without measuring."`
 
 	target  *target.Device
 	against *target.Device
@@ -95,7 +94,7 @@ func (c *deviceCmd) Validate() error {
 	return err
 }
 
-// galaxy is the machine of 32 chips of which the summary opens those, if no other is named.
+// galaxy is the summary's default machine, of 32 chips.
 func (c *deviceCmd) galaxy() string {
 	if c.target.Arch == chip.Wormhole {
 		return "emu:galaxy-wh"
@@ -103,7 +102,7 @@ func (c *deviceCmd) galaxy() string {
 	return "emu:galaxy-bh"
 }
 
-// families refuses unknown families, and flags for a family that isn't measured.
+// families refuses unknown families, and flags of families that aren't measured.
 func (c *deviceCmd) families() error {
 	var have []string
 	for _, f := range bench.Families() {
@@ -138,7 +137,6 @@ func (c *deviceCmd) families() error {
 	return e
 }
 
-// summary reports whether the summary is measured.
 func (c *deviceCmd) summary() bool { return slices.Contains(c.Families, bench.Summarized) }
 
 func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
@@ -226,7 +224,7 @@ func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	return errors.Join(errs...)
 }
 
-// print writes the report in the requested form, or the changes since an old one.
+// print writes the report in the requested form, or the changes since an older one.
 func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 	switch {
 	case old != nil:
@@ -250,7 +248,6 @@ func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 	return nil
 }
 
-// compare prints the changes.
 func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	changes := report.Compare(old, cur)
 	var err error
@@ -269,7 +266,7 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 	}
 	var wrong []string
 	if ids := with(report.Slower); len(ids) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d figures got slower than in %s: %s", len(ids), c.Compare, strings.Join(ids, ", ")))
+		wrong = append(wrong, fmt.Sprintf("%s got slower than in %s: %s", cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", ")))
 	}
 	if ids := with(report.TooFew); len(ids) > 0 {
 		wrong = append(
@@ -297,8 +294,8 @@ func readReport(name string) (*report.Report, error) {
 	return r, nil
 }
 
-// queueInstructions returns how many instructions the cores of command queues have retired: those
-// of Blackhole's last column or Wormhole's last row, which workers don't use.
+// queueInstructions returns the instructions that command-queue cores retired: those of Blackhole's
+// last column or Wormhole's last row, which have no workers.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {
@@ -320,8 +317,8 @@ func queueInstructions(card *sim.Card) uint64 {
 	return n
 }
 
-// queueExecuted returns what the prefetcher, the dispatcher and its subordinate of queue 0 have
-// executed since the first call, without rounds of waiting.
+// queueExecuted returns the instructions of queue 0's prefetcher, dispatcher and subordinate since
+// the first call, without polling rounds.
 func queueExecuted(card *sim.Card) (n [3]uint64) {
 	ch := card.Chip()
 	if ch == nil {

@@ -22,13 +22,13 @@ type HwtestCmd struct {
 	Device  string `help:"Device to test: ${device_help}. The machine's cards if none is named, or both emulators if it has no card. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
 	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
-	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
+	Report  string `help:"Also write the results to this file, as JSON, or as JUnit if its name ends in .xml." placeholder:"FILE"`
 	Short   bool   `help:"Fewer repetitions."`
-	Long    bool   `help:"Also the cases that take minutes, and many more seeds."`
+	Long    bool   `help:"Also run the cases that take minutes, and many more seeds."`
 	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
 	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
 	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
-	List    bool   `help:"List the cases and what they protect, and run none."`
+	List    bool   `help:"List the cases and what they protect without running them."`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 }
 
@@ -43,7 +43,6 @@ func (c *HwtestCmd) Validate() error {
 	return err
 }
 
-// config is what the flags ask for.
 func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,8 +79,8 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	return cfg, nil
 }
 
-// devices names what is tested: the machine's cards, as cards names their nodes, or both emulators
-// if no device is named.
+// devices returns the devices to test: the machine's cards by their nodes, or both emulators
+// without a card.
 func (c *HwtestCmd) devices(cards func() []string) []string {
 	if c.Device != "" {
 		return []string{c.Device}
@@ -106,7 +105,7 @@ func cardNodes() []string {
 type casesError struct{ failed, all int }
 
 func (e *casesError) Error() string {
-	return fmt.Sprintf("hwtest: %d of %d cases failed", e.failed, e.all)
+	return fmt.Sprintf("hwtest: %d of %s failed", e.failed, cli.Count(e.all, "case"))
 }
 
 // Run runs the suite.
@@ -118,8 +117,7 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	if c.List {
 		return c.list(s.Out, cfg.Select)
 	}
-	// Whether there is anything to run, and the report can be written, should be known before a
-	// night's run.
+	// A missing case or unwritable report should be known before a night's run.
 	if !slices.ContainsFunc(hwtest.Cases(), cfg.Select.Match) {
 		return suiteError(c.Pattern, hwtest.ErrNoCases)
 	}
@@ -165,7 +163,6 @@ func suiteError(pattern string, err error) error {
 	return err
 }
 
-// list prints the cases that a pattern selects.
 func (c *HwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
 	l := struct {
 		Cases []hwtest.Case `json:"cases"`
@@ -199,7 +196,6 @@ func (c *HwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
 	return w.Flush()
 }
 
-// printResult prints the line of a case, and what a failure found.
 func printResult(out io.Writer, r hwtest.Result) {
 	fmt.Fprintf(out, "%s  %8.3fs  %s  %s/%s", r.Outcome, r.Seconds, r.Device, r.Layer, r.Name)
 	if r.Reason != "" {
@@ -215,8 +211,8 @@ func printResult(out io.Writer, r hwtest.Result) {
 	}
 }
 
-// printSuite prints a table of the layers of each device, and the failures again, which are far
-// above by now.
+// printSuite prints a table of each device's layers and repeats the failures, which have scrolled
+// away.
 func printSuite(out io.Writer, rep *hwtest.Report) error {
 	type key struct{ device, layer string }
 	var order []key
@@ -256,8 +252,7 @@ func printSuite(out io.Writer, rep *hwtest.Report) error {
 	return nil
 }
 
-// victimCommand is the hidden command that makes this program a process that uses a device until it
-// is killed.
+// victimCommand is the hidden command of a process that uses a device until it is killed.
 const victimCommand = "hwtest-victim"
 
 // VictimCmd is the process that the suite kills.

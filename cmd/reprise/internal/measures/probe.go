@@ -12,10 +12,10 @@ import (
 
 // ProbeCmd watches a running process.
 type ProbeCmd struct {
-	PID      int            `required:"" help:"The process." name:"pid" placeholder:"N"`
-	Duration time.Duration  `help:"How long to watch, unless the process ends before; 10s if not given." default:"10s" placeholder:"DURATION"`
-	Interval *time.Duration `help:"Also print the figures so far at this interval, not only at the end." placeholder:"DURATION"`
-	Markers  bool           `help:"Attach to the markers for submissions and completions, if the program calls them. Each call then costs a trap, more than a replay."`
+	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
+	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
+	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
+	Markers  bool           `help:"Attach to the program's markers of submissions and completions. Each marker then costs a trap, more than a replay."`
 	JSON     bool           `help:"Print JSON objects." name:"json"`
 }
 
@@ -38,11 +38,10 @@ func (c *ProbeCmd) Validate() error {
 	return nil
 }
 
-// pollInterval is the time between two polls of whether the process still runs and of what /proc
-// says of it, which is gone when the process ends.
+// pollInterval is the time between readings of /proc, whose figures vanish when the process ends.
 const pollInterval = 100 * time.Millisecond
 
-// Run watches until the time is over, the process ends or the command is interrupted.
+// Run watches until the duration is over, the process ends or the command is interrupted.
 func (c *ProbeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
 	if c.Markers {

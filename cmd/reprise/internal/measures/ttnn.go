@@ -29,15 +29,15 @@ import (
 const (
 	// both is the value of --chip for both chips.
 	both = "both"
-	// timedCalls is how often a process calls an operation in a round, of which the fastest counts.
+	// timedCalls is the number of calls of an operation in a round; the fastest counts.
 	timedCalls = 10
-	// timedPatience is how long a program may take, with the compilation of its kernels.
+	// timedPatience bounds a program's run time, including the compilation of its kernels.
 	timedPatience = 5 * time.Minute
 )
 
 type benchTTNNCmd struct {
 	sims.TtnnTools
-	Against []string `help:"The vendor's simulator, a libttsim.so, to time in turn; once for each chip." placeholder:"LIBTTSIM"`
+	Against []string `help:"Also time the vendor's simulator, a libttsim.so, in turn. Can be given once for each chip." placeholder:"LIBTTSIM"`
 	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
 	Rounds  int      `help:"Rounds of each program." default:"3"`
 	JSON    bool     `help:"Print one JSON object instead of a table." name:"json"`
@@ -152,8 +152,8 @@ func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
 	})
 }
 
-// timeChip times the programs of one chip, by timers that take turns: of the emulator, and of the
-// vendor's simulator if there is one.
+// timeChip times the programs of a chip, in turn on the emulator and on the vendor's simulator, if
+// given.
 func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Arch, timers []*timer) (*bench.TimedChip, error) {
 	names, err := timers[0].list(ctx, c.Patterns)
 	if err != nil {
@@ -237,7 +237,7 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 }
 
 // round times each program once. A program that ends its process counts as refused: a new process
-// times the remaining programs, and later rounds skip the refused program.
+// times the remaining ones, and later rounds skip the refused program.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}
@@ -324,10 +324,10 @@ func (t *timer) note(line timedLine) {
 	t.times[line.Name] = x
 }
 
-// telling matches lines by which a simulator or TT-NN says why it ends the process.
+// telling matches lines that say why a simulator or TT-NN ends the process.
 var telling = regexp.MustCompile(`ERROR|Error|fatal|no case named`)
 
-// lastWords returns the line of a process's messages that says why it ended.
+// lastWords returns the line that says why a process ended.
 func lastWords(text string) string {
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 	last := ""

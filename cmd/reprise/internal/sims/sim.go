@@ -27,11 +27,11 @@ type SimCmd struct {
 }
 
 type simServeCmd struct {
-	Socket   string  `help:"Where processes find the card: they call it socket:PATH." placeholder:"PATH" xor:"where" required:""`
-	Device   *string `help:"Emulated card to serve, with the options that it has elsewhere: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
+	Socket   string  `help:"Socket of the card, which processes open as socket:PATH." placeholder:"PATH" xor:"where" required:""`
+	Device   *string `help:"Emulated card to serve, with options as for other commands: emu:blackhole (if not given), emu:wormhole,no-iommu and the like." placeholder:"DEVICE"`
 	Resident bool    `help:"Keep the chip's state while no process has the card open, as silicon does. Otherwise each first open gets a new chip."`
 
-	VFIOUser string `name:"vfio-user" help:"Where virtual machines find the card instead: a socket of the vfio-user protocol. Several cards have .0, .1… appended." placeholder:"PATH" xor:"where" required:""`
+	VFIOUser string `name:"vfio-user" help:"Socket of the vfio-user protocol, for virtual machines. The sockets of several cards end in .0, .1…" placeholder:"PATH" xor:"where" required:""`
 	Machine  string `help:"With --vfio-user: emulated machine whose cards are served, such as p150 (the default), n150 or n300." placeholder:"NAME"`
 	TTSim    string `name:"ttsim" help:"With --vfio-user: libttsim.so of the vendor's simulator to serve instead of an emulator." placeholder:"PATH"`
 }
@@ -111,7 +111,7 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 // virtual returns the machine whose cards are served to virtual machines. With the vendor's
-// simulator and no name it has no chips: the library says what it is when it runs.
+// simulator it has no chips: the running library says which chip it is.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {
@@ -140,7 +140,7 @@ func machineNames() (names string) {
 	return names
 }
 
-// virtualCard is the PCI function of a card, and how it is served.
+// virtualCard is a served PCI function.
 type virtualCard struct {
 	fn   driver.Function
 	conf vfiouser.Config

@@ -34,8 +34,7 @@ type TtnnTools struct {
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
-// Find finds TT-NN and the simulator library, and builds that if there is none. The settings of the
-// run are left to the caller.
+// Find finds TT-NN and the simulator library, which is built if missing. Settings are the caller's.
 func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
 	if err != nil {
@@ -61,9 +60,9 @@ type ttnnRunCmd struct {
 	Chip    string        `help:"One chip: wormhole or blackhole (the default)." placeholder:"ARCH" xor:"machine"`
 	Machine string        `help:"Machine to emulate: n150, p150, n300, p300 and the like." placeholder:"NAME" xor:"machine"`
 	Check   []string      `help:"Checks of the emulator: ${ttnn_checks}." placeholder:"NAME"`
-	Seed    uint64        `help:"Order in which the chip's processors run." placeholder:"N"`
-	Serve   string        `help:"Offer the card to other commands, which call it socket:PATH, while the program runs." placeholder:"PATH"`
-	Timeout time.Duration `help:"End a program that takes longer, after printing what each core does." placeholder:"TIME"`
+	Seed    uint64        `help:"Seed of the order in which the chip's processors run." placeholder:"N"`
+	Serve   string        `help:"Serve the card to other commands as socket:PATH while the program runs." placeholder:"PATH"`
+	Timeout time.Duration `help:"Time limit of the program. At the limit each core's state is printed and the program ended." placeholder:"TIME"`
 
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
@@ -151,7 +150,7 @@ func sourceFolder() string {
 }
 
 type ttnnLibraryCmd struct {
-	Output string `short:"o" required:"" help:"Folder for libttsim.so; it is made if it doesn't exist." placeholder:"DIR"`
+	Output string `short:"o" required:"" help:"Folder for libttsim.so; created if missing." placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -199,11 +198,10 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return cli.PrintChecks(s.Out, c.JSON, checks)
 }
 
-// endPatience is how long a program may take to end after it was told to.
+// endPatience bounds the program's time to end after a signal.
 const endPatience = 5 * time.Second
 
-// start runs the program and waits for it. What this process is told by signals, the program is
-// told.
+// start runs the program, passes signals on and waits.
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
@@ -261,7 +259,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 	}
 }
 
-// abandon prints what each core does and ends the program.
+// abandon prints each core's state and ends the program.
 func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p *os.Process, ended <-chan error, why string) error {
 	fmt.Fprintln(s.Err, why)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*endPatience)
@@ -277,12 +275,12 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p 
 		_ = p.Kill()
 		err = <-ended
 	}
-	KillOrphans() // what the program has started may wait for it
+	KillOrphans() // children may wait for the program
 	return programStatus(err)
 }
 
-// printCores prints what the program's chips do, as the library in it says. Before TT-NN has opened
-// a device there is none.
+// printCores prints the state of the program's chips, told by the library. Before TT-NN opens a
+// device there are none.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
@@ -299,7 +297,7 @@ func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	return errors.Join(err, c.Close())
 }
 
-// programStatus turns how a program ended into the command's exit code, as shells do.
+// programStatus turns the program's end into an exit code, as shells do.
 func programStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

@@ -23,16 +23,16 @@ import (
 
 // VmCmd runs a program in a virtual machine.
 type VmCmd struct {
-	Machine  []string `help:"Emulated machines whose cards the virtual one has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
+	Machine  []string `help:"Emulated machines whose cards the virtual machine has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
 	Kernel   string   `help:"Kernel image of Linux for x86-64; this machine's if absent." placeholder:"FILE"`
 	Module   string   `help:"Tenstorrent's driver, tenstorrent.ko, built for that kernel; the one that is installed for it if absent." placeholder:"FILE"`
-	Share    string   `help:"Folder that the machine has at the same path. Files that the program changes there are copied back when it ends." type:"path" placeholder:"DIR"`
-	Add      []string `help:"Further program or file that the machine has at the same path." type:"path" sep:"none" placeholder:"FILE"`
-	Memory   int      `help:"Memory of the machine in MiB; more if the files need it." default:"2048" placeholder:"MIB"`
+	Share    string   `help:"Folder to share with the machine at the same path. Changed files are copied back at the end." type:"path" placeholder:"DIR"`
+	Add      []string `help:"Program or file to copy into the machine at the same path." type:"path" sep:"none" placeholder:"FILE"`
+	Memory   int      `help:"Memory of the machine in MiB, at least; more if the files need more." default:"2048" placeholder:"MIB"`
 	NoIOMMU  bool     `name:"no-iommu" help:"A machine without an IOMMU."`
-	KVM      bool     `name:"kvm" help:"Let the processor run the machine where /dev/kvm can, instead of emulating each instruction."`
+	KVM      bool     `name:"kvm" help:"Use /dev/kvm, if available, instead of emulating each instruction."`
 	QEMU     string   `name:"qemu" help:"QEMU with vfio-user." default:"qemu-system-x86_64" placeholder:"PROGRAM"`
-	Messages bool     `help:"Print all messages of the kernel."`
+	Messages bool     `help:"Print all kernel messages."`
 
 	Program []string `arg:"" optional:"" passthrough:"" help:"Program of this machine and its arguments, after --: reprise itself, one with its libraries, or a command of busybox. A shell if absent."`
 }
@@ -124,7 +124,7 @@ func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return err
 }
 
-// program is what runs, the machine but for the cards, and the release of its kernel.
+// program is the program, the machine without cards, and its kernel's release.
 func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error) {
 	f, err := c.find()
 	if err != nil {
@@ -167,18 +167,18 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// found is what the machine is made of.
+// found holds the parts of the machine.
 type found struct {
 	qemu, kernel, release, module, busybox string
 	args                                   []string
 }
 
-// missingError lists what this machine lacks, with where to get it.
+// missingError lists what this machine lacks, with the source of each.
 type missingError []string
 
 func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 
-// find looks for all that the machine needs. A missingError lists what isn't there.
+// find collects the parts of the machine. A missingError lists those not found.
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }

@@ -61,7 +61,7 @@ func (c *traceDiffCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	w := bufio.NewWriter(s.Out)
 	if out.Same {
-		fmt.Fprintf(w, "the traces are the same: %d programs\n", out.Programs)
+		fmt.Fprintf(w, "the traces are the same: %s\n", cli.Count(out.Programs, "program"))
 	}
 	for i := range out.Differences {
 		d := &out.Differences[i]

@@ -27,24 +27,24 @@ import (
 )
 
 type traceImportCmd struct {
-	Source   string   `arg:"" help:"Device in whose DRAM tt-metal left the trace; or a file of its raw commands, with --memory." placeholder:"DEVICE|FILE"`
-	Scan     bool     `help:"List what may be traces at the top of the device's DRAM banks, and import none."`
-	Window   uint64   `help:"Bytes at the top of each bank in which traces are looked for." default:"134217728" placeholder:"BYTES"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank, for a device; with --pages. Without them it is looked for." placeholder:"ADDRESS"`
+	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of the trace's raw commands." placeholder:"DEVICE|FILE"`
+	Scan     bool     `help:"List possible traces at the top of the device's DRAM banks without importing any."`
+	Window   uint64   `help:"Bytes at the top of each bank that are searched for traces." default:"134217728" placeholder:"BYTES"`
+	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, together with --pages. Without both flags the trace is searched for." placeholder:"ADDRESS"`
 	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
-	Revision string   `help:"Protocol revision of the commands, if it isn't clear from them: one of ${revisions}." placeholder:"NAME"`
+	Revision string   `help:"Protocol revision of the commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
 	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
 	Like     string   `help:"Device of the kind that the trace was recorded on, for a file: emu:blackhole and the like." placeholder:"DEVICE"`
 	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
-	Firmware string   `help:"Folder with the base firmware of the kernels, if the cache has several that could be it." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache doesn't have; nothing proves then that --firmware is theirs. Without --cache and --firmware the workers run this runtime's own."`
-	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. For each of them once." placeholder:"BUFFER" sep:"none"`
-	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. For each of them once." placeholder:"PARAM" sep:"none"`
-	Data     bool     `help:"Save what the DRAM buffers hold now."`
+	Firmware string   `help:"Folder with the kernels' base firmware, if several in the cache fit." placeholder:"DIR"`
+	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware fits them. Without --cache and --firmware the workers run Reprise's own firmware."`
+	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
+	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
+	Data     bool     `help:"Save the current contents of the DRAM buffers."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
-	DryRun   bool     `help:"Print programs, kernels and firmware, and write nothing."`
+	DryRun   bool     `help:"Print programs, kernels and firmware without writing a file."`
 	JSON     bool     `help:"Print one JSON object instead of text." name:"json"`
 
 	buffers []tracebuf.Buffer
@@ -104,7 +104,6 @@ func (c *traceImportCmd) Validate() error {
 	return nil
 }
 
-// parseBuffer reads a value of --buffer.
 func parseBuffer(s string) (tracebuf.Buffer, error) {
 	bad := func(why string) error {
 		return cli.Wrong("--buffer", s, why, "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048")
@@ -172,7 +171,6 @@ type importKernel struct {
 	Common []uint32 `json:"common_args"`
 }
 
-// Run imports the trace.
 func (c *traceImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	src, err := c.open(ctx)
 	if err != nil {
@@ -214,8 +212,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSour
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the kernels of the trace and returns their base firmware; nil for this runtime's
-// own.
+// identify names the trace's kernels and returns their base firmware; nil for this runtime's own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -256,7 +253,6 @@ func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *
 	return given, err
 }
 
-// file makes the trace file.
 func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *importSource) ([]byte, error) {
 	target, err := importTarget(src.ch, f)
 	if err != nil {
@@ -297,7 +293,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *impor
 }
 
 // importTarget is the queue that replays an imported trace: queue 0 of a device with the chip's
-// harvesting, whose workers run f, or this runtime's own base firmware if it is nil.
+// harvesting and base firmware f, or this runtime's own for nil.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -338,11 +334,10 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 	return out
 }
 
-// print prints programs, with the cores and kernels of each.
 func (j *importJSON) print(to io.Writer) error {
 	w := bufio.NewWriter(to)
-	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %d programs\n", j.Source, j.Arch, j.Revision,
-		humanize.Comma(int64(j.Bytes)), len(j.Programs))
+	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %s\n", j.Source, j.Arch, j.Revision,
+		humanize.Comma(int64(j.Bytes)), cli.Count(len(j.Programs), "program"))
 	if j.Firmware != "" {
 		fmt.Fprintf(w, "base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
@@ -350,7 +345,7 @@ func (j *importJSON) print(to io.Writer) error {
 		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID,
 			humanize.Comma(int64(p.Bytes)), p.Offset, humanize.Comma(int64(p.Kernels)))
 		for _, l := range p.Launches {
-			fmt.Fprintf(w, "  %s, %d circular buffers:", l.Cores, l.Circular)
+			fmt.Fprintf(w, "  %s, %s:", l.Cores, cli.Count(l.Circular, "circular buffer"))
 			for k, kernel := range l.Kernels {
 				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"),
 					kernel.Processor)
@@ -369,9 +364,9 @@ func (j *importJSON) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// importSource is what a trace is read from: a device, or copies of its memory.
+// importSource is a device, or copies of a device's memory.
 type importSource struct {
-	ctx      context.Context // that reads end with
+	ctx      context.Context // ends reads
 	ch       *chip.Chip
 	commands []byte
 	dev      *kmd.Device // nil for copies
@@ -379,7 +374,7 @@ type importSource struct {
 	files    map[int]*os.File // of the folder, by bank
 }
 
-// open reads the commands and opens what the kernels are read from.
+// open reads the commands and opens the source of kernels.
 func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
 	if cli.IsFile(c.Source) {
 		return c.openFile(ctx)
@@ -401,8 +396,7 @@ func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
 	return s, nil
 }
 
-// readCommands reads the commands of a device's trace, which is looked for if the flags don't say
-// where it is.
+// readCommands reads a device's trace, searching for it without --pages.
 func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) error {
 	banks := s.ch.DRAMBanks()
 	addr, pages, pageSize := c.Addr, c.Pages, c.PageSize
@@ -434,7 +428,7 @@ func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) erro
 	return metaltrace.ReadInterleaved(s, len(banks), addr, pageSize, 0, s.commands)
 }
 
-// openFile reads raw commands from a file; kernels are in copies of DRAM.
+// openFile reads raw commands from a file; kernels come from copies of DRAM.
 func (c *traceImportCmd) openFile(ctx context.Context) (*importSource, error) {
 	if c.Scan {
 		return nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
@@ -471,7 +465,7 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*importSource, error) {
 	return &importSource{ctx: ctx, ch: ch, commands: b, folder: c.Memory, files: map[int]*os.File{}}, nil
 }
 
-// openChip opens a device to read from it, and finds out which chip it is.
+// openChip opens a device for reading.
 func openChip(ctx context.Context, t kmd.Target) (*kmd.Device, *chip.Chip, error) {
 	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
 	if err != nil {
@@ -525,8 +519,7 @@ func (s *importSource) close() error {
 	return err
 }
 
-// importParam is a value of --param: arguments that are named, in all programs that start the
-// kernel or in one.
+// importParam is a value of --param: an argument of a kernel in one program or all.
 type importParam struct {
 	value     string // of the flag
 	name      string
@@ -539,7 +532,6 @@ type importParam struct {
 	buffer    string
 }
 
-// parseImportParam reads a value of --param.
 func parseImportParam(s string) (importParam, error) {
 	bad := func(why string) (importParam, error) {
 		return importParam{}, cli.Wrong("--param", s, why,
@@ -595,8 +587,7 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments returns the arguments that the parameter names in a trace whose launches have been
-// found.
+// arguments returns the arguments that the parameter names. The trace's launches have been found.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {
@@ -624,7 +615,7 @@ func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, err
 	return out, nil
 }
 
-// argumentText is arguments for people, in hexadecimal, at most 16 of them.
+// argumentText formats at most 16 arguments of each kind in hexadecimal.
 func argumentText(args, common []uint32) string {
 	var b strings.Builder
 	for i, list := range [][]uint32{args, common} {
@@ -656,16 +647,14 @@ type scanTraceJSON struct {
 	PageSize  int      `json:"page_size"`
 	Bytes     int      `json:"bytes"` // of the commands
 	Programs  int      `json:"programs"`
-	Revisions []string `json:"revisions"` // of the protocol, in which the commands are valid up to their EXEC_BUF_END
+	Revisions []string `json:"revisions"` // of the protocol, in which the commands are valid up to EXEC_BUF_END
 }
 
-// scan looks for traces at the top of the DRAM banks.
 func (s *importSource) scan(ctx context.Context, window uint64) ([]metaltrace.Candidate, error) {
 	banks := s.ch.DRAMBanks()
 	return metaltrace.Scan(ctx, s, len(banks), cq.Layout(s.ch.Arch()), banks[0].Size, window)
 }
 
-// list prints what may be traces in the device's DRAM.
 func (c *traceImportCmd) list(ctx context.Context, to cli.Streams, src *importSource) error {
 	found, err := src.scan(ctx, c.Window)
 	if err != nil {
@@ -679,11 +668,11 @@ func (c *traceImportCmd) list(ctx context.Context, to cli.Streams, src *importSo
 		return cli.PrintJSON(to.Out, out)
 	}
 	w := bufio.NewWriter(to.Out)
-	fmt.Fprintf(w, "%s: %s, %s B at the top of each DRAM bank, %d traces\n", c.Source, out.Arch, humanize.Comma(int64(c.Window)),
-		len(found))
+	fmt.Fprintf(w, "%s: %s, %s B at the top of each DRAM bank, %s\n", c.Source, out.Arch, humanize.Comma(int64(c.Window)),
+		cli.Count(len(found), "trace"))
 	for _, f := range found {
-		fmt.Fprintf(w, "--addr %#x --pages %d --page-size %d: %d programs, %s B of commands up to their EXEC_BUF_END, valid in %s\n",
-			f.Addr, f.Pages, f.PageSize, f.Programs, humanize.Comma(int64(f.Size)), strings.Join(f.Revisions, ", "))
+		fmt.Fprintf(w, "--addr %#x --pages %d --page-size %d: %s, %s B of commands up to EXEC_BUF_END, valid in %s\n",
+			f.Addr, f.Pages, f.PageSize, cli.Count(f.Programs, "program"), humanize.Comma(int64(f.Size)), strings.Join(f.Revisions, ", "))
 	}
 	return w.Flush()
 }

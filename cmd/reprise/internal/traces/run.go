@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// ran notes a piece that has run.
 func (r *traceRun) ran(first, end int) {
 	all := programsOf(r.Trace)
 	r.out.Pieces = append(r.out.Pieces, pieceJSON{all[first], all[end-1]})
@@ -54,9 +53,9 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect records what the programs leave in the buffers one by one, and searches for the shortest
-// beginning of the trace that leaves something else when it is replayed, or hangs. At the end the
-// buffers hold what they held before.
+// bisect records the buffers' contents after each program run one by one, and finds the shortest
+// prefix of the trace that leaves other contents when replayed, or hangs. At the end the buffers
+// have their original contents.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
@@ -104,8 +103,8 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	), nil
 }
 
-// writePrints writes what the kernels of a device print to a file, or to errs if its name is -,
-// until stop is called, before the device is closed.
+// writePrints writes the prints of a device's kernels to a file, or to errs for the name -, until
+// stop is called before the device is closed.
 func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() error, err error) {
 	out, done := errs, func() error { return nil }
 	if name != "-" {
@@ -126,12 +125,12 @@ type traceRunCmd struct {
 	File     string            `arg:"" help:"Trace file to run." type:"existingfile"`
 	Device   string            `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
 	Firmware string            `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
-	Replays  int               `help:"How often to replay it." default:"1"`
-	Set      map[string]uint32 `help:"Value of a parameter, instead of the one in the file. For each of them once." placeholder:"NAME=VALUE" mapsep:"none"`
-	Step     bool              `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split    *int              `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
+	Replays  int               `help:"How many times to replay the trace." default:"1"`
+	Set      map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
+	Split    *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
 	Bisect   bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
-	Check    bool              `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
+	Check    bool              `help:"Compare a replay with running the programs one by one, and name the first program that differs. Unlike --bisect, this ends at the first hang." xor:"mode"`
 	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	JSON     bool              `help:"Print one JSON object instead of text." name:"json"`
 	cli.Hangs
@@ -185,13 +184,13 @@ type runJSON struct {
 	// Replays and ReplayNs are of mode replay.
 	Replays  int   `json:"replays"`
 	ReplayNs int64 `json:"replay_host_ns_p50"`
-	// Results is "same" or "different" from those in the file, "none" if it has none, or "not
-	// compared" by bisect and check.
+	// Results compares with those in the file: "same", "different", "none" (the file has none) or
+	// "not compared" (bisect and check).
 	Results string  `json:"results"`
 	Seconds float64 `json:"seconds"` // that it took
-	// Pieces are what step and split have run.
+	// Pieces are those that step and split ran.
 	Pieces []pieceJSON `json:"pieces,omitempty"`
-	// Found is the first program that bisect or check has found to be wrong.
+	// Found is the first wrong program found by bisect or check.
 	Found   *programAt      `json:"found,omitempty"`
 	Buffers []runBufferJSON `json:"buffers"`
 }
@@ -201,11 +200,11 @@ type programAt struct {
 	Step  int    `json:"step"`
 	Name  string `json:"name"`
 	Queue int    `json:"queue"`
-	// Loops are the iterations in which bisect or check has found it, outermost first.
+	// Loops are the iterations in which the program is wrong, outermost first.
 	Loops []debug.Iteration `json:"loops,omitempty"`
 }
 
-// in is as ", loop 0, iteration 2 of 5"; empty outside of loops.
+// in returns text such as ", loop 0, iteration 2 of 5"; empty outside of loops.
 func (p *programAt) in() string {
 	var out string
 	for _, l := range p.Loops {
@@ -248,7 +247,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		}
 	}
 	begin := time.Now()
-	// The trace's faults are printed after everything else.
+	// wrong is printed after everything else.
 	var wrong error
 	switch r.out.Mode {
 	case "step":
@@ -275,7 +274,6 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(s.Print(c.JSON, r.out, r.out.print), wrong)
 }
 
-// traceRun is a trace that runs.
 type traceRun struct {
 	*reprise.Trace
 	replayer replayer // the trace
@@ -285,12 +283,11 @@ type traceRun struct {
 	out          *runJSON
 }
 
-// replayer is the methods of a trace that replays need.
+// replayer is the part of a trace that replays need.
 type replayer interface {
 	Replay(context.Context) error
 }
 
-// finish waits for all queues.
 func (r *traceRun) finish(ctx context.Context) error {
 	for i := range r.dev.Queues() {
 		if err := r.dev.Queue(i).Wait(ctx); err != nil {
@@ -300,7 +297,7 @@ func (r *traceRun) finish(ctx context.Context) error {
 	return nil
 }
 
-// replay replays the trace, and compares the results after the first time.
+// replay compares the results after the first replay.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
@@ -320,7 +317,7 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	return wrong, r.finish(ctx)
 }
 
-// results compares the buffers with the results in the file.
+// results compares the buffers with the file's results.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	err = r.checkResults(ctx)
 	var v *debug.VerifyError
@@ -338,7 +335,7 @@ func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	return nil, nil
 }
 
-// contents is the hashes of the buffers of a trace.
+// contents returns hashes of the buffers.
 func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
 	out := []runBufferJSON{}
 	for _, b := range r.Buffers() {
@@ -354,7 +351,7 @@ func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
 
 func (r *runJSON) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "%s: trace %s of %d programs on %s\n", r.File, tracebuf.Printable(r.Trace), r.Programs, r.Device)
+	fmt.Fprintf(w, "%s: trace %s of %s on %s\n", r.File, tracebuf.Printable(r.Trace), cli.Count(r.Programs, "program"), r.Device)
 	for _, p := range r.Pieces {
 		fmt.Fprintf(w, "  program %d %s", p.First.Step, tracebuf.Printable(p.First.Name))
 		if p.Last.Step > p.First.Step {
@@ -366,12 +363,12 @@ func (r *runJSON) print(out io.Writer) error {
 	}
 	switch r.Mode {
 	case "replay":
-		fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds,
+		fmt.Fprintf(w, "replayed %s in %.3f s, %s of the host's time each (median)\n", cli.Count(r.Replays, "time"), r.Seconds,
 			cli.Nanoseconds(r.ReplayNs))
 	case "step":
-		fmt.Fprintf(w, "ran %d programs one by one in %.3f s\n", len(r.Pieces), r.Seconds)
+		fmt.Fprintf(w, "ran %s one by one in %.3f s\n", cli.Count(len(r.Pieces), "program"), r.Seconds)
 	case "split":
-		fmt.Fprintf(w, "replayed %d pieces one after the other in %.3f s\n", len(r.Pieces), r.Seconds)
+		fmt.Fprintf(w, "replayed %s one after the other in %.3f s\n", cli.Count(len(r.Pieces), "piece"), r.Seconds)
 	default:
 		if r.Found == nil {
 			fmt.Fprintln(w, "a replay does what its programs do one by one")

@@ -26,17 +26,16 @@ type traceStatCmd struct {
 type statJSON struct {
 	Source string `json:"source"`
 	tracebuf.Stats
-	// Pages and Banks are there where the size of pages and the number of banks are known, of a
-	// trace of one queue. Of one over several queues each part has its own.
+	// Pages and Banks are of a trace of one queue whose page size and bank count are known. Of
+	// several queues each part has its own.
 	placeJSON
 	Queues []queueJSON `json:"queues,omitempty"`
-	// The rest is what a file has beside the commands: File for a trace of one device, Devices for
-	// a trace over several.
+	// File holds what a trace file of one device has beside the commands, Devices of several.
 	File    *fileJSON  `json:"file,omitempty"`
 	Devices []fileJSON `json:"devices,omitempty"`
 }
 
-// placeJSON is how much of DRAM commands take.
+// placeJSON is the DRAM that commands take.
 type placeJSON struct {
 	PageSize int             `json:"page_size,omitempty"`
 	Pages    int             `json:"pages,omitempty"`
@@ -44,7 +43,7 @@ type placeJSON struct {
 }
 
 type queueJSON struct {
-	Device  int      `json:"device,omitempty"` // of a trace over several, in the order of the capture
+	Device  int      `json:"device,omitempty"` // of a trace over several devices, in the order of the capture
 	Queue   int      `json:"queue"`
 	Workers cli.Grid `json:"workers"`
 	Bytes   int      `json:"bytes"`
@@ -77,8 +76,8 @@ type paramJSON struct {
 	Kind  string `json:"kind"`
 	Value uint32 `json:"value"`
 	Words int    `json:"words"`
-	// Buffer is the one whose address it is, with FirstPage and Pages if it stands for a part of
-	// it.
+	// Buffer is the buffer whose address the parameter is, FirstPage and Pages a part of the
+	// buffer.
 	Buffer    string `json:"buffer,omitempty"`
 	FirstPage int    `json:"first_page,omitempty"`
 	Pages     int    `json:"pages,omitempty"`
@@ -127,7 +126,7 @@ func toStat(src *source) *statJSON {
 	return out
 }
 
-// toFile describes what the file of one device has beside the commands.
+// toFile describes what a device's file has beside the commands.
 func toFile(f *tracebuf.File) *fileJSON {
 	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
 	data := make([]int, len(f.Image.Buffers))
@@ -159,8 +158,7 @@ func toFile(f *tracebuf.File) *fileJSON {
 	return out
 }
 
-// partsAndCallees returns the parts of a file, each followed by what it calls as if that were
-// parts.
+// partsAndCallees returns the parts of a file, each followed by the traces that it calls.
 func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
 	var out []tracebuf.Part
 	for _, p := range f.Parts() {
@@ -183,7 +181,7 @@ func layoutOf(b *tracebuf.Buffer) string {
 	return allocator.Layout(b.Sharding.Layout).String()
 }
 
-// place says what of DRAM with that many banks the commands take, if that is known.
+// place returns the DRAM that the commands take, if known.
 func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
 	if t.PageSize == 0 {
 		return at
@@ -204,12 +202,13 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 	for _, p := range o.Programs {
 		runs += p.Runs
 	}
-	fmt.Fprintf(w, "%s B in %s commands, %d runs of %d programs", count(o.Bytes), count(o.Commands), runs, len(o.Programs))
+	fmt.Fprintf(w, "%s B in %s, %s of %s", count(o.Bytes), cli.Count(o.Commands, "command"), cli.Count(runs, "run"),
+		cli.Count(len(o.Programs), "program"))
 	if o.Edges > 0 {
-		fmt.Fprintf(w, ", %d edges of %s B between %d queues", o.Edges, count(o.EdgeBytes), len(o.Queues))
+		fmt.Fprintf(w, ", %s of %s B between %d queues", cli.Count(o.Edges, "edge"), count(o.EdgeBytes), len(o.Queues))
 	}
 	if o.Control > 0 {
-		fmt.Fprintf(w, ", %d steps of control flow of %s B, %d traces called", o.Stats.Control, count(o.ControlBytes), o.Callees)
+		fmt.Fprintf(w, ", %s of control flow of %s B, %s called", cli.Count(o.Stats.Control, "step"), count(o.ControlBytes), cli.Count(o.Callees, "trace"))
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -267,7 +266,7 @@ func (f *fileJSON) print(w io.Writer, on string) {
 		case p.Buffer != "":
 			of = ", buffer " + tracebuf.Printable(p.Buffer)
 		}
-		fmt.Fprintf(w, "  patch point %s: %s in %d words, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, p.Words, p.Value, of)
+		fmt.Fprintf(w, "  patch point %s: %s in %s, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, cli.Count(p.Words, "word"), p.Value, of)
 	}
 }
 
@@ -275,7 +274,7 @@ func (p *placeJSON) print(w io.Writer, of string, src *source) {
 	if len(p.Banks) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s%d pages of %d B", of, p.Pages, p.PageSize)
+	fmt.Fprintf(w, "\n%s%s of %d B", of, cli.Count(p.Pages, "page"), p.PageSize)
 	if src.placed {
 		fmt.Fprintf(w, " at %#x", src.addr)
 	}

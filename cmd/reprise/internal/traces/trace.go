@@ -31,19 +31,18 @@ type Cmd struct {
 	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
 }
 
-// maxRaw bounds what is read of a file that isn't a trace file, in bytes.
+// maxRaw bounds files of raw commands, in bytes.
 const maxRaw = 1 << 30
 
-// sourceFlags say how to read a trace that isn't a trace file.
+// sourceFlags describe a trace that isn't a trace file.
 type sourceFlags struct {
 	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
-	Revision string `help:"Protocol revision of raw commands, if it isn't clear from them: one of ${revisions}." placeholder:"NAME"`
+	Revision string `help:"Protocol revision of raw commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
 	Addr     uint64 `help:"Address of the trace in every DRAM bank, for a device." placeholder:"ADDRESS"`
 	Pages    int    `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
 }
 
-// RevisionNames lists the revisions for --help.
 func RevisionNames() string {
 	var b bytes.Buffer
 	for i, v := range cq.Revisions() {
@@ -66,8 +65,7 @@ type source struct {
 	placed bool
 }
 
-// partName says which part of a trace over several queues or devices a line is about, "" in a trace
-// of one part.
+// partName names a part of a trace over several queues or devices; "" for a single part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -95,7 +93,6 @@ func (c *sourceFlags) Validate() error {
 	return nil
 }
 
-// layout is that of --arch, 0 if it isn't given.
 func (c *sourceFlags) layout() (cq.Layout, error) {
 	if c.Arch == "" {
 		return 0, nil
@@ -107,8 +104,7 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read reads a trace from a file, or from a device's DRAM. A name of something that is a plain file
-// is a file.
+// read reads a trace from a file or a device's DRAM. The name of a regular file is always a file.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
@@ -167,7 +163,6 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	return s, nil
 }
 
-// inspect reads raw commands.
 func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, error) {
 	t, err := tracebuf.InspectRaw(l, b, c.Revision)
 	var e *cq.RevisionError
@@ -177,8 +172,8 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device, so it doesn't disturb
-// other users.
+// readDevice reads DRAM through the driver. It starts nothing on the device, so other users aren't
+// disturbed.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf(
