@@ -11,7 +11,7 @@ import (
 )
 
 // EngineSpan is a time in which each sample found a thread of a worker's Tensix engines waiting for
-// the same.
+// the same condition.
 type EngineSpan struct {
 	Worker     chip.Core
 	Thread     int           // 0 unpacks, 1 computes, 2 packs
@@ -19,14 +19,12 @@ type EngineSpan struct {
 	Start, End time.Duration // of the first and the last sample, since StartTimeline
 }
 
-// sampler asks now and then what engines wait for.
 type sampler struct {
 	quit chan struct{}
 	done sync.WaitGroup
 	once sync.Once
 }
 
-// stop ends the sampling.
 func (s *sampler) stop() {
 	s.once.Do(func() { close(s.quit) })
 	s.done.Wait()
@@ -38,11 +36,11 @@ type engineThread struct {
 	thread int
 }
 
-// SampleEngines asks the device every interval until Stop what the threads of these workers'
-// engines wait for, and adds what it says to the timeline: see [Timeline.EngineSpans]. What is
-// shorter than an interval may be missed. Only an emulated device tells; for others, and for a core
-// outside of the chip, SampleEngines returns the error of [dispatch.Debug.EngineWait]. Each
-// question stops the emulated chip for less than a microsecond.
+// SampleEngines samples what the threads of these workers' engines wait for every interval until
+// Stop, for [Timeline.EngineSpans]. Waits below an interval may be missed. Only an emulated device
+// can tell, and each sample stops the emulated chip for less than a microsecond. For other devices,
+// and for a core outside of the chip, SampleEngines returns the error of
+// [dispatch.Debug.EngineWait].
 func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
 	if interval <= 0 {
 		return fmt.Errorf("observe: sample engines every %v: want an interval above 0", interval)
@@ -82,7 +80,7 @@ func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) e
 	return nil
 }
 
-// sample asks what threads wait for, and extends their spans or begins new ones.
+// sample extends the threads' spans or begins new ones.
 func (t *Timeline) sample(threads []engineThread, open []int) {
 	for i, th := range threads {
 		wait, err := t.dev.Debug().EngineWait(th.worker, th.thread)
@@ -104,7 +102,7 @@ func (t *Timeline) sample(threads []engineThread, open []int) {
 	}
 }
 
-// EngineSpans returns what [Timeline.SampleEngines] has found, by worker and thread, each in the
+// EngineSpans returns the samples of [Timeline.SampleEngines] by worker and thread, each in the
 // order of time. It is complete once Stop has returned.
 func (t *Timeline) EngineSpans() []EngineSpan {
 	t.mu.Lock()
@@ -116,7 +114,6 @@ func (t *Timeline) EngineSpans() []EngineSpan {
 	return out
 }
 
-// engineEvents are the events of engines: a track for each thread of a worker.
 func (t *Timeline) engineEvents() (tracks, body []traceEvent) {
 	names := [3]string{"unpack", "math", "pack"}
 	var last engineThread

@@ -8,7 +8,7 @@ import (
 )
 
 // Log returns an Observer that writes a record for every call once it has ended: at level Debug,
-// and at Error if it failed. It is nil, an Observer of nothing, for a nil Logger.
+// and at Error if it failed. For a nil Logger it is nil, which observes nothing.
 func Log(l *slog.Logger) reprise.Observer {
 	if l == nil {
 		return nil

@@ -27,9 +27,8 @@ const MetricsContentType = promtext.ContentType
 //	reprise_devices                 gauge      devices that are observed, with their architecture
 //
 // Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" or
-// "queue wait", or kind, a kind of memory by its name in tt-metal. Calls of a kind appear once
-// there was one. Calls that put something into a queue, replays among them, end when the device may
-// still work on it.
+// "queue wait", or kind, a kind of memory by its name in tt-metal. A kind of call appears with its
+// first call. Submissions, such as replays, end when the device may still be working.
 //
 // The zero Metrics is ready to use, by several goroutines at once. Counting a call allocates
 // nothing.
@@ -39,9 +38,8 @@ type Metrics struct {
 }
 
 // Observe counts the calls that use a device until stop is called. Devices of one name share
-// series, also one after the other: their counts and their memory add up. What was counted stays
-// after stop; the device's memory is no longer written. A device that is observed already is not
-// counted twice, and its stop does nothing.
+// series: their counts and memory add up. Counts stay after stop; the device's memory is no longer
+// written. A device that is already observed is not counted twice, and its stop does nothing.
 func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,10 +62,8 @@ func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
 	})
 }
 
-// numCalls is the number of kinds of calls.
 const numCalls = reprise.CallReleaseTrace + 1
 
-// deviceMetrics observes the devices of one name.
 type deviceMetrics struct {
 	name  string
 	open  []*reprise.Device // guarded by Metrics.mu
@@ -98,7 +94,6 @@ func (d *deviceMetrics) End(_ context.Context, c *reprise.Call) {
 	m.bytes += uint64(c.Bytes)
 }
 
-// callMetrics are the counts of the calls of one kind.
 type callMetrics struct {
 	mu sync.Mutex
 	callCounts
@@ -112,15 +107,15 @@ type callCounts struct {
 	bytes        uint64
 }
 
-// read returns the counts as they were at one moment.
+// read returns a consistent copy of the counts.
 func (m *callMetrics) read() callCounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.callCounts
 }
 
-// callBounds are the bounds of the histograms of calls: a replay takes a few microseconds, a wait
-// may take minutes.
+// callBounds are the histogram bounds of calls: a replay takes a few microseconds, a wait may take
+// minutes.
 var callBounds = [...]time.Duration{
 	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
 	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
@@ -133,7 +128,7 @@ var callBounds = [...]time.Duration{
 	100 * time.Second,
 }
 
-// failure is why a call failed, as far as one wants to know it apart.
+// failure classifies why a call failed.
 type failure int
 
 const (

@@ -8,15 +8,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
-// WriteTo writes all metrics in Prometheus's text format 0.0.4, by one Write: for a handler of
-// net/http, or for a file that the textfile collector of Prometheus's node exporter reads.
+// WriteTo writes all metrics in Prometheus's text format 0.0.4, by one Write: for a net/http
+// handler, or for the textfile collector of Prometheus's node exporter.
 func (m *Metrics) WriteTo(to io.Writer) (int64, error) {
 	var w promtext.Writer
 	m.write(&w)
 	return w.WriteTo(to)
 }
 
-// callSeries are the series of the calls of one kind on a device.
 type callSeries struct {
 	device string
 	kind   reprise.CallKind
@@ -69,7 +68,6 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 	}
 }
 
-// writeMemoryLocked writes what the devices that are observed have of each kind of memory.
 func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 	type series struct {
 		device, kind                                    string
@@ -113,7 +111,6 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 	}
 }
 
-// hasBytes reports whether calls of a kind have a number of bytes.
 func hasBytes(k reprise.CallKind) bool {
 	switch k {
 	case reprise.CallRun, reprise.CallRecord, reprise.CallWaitEvent, reprise.CallEventWait, reprise.CallQueueWait,

@@ -14,8 +14,8 @@ import (
 const programEvery = time.Millisecond
 
 // ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to
-// [ProgramLog.Stop]. It puts nothing into the queues, and nothing waits for it. Its methods may be
-// called from any goroutine.
+// [ProgramLog.Stop]. It puts nothing into the queues and delays nothing. Its methods may be called
+// from any goroutine.
 type ProgramLog struct {
 	end  func() // ends the collection and waits for it
 	most int    // programs of a queue
@@ -26,8 +26,7 @@ type ProgramLog struct {
 	err    error                    // the first one
 }
 
-// queueLog is the times of a queue's programs in the order of their starts, but for those that were
-// lost.
+// queueLog is the times of a queue's programs in the order of their starts, with gaps.
 type queueLog struct {
 	times []dispatch.ProgramTime
 	gaps  []programGap // in their order
@@ -41,8 +40,7 @@ type programGap struct {
 }
 
 // CollectPrograms begins to collect the times of the programs that the device starts from here on.
-// Programs that are in a queue already may be among them. Queues that run tt-metal's firmware note
-// no times: of them nothing is collected.
+// Programs already in a queue may be among them. Queues with tt-metal's firmware note no times.
 func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
 	p := &ProgramLog{most: mostSpans, queues: make([]queueLog, dev.Queues())}
 	for id := range dev.Queues() {
@@ -69,7 +67,7 @@ func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
 	return p, nil
 }
 
-// collect takes what the device has noted, and reports whether it is worth asking again.
+// collect reads the device's times, and reports whether to go on.
 func (p *ProgramLog) collect() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +91,8 @@ func (p *ProgramLog) collect() bool {
 	return p.err == nil
 }
 
-// Stop reads the times of what has run so far, and ends the collection. The error is the first one
-// of reading them, such as [dispatch.ErrTimesLost] after a Recover: the times before it are kept.
+// Stop reads the remaining times, and ends the collection. The error is the first one of reading
+// times, such as [dispatch.ErrTimesLost] after a Recover: earlier times are kept.
 func (p *ProgramLog) Stop() error {
 	p.end()
 	p.collect()
@@ -104,15 +102,15 @@ func (p *ProgramLog) Stop() error {
 	return p.err
 }
 
-// Err returns the first error of reading times, nil while they are read.
+// Err returns the first error of reading times, nil without one.
 func (p *ProgramLog) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// At returns the time of program n of a queue, counted from 0 in the order of their starts. It
-// returns false for a program that isn't known to be done and for one whose time was lost.
+// At returns the time of program n of a queue, counted from 0 in the order of their starts; false
+// if the program isn't known to be done or its time was lost.
 func (p *ProgramLog) At(queue, n int) (dispatch.ProgramTime, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +142,6 @@ func (p *ProgramLog) Done(queue int) int {
 	return n
 }
 
-// take returns the times of a queue's programs and how many were lost.
 func (p *ProgramLog) take(queue int) (times []dispatch.ProgramTime, lost int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,6 @@
-// Package observe shows what a device and its host do: a [Timeline] says when, with the device's
-// own times, [Log] writes records of log/slog, and [Metrics] are counts and times for Prometheus.
-// All observe the device as a [reprise.Observer]. Package observe/otel, a module of its own, makes
-// spans of OpenTelemetry.
+// Package observe shows what a device and its host do: a [Timeline] with the device's own times,
+// [Log] for records of log/slog, and [Metrics] for Prometheus. All are a [reprise.Observer].
+// Package observe/otel, a module of its own, makes spans of OpenTelemetry.
 package observe
 
 import (
@@ -18,13 +17,11 @@ import (
 )
 
 // Timeline is what the host and each queue of a device did, from [StartTimeline] to
-// [Timeline.Stop]: when calls were made, and when the device carried out what they had put into its
-// queues.
+// [Timeline.Stop]: when calls were made, and when the device carried them out.
 //
-// The device's times are stamps that its dispatchers take. A Timeline puts a stamp after every call
-// that puts something into a queue. So as long as it runs, the device carries out what is in one
-// queue strictly one after the other, and each call costs the host some microseconds more. What
-// different queues do still overlaps as it would otherwise.
+// The device's times are stamps of its dispatchers. A Timeline puts a stamp after every submission.
+// So while it runs, the device works on one queue strictly in order, and each call costs the host
+// some microseconds more. Different queues still overlap.
 type Timeline struct {
 	dev   *reprise.Device
 	began time.Time
@@ -50,7 +47,6 @@ type Timeline struct {
 	engines  []EngineSpan // in the order of their starts
 }
 
-// mostSpans bounds what a timeline keeps: a span takes some 200 bytes.
 const mostSpans = 1 << 19
 
 type clockReading struct {
@@ -58,7 +54,6 @@ type clockReading struct {
 	cycles uint64 // on queue 0's clock
 }
 
-// stamp is the end of what a call has put into a queue.
 type stamp struct {
 	span  Span
 	event *reprise.Event // has the time of the end; nil once that was taken
@@ -75,8 +70,8 @@ type Span struct {
 	Object     any           // of the call
 	Start, End time.Duration // since StartTimeline
 	// StartCycles and EndCycles are the device's own times, on the clock of queue 0: 0 for the
-	// host's spans. They say in what order the device did things; Start and End put them beside
-	// what the host did, as well as two clocks agree.
+	// host's spans. They give the order on the device; Start and End put them beside the host's
+	// times, as well as two clocks agree.
 	StartCycles, EndCycles uint64
 	failed                 bool
 }
@@ -86,9 +81,8 @@ func (s *Span) Overlaps(o *Span) bool {
 	return s.StartCycles < o.EndCycles && o.StartCycles < s.EndCycles
 }
 
-// StartTimeline begins to record what the host and the queues of a device do. It waits for the
-// queues, as [reprise.Queue.Wait] does, and so must not be called inside a capture; the same goes
-// for [Timeline.Stop].
+// StartTimeline begins to record a device. It waits for the queues, as [reprise.Queue.Wait] does,
+// and so must not be called inside a capture; nor must [Timeline.Stop].
 func StartTimeline(ctx context.Context, dev *reprise.Device) (*Timeline, error) {
 	t := &Timeline{dev: dev, began: time.Now(), begin: map[uint64]uint64{}, shift: make([]int64, dev.Queues()), most: mostSpans}
 	if err := t.start(ctx); err != nil {
@@ -114,8 +108,8 @@ func (t *Timeline) start(ctx context.Context) error {
 	return t.startPrograms()
 }
 
-// compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that
-// enclose each other say otherwise.
+// compareClocks finds the differences of the queues' clocks: none, unless readings that enclose
+// each other prove one.
 func (t *Timeline) compareClocks() error {
 	const rounds = 8
 	first := t.dev.Queue(0)
@@ -144,7 +138,6 @@ func (t *Timeline) compareClocks() error {
 	return nil
 }
 
-// read reads the clock of a queue, on that of queue 0.
 func (t *Timeline) read(q *reprise.Queue) (uint64, error) {
 	c, err := q.Clock()
 	if err != nil {
@@ -159,7 +152,6 @@ func (t *Timeline) read(q *reprise.Queue) (uint64, error) {
 	return cycles, nil
 }
 
-// timelineObserver is a timeline as it listens to the device.
 type timelineObserver struct{ t *Timeline }
 
 // Begin implements reprise.Observer.
@@ -216,10 +208,9 @@ func (o timelineObserver) End(ctx context.Context, c *reprise.Call) {
 	}
 }
 
-// hasRoomLocked reports whether there is room for a call.
 func (t *Timeline) hasRoomLocked() bool { return !t.stopped && len(t.host)+len(t.stamps) < t.most }
 
-// dropLocked reports whether there is no room for a call, and counts it then.
+// dropLocked counts a call without room, and reports whether there is none.
 func (t *Timeline) dropLocked() bool {
 	if t.hasRoomLocked() {
 		return false
@@ -228,16 +219,14 @@ func (t *Timeline) dropLocked() bool {
 	return true
 }
 
-// noteLocked keeps the first error.
 func (t *Timeline) noteLocked(err error) { t.err = cmp.Or(t.err, err) }
 
-// settleLocked takes the times of stamps that the device has reached, and drops their events.
+// settleLocked takes the times of finished stamps, and drops their events.
 func (t *Timeline) settleLocked() {
 	for ; t.settled < len(t.stamps) && t.stamps[t.settled].take(t.shift); t.settled++ {
 	}
 }
 
-// take takes the time of a stamp if it is known.
 func (s *stamp) take(shift []int64) bool {
 	if s.event == nil {
 		return true
@@ -250,7 +239,7 @@ func (s *stamp) take(shift []int64) bool {
 	return ok
 }
 
-// Span records that the host does something, until the returned function is called.
+// Span records a host activity until the returned function is called.
 func (t *Timeline) Span(name string) (end func()) {
 	start := time.Since(t.began)
 	return func() {
@@ -262,8 +251,8 @@ func (t *Timeline) Span(name string) (end func()) {
 	}
 }
 
-// Stop waits for the queues and ends the recording. The error is the first thing that kept the
-// timeline from being complete; what was recorded can still be written.
+// Stop waits for the queues and ends the recording. The error is the first reason why the timeline
+// is incomplete; what was recorded can still be written.
 func (t *Timeline) Stop(ctx context.Context) error {
 	t.stop()
 	var errs []error
@@ -297,7 +286,6 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	return nil
 }
 
-// stopSamplers ends what SampleEngines has begun.
 func (t *Timeline) stopSamplers() {
 	t.mu.Lock()
 	samplers := t.samplers
@@ -308,16 +296,15 @@ func (t *Timeline) stopSamplers() {
 	}
 }
 
-// Dropped returns how many calls, turns of control flow, programs, and spans of engines a timeline
-// had no room for.
+// Dropped returns how many calls, turns of control flow, programs and engine spans had no room.
 func (t *Timeline) Dropped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped
 }
 
-// Spans returns what the host did, then what each queue did, each in the order of their starts.
-// Those of a queue never overlap. It is complete once Stop has returned.
+// Spans returns the host's spans, then each queue's, in the order of their starts. Those of a queue
+// never overlap. It is complete once Stop has returned.
 func (t *Timeline) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -331,10 +318,10 @@ func (t *Timeline) Spans() []Span {
 			if s.span.Queue != id || s.lost || s.event != nil {
 				continue
 			}
-			// It began after what was in the queue before, and not before it was submitted.
+			// It began after earlier work of the queue, and after it was submitted.
 			s.span.StartCycles = min(max(s.span.StartCycles, last), s.span.EndCycles)
 			last = s.span.EndCycles
-			// Clocks agree only so far: nothing is done before it is asked for, nor two things of a
+			// Clocks agree only roughly: nothing is done before its submission, nor two things of a
 			// queue at once.
 			s.span.Start = max(t.hostTimeLocked(s.span.StartCycles), s.from, done)
 			s.span.End = max(t.hostTimeLocked(s.span.EndCycles), s.span.Start)
@@ -345,7 +332,6 @@ func (t *Timeline) Spans() []Span {
 	return out
 }
 
-// hostTimeLocked converts the device's time with the readings around it.
 func (t *Timeline) hostTimeLocked(cycles uint64) time.Duration {
 	i, _ := slices.BinarySearchFunc(t.clocks, cycles, func(c clockReading, to uint64) int { return cmp.Compare(c.cycles, to) })
 	i = min(max(i, 1), len(t.clocks)-1)

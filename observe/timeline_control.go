@@ -16,12 +16,12 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// mostTurns is how many loops, iterations, branches and calls a queue's log has room for: 1 MiB of
-// each DRAM bank.
+// mostTurns is the room of a queue's log, in loops, iterations, branches and calls: 1 MiB of each
+// DRAM bank.
 const mostTurns = 1 << 16
 
 // ControlSpan is a time in which a queue was in a loop, an iteration, a branch or a call of a
-// trace. On the device it is a part of the time of the replay with the same Call.
+// trace. On the device it lies in the replay with the same Call.
 type ControlSpan struct {
 	tracebuf.ControlSpan // its Start and End are cycles of queue 0's clock
 	Queue                int
@@ -31,7 +31,6 @@ type ControlSpan struct {
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// controlLogs are the logs of a device's queues.
 type controlLogs struct {
 	mu     sync.Mutex
 	on     map[int]debug.ControlLog // by queue
@@ -39,7 +38,7 @@ type controlLogs struct {
 	traces map[*reprise.Trace]traceImages
 }
 
-// traceImages are the commands of a trace, and of those that it calls, by queue and address.
+// traceImages are the commands of a trace and its callees, by queue and address.
 type traceImages map[int]map[uint32]*tracebuf.Image
 
 // logControl begins logs for the queues on which a trace has control flow.
@@ -83,7 +82,6 @@ func (t *Timeline) logControl(tr *reprise.Trace) {
 	l.traces[tr] = images
 }
 
-// stopControl ends the logs and keeps what is in them.
 func (t *Timeline) stopControl(ctx context.Context) error {
 	l := &t.control
 	l.mu.Lock()
@@ -108,8 +106,7 @@ func (t *Timeline) stopControl(ctx context.Context) error {
 }
 
 // ControlSpans returns the loops, iterations, branches and calls of the replays, by queue, in the
-// order of their starts, and each before those inside. It is complete once Stop has returned, and
-// empty before.
+// order of their starts, outer ones first. It is complete once Stop has returned, and empty before.
 func (t *Timeline) ControlSpans() []ControlSpan {
 	var out []ControlSpan
 	for _, s := range t.Spans() {
@@ -118,7 +115,6 @@ func (t *Timeline) ControlSpans() []ControlSpan {
 	return out
 }
 
-// controlOf returns the spans of one replay.
 func (t *Timeline) controlOf(replay *Span) []ControlSpan {
 	tr, ok := replay.Object.(*reprise.Trace)
 	if !ok || replay.Queue < 0 || replay.Kind != reprise.CallReplay.String() {
@@ -148,7 +144,6 @@ func (t *Timeline) controlOf(replay *Span) []ControlSpan {
 	return out
 }
 
-// title is what a viewer shows.
 func (s *ControlSpan) title() string {
 	switch s.Kind {
 	case tracebuf.SpanIteration:
@@ -159,7 +154,6 @@ func (s *ControlSpan) title() string {
 	return s.Name
 }
 
-// controlEvents are the events of a replay's loops, branches and calls, on the track of its queue.
 func (t *Timeline) controlEvents(replay *Span) []traceEvent {
 	var out []traceEvent
 	for _, s := range t.controlOf(replay) {

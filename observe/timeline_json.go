@@ -23,8 +23,8 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Tracks: the host is one process with a thread for each set of calls that nest, the device another
-// with a thread for each queue, and the engines a third with a thread for each of theirs.
+// Tracks: the host is a process with a thread for each set of nesting calls, the device one with a
+// thread for each queue, and the engines one with a thread for each of theirs.
 const (
 	hostProcess    = 1
 	deviceProcess  = 2
@@ -34,10 +34,9 @@ const (
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and
-// one for each queue, with arrows from calls to what the device made of them. Loops, iterations,
-// branches and calls of a replay lie inside of it. Calls that were made at the same time by several
-// goroutines get further tracks of the host, engines that were sampled a track for each of their
-// threads, and kernels whose zones were recorded one for each processor.
+// one for each queue, with arrows from calls to their effect on the device. Loops, iterations,
+// branches and calls lie inside of their replay. Concurrent calls get further tracks of the host,
+// sampled engines one for each thread, and recorded kernels one for each processor.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -127,10 +126,10 @@ func meta(what string, process, thread int, name string) traceEvent {
 // micros is a time in microseconds, to the nanosecond.
 func micros(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 }
 
-// lanes are tracks of spans that nest: for each the ends of those that are open, the inmost last.
+// lanes are tracks of nesting spans: for each the ends of the open spans, the innermost last.
 type lanes [][]time.Duration
 
-// place returns the first track on which a span nests. Spans come in the order of their starts, the
+// place returns the first track on which a span nests. Spans come in the order of their starts,
 // longer ones first.
 func (l *lanes) place(s *Span) int {
 	for i, open := range *l {

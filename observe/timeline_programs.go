@@ -13,24 +13,21 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// ProgramSpan is a time in which a program ran, as the device has noted: eagerly, or in a replay of
-// a trace.
+// ProgramSpan is a time in which a program ran, eagerly or in a replay, as the device noted.
 type ProgramSpan struct {
 	Queue int
 	Call  uint64 // number of the call that has started it
 	Kind  string // of that call
-	// Name is the program's. It is empty where the log of a trace's control flow doesn't tell which
-	// of its programs this is.
+	// Name is the program's; empty where the log of a trace's control flow doesn't tell.
 	Name  string
 	Trace string // name of the trace; empty for a program that ran eagerly
-	// Start and End are cycles of queue 0's clock: when the programs before were done and it was
+	// Start and End are cycles of queue 0's clock: when earlier programs were done and it was
 	// started, and when its kernels were done. Those of a queue don't overlap.
 	Start, End uint64
 
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// programTimes is the times of programs while a timeline runs.
 type programTimes struct {
 	log *ProgramLog
 
@@ -38,7 +35,6 @@ type programTimes struct {
 	times map[int][]dispatch.ProgramTime // by queue, once it was stopped
 }
 
-// startPrograms begins to collect.
 func (t *Timeline) startPrograms() (err error) {
 	t.programs.log, err = CollectPrograms(t.dev)
 	return err
@@ -70,8 +66,7 @@ func (t *Timeline) stopPrograms() error {
 }
 
 // Programs returns when programs ran, by queue, in the order of their starts. It is complete once
-// Stop has returned, and empty before. A device whose queues run tt-metal's firmware doesn't note
-// any.
+// Stop has returned, and empty before. tt-metal's firmware notes no times.
 func (t *Timeline) Programs() []ProgramSpan {
 	t.mu.Lock()
 	stopped := t.stopped
@@ -86,7 +81,6 @@ func (t *Timeline) Programs() []ProgramSpan {
 	return out
 }
 
-// programsOf returns the programs that a call has started.
 func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	if call.Queue < 0 || call.Kind != reprise.CallRun.String() && call.Kind != reprise.CallReplay.String() {
 		return nil
@@ -118,7 +112,7 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	return out
 }
 
-// within returns the times of the programs that were started in a time.
+// within returns the times of the programs that started from start on and before end.
 func within(times []dispatch.ProgramTime, start, end uint64) []dispatch.ProgramTime {
 	at := func(cycles uint64) int {
 		i, _ := slices.BinarySearchFunc(times, cycles, func(p dispatch.ProgramTime, to uint64) int { return cmp.Compare(p.Start, to) })
@@ -127,8 +121,8 @@ func within(times []dispatch.ProgramTime, start, end uint64) []dispatch.ProgramT
 	return times[at(start):at(end)]
 }
 
-// nameReplayed names the programs of a replay: as they were recorded if there is no control flow,
-// otherwise those of the spans in which as many ran as the span has.
+// nameReplayed names the programs of a replay: as recorded without control flow, otherwise those of
+// the spans with as many programs.
 func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, call *Span, tr *reprise.Trace) {
 	spans := t.controlOf(call)
 	name := func(recorded []string, in func(cycles uint64) bool) {
@@ -157,8 +151,7 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 }
 
 // ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue,
-// in their order. It returns false for a trace with loops, branches or calls, whose programs are
-// different from replay to replay.
+// in their order; false for a trace with loops, branches or calls, whose programs vary.
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	for i := range part.Steps {
 		switch part.Steps[i].Control.Kind {
@@ -170,8 +163,7 @@ func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	return always(part.Steps), true
 }
 
-// always returns the names of the programs that each replay runs once: those in no loop and no
-// branch.
+// always returns the names of the programs outside of loops and branches.
 func always(steps []tracebuf.Step) []string {
 	places, _ := flow.Read(cq.Blackhole, len(steps), func(i int) (*flow.Control, []byte) { return &steps[i].Control, nil })
 	var out []string
@@ -196,7 +188,7 @@ func insideOne(spans []ControlSpan, depth int, cycles uint64) bool {
 	return false
 }
 
-// programEvents are the programs of a call, on a track of their own beside the queue's.
+// programEvents are the programs of a call, on a track beside the queue's.
 func (t *Timeline) programEvents(call *Span) []traceEvent {
 	var out []traceEvent
 	for _, s := range t.programsOf(call) {

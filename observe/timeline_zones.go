@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// ZoneSpan is a zone of a kernel (reprise/zone.h), or a line that it has printed, which begins
-// where it ends.
+// ZoneSpan is a zone of a kernel (reprise/zone.h), or a printed line, which has no duration.
 type ZoneSpan struct {
 	print.Record
 	HostStart, HostEnd time.Duration // since StartTimeline
@@ -19,7 +18,7 @@ type ZoneSpan struct {
 
 // Record adds what a kernel has printed to the timeline: it is a handler for print.Listen. Zones
 // and lines get a track for each processor of a core. The clocks of a chip's tiles all begin with
-// its reset, and so are taken for one.
+// its reset, and so count as one.
 func (t *Timeline) Record(r print.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +36,7 @@ func (t *Timeline) Record(r print.Record) {
 }
 
 // Zones returns what kernels have recorded, by core and processor, in the order of their starts,
-// the longer ones first. It is complete once the Listener was drained and Stop has returned.
+// longer ones first. It is complete once the Listener was drained and Stop has returned.
 func (t *Timeline) Zones() []ZoneSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +54,6 @@ func (t *Timeline) Zones() []ZoneSpan {
 	return out
 }
 
-// zoneEvents are the tracks of processors and what is on them.
 func (t *Timeline) zoneEvents() (tracks, body []traceEvent) {
 	type place struct {
 		core chip.Core

@@ -5,8 +5,7 @@ import "slices"
 // ByteRange is the bytes from Start up to, but not with, End.
 type ByteRange struct{ Start, End int }
 
-// JoinRanges sorts ranges by Start, in place, and returns them with those that touch or overlap
-// made one.
+// JoinRanges sorts ranges by Start, in place, and joins those that touch or overlap.
 func JoinRanges(rs []ByteRange) []ByteRange {
 	slices.SortFunc(rs, func(a, b ByteRange) int { return a.Start - b.Start })
 	out := rs[:0]
@@ -20,8 +19,8 @@ func JoinRanges(rs []ByteRange) []ByteRange {
 	return out
 }
 
-// SubtractRanges returns the bytes of rs that aren't in minus. Both must be as [JoinRanges] returns
-// them, and so is the result.
+// SubtractRanges returns the bytes of rs that aren't in minus. Arguments and result are as
+// [JoinRanges] returns them.
 func SubtractRanges(rs, minus []ByteRange) []ByteRange {
 	var out []ByteRange
 	for _, r := range rs {

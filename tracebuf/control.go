@@ -7,19 +7,19 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Cond is a word of a buffer that commands read: a BRANCH, which compares it, or a READ_ARG.
+// Cond is a word of a buffer that a BRANCH or a READ_ARG reads.
 type Cond struct {
 	At     int // offset of the BRANCH or READ_ARG in Image.Bytes
 	Buffer int // index in the trace's Buffers
 	Offset int // of the word in the buffer, in bytes, a multiple of 4
 }
 
-// Callee is a trace that the part of another one calls, on the same queue.
+// Callee is a trace that a part of another trace calls on its queue.
 type Callee struct {
 	Name string
 	Addr uint64 // in every DRAM bank
-	// Image has no Buffers, which are those of the file's first part, and no Callees: what it calls
-	// are those of the part that come before it.
+	// Image has no Buffers, which the file's first part has, and no Callees: it calls earlier
+	// callees of the part.
 	Image Image
 }
 
@@ -29,8 +29,8 @@ func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != flow.None })
 }
 
-// Counted returns how many programs a queue counts as run when the trace has ended: none with
-// control flow, which ends in a reset.
+// Counted returns how many programs a queue counts when the trace has ended: none with control
+// flow, which ends in a reset.
 func (im *Image) Counted() int {
 	if im.HasControl() {
 		return 0
@@ -38,7 +38,6 @@ func (im *Image) Counted() int {
 	return im.Runs()
 }
 
-// program returns the index of the program whose kernels a step reads, NoProgram if it reads none.
 func (s *Step) program() int {
 	if s.Control.Kind == flow.Kernels {
 		return s.Control.Program
@@ -64,8 +63,7 @@ func (r *Recording) AddControl(name string, c flow.Control, commands []byte) int
 	return len(r.steps) - 1
 }
 
-// SetTarget has a step of control flow go to another step, which is recorded or will be the next
-// one.
+// SetTarget sets the target of a step of control flow: a recorded step, or the next one.
 func (r *Recording) SetTarget(step, target int) {
 	s := &r.steps[step]
 	s.Control.Target = target

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// SpanKind is what a ControlSpan is a time in.
+// SpanKind is the kind of a ControlSpan.
 type SpanKind uint8
 
 const (
@@ -32,29 +32,28 @@ func (k SpanKind) String() string {
 	return fmt.Sprintf("span(%d)", uint8(k))
 }
 
-// ControlSpan is a time in which a queue was in a part of the control flow of a trace, as the
-// queue's log says.
+// ControlSpan is a time in which a queue was in a part of a trace's control flow, according to the
+// queue's log.
 type ControlSpan struct {
 	Kind  SpanKind
 	Name  string // of the loop, branch or call, as "loop of 5"
 	Depth int    // of spans around it
-	// Number is of a SpanIteration its number in the loop, from 0; of a SpanBranch the number of
-	// the body that was chosen, where the one for all other cases comes after the conditions; of a
-	// SpanLoop how many iterations there were.
+	// Number is, for a SpanIteration, its number in the loop, from 0; for a SpanBranch, the number
+	// of the chosen body, with the one for all other cases last; for a SpanLoop, the number of
+	// iterations.
 	Number   int
 	Programs []string // that its commands run, in order, without those in loops and calls inside
 	Aborted  bool     // the host has ended the replay in it
-	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start,
-	// unless a condition on an iteration has chosen the span's body: then it was launched. At the
-	// End the span's programs are done, with two exceptions: where programs follow a call or the
-	// last body of a branch, the queue doesn't stop in between. Then a call ends when its last
-	// program was launched, and that body where the queue's next decision is.
+	// Start and End are cycles of the dispatch core's clock. At Start everything before is done,
+	// unless a condition on an iteration has chosen the body: then it was launched. At End the
+	// span's programs are done, with two exceptions, because the queue doesn't stop between a call
+	// or the last body of a branch and programs after it: such a call ends when its last program
+	// was launched, and such a body at the queue's next decision.
 	Start, End uint64
 }
 
-// ControlSpans reads the log of one replay, which ended at end, as spans that nest, each one before
-// those in it. trace finds the commands of a trace by its address; what it doesn't know is left
-// out.
+// ControlSpans reads the log of one replay, which ended at end, as nested spans, outer ones first.
+// trace finds the commands of a trace by its address; entries of unknown traces are left out.
 func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image) []ControlSpan {
 	r := spanReader{end: end, places: map[*Image][]flow.Place{}}
 	for i := range log {
@@ -83,8 +82,7 @@ type spanReader struct {
 	places   map[*Image][]flow.Place
 }
 
-// openSpan is a span that is under way: a loop, the iteration, ... Only steps lo to hi belong to
-// it.
+// openSpan is an open span, of the steps lo to hi only.
 type openSpan struct {
 	at     int // in spanReader.out
 	im     *Image
@@ -94,7 +92,6 @@ type openSpan struct {
 	done   uint64 // of a loop: when its last iteration has ended
 }
 
-// turn reads an entry about a step of im.
 func (r *spanReader) turn(e *cq.TurnEntry, im *Image, step int) {
 	s := &im.Steps[step]
 	r.settleCall(im, step, e.Cycles)
@@ -144,7 +141,7 @@ func (r *spanReader) turn(e *cq.TurnEntry, im *Image, step int) {
 	}
 }
 
-// settleCall has a call that has returned end at the present turn if no program was in between.
+// settleCall ends a call that has returned at the present turn if no program was in between.
 func (r *spanReader) settleCall(im *Image, step int, now uint64) {
 	if r.left > 0 && im == r.leftFrom && step >= r.leftAt && !im.runs(r.leftAt, step) {
 		r.out[r.left-1].End = now
@@ -152,12 +149,11 @@ func (r *spanReader) settleCall(im *Image, step int, now uint64) {
 	r.left = 0
 }
 
-// runs reports whether some of the steps from lo up to hi run programs or traces.
 func (im *Image) runs(lo, hi int) bool {
 	return slices.ContainsFunc(im.Steps[lo:hi], func(s Step) bool { return s.Program != NoProgram || s.Control.Kind == flow.Call })
 }
 
-// leave closes what the queue has left when it comes to a step.
+// leave closes the spans that the queue has left when it comes to a step.
 func (r *spanReader) leave(im *Image, step int, now uint64) {
 	for k := len(r.open) - 1; k >= 0; k-- {
 		o := &r.open[k]
@@ -170,7 +166,7 @@ func (r *spanReader) leave(im *Image, step int, now uint64) {
 	}
 }
 
-// iterate begins an iteration of the innermost open span if that is a loop between two of them.
+// iterate begins an iteration if the innermost open span is a loop.
 func (r *spanReader) iterate() {
 	k := len(r.open) - 1
 	if k < 0 || r.open[k].kind != SpanLoop {
@@ -201,7 +197,7 @@ func (r *spanReader) push(kind SpanKind, name string, number int, im *Image, lo,
 	r.out = append(r.out, s)
 }
 
-// programsOf returns the names of the programs that steps run, without those in loops among them.
+// programsOf returns the names of the programs of steps, without those in loops among them.
 func (im *Image) programsOf(lo, hi int) []string {
 	var out []string
 	for i := lo; i < hi && i < len(im.Steps); i++ {
@@ -217,8 +213,7 @@ func (im *Image) programsOf(lo, hi int) []string {
 	return out
 }
 
-// conditions returns how many conditions of the branch with this one did not hold, and forgets
-// them.
+// conditions returns and forgets the number of false conditions in the branch before this one.
 func (r *spanReader) conditions(im *Image, step int) int {
 	n := 0
 	if r.chainIn == im && r.chain == step {
@@ -228,8 +223,8 @@ func (r *spanReader) conditions(im *Image, step int) int {
 	return n
 }
 
-// otherwise reads that a condition doesn't hold. If it was the last one of its branch, the body for
-// all other cases begins.
+// otherwise handles a false condition. After the last one of its branch, the body for all other
+// cases begins.
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target
@@ -248,7 +243,6 @@ func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	}
 }
 
-// closeTo closes the innermost spans until n are open.
 func (r *spanReader) closeTo(n int, now uint64) {
 	top := len(r.open) - 1
 	for k := top; k >= n; k-- {

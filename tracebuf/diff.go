@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Difference is where one program of two traces begins to differ.
+// Difference is the first difference of a program in two traces.
 type Difference struct {
 	Device  int    `json:"device,omitempty"`
 	Callee  string `json:"callee,omitempty"` // trace that the part calls, which has the step
@@ -25,8 +25,8 @@ type Difference struct {
 	B       string `json:"b,omitempty"`
 }
 
-// Diff compares two traces program by program, and returns the first command that differs of each
-// program that does. Words that relocation changes ([Contents.Relocated]) don't count.
+// Diff compares two traces program by program, and returns the first different command of each
+// program. Words that relocation changes ([Contents.Relocated]) don't count.
 func Diff(a, b *Contents) []Difference {
 	var out []Difference
 	ma, mb := a.masked(), b.masked()
@@ -61,7 +61,6 @@ func Diff(a, b *Contents) []Difference {
 	return out
 }
 
-// masked returns the commands with zeros where memory was assigned.
 func (c *Contents) masked() []byte {
 	if len(c.Relocated) == 0 {
 		return c.Bytes
@@ -73,7 +72,7 @@ func (c *Contents) masked() []byte {
 	return m
 }
 
-// compare fills in the first difference of two steps, and reports whether they differ.
+// compare sets the first difference of two steps, and reports whether they differ.
 func (d *Difference) compare(a, b *Contents, ma, mb []byte, sa, sb *StepContents) bool {
 	for i := range max(sa.Count, sb.Count) {
 		if i >= sa.Count || i >= sb.Count {
@@ -139,7 +138,6 @@ func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	return fmt.Sprintf("data, from byte %d of the command on: 0x%02x and 0x%02x", at, ma[at], mb[at])
 }
 
-// differsAt is the first byte in which a and b differ, or the length of the shorter one.
 func differsAt(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

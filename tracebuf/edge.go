@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// NoProgram is the Program of steps that run none: edges between the parts of a trace over several
-// queues.
+// NoProgram is the Program of steps that run none.
 const NoProgram = -1
 
 // EdgeKind is what a step that runs no program does.
@@ -18,7 +17,7 @@ type EdgeKind uint8
 const (
 	// EdgeNone is the kind of a step that runs a program.
 	EdgeNone EdgeKind = iota
-	// EdgeRecord signals the other parts that everything before it in its own part is done and in
+	// EdgeRecord tells the other parts that everything before it in its own part is done and in
 	// memory.
 	EdgeRecord
 	// EdgeWait holds the steps after it until another part has reached a recording.
@@ -43,19 +42,19 @@ func (k EdgeKind) String() string {
 	return fmt.Sprintf("edge(%d)", uint8(k))
 }
 
-// Edge is what a step that runs no program does. Steps that run one have the zero Edge.
+// Edge is a step between the parts of a trace. Steps that run a program have the zero Edge.
 type Edge struct {
 	Kind   EdgeKind
 	Queue  int    // of an EdgeWait: the queue of the part that it waits for
 	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
 }
 
-// Dispatcher is what the commands of edges contain of a queue.
+// Dispatcher is a queue as the commands of edges name it.
 type Dispatcher struct {
 	Queue int
 	Core  chip.XY // virtual coordinates of the core that it dispatches from
-	// Word is an address in the L1 of every dispatch core, a multiple of 16: the word there counts
-	// the recordings of the queue's part. The word is 0 when a replay begins.
+	// Word is the L1 address, a multiple of 16, of a word in every dispatch core that counts the
+	// recordings of the queue's part. It is 0 when a replay begins.
 	Word uint32
 }
 
@@ -91,7 +90,7 @@ func (im *Image) Runs() int {
 	return n
 }
 
-// Peer is another part of the trace, as the commands of an edge need it.
+// Peer is another part of the trace, for the commands of an edge.
 type Peer struct {
 	Dispatcher
 	Recorded uint32 // the number of its recordings; only an EdgeEnd needs it
@@ -101,11 +100,11 @@ type Peer struct {
 // peers are the other parts. stream counts the completions of the part's programs; expected is its
 // count when all programs before the edge are done.
 //
-// Edges can't use ids of events: the commands in DRAM are the same at every replay. So they have
-// words of their own. A recording waits until all before it is done and in memory, and writes its
-// number to the part's word on the other dispatch cores; a wait is for a word to reach a number.
-// The end of a part waits until all recordings of the others have arrived, and then clears the
-// words on its own core.
+// Event ids can't express edges, because the commands in DRAM are the same at every replay. So each
+// part has a word on the dispatch cores. A recording waits until everything before it is in memory,
+// and writes its number to the part's word on the other cores; a wait is for a word to reach a
+// number. The end of a part waits for all recordings of the others, and then clears the words on
+// its own core.
 func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []Peer, e Edge, expected uint32) ([]byte, error) {
 	b := cq.NewBuilder(l, dst)
 	write := func(word uint32, number uint32, to ...uint32) {
@@ -148,9 +147,9 @@ type At struct{ Part, Step int }
 
 var errStuck = errors.New("each part waits for another: a replay would hang")
 
-// Order returns the steps of a trace's parts in an order that all edges allow, in which they can be
-// run one by one. Of the parts that may be next it takes the one with the fewest programs so far.
-// It returns an error if there is no such order.
+// Order returns the steps of a trace's parts in an order that all edges allow, to run them one by
+// one. Of the possible next parts it takes the one with the fewest programs so far. It returns an
+// error if there is no such order.
 func Order(parts []Part) ([]At, error) {
 	type place struct {
 		step, runs int

@@ -9,26 +9,24 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// File is a trace of one device, or what of a trace over several devices runs on one of them, with
-// everything that another device of the same kind needs to run it. Encode writes it, Decode reads
-// it; EncodeAll and DecodeAll do so for traces over several devices. docs/trace-file.md describes
-// the bytes.
+// File is a trace, or its part on one of several devices, with everything that another device of
+// the same kind needs to run it. Encode and Decode write and read it; EncodeAll and DecodeAll do so
+// for traces over several devices. docs/trace-file.md describes the bytes.
 type File struct {
 	Name   string // of the trace
 	Target Target
 	Image  Image
 	// Others are the parts on other queues, of a trace over several.
 	Others []Part
-	// Data is what buffers hold before the first replay, in order of buffer and offset. Buffers
-	// that have none keep what they hold.
+	// Data is the contents of buffers before the first replay, in order of buffer and offset. Other
+	// buffers keep their contents.
 	Data []Data
-	// Results is what buffers hold after a replay on Data, in the same order, to compare a replay
+	// Results is the contents of buffers after a replay on Data, in the same order, to compare
 	// with.
 	Results []Data
 }
 
-// Target is the properties of a device and a queue that a trace depends on. A trace runs only where
-// they match: see [Target.Match].
+// Target is the properties of a device and a queue that a trace depends on: see [Target.Match].
 type Target struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
@@ -39,8 +37,8 @@ type Target struct {
 	Word       uint32          // counts a part's recordings: see Dispatcher; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
-	// Layout names the revision, as package abi does, of the base firmware that the workers run;
-	// empty for this runtime's own.
+	// Layout names the revision, as package abi does, of the workers' base firmware; empty for this
+	// runtime's own.
 	Layout string
 }
 
@@ -59,8 +57,7 @@ const FileMagic = "RPRTRACE"
 // control flow.
 const FileVersion = controlVersion
 
-// FileVersions returns the versions of trace files that DecodeAll reads and those that EncodeAll
-// writes, in ascending order.
+// FileVersions returns the versions that DecodeAll reads and EncodeAll writes, in ascending order.
 func FileVersions() (read, written []int) {
 	for v := oldestVersion; v <= FileVersion; v++ {
 		read = append(read, v)
@@ -75,9 +72,8 @@ const (
 	controlVersion = 4 // with control flow, of one device or several
 )
 
-// Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from
-// overflowing. Decode allocates memory only for bytes that it has read, so they are no measure of
-// what a hostile file can cost.
+// Limits of a trace file, far beyond any use: they keep sums of sizes and offsets from overflowing.
+// They don't bound memory, which Decode allocates only for bytes that it has read.
 const (
 	maxFile     = 1 << 38 // bytes
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
@@ -94,20 +90,17 @@ var (
 	ErrNotTrace = errors.New("not a trace file")
 	// ErrVersion is returned for a trace file of a version that this release doesn't read.
 	ErrVersion = errors.New("unknown version of trace files")
-	// ErrDamaged is returned for a trace file that was changed or cut off after it was written.
+	// ErrDamaged is returned for a trace file that was changed or cut off.
 	ErrDamaged = errors.New("the trace file is damaged")
-	// ErrInvalid is returned, as a *FileError that says what is wrong, for a trace that no recorder
-	// makes.
+	// ErrInvalid is returned, as a *FileError with the reason, for a trace that no recorder makes.
 	ErrInvalid = errors.New("not a trace that can be run")
-	// ErrSeveralDevices is returned by Decode for a trace over several devices, which DecodeAll
-	// reads.
+	// ErrSeveralDevices is returned by Decode for a trace over several devices: use DecodeAll.
 	ErrSeveralDevices = errors.New("the trace is over several devices")
-	// ErrTarget is returned by Target.Match for a trace that was recorded for another kind of
-	// device.
+	// ErrTarget is returned by Target.Match for a trace of another kind of device.
 	ErrTarget = errors.New("the trace is for another kind of device")
 )
 
-// FileError says what is wrong in which part of a trace. It matches ErrInvalid or ErrDamaged.
+// FileError names the wrong part of a trace. It matches ErrInvalid or ErrDamaged.
 type FileError struct {
 	Part string // "commands at +0x1c0", "program 3 \"dense\"", "section PROG"
 	What string // what was found and what was wanted
@@ -131,8 +124,8 @@ func damaged(part, format string, args ...any) error {
 	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrDamaged}
 }
 
-// TargetError names a property in which a device differs from the one that a trace was recorded
-// for. It matches ErrTarget.
+// TargetError names a property in which a device differs from the one of the recording. It matches
+// ErrTarget.
 type TargetError struct {
 	What        string // "harvesting", "firmware", ...
 	Trace, Here string
@@ -146,16 +139,15 @@ func (e *TargetError) Error() string {
 // Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
-// NewFile returns a file of a trace with one part or more, each for a queue, that use the buffers.
-// The first part gives the file's target.
+// NewFile returns a file of a trace with one part or more, each for a queue. The first part gives
+// the file's target.
 func NewFile(name string, parts []Part, buffers []Buffer) *File {
 	f := &File{Name: name, Target: parts[0].Target, Image: parts[0].Image, Others: parts[1:]}
 	f.Image.Buffers = buffers
 	return f
 }
 
-// Images returns the images of the parts, in their order. They are the file's own: a change of one
-// changes the file.
+// Images returns the images of the parts, in their order. They are the file's own.
 func (f *File) Images() []*Image {
 	out := []*Image{&f.Image}
 	for i := range f.Others {
@@ -164,7 +156,6 @@ func (f *File) Images() []*Image {
 	return out
 }
 
-// everyImage returns the images of the parts and of the traces that they call.
 func (f *File) everyImage() []*Image {
 	var out []*Image
 	for _, im := range f.Images() {
@@ -176,7 +167,6 @@ func (f *File) everyImage() []*Image {
 	return out
 }
 
-// hasControl reports whether the trace has loops, branches or calls.
 func (f *File) hasControl() bool { return slices.ContainsFunc(f.Images(), (*Image).HasControl) }
 
 // Parts returns the parts of the trace, one for each queue. The first is Target and Image.
@@ -185,8 +175,8 @@ func (f *File) Parts() []Part {
 }
 
 // Match returns nil if a trace for t runs on a queue with the properties here, and otherwise a
-// *TargetError that names the first difference. The queue's number and its dispatch core may
-// differ: see [File.Relocate].
+// *TargetError with the first difference. The queue's number and its dispatch core may differ: see
+// [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}
@@ -217,7 +207,6 @@ func workersRun(layout string) string {
 	return "that of tt-metal, revision " + layout
 }
 
-// layout returns the layout of the workers; nil for a revision that isn't known.
 func (t *Target) layout() *abi.Layout {
 	if t.Layout == "" {
 		return abi.Own(t.Arch)

@@ -7,11 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// controlMark is added to the kind of a step of control flow where other steps without a program
-// have that of their edge.
+// controlMark is added to the kind of a step of control flow, in the field where edges have theirs.
 const controlMark = 16
 
-// controlNumber is what a file has of a step of control flow beside its commands.
+// controlNumber is the number that a file has for a step of control flow beside its commands.
 func controlNumber(c *flow.Control) uint32 {
 	switch c.Kind {
 	case flow.Kernels:
@@ -22,7 +21,7 @@ func controlNumber(c *flow.Control) uint32 {
 	return 0
 }
 
-// withoutProgram takes what a step does that runs no program.
+// withoutProgram reads a step that runs no program.
 func (r *reader) withoutProgram(s *Step) {
 	kind, queue, number := r.u8(), r.u8(), uint32(r.number(4))
 	s.Program = NoProgram
@@ -42,8 +41,7 @@ func (r *reader) withoutProgram(s *Step) {
 	}
 }
 
-// readControl completes the steps of control flow by what is in their commands, which the walker
-// compares again.
+// readControl completes the steps of control flow from their commands, which the walker checks.
 func (im *Image) readControl() {
 	var open []int // loops
 	for i := range im.Steps {
@@ -65,8 +63,8 @@ func (im *Image) readControl() {
 	}
 }
 
-// stepAt returns the step that begins at an offset, the number of steps for their end, and -1 if
-// none begins there.
+// stepAt returns the step at an offset, the number of steps for their end, and -1 for other
+// offsets.
 func (im *Image) stepAt(at uint32) int {
 	i, found := slices.BinarySearchFunc(im.Steps, int(at), func(s Step, at int) int { return s.Offset - at })
 	if n := len(im.Steps); !found && (n == 0 || im.Steps[n-1].Offset+im.Steps[n-1].Size != int(at)) {

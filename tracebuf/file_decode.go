@@ -25,13 +25,12 @@ func Decode(r io.Reader) (*File, error) {
 	return files[0], nil
 }
 
-// DecodeAll reads a trace file, which must end where r does, and checks it completely: what it
-// returns is a trace that a recorder could have made, with commands that the target's firmware
-// takes and that write to nothing but the workers' kernel memory. (It doesn't check what the
-// kernels do.) The result has a File for each device, in the order of the capture, nil for a device
-// on which nothing was recorded. Errors are ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or
-// those of r. The memory that it takes is a small multiple of the bytes that r delivers, whatever
-// they claim.
+// DecodeAll reads a trace file, which must end where r does, and checks it completely. The result
+// is a trace that a recorder could have made: the target's firmware takes all commands, and these
+// write only to the workers' kernel memory. Kernels are not checked. There is a File for each
+// device, in the order of the capture, nil for a device on which nothing was recorded. Errors are
+// ErrNotTrace, ErrVersion, ErrDamaged, ErrInvalid or those of r. Memory is a small multiple of the
+// bytes that r delivers, whatever the file claims.
 func DecodeAll(r io.Reader) ([]*File, error) {
 	body, version, err := readFile(r)
 	if err != nil {
@@ -47,7 +46,7 @@ func DecodeAll(r io.Reader) ([]*File, error) {
 	return files, nil
 }
 
-// readFile returns the sections of a file whose checksum is right, and the file's version.
+// readFile checks the checksum of a file and returns its sections and version.
 func readFile(r io.Reader) ([]byte, int, error) {
 	head := make([]byte, fileHead)
 	n, err := io.ReadFull(r, head)
@@ -93,8 +92,8 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	return body, int(version), nil
 }
 
-// readN reads n bytes. If r ends before, it returns the bytes up to there and io.ErrUnexpectedEOF.
-// It never allocates more than twice what it has read, whatever n claims.
+// readN reads n bytes. If r ends early, it returns the bytes so far and io.ErrUnexpectedEOF. It
+// never allocates more than twice what it has read, whatever n claims.
 func readN(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, 0, min(n, first))
@@ -114,8 +113,7 @@ func readN(r io.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// decodeSections reads all sections. Their bytes are those that were written, so what is wrong here
-// is the writer's doing.
+// decodeSections reads all sections. The checksum is right, so errors are the writer's.
 func decodeSections(b []byte, version int) ([]*File, error) {
 	s := sections{b: b, version: version}
 	var files []*File
@@ -138,7 +136,6 @@ func decodeSections(b []byte, version int) ([]*File, error) {
 	return files, nil
 }
 
-// device reads the sections of one device.
 func (s *sections) device() *File {
 	f := &File{}
 	s.take(tagTarget, f.target)
@@ -164,19 +161,18 @@ func (s *sections) device() *File {
 	return f
 }
 
-// sections is the rest of a file. After the first error nothing more is taken.
+// sections is the rest of a file. After the first error nothing more is read.
 type sections struct {
 	b       []byte
 	version int
 	err     error
 }
 
-// at reports whether the next section has a tag.
 func (s *sections) at(tag string) bool {
 	return s.err == nil && len(s.b) >= sectionHead && string(s.b[:4]) == tag
 }
 
-// end returns the first error, or one if sections are left.
+// end returns the first error, or an error if sections are left.
 func (s *sections) end() error {
 	if s.err == nil && len(s.b) > 0 {
 		return invalid("end", "%d bytes follow the last section, which begin with %q", len(s.b), s.b[:min(len(s.b), 4)])
@@ -184,7 +180,6 @@ func (s *sections) end() error {
 	return s.err
 }
 
-// take reads the next section, which has to be one of that tag.
 func (s *sections) take(tag string, do func(*reader)) {
 	if s.err != nil {
 		return
@@ -211,7 +206,7 @@ func (s *sections) take(tag string, do func(*reader)) {
 	s.b, s.err = s.b[n:], r.err
 }
 
-// part reads the sections of one queue, and for the first one the trace's buffers.
+// part reads the sections of one queue, for the first one with the trace's buffers.
 func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.take(tagCommands, func(r *reader) { im.commands(r, cq.Layout(t.Arch)) })
 	s.take(tagPrograms, im.programs)
@@ -232,7 +227,6 @@ func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.take(tagConds, im.conds)
 }
 
-// callees reads what a part calls.
 func (s *sections) callees(f *File, t *Target, im *Image) {
 	for s.at(tagCallee) {
 		if s.version < controlVersion || len(im.Callees) == maxCallees {
@@ -246,7 +240,7 @@ func (s *sections) callees(f *File, t *Target, im *Image) {
 	}
 }
 
-// reader takes values from the bytes of a section. After the first error it returns zeros.
+// reader reads values from a section. After the first error it returns zeros.
 type reader struct {
 	b       []byte
 	part    string
@@ -270,7 +264,6 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// number takes an unsigned number of n bytes.
 func (r *reader) number(n uint64) uint64 {
 	var w [8]byte
 	copy(w[:], r.take(n))
@@ -286,7 +279,7 @@ func (r *reader) cores() chip.Range {
 	return chip.Range{Start: chip.Core{X: r.u16(), Y: r.u16()}, End: chip.Core{X: r.u16(), Y: r.u16()}}
 }
 
-// size takes a 64-bit number that has to be a size or an offset.
+// size reads a 64-bit size or offset.
 func (r *reader) size() int {
 	v := r.number(8)
 	if v > maxFile {
@@ -296,7 +289,7 @@ func (r *reader) size() int {
 	return int(v)
 }
 
-// count takes the number of entries, of which each has at least size bytes.
+// count reads a number of entries of at least size bytes each.
 func (r *reader) count(size int) int {
 	n := r.u32()
 	if n > len(r.b)/size {
@@ -306,8 +299,8 @@ func (r *reader) count(size int) int {
 	return n
 }
 
-// devices takes which devices of a capture have a part: the result has a File for each that has
-// one, and nil for the others.
+// devices reads which devices of a capture have a part. The result has a File for each of these and
+// nil for the others.
 func (r *reader) devices() []*File {
 	all := r.u32()
 	if all < 2 || all > maxDevices {
@@ -342,7 +335,7 @@ func (f *File) target(r *reader) {
 	f.Name = r.name()
 }
 
-// queue takes the properties that differ between the parts of a trace, as far as version 1 has
+// queue reads the properties that differ between the parts of a trace, as far as version 1 has
 // them.
 func (r *reader) queue(t *Target) {
 	t.Dispatch = chip.XY{X: r.u8(), Y: r.u8()}
@@ -394,7 +387,7 @@ func (im *Image) relocs(r *reader) {
 	}
 }
 
-// buffers of version 1 have the alignment of their memory, and are interleaved over all banks.
+// Buffers of version 1 have the alignment of their memory, and are interleaved over all banks.
 func (im *Image) buffers(r *reader, a chip.Arch) {
 	for range r.count(2 + 2 + 8 + 8 + 4) {
 		b := Buffer{Name: r.name(), Kind: r.u8()}
@@ -443,8 +436,7 @@ func (r *reader) sharding() *Sharding {
 	return s
 }
 
-// params of version 1 that are the address of a buffer stand for the whole of the one buffer at
-// that address.
+// Address parameters of version 1 stand for the whole of the one buffer at the address.
 func (im *Image) params(r *reader, buffers []Buffer) {
 	for range r.count(2 + 1 + 4 + 4) {
 		p := Param{Name: r.name(), Kind: ParamKind(r.u8()), Value: uint32(r.number(4))}

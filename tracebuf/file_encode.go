@@ -15,12 +15,11 @@ import (
 var le = binary.LittleEndian
 
 // Sections of a trace file, in their order. The file of a trace of one device has each of them
-// once, except that it has no tagDevices, any number of tagData and tagResult, and for each further
-// part a tagPart and after it the sections from tagCommands to tagQueue without tagBuffers. The
-// file of a trace over several devices has a tagDevices, and after it those sections of each
-// device. In the file of a trace with control flow, each tagQueue is followed by a tagConds, and
-// that of a part by a tagCallee for each trace that the part calls, after which the trace's
-// sections are those of a further part.
+// once, except: no tagDevices, any number of tagData and tagResult, and for each further part a
+// tagPart with the sections from tagCommands to tagQueue without tagBuffers. The file of a trace
+// over several devices has a tagDevices and those sections of each device. With control flow, a
+// tagConds follows each tagQueue, and a part's has then a tagCallee for each callee with the
+// sections of a further part.
 const (
 	tagDevices  = "DEVS"
 	tagTarget   = "TRGT"
@@ -45,7 +44,6 @@ const (
 	dataHead    = 4 + 8                      // buffer, offset
 )
 
-// section is one section as it is written: head, then body.
 type section struct {
 	tag        string
 	head, body []byte
@@ -55,10 +53,9 @@ type section struct {
 // nothing that Decode would refuse.
 func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
 
-// EncodeAll writes a trace over one device or several as one file: a File for each device, in the
-// order of the capture, nil for a device on which nothing was recorded. All have the trace's name.
-// The same trace gives the same bytes; those of one device are the ones that [Encode] writes.
-// EncodeAll writes nothing that [DecodeAll] would refuse.
+// EncodeAll writes a trace over several devices as one file: a File for each device, in the order
+// of the capture, nil for a device on which nothing was recorded. All have the trace's name. For
+// one device it is [Encode]. It writes nothing that [DecodeAll] would refuse.
 func EncodeAll(w io.Writer, files []*File) error {
 	err := validateAll(files)
 	if err == nil {
@@ -80,7 +77,6 @@ func EncodeAll(w io.Writer, files []*File) error {
 	return nil
 }
 
-// versionOf is the version of a trace's file.
 func versionOf(files []*File) uint32 {
 	switch {
 	case slices.ContainsFunc(files, func(f *File) bool { return f != nil && f.hasControl() }):
@@ -91,7 +87,6 @@ func versionOf(files []*File) uint32 {
 	return deviceVersion
 }
 
-// sections returns those of a device.
 func (f *File) sections(version uint32) []section {
 	out := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(version, f.Image.encodeBuffers())...)
 	for i := range f.Others {
@@ -101,7 +96,6 @@ func (f *File) sections(version uint32) []section {
 	return appendData(appendData(out, tagData, f.Data), tagResult, f.Results)
 }
 
-// writeSections writes a file.
 func writeSections(w io.Writer, version uint32, sections []section) error {
 	size := uint64(fileHead + sha256.Size)
 	for _, s := range sections {
@@ -141,7 +135,7 @@ func encodeDevices(files []*File) []byte {
 	return b
 }
 
-// sections returns those of a part and of what it calls. buffers is nil for all parts but the
+// sections returns the sections of a part and its callees. buffers is nil for all parts but the
 // first.
 func (im *Image) sections(version uint32, buffers []byte) []section {
 	out := []section{
@@ -187,8 +181,8 @@ func appendRange(b []byte, r chip.Range) []byte {
 	return b
 }
 
-// layoutMark is between the protocol revision and the revision of the workers' base firmware, if
-// they don't run this runtime's own.
+// layoutMark separates the protocol revision from the revision of the workers' base firmware, if
+// that isn't this runtime's own.
 const layoutMark = " workers "
 
 func (f *File) encodeTarget() []byte {
@@ -203,7 +197,6 @@ func (f *File) encodeTarget() []byte {
 	return appendName(appendName(b, revision), f.Name)
 }
 
-// encodeQueue appends the properties that differ between the parts of a trace.
 func (t *Target) encodeQueue(b []byte) []byte {
 	b = appendRange(appendXY(b, t.Dispatch), t.Workers)
 	return le.AppendUint32(append(b, byte(t.Queue)), t.Word)
@@ -220,7 +213,7 @@ func (im *Image) encodePrograms() []byte {
 	return b
 }
 
-// encodeSteps leaves the offsets out: each step begins where the one before ends.
+// encodeSteps leaves offsets out: each step begins where the previous one ends.
 func (im *Image) encodeSteps() []byte {
 	b := le.AppendUint32(nil, uint32(len(im.Steps)))
 	for i := range im.Steps {
@@ -294,5 +287,5 @@ func (im *Image) encodeParams() []byte {
 	return b
 }
 
-// IsFile reports whether the first bytes of a file are those of a trace file.
+// IsFile reports whether a file begins as a trace file.
 func IsFile(head []byte) bool { return bytes.HasPrefix(head, []byte(FileMagic)) }

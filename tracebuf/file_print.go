@@ -5,10 +5,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// tagPrints is the section with what programs print. It follows tagPrograms if there is something.
+// tagPrints is the section of the programs' prints, after tagPrograms, if there are any.
 const tagPrints = "PRNT"
 
-// prints reports whether a program prints.
 func (im *Image) prints() bool {
 	for i := range im.Programs {
 		if len(im.Programs[i].Prints) > 0 {
@@ -39,7 +38,6 @@ func (im *Image) encodePrints() []byte {
 	return append(le.AppendUint32(nil, n), b...)
 }
 
-// readPrints reads what programs print; programs are read already.
 func (im *Image) readPrints(r *reader) {
 	for range r.count(4 + 4 + 4 + 4) {
 		i := r.u32()
@@ -60,7 +58,6 @@ func (im *Image) readPrints(r *reader) {
 	}
 }
 
-// checkPrints checks what a program prints, on cores that a queue has.
 func (p *Program) checkPrints(part string, workers chip.Range) error {
 	for i := range p.Prints {
 		r := p.Prints[i]

@@ -19,13 +19,12 @@ const (
 	binaryPage    = 1 << binaryPageLog
 )
 
-// Validate checks that a trace is one that a recorder could have made for its target: the target
-// exists, the steps tile the commands, every command is one that the firmware takes and that a
-// trace may contain, writes to nothing but the kernel-config memory and the launch messages of
-// workers, and waits for nothing but completions of earlier steps; relocations name all DRAM that
-// the commands read, patch points name words of runtime arguments. The edges between the parts of a
-// trace over several queues name each other's dispatch cores and words, and have no cycle. Errors
-// match ErrInvalid and are a *FileError.
+// Validate checks that a recorder could have made the trace for its target. The target exists, and
+// the steps tile the commands. The firmware takes every command; it writes only to the
+// kernel-config memory and launch messages of workers, and waits only for completions of earlier
+// steps. Relocations name all DRAM that the commands read; patch points name words of runtime
+// arguments. Edges name each other's dispatch cores and words, and have no cycle. Errors match
+// ErrInvalid and are a *FileError.
 func (f *File) Validate() error {
 	ch, err := f.checkTarget()
 	if err != nil {
@@ -60,7 +59,6 @@ func (f *File) Validate() error {
 	return f.checkData("result", f.Results)
 }
 
-// validateAll validates a trace over one device or several.
 func validateAll(files []*File) error {
 	if len(files) == 1 && files[0] != nil {
 		return files[0].Validate()
@@ -83,7 +81,6 @@ func validateAll(files []*File) error {
 	return nil
 }
 
-// within names what an error's part is a part of.
 func within(whole string, err error) error {
 	var e *FileError
 	if !errors.As(err, &e) {
@@ -126,14 +123,13 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 	return nil
 }
 
-// calls reports whether a part, or a trace that it calls, calls a trace.
 func (im *Image) calls(callee int) bool {
 	is := func(s Step) bool { return s.Control.Kind == flow.Call && s.Control.Callee == callee }
 	return slices.ContainsFunc(im.Steps, is) || slices.ContainsFunc(im.Callees,
 		func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
 }
 
-// validateCallee checks a trace that a part calls, which may call those of the shapes.
+// validateCallee checks a trace that a part calls. It may call the traces of the shapes.
 func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip) (shape, error) {
 	im := &c.Image
 	if len(im.Buffers) > 0 || len(im.Callees) > 0 {
@@ -151,8 +147,7 @@ func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip)
 	return sh, nil
 }
 
-// validateImage checks a trace on one queue, which may call those callees of the part whose shapes
-// are given.
+// validateImage checks a trace on one queue. It may call the callees of the part with these shapes.
 func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, ch *chip.Chip) (shape, error) {
 	if im.Layout != cq.Layout(f.Target.Arch) {
 		return shape{}, invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
@@ -172,7 +167,6 @@ func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, c
 	return w.nest.shape, w.checkParams(f.Image.Buffers)
 }
 
-// checkParts tests that the parts of a trace over several queues are each on a queue of their own.
 func checkParts(parts []Part, ch *chip.Chip) error {
 	if len(parts) > maxParts {
 		return invalid("parts", "%d parts, at most %d are possible", len(parts), maxParts)
@@ -274,7 +268,7 @@ func (f *File) checkNames() error {
 	return nil
 }
 
-// checkShape tests the sizes, and that the steps tile the commands before the EXEC_BUF_END.
+// checkShape checks the sizes, and that the steps tile the commands before the EXEC_BUF_END.
 func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
@@ -355,8 +349,8 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 	return nil
 }
 
-// check tests that a buffer has pages, and room for them in its kind of memory. Whether its shards
-// can be dealt to its cores is for the allocator to say.
+// check tests that a buffer has pages, and that its kind of memory has room. The allocator judges
+// the distribution of shards.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
 	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {
@@ -387,7 +381,7 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	return nil
 }
 
-// check returns how many pages the core with the most has room for.
+// check returns the largest number of pages that a core has room for.
 func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
 	grid := ch.All()
 	if b.Kind == KindDRAM {

@@ -6,10 +6,10 @@ import (
 )
 
 // Devices of a mesh mostly record the same commands. So a recording may follow another one, its
-// leader: as long as it records what the leader has recorded, only the leader keeps the commands,
-// and both have one image in the end.
+// leader: while both record the same, only the leader keeps the commands, and in the end both share
+// one image.
 
-// follow is what a recording shares with its leader, or keeps for those that follow it.
+// follow is a recording's relation to its leader or its followers.
 type follow struct {
 	leader *Recording
 	steps  int    // of the leader that this recording has as well
@@ -19,22 +19,21 @@ type follow struct {
 	shared   *shared // what followers may share, once Own was called
 }
 
-// shared is what a leader had recorded when Own was called.
 type shared struct {
 	cmds  []byte
 	steps []Step
 }
 
-// Follow makes an empty recording share the commands of a leader as far as they are equal.
-// Recordings for other architectures stay by themselves. The leader records each step first.
+// Follow makes an empty recording share the commands of a leader while they are equal. Recordings
+// for other architectures stay by themselves. The leader records each step first.
 func (r *Recording) Follow(leader *Recording) {
 	if r.layout == leader.layout {
 		r.follow.leader, leader.follow.followed = leader, true
 	}
 }
 
-// Own ends sharing, before commands are changed: a leader keeps what it has recorded so far for its
-// followers, which share nothing after it, and a follower copies what it shares.
+// Own ends sharing, before commands are changed: a leader keeps its commands so far for its
+// followers, and a follower copies what it shares.
 func (r *Recording) Own() {
 	if r.follow.followed && r.follow.shared == nil {
 		r.follow.shared = &shared{slices.Clone(r.cmds), slices.Clone(r.steps)}
@@ -50,7 +49,6 @@ func (r *Recording) sharable() (s shared, all bool) {
 	return shared{r.cmds, r.steps}, true
 }
 
-// addFollowing is Add for a recording with a leader.
 func (r *Recording) addFollowing(name string, program int, encode Encoder) {
 	f := &r.follow
 	var variant uint8
@@ -68,7 +66,7 @@ func (r *Recording) addFollowing(name string, program int, encode Encoder) {
 	r.cmds = append(r.cmds, f.buf...)
 }
 
-// leave copies what is shared with the leader. The recording has no leader after it.
+// leave copies what is shared with the leader, and drops the leader.
 func (r *Recording) leave() {
 	f := &r.follow
 	if f.leader == nil {
@@ -81,7 +79,6 @@ func (r *Recording) leave() {
 	f.leader, f.steps = nil, 0
 }
 
-// sharedImage returns the leader's image, nil if the recording needs its own.
 func (r *Recording) sharedImage(banks int) *Image {
 	l := r.follow.leader
 	if l == nil || l.image == nil || l.banks != banks {

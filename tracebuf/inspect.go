@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Contents is the decoded contents of a trace, or of one part of a trace over several queues: its
-// commands, and the program that each belongs to.
+// Contents is the decoded contents of a trace, or of a part of a trace over several queues: its
+// commands, and their programs.
 type Contents struct {
 	Device   int // of the part, in the order of the capture; 0 if the trace is of one device
 	Queue    int // of the part; 0 if unknown
@@ -22,11 +22,11 @@ type Contents struct {
 	Bytes    []byte // the commands up to and with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
-	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, what is
-	// called, and the words of conditions and arguments. They differ between two copies of a trace.
-	// They are known for files only.
+	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, callees,
+	// and the words of conditions and arguments. They differ between two copies of a trace. Only
+	// files have them.
 	Relocated []ByteRange
-	// Callees are the traces that a part of a file calls, by Control.Callee; Name is theirs.
+	// Callees are the traces that a part of a file calls, by Control.Callee.
 	Callees []*Contents
 	Name    string
 }
@@ -72,8 +72,7 @@ func Inspect(im *Image) (*Contents, error) {
 	return c, nil
 }
 
-// InspectAll reads all parts of a trace over several devices, whose files are those that
-// [DecodeAll] returns.
+// InspectAll reads all parts of a trace over several devices from the files of [DecodeAll].
 func InspectAll(files []*File) ([]*Contents, error) {
 	var out []*Contents
 	for i, f := range files {
@@ -106,10 +105,10 @@ func InspectFile(f *File) ([]*Contents, error) {
 	return out, nil
 }
 
-// InspectRaw reads the bytes of a trace as they are in DRAM or in a file: commands, and zeros after
-// them up to any length. revision is the name of the protocol's revision. With "" it is the one
-// revision in which the bytes are valid; if they are valid in none or in several, the error is a
-// *cq.RevisionError. A program ends with its go signal; its name is the host's id for it.
+// InspectRaw reads the bytes of a trace as they are in DRAM or in a file: commands, then zeros.
+// revision is the name of the protocol's revision. With "" it is the only one in which the bytes
+// are valid; otherwise the error is a *cq.RevisionError. A program ends with its go signal; its
+// name is the host's id for it.
 func InspectRaw(l cq.Layout, b []byte, revision string) (*Contents, error) {
 	var readings []cq.Reading
 	var err error
@@ -165,8 +164,8 @@ func (c *Contents) split() {
 // Raw returns the bytes of a command.
 func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offset+r.Size] }
 
-// Print writes the commands, a line each, under the names of their programs, and then those of the
-// traces that are called. What is inside of loops and branches is indented.
+// Print writes the commands, a line each, under the names of their programs, and then those of
+// callees. The insides of loops and branches are indented.
 func (c *Contents) Print(w io.Writer) error {
 	next, indent := 0, ""
 	for i := range c.Commands {
@@ -196,8 +195,8 @@ func (c *Contents) Print(w io.Writer) error {
 	return nil
 }
 
-// Printable returns a name as it may be printed to a terminal: quoted if it is empty or has
-// characters that aren't plain text, as a name in a file may.
+// Printable returns a name for a terminal: quoted if it is empty or has characters that aren't
+// plain text, as names in files may.
 func Printable(name string) string {
 	if plain := !slices.ContainsFunc([]rune(name), func(r rune) bool { return !strconv.IsPrint(r) || r == '"' }); plain && name != "" {
 		return name

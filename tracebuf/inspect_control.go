@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// nestSteps finds how deep the steps of an image lie in loops and branches.
 func (c *Contents) nestSteps(im *Image) {
 	places, _ := im.Flow()
 	for i := range c.Steps {
@@ -25,7 +24,6 @@ func (c *Contents) nestSteps(im *Image) {
 	}
 }
 
-// inspectCallees reads what a part calls.
 func (c *Contents) inspectCallees(im *Image) error {
 	for i := range im.Callees {
 		o, err := Inspect(&im.Callees[i].Image)
@@ -38,7 +36,6 @@ func (c *Contents) inspectCallees(im *Image) error {
 	return nil
 }
 
-// title is what is printed above the commands of a step.
 func (s *StepContents) title(number int) string {
 	what := "program"
 	switch {

@@ -7,11 +7,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// CheckMovable checks whether a buffer of the file may be at another address than when the trace
-// was recorded. size is how many bytes of each bank it occupies from its address on. A buffer can
-// move if every argument of every part that could be an address in it is a patch point of kind
-// BufferAddr; otherwise the error names an argument that isn't. It errs on the side of refusing: a
-// number that happens to look like an address in the buffer keeps it in place.
+// CheckMovable checks whether a buffer of the file may move to another address. size is how many
+// bytes of each bank it occupies from its address on. A buffer can move if every argument that
+// could be an address in it is a patch point of kind BufferAddr; otherwise the error names another
+// argument. A number that happens to look like an address in the buffer keeps it in place.
 func (f *File) CheckMovable(buffer int, size uint64) error {
 	start := f.Image.Buffers[buffer].Addr
 	inside := func(v uint32) bool { return uint64(v) >= start && uint64(v) < start+size }
@@ -24,8 +23,7 @@ func (f *File) CheckMovable(buffer int, size uint64) error {
 }
 
 // MoveBuffer makes the file's commands use a buffer at another address: it changes Buffers, and
-// every patch point that stands for the buffer with the words that hold it. The words of conditions
-// are for [Image.SetCond].
+// every patch point of the buffer with its words. The words of conditions are for [Image.SetCond].
 func (f *File) MoveBuffer(buffer int, addr uint32) {
 	f.Image.Buffers[buffer].Addr = uint64(addr)
 	for _, im := range f.everyImage() {
@@ -77,8 +75,8 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 	return nil
 }
 
-// argumentsOf returns where in the commands a dispatcher's command has runtime arguments, and other
-// data between them.
+// argumentsOf returns the range of the commands in which a dispatcher's command has runtime
+// arguments, with other data between them.
 func argumentsOf(r cq.Relayed) ByteRange {
 	list, data := 0, 0 // bytes before the data, and of the data
 	switch c := r.Command.(type) {
@@ -98,7 +96,7 @@ func argumentsOf(r cq.Relayed) ByteRange {
 }
 
 // residentWord finds a word with a property in what an entry relays from the DRAM of a program's
-// kernels, where arguments can be after the kernels.
+// kernels, where arguments may follow the kernels.
 func (im *Image) residentWord(e cq.Entry, is func(uint32) bool) (uint32, bool) {
 	relay, ok := e.Command.(cq.RelayPagedPacked)
 	if !ok {
@@ -121,9 +119,9 @@ func (im *Image) residentWord(e cq.Entry, is func(uint32) bool) (uint32, bool) {
 	return 0, false
 }
 
-// AlignedPieces returns the smallest ranges of the commands that hold the words at the offsets at,
-// with starts and ends that are multiples of align bytes. None reaches over the end of a page. at
-// must rise; align is a power of two and divides PageSize.
+// AlignedPieces returns the smallest ranges of the commands that hold the words at the ascending
+// offsets at. Their bounds are multiples of align bytes, a power of two that divides PageSize. None
+// crosses the end of a page.
 func (im *Image) AlignedPieces(at []int, align int) []ByteRange {
 	var out []ByteRange
 	for _, o := range at {

@@ -12,10 +12,9 @@ import (
 // ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
 var ErrNoParam = errors.New("the trace has no such parameter")
 
-// Patches are the parameters of a trace whose values change between replays, and the pieces of its
-// commands that have to be written for those that have changed. B is what a parameter of kind
-// BufferAddr is the address of. The zero value has no parameters. Its methods must not be called
-// concurrently.
+// Patches are the parameters of a trace that change between replays, and the pieces of its commands
+// to write for the changed ones. B is the buffer type of parameters of kind BufferAddr. The zero
+// value has no parameters. Its methods must not be called concurrently.
 type Patches[B comparable] struct {
 	list   []*Patch[B]
 	byName map[string]*Patch[B]
@@ -32,8 +31,8 @@ type Patch[B comparable] struct {
 	dirty  bool
 }
 
-// Add makes words of the commands part of a parameter, a new one if the name is new, and reports
-// whether it is. All words of a parameter have one value.
+// Add adds words of the commands to a parameter, and reports whether its name is new. All words of
+// a parameter have one value.
 func (ps *Patches[B]) Add(name string, kind ParamKind, value uint32, of B, at []int) (added bool, err error) {
 	p := ps.byName[name]
 	if p == nil {
@@ -53,7 +52,7 @@ func (ps *Patches[B]) Add(name string, kind ParamKind, value uint32, of B, at []
 	return added, nil
 }
 
-// SameWords checks that words of the commands are equal, and returns what they hold.
+// SameWords checks that words of the commands are equal, and returns their value.
 func SameWords(cmds []byte, at []int) (uint32, error) {
 	value := cq.Get32(cmds, at[0])
 	for _, o := range at {
@@ -64,8 +63,7 @@ func SameWords(cmds []byte, at []int) (uint32, error) {
 	return value, nil
 }
 
-// Place finds the pieces of an image that have to be written for each parameter, in multiples of
-// align bytes.
+// Place finds the pieces of an image to write for each parameter, in multiples of align bytes.
 func (ps *Patches[B]) Place(im *Image, align int) {
 	for _, p := range ps.list {
 		slices.Sort(p.At)
@@ -99,7 +97,7 @@ func (ps *Patches[B]) Find(name string, kind ParamKind) (*Patch[B], error) {
 	return p, nil
 }
 
-// Set gives a parameter another value, and reports whether it differs from the one before.
+// Set changes a parameter's value, and reports whether it differs.
 func (ps *Patches[B]) Set(cmds []byte, p *Patch[B], v uint32) bool {
 	if v == p.Value {
 		return false
@@ -112,8 +110,8 @@ func (ps *Patches[B]) Set(cmds []byte, p *Patch[B], v uint32) bool {
 	return true
 }
 
-// Changed returns the pieces of the commands that have to be written for the parameters that were
-// set since the last call of Written. They don't overlap. The result is valid until the next call.
+// Changed returns the pieces of the commands to write for the parameters that were set since the
+// last call of Written. They don't overlap. The result is valid until the next call.
 func (ps *Patches[B]) Changed() []ByteRange {
 	ps.pieces = ps.pieces[:0]
 	for _, p := range ps.dirty {
@@ -133,8 +131,8 @@ func (ps *Patches[B]) Written() {
 	ps.dirty = ps.dirty[:0]
 }
 
-// dropOverlaps sorts pieces and cuts off what another one has. It joins none: pieces may not reach
-// over the end of a page.
+// dropOverlaps sorts pieces and cuts off overlaps. It joins none: pieces may not cross the end of a
+// page.
 func dropOverlaps(ps []ByteRange) []ByteRange {
 	slices.SortFunc(ps, func(a, b ByteRange) int {
 		if a.Start != b.Start {

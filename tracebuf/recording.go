@@ -1,11 +1,11 @@
-// Package tracebuf turns recorded command streams into traces: the image that is written to DRAM,
-// where in each bank it is, and the commands that replay it. It also defines the file format of
-// traces ([Encode], [Decode]) and reads what is in a trace ([Inspect], [Diff], [StatsOf]).
+// Package tracebuf turns recorded command streams into traces: the image for DRAM, its place in
+// each bank, and the commands that replay it. It also defines the file format of traces ([Encode],
+// [Decode]) and reads traces ([Inspect], [Diff], [StatsOf]).
 //
 // A trace is what the prefetcher would otherwise have read from the issue queue, followed by an
-// EXEC_BUF_END. It is kept in an interleaved buffer at the top of the DRAM banks; a replay is one
-// small batch of commands that ends in an EXEC_BUF naming that buffer. The package works on bytes:
-// it knows neither devices nor queues.
+// EXEC_BUF_END, in an interleaved buffer at the top of the DRAM banks. A replay is one small batch
+// of commands with an EXEC_BUF of that buffer. The package works on bytes: it knows neither devices
+// nor queues.
 package tracebuf
 
 import (
@@ -19,16 +19,14 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// ErrEmpty is returned for a recording without commands, which is taken for a mistake: replaying it
-// would only cost time.
+// ErrEmpty is returned for a recording without commands.
 var ErrEmpty = errors.New("nothing was recorded")
 
-// ErrHostMemory is returned when a trace is to be saved whose programs use pinned host memory: a
-// file can't have memory of this process.
+// ErrHostMemory is returned when a trace is saved whose programs use pinned host memory: a file
+// can't have memory of this process.
 var ErrHostMemory = errors.New("it is memory of this process, which a file can't have")
 
-// Step is one recorded program, an edge between the parts of a trace over several queues, or a step
-// of control flow.
+// Step is one recorded program, an edge between parts, or a step of control flow.
 type Step struct {
 	Name   string
 	Offset int // of its first command in the trace, in bytes
@@ -40,8 +38,7 @@ type Step struct {
 	Variant uint8        // how the recorder encoded the program's run; not in the file
 }
 
-// Recording collects commands in host memory, so that a trace's size is known before any DRAM is
-// taken for it.
+// Recording collects commands in host memory, so that a trace's size is known before it takes DRAM.
 type Recording struct {
 	layout cq.Layout
 	cmds   []byte
@@ -57,23 +54,22 @@ type Recording struct {
 // NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
-// Borrow makes an empty recording use the caller's memory, so that repeated recordings use memory
-// that is in the processor's caches. What Finish returns doesn't refer to it.
+// Borrow makes an empty recording use the caller's memory, so that repeated recordings stay in the
+// processor's caches. The result of Finish doesn't refer to it.
 func (r *Recording) Borrow(mem []byte) { r.cmds, r.borrowed = mem[:0], mem }
 
-// Return ends the recording and returns the memory that was given to Borrow, or nil.
+// Return ends the recording and returns the memory of Borrow, or nil.
 func (r *Recording) Return() []byte {
 	mem := r.borrowed
 	r.cmds, r.borrowed = nil, nil
 	return mem
 }
 
-// RoomFor makes an empty recording put its steps into the caller's memory, as long as they fit. The
-// image refers to it.
+// RoomFor makes an empty recording put its steps into the caller's memory while they fit. The image
+// refers to it.
 func (r *Recording) RoomFor(steps []Step) { r.steps = steps[:0] }
 
-// Reserve makes room for n more bytes of commands and the end of the trace, so that recording them
-// copies nothing.
+// Reserve makes room for n more bytes of commands and the end of the trace.
 func (r *Recording) Reserve(n int) {
 	if r.follow.leader != nil {
 		return // most likely it keeps nothing
@@ -82,8 +78,8 @@ func (r *Recording) Reserve(n int) {
 	r.cmds = slices.Grow(r.cmds, all-len(r.cmds)+min(max(all/4, minPageSize), maxPageSize)) // a short trace has small pages
 }
 
-// Encoder appends the commands of a run to dst. It returns the result and, for the Step, how the
-// run was encoded.
+// Encoder appends the commands of a run to dst. It returns the result and the encoding, for the
+// Step.
 type Encoder func(dst []byte) (cmds []byte, variant uint8)
 
 // Add records a run of a program, given by its index in Image.Programs.
@@ -104,8 +100,8 @@ func (r *Recording) AddEdge(name string, e Edge, commands []byte) {
 	r.cmds = append(r.cmds, commands...)
 }
 
-// Replace replaces the commands of the last run by others of the same effect. A recording that
-// follows another one, or is followed, calls Own before.
+// Replace replaces the commands of the last run by others of the same effect. A recording with a
+// leader or followers calls Own before.
 func (r *Recording) Replace(encode Encoder) *Step {
 	last := &r.steps[len(r.steps)-1]
 	r.cmds, last.Variant = encode(r.cmds[:last.Offset])
@@ -116,15 +112,13 @@ func (r *Recording) Replace(encode Encoder) *Step {
 // Len returns the number of steps recorded so far.
 func (r *Recording) Len() int { return r.follow.steps + len(r.steps) }
 
-// Steps returns the steps recorded so far, without those that are shared with a leader: none after
-// Own.
+// Steps returns the steps so far, without those that are shared with a leader: none after Own.
 func (r *Recording) Steps() []Step { return r.steps }
 
 // Bytes returns the commands of Steps.
 func (r *Recording) Bytes() []byte { return r.cmds }
 
-// Image is a finished trace: the commands that are written to DRAM, and what relocating and
-// patching them needs.
+// Image is a finished trace: the commands for DRAM, and what relocating and patching them needs.
 type Image struct {
 	Layout   cq.Layout
 	PageSize int    // bytes of a page of the interleaved buffer: 1024, 2048 or 4096
@@ -142,13 +136,13 @@ type Image struct {
 	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }
 
-// Finish ends the recording and lays it out for a number of DRAM banks. A recording that is equal
-// to its leader's, which has ended for as many banks, has the leader's image. The error wraps
-// [ErrEmpty] for a recording without steps.
+// Finish ends the recording and lays it out for a number of DRAM banks. A recording that equals its
+// leader's, finished for as many banks, has the leader's image. The error wraps [ErrEmpty] for a
+// recording without steps.
 func (r *Recording) Finish(banks int) (*Image, error) { return r.FinishInto(new(Image), banks, nil) }
 
-// FinishInto is Finish that makes the image in im, unless it returns the leader's, and has what was
-// recorded in borrowed memory copied into memory of n bytes that mem returns.
+// FinishInto is Finish that makes the image in im, unless it returns the leader's. It copies
+// borrowed memory into n bytes from mem.
 func (r *Recording) FinishInto(im *Image, banks int, mem func(n int) []byte) (*Image, error) {
 	if r.Len() == 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
@@ -187,9 +181,8 @@ const (
 	maxPageSize = 4096
 )
 
-// pageSize picks the page that wastes least when a buffer of n bytes takes the same from every
-// bank, and of those the largest whose pages reach every bank: the prefetcher reads banks side by
-// side.
+// pageSize picks the page with the least waste when a buffer takes the same from every bank. Among
+// equals it takes the largest whose pages reach every bank: the prefetcher reads banks in parallel.
 func pageSize(n, banks int) int {
 	best, waste := 0, 0
 	for p := maxPageSize; p >= minPageSize; p /= 2 {
@@ -214,8 +207,8 @@ type Extent struct {
 	Start, End uint64 // addresses in the bank, End exclusive
 }
 
-// Extents returns what the image occupies in each bank if it is at addr. Banks that hold no page
-// are left out.
+// Extents returns what the image occupies in each bank if it is at addr. Banks without a page are
+// left out.
 func (im *Image) Extents(addr uint64, banks int) []Extent {
 	var out []Extent
 	for bank := range min(banks, im.Pages()) {

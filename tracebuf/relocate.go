@@ -9,9 +9,9 @@ import (
 )
 
 // FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of
-// the RELAY_PAGED_PACKED commands of each step that runs a program or brings its kernels. pages
-// returns which page of the program's kernels each of a step's entries starts at, in the order of
-// the entries; further entries of the step are left out.
+// the RELAY_PAGED_PACKED commands of each step with kernels. pages returns the first page of the
+// program's kernels for each of a step's entries, in order; further entries of the step are left
+// out.
 func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	var out []Reloc
 	step, next := -1, 0 // the step that the command is in, and the entries of it so far
@@ -38,8 +38,8 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 }
 
 // Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr)
-// and of the traces that are called (Callee.Addr), and for the queues that the parts run on now: to
-// has a target for each part, in order.
+// and of callees (Callee.Addr), and for the present queues: to has a target for each part, in
+// order.
 func (f *File) Relocate(to []Target) error {
 	if len(to) != 1+len(f.Others) {
 		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
@@ -116,7 +116,6 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 	}
 }
 
-// relocateCalls has the calls run what is called where it lies now.
 func (im *Image) relocateCalls(callees []Callee) {
 	for i := range im.Steps {
 		if s := &im.Steps[i]; s.Control.Kind == flow.Call {
@@ -125,8 +124,7 @@ func (im *Image) relocateCalls(callees []Callee) {
 	}
 }
 
-// SetCond has a condition read its word at an address of the tile with these coordinates, in the
-// form of Layout.NOCXY.
+// SetCond has a condition read its word at an address of the tile noc, as Layout.NOCXY.
 func (im *Image) SetCond(i int, noc, addr uint32) {
 	at := im.Conds[i].At
 	cq.Put32(im.Bytes, at+cq.AtBranchNOC, noc)

@@ -19,19 +19,19 @@ type ReplayConfig struct {
 // Replay is the commands of one replay. The two counts have to be filled in before they are sent.
 type Replay struct {
 	Bytes []byte
-	// GoCount is the offset of the 32-bit count of completions that must be reached before the
-	// workers may be reset: what the queue expects.
+	// GoCount is the offset of the 32-bit count of completions before the workers may be reset:
+	// what the queue expects.
 	GoCount int
-	// WaitCount is the offset of the 32-bit count after the workers were reset: that much plus
+	// WaitCount is the offset of the 32-bit count after the reset of the workers: GoCount's plus
 	// Workers.
 	WaitCount int
-	// ExecBuf is the offset of the last command, which runs the trace. What is before it makes the
-	// workers ready.
+	// ExecBuf is the offset of the last command, which runs the trace. The commands before it
+	// prepare the workers.
 	ExecBuf int
 }
 
-// NewReplay builds the commands that replay a trace: those of a reset once all earlier programs are
-// done, and the one that runs the trace.
+// NewReplay builds the commands that replay a trace: a reset once all earlier programs are done,
+// and the command that runs the trace.
 func NewReplay(c ReplayConfig) (*Replay, error) {
 	r, err := c.Append(make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
 	if err != nil {
@@ -40,8 +40,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return &r, nil
 }
 
-// Append is NewReplay that builds the commands in the caller's memory, which is empty, as long as
-// they fit.
+// Append is NewReplay that builds the commands in the caller's empty memory while they fit.
 func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
 	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
 		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)

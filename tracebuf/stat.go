@@ -13,15 +13,14 @@ type Stats struct {
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
 	// Programs are in order of first use, and Kinds in order of bytes, most first. Kinds sum up to
-	// Bytes; Programs sum up to Bytes without the EXEC_BUF_END, the edges between parts and control
-	// flow.
+	// Bytes; Programs to Bytes without the EXEC_BUF_END, edges and control flow.
 	Programs  []ProgramStats `json:"programs"`
 	Kinds     []KindStats    `json:"kinds"`
 	Edges     int            `json:"edges"`
 	EdgeBytes int            `json:"edge_bytes"`
 
-	// Of control flow: its steps and their bytes, and the traces that are called, whose bytes and
-	// programs are in the others.
+	// Control flow: its steps and their bytes, and callees, whose bytes and programs are in the
+	// others.
 	Control      int `json:"control,omitempty"`
 	ControlBytes int `json:"control_bytes,omitempty"`
 	Callees      int `json:"callees,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Program is one of the different programs of a trace. Steps that run the same program share it.
+// Program is a program of a trace. Steps that run the same program share it.
 type Program struct {
 	Name   string
 	Binary []byte // its kernels, as an interleaved DRAM buffer of Pages pages holds them
@@ -14,9 +14,8 @@ type Program struct {
 	Prints []print.Program // what its kernels print
 }
 
-// Reloc is a place in the commands that names DRAM of a program's kernels: an entry of a
-// RELAY_PAGED_PACKED. Its start page (16 bits) and its base address (32 bits) are those of page
-// Page of the program.
+// Reloc is an entry of a RELAY_PAGED_PACKED, which names DRAM of a program's kernels. Its start
+// page (16 bits) and its base address (32 bits) are those of page Page of the program.
 type Reloc struct {
 	At      int // offset of the entry in Image.Bytes
 	Program int // index in Image.Programs
@@ -38,8 +37,8 @@ type Buffer struct {
 	Size     int    // bytes
 	PageSize int    // bytes
 	Stride   int    // bytes from one page to the next in a bank
-	// Output means that the buffer, or a part of it, was named as a result of a replay when the
-	// trace was saved. Programs don't declare which of their buffers they write.
+	// Output means that the user named the buffer, or a part of it, as a result when the trace was
+	// saved. Programs don't declare which of their buffers they write.
 	Output   bool
 	Sharding *Sharding // nil if it is interleaved over all banks
 }
@@ -77,15 +76,15 @@ func (k ParamKind) String() string {
 	return "unknown"
 }
 
-// Param is a patch point: 32-bit words of the commands whose common value can be changed between
+// Param is a patch point: 32-bit words of the commands whose common value may change between
 // replays.
 type Param struct {
 	Name  string
 	Kind  ParamKind
 	Value uint32 // as recorded; all words of At hold it
 	At    []int  // offsets of the words in Image.Bytes
-	// Of a BufferAddr: the index of the buffer in the trace's Buffers, and the pages of it that the
-	// parameter stands for, all or those of a part.
+	// Of a BufferAddr: the buffer's index in the trace's Buffers, and the pages that the parameter
+	// stands for.
 	Buffer       int
 	First, Pages int
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// walker checks the commands of a trace one by one, as far as that is possible without running
-// them.
+// walker checks the commands of a trace one by one, without running them.
 type walker struct {
 	im     *Image
 	target *Target
@@ -120,12 +119,12 @@ func (w *walker) walk() error {
 	return w.ended()
 }
 
-// expected is the count of completions when all steps before the present one are done.
+// expected is the count of completions after all earlier steps.
 func (w *walker) expected() cq.Count {
 	return cq.Count(w.runs * w.target.Workers.Size())
 }
 
-// edge checks that the commands of a step that ends with e are those of its edge.
+// edge checks the commands of an edge, whose last one is e.
 func (w *walker) edge(e *cq.Entry, s *Step) error {
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
 		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, end)
@@ -163,8 +162,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// ended checks that the part ends with an EdgeEnd if others record: only that clears the words that
-// they write.
+// ended checks that the part ends with an EdgeEnd if others record: only that clears their words.
 func (w *walker) ended() error {
 	for _, p := range w.peers {
 		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
@@ -194,7 +192,6 @@ func (w *walker) command(e *cq.Entry) error {
 	return nil
 }
 
-// relayed checks a command for a dispatcher.
 func (w *walker) relayed(r cq.Relayed) error {
 	switch c := r.Command.(type) {
 	case cq.WritePackedLarge:
@@ -259,8 +256,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	return w.fail(at, "a trace can't contain %s", c.Name())
 }
 
-// wait allows barriers, and waits for the completions of earlier steps: nothing else ends for
-// certain.
+// wait allows barriers, and waits for completions of earlier steps: no other wait is certain to
+// end.
 func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Flags&^(cq.WaitBarrier|cq.WaitStream) != 0 {
 		return w.fail(at, "a WAIT in a trace may be for a barrier and for completions, this one is %v", c.Flags)
@@ -297,7 +294,6 @@ func (w *walker) goSignal(at int, c cq.SendGoSignal) error {
 	return nil
 }
 
-// packed checks a write of arguments or of a launch message.
 func (w *walker) packed(at int, c *cq.WritePacked) error {
 	for _, xy := range c.Cores {
 		if x, y, ok := w.im.Layout.SplitXY(xy); !ok || !w.worker(x, y) {
@@ -365,8 +361,8 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-// kernels checks that kernels among the commands are those of the step's program: each begins at a
-// page of them.
+// kernels checks that inline kernels are those of the step's program: each begins at a page of
+// them.
 func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
 	program := w.im.Steps[w.step].program()
 	p := &w.im.Programs[program]
@@ -381,7 +377,6 @@ func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-// has reports whether a page of the program's kernels begins with some bytes.
 func (p *Program) has(b []byte) bool {
 	for page := 0; page+len(b) <= len(p.Binary); page += binaryPage {
 		if bytes.Equal(p.Binary[page:page+len(b)], b) {
@@ -415,8 +410,8 @@ func (w *walker) worker(x, y uint8) bool {
 	return ok && w.target.Workers.Contains(c)
 }
 
-// rect checks that a multicast rectangle holds so many workers and nothing else but columns and
-// rows that multicasts leave out.
+// rect checks that a multicast rectangle holds so many workers, and otherwise only columns and rows
+// that multicasts leave out.
 func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
 	if !ok || x0 > x1 || y0 > y1 {
@@ -440,8 +435,8 @@ func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	return nil
 }
 
-// relays checks that what is read from DRAM is kernels of the step's program: each entry has its
-// relocation, in order, and holds the address that the relocation stands for.
+// relays checks that only kernels of the step's program are read from DRAM: each entry has its
+// relocation, in order, and the address of the relocation.
 func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	im := w.im
 	for i, s := range subs {
@@ -468,7 +463,6 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	return nil
 }
 
-// checkParams checks that patch points are words of arguments that hold what they say.
 func (w *walker) checkParams(buffers []Buffer) error {
 	names := map[string]bool{}
 	for i := range w.im.Params {
@@ -500,7 +494,6 @@ func (w *walker) checkParams(buffers []Buffer) error {
 	return nil
 }
 
-// check tests the buffer that a patch point names.
 func (p *Param) check(part string, buffers []Buffer) error {
 	if p.Kind != BufferAddr {
 		if p.Buffer != 0 || p.First != 0 || p.Pages != 0 {
@@ -521,7 +514,6 @@ func (p *Param) check(part string, buffers []Buffer) error {
 	return nil
 }
 
-// argument reports whether a word is in the data of a command that writes arguments.
 func (w *walker) argument(at int) bool {
 	i, found := slices.BinarySearchFunc(w.args, at, func(r ByteRange, at int) int {
 		if r.End <= at {

@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// nest is what is known of the control flow of a trace that is being checked.
+// nest is the control flow of a trace under check.
 type nest struct {
 	places []flow.Place // by step, and for the end
 
@@ -26,13 +26,13 @@ type nest struct {
 	flights map[int]*flight // by step that commands go to, what may be running then
 }
 
-// shape is how deep a trace nests, with what it calls, and where it leaves kernels.
+// shape is how deep a trace nests, with its callees, and where it leaves kernels.
 type shape struct {
 	loops, calls int
 	texts        []text // where it writes kernels to
 }
 
-// noted finds the loops of a trace. Steps that don't nest are refused.
+// noted finds the loops of a trace, and refuses steps that don't nest.
 func (w *walker) noted() (err error) {
 	n := &w.nest
 	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
@@ -43,8 +43,8 @@ func (w *walker) noted() (err error) {
 	return err
 }
 
-// enter is called where a step begins, or the end: whatever the way to it, the same programs are
-// counted there.
+// enter is called where a step begins, or the end. The same programs must be counted there on all
+// ways.
 func (w *walker) enter() error {
 	n := &w.nest
 	if n.arriving == nil {
@@ -63,7 +63,6 @@ func (w *walker) enter() error {
 	return nil
 }
 
-// offset is where a step begins, or the end.
 func (im *Image) offset(step int) int {
 	if step < len(im.Steps) {
 		return im.Steps[step].Offset
@@ -140,8 +139,7 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// reset checks a step that waits for all programs before it, and clears the count of completions or
-// not.
+// reset checks a step that waits for all earlier programs, and may clear the count of completions.
 func (w *walker) reset(s *Step) error {
 	im, t := w.im, w.target
 	if s.Control != (flow.Control{Kind: flow.Reset}) {
@@ -165,7 +163,6 @@ func (w *walker) reset(s *Step) error {
 	return w.fail(s.Offset, "step %d isn't what a reset after %d completions is made of", w.step, uint32(w.expected()))
 }
 
-// clean checks that no programs are counted.
 func (w *walker) clean(s *Step) error {
 	if w.runs != 0 {
 		return w.fail(s.Offset, "step %d, a %v, comes after %d programs without a reset between them", w.step, s.Control.Kind, w.runs)
@@ -236,9 +233,9 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 	return err
 }
 
-// word checks that the next condition or argument reads memory of the buffer that it is said to
-// read. How pages are dealt to the cores of L1 and of sharded buffers is for the allocator to say:
-// there it may be any word from the buffer's address on.
+// word checks that the next condition or argument reads memory of its buffer. The allocator
+// distributes pages of L1 and of sharded buffers: there any word from the buffer's address on is
+// accepted.
 func (w *walker) word(at int, name string, noc, addr uint32) error {
 	n := &w.nest
 	if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != at {
@@ -301,7 +298,6 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	return nil
 }
 
-// nested checks how deep the trace nests, and that it ends where it should.
 func (w *walker) nested() error {
 	n := &w.nest
 	switch {
@@ -318,7 +314,7 @@ func (w *walker) nested() error {
 	return nil
 }
 
-// readArgs checks a step that names words which become arguments of the next program.
+// readArgs checks a step that names words as arguments of the next program.
 func (w *walker) readArgs(s *Step) error {
 	if s.Control != (flow.Control{Kind: flow.Args}) {
 		return w.fail(s.Offset, "step %d names arguments, and goes to step %d", w.step, s.Control.Target)
@@ -348,8 +344,8 @@ func (w *walker) readArgs(s *Step) error {
 	return nil
 }
 
-// takesArgs checks the go signal of a program: it takes arguments that steps before it name, if
-// there are some, which lie in the program's slot.
+// takesArgs checks that a program's go signal takes the arguments that steps before it name, and
+// that these lie in the program's slot.
 func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
 	if c.Args != (w.readTo > 0) {
 		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.Name(), w.step, w.readTo)

@@ -7,13 +7,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// flight is what may still be running on the workers where the commands of a trace have come to.
+// flight is what may still be running on the workers at a command of a trace.
 type flight struct {
 	ended int      // programs that the dispatcher has waited for, since the last reset
 	busy  []memory // that programs after them use, oldest first
 }
 
-// memory is kernel-config memory that a program uses.
 type memory struct {
 	run        int // number of the program since the last reset
 	start, end uint32
@@ -21,7 +20,7 @@ type memory struct {
 
 func (f *flight) clone() *flight { return &flight{f.ended, slices.Clone(f.busy)} }
 
-// meet makes f what is certain where two ways meet.
+// meet keeps in f what is certain where two ways meet.
 func (f *flight) meet(o *flight) {
 	f.ended = min(f.ended, o.ended)
 	for _, m := range o.busy {
@@ -37,8 +36,8 @@ func (f *flight) landed(n int) {
 	f.busy = slices.DeleteFunc(f.busy, func(m memory) bool { return m.run < f.ended })
 }
 
-// text is a place of the kernel-config memory that the trace writes kernels to, on a rectangle of
-// cores.
+// text is a place in the kernel-config memory of a rectangle of cores to which the trace writes
+// kernels.
 type text struct {
 	x0, y0, x1, y1 uint8
 	start, end     uint32
@@ -48,8 +47,8 @@ func (t *text) holds(x, y uint8, start, end uint32) bool {
 	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
 }
 
-// writes checks that a write of n bytes relative to a write offset changes nothing that a program
-// before this one may still use, and notes that this one uses them.
+// writes checks that a write of n bytes relative to a write offset changes nothing that an earlier
+// program may still use, and notes it as used by this one.
 func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
 	start := w.offsets[index] + addr
 	for _, m := range w.flight.busy {
@@ -63,7 +62,6 @@ func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
 	return nil
 }
 
-// use notes that the step's program uses memory.
 func (w *walker) use(start, end uint32) {
 	if m := (memory{w.runs, start, end}); !slices.Contains(w.flight.busy, m) {
 		w.flight.busy = append(w.flight.busy, m)
@@ -84,7 +82,6 @@ func (w *walker) brings(c *cq.WritePackedLarge) {
 	}
 }
 
-// placed notes that kernels were written to a place after all others.
 func (w *walker) placed(ts ...text) {
 	for _, t := range ts {
 		if i := slices.Index(w.texts, t); i >= 0 {
@@ -94,8 +91,7 @@ func (w *walker) placed(ts ...text) {
 	}
 }
 
-// textAt returns the place that kernels were written to last, of those that hold some bytes of a
-// core.
+// textAt returns the place of the latest kernels among those that hold some bytes of a core.
 func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	for _, t := range slices.Backward(w.texts) {
 		if t.holds(x, y, start, end) {
@@ -105,7 +101,7 @@ func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	return text{}, false
 }
 
-// room checks that cores have a launch message free for the step's program, and another one: a full
+// room checks that cores have two launch messages free, for the step's program and one more: a full
 // ring looks like an empty one.
 func (w *walker) room(at int) error {
 	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
@@ -127,7 +123,7 @@ func (w *walker) flies(step int) {
 	w.nest.flights[step] = w.flight.clone()
 }
 
-// lands is called where a step begins: it takes what is certain on all ways to it.
+// lands is called where a step begins. It keeps what is certain on all ways to the step.
 func (w *walker) lands(dead bool) {
 	f := w.nest.flights[w.step]
 	if f == nil {

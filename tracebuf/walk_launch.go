@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// launches checks the launch messages that a command writes.
 func (w *walker) launches(at int, c *cq.WritePacked) error {
 	size, stride := int(c.Size), cq.SlotStride(int(c.Size))
 	if c.NoStride {
@@ -49,8 +48,8 @@ func (w *walker) launches(at int, c *cq.WritePacked) error {
 	return nil
 }
 
-// launched checks that the trace has written to a core what a launch message tells its firmware to
-// read: kernels, in this step or before, and the configuration of circular buffers, in this step.
+// launched checks that the trace has written what a launch message tells a core to read: kernels,
+// in this step or before, and the configuration of circular buffers, in this step.
 func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	l := &w.target.layout().Launch
 	base, enables := le.Uint32(m[l.ConfigBase:]), le.Uint32(m[l.Enables:])
@@ -79,8 +78,7 @@ func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	return nil
 }
 
-// launch checks what a launch message tells the firmware of a core: it goes to no other place than
-// the kernel-config memory, and does nothing else than to start kernels there.
+// launch checks that a launch message only starts kernels in the kernel-config memory.
 func (w *walker) launch(at int, m []byte) error {
 	layout := w.target.layout()
 	l := &layout.Launch
@@ -129,8 +127,7 @@ func (w *walker) launch(at int, m []byte) error {
 	return w.launchParts(at, m, base, l)
 }
 
-// launchParts checks where a launch message has semaphores and the configuration of circular
-// buffers, 16 B each.
+// launchParts checks the places of semaphores and circular buffer configuration, 16 B each.
 func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
 	last := 0
 	for i := range l.CircularBuffers {
@@ -146,10 +143,9 @@ func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error
 	return nil
 }
 
-// inKernelMemory reports whether n bytes from an address on are in the kernel-config memory.
 func (w *walker) inKernelMemory(addr, n uint32) bool {
 	return addr >= w.l1.KernelConfig && uint64(addr)+uint64(n) <= uint64(w.l1.KernelConfig)+uint64(w.l1.KernelConfigSize)
 }
 
-// noArgs is the offset of arguments that there are none of. Source: tt-metal rta_constants.h.
+// noArgs is the offset of an empty block of arguments. Source: tt-metal rta_constants.h.
 const noArgs = 0xFFFF

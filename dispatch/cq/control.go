@@ -87,6 +87,7 @@ func (c Compare) String() string {
 // Valid reports whether there is such a comparison.
 func (c Compare) Valid() bool { return c < compares }
 
+// Holds compares a word with a value.
 func (c Compare) Holds(word, value uint32) bool {
 	switch c {
 	case Equal:

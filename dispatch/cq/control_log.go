@@ -37,6 +37,7 @@ func (t Turn) String() string {
 // TurnSize is the size of an entry in a queue's log of control flow, in bytes.
 const TurnSize = 16
 
+// TurnEntry is an entry of a queue's log of control flow.
 type TurnEntry struct {
 	Trace  uint32 // address in every DRAM bank of the trace that has the command
 	Offset uint32 // of the command in the trace, in bytes

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
@@ -272,75 +269,6 @@ func TestWaitingCoresRest(t *testing.T) {
 	}
 }
 
-// Pages travel through three processors that compute and two that move data, by four circular
-// buffers of different depths; a second program finds the buffers' counters at zero.
-func TestPipeline(t *testing.T) {
-	everywhere(t, func(t *testing.T, m *machine) {
-		const pages, pageSize, source, destination = 9, 256, 0x10000, 0x20000
-		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range uint32(pages) {
-			p := make([]byte, pageSize)
-			for j := range p {
-				p[j] = byte(rng.Uint32())
-			}
-			m.writePage(source, pageSize, i, p)
-		}
-		buffer := func(i, depth uint32) [4]uint32 {
-			return [4]uint32{m.scratch() + 0x2000*i, depth * pageSize, depth, pageSize}
-		}
-		xy := m.work[5]
-		copyArgs := func(base, cb uint32) []uint32 { return []uint32{base, 0, pages, pageSize, cb} }
-		for round := range uint8(2) {
-			for i := range uint32(pages) {
-				m.writePage(destination, pageSize, i, make([]byte, pageSize))
-			}
-			m.run(xy, program{
-				mode: modeDevice, noc: round, preload: preload * round,
-				kernels: map[chip.Processor]kernel{
-					chip.BRISC:  {name: kernels.CopyReader, args: copyArgs(source, 0)},
-					chip.NCRISC: {name: kernels.CopyWriter, args: copyArgs(destination, 3)},
-					chip.TRISC0: {name: kernels.Add, args: []uint32{0, 1, pages, 1}},
-					chip.TRISC1: {name: kernels.Add, args: []uint32{1, 2, pages, 10}},
-					chip.TRISC2: {name: kernels.Add, args: []uint32{2, 3, pages, 100}},
-				},
-				buffers: [][4]uint32{buffer(0, 2), buffer(1, 3), buffer(2, 1), buffer(3, 4)},
-			})
-			for i := range uint32(pages) {
-				want := m.readPage(source, pageSize, i)
-				for j := 0; j < len(want); j += 4 {
-					binary.LittleEndian.PutUint32(want[j:], binary.LittleEndian.Uint32(want[j:])+111)
-				}
-				if diff := cmp.Diff(want, m.readPage(destination, pageSize, i)); diff != "" {
-					t.Fatalf("round %d page %d (-want +got)\n%s", round, i, diff)
-				}
-			}
-		}
-	})
-}
-
-// One processor copies on either NoC, pages larger than a NoC packet too.
-func TestCopy(t *testing.T) {
-	everywhere(t, func(t *testing.T, m *machine) {
-		const pages, source, destination = 5, 0x100000, 0x400000
-		pageSize := m.p.MaxBurst + 4096
-		for noc := range uint8(2) {
-			for _, proc := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-				for i := range uint32(pages) {
-					m.writePage(source, pageSize, i, bytes.Repeat([]byte{byte(i), noc, byte(proc), 1}, int(pageSize/4)))
-				}
-				m.run(m.work[8], program{mode: modeHost, noc: noc, kernels: map[chip.Processor]kernel{
-					proc: {name: kernels.Copy, args: []uint32{source, destination, 0, pages, pageSize, m.scratch()}},
-				}})
-				for i := range uint32(pages) {
-					if !bytes.Equal(m.readPage(source, pageSize, i), m.readPage(destination, pageSize, i)) {
-						t.Errorf("NoC %d %v: page %d differs", noc, proc, i)
-					}
-				}
-			}
-		}
-	})
-}
-
 // page returns where the host finds a page of an interleaved buffer.
 func (m *machine) page(base, pageSize, page uint32) (chip.XY, uint64) {
 	banks := m.c.DRAMBanks()
@@ -364,87 +292,6 @@ func (m *machine) readPage(base, pageSize, page uint32) []byte {
 		m.t.Fatal(err)
 	}
 	return p
-}
-
-// Two cores at opposite corners raise each other's semaphores.
-func TestPingPong(t *testing.T) {
-	everywhere(t, func(t *testing.T, m *machine) {
-		a, b := m.work[0], m.work[len(m.work)-1]
-		const turns = 30
-		for _, proc := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-			for _, side := range []struct {
-				me, other chip.XY
-				begins    uint32
-			}{{a, b, 1}, {b, a, 0}} {
-				m.launch(side.me, program{mode: modeHost, semaphores: []uint32{0, 0, 0}, kernels: map[chip.Processor]kernel{
-					proc: {name: kernels.PingPong, args: []uint32{uint32(side.other.X), uint32(side.other.Y), 2, turns, side.begins, m.scratch()}},
-				}})
-				m.setWord(side.me, m.scratch(), 0)
-			}
-			m.signal(a, 0, signalGo, 0, a)
-			m.signal(b, 0, signalGo, 0, a)
-			m.wait(0, a, b)
-			for _, xy := range []chip.XY{a, b} {
-				if n := m.word(xy, m.scratch()); n != turns {
-					t.Errorf("%v: core %v took %d turns", proc, xy, n)
-				}
-			}
-		}
-	})
-}
-
-// One core sends to a rectangle that it lies in, on each NoC, more than a packet at once.
-func TestMulticast(t *testing.T) {
-	everywhere(t, func(t *testing.T, m *machine) {
-		rect := m.c.Rects(chip.Range{Start: chip.Core{X: 1, Y: 2}, End: chip.Core{X: 5, Y: 6}})
-		if len(rect) != 1 {
-			t.Fatalf("%d rectangles", len(rect))
-		}
-		var cores []chip.XY
-		for x := 1; x <= 5; x++ {
-			for y := 2; y <= 6; y++ {
-				xy, err := m.c.Virtual(chip.Core{X: x, Y: y})
-				if err != nil {
-					t.Fatal(err)
-				}
-				cores = append(cores, xy)
-			}
-		}
-		const size = 20000
-		rng := rand.New(rand.NewPCG(3, 4))
-		for noc := range uint8(2) {
-			sender := cores[7]
-			var sum uint32
-			var data []byte
-			for range size / 4 {
-				v := rng.Uint32()
-				sum += v
-				data = binary.LittleEndian.AppendUint32(data, v)
-			}
-			at, result := m.scratch(), m.scratch()+0x8000
-			m.write(sender, at, data)
-			for _, xy := range cores {
-				p := program{mode: modeHost, noc: noc, semaphores: []uint32{0, 0}, kernels: map[chip.Processor]kernel{
-					chip.TRISC1: {name: kernels.MulticastWait, args: []uint32{at, size, 1, result}},
-				}}
-				if xy == sender {
-					s, e := rect[0].Start, rect[0].End
-					p.kernels[chip.BRISC] = kernel{name: kernels.MulticastSend, args: []uint32{
-						uint32(s.X), uint32(s.Y), uint32(e.X), uint32(e.Y), uint32(len(cores)), at, size, 1}}
-				}
-				m.launch(xy, p)
-			}
-			for _, xy := range cores {
-				m.signal(xy, 0, signalGo, 0, sender)
-			}
-			m.wait(0, cores...)
-			for _, xy := range cores {
-				if got := m.word(xy, result); got != sum {
-					t.Errorf("NoC %d: core %v has sum %#x, want %#x", noc, xy, got, sum)
-				}
-			}
-		}
-	})
 }
 
 var _ kmd.Target = (*target)(nil)

@@ -244,13 +244,12 @@ func (k kernel) image(a chip.Arch) (*kernels.Image, error) {
 
 // program is what one core runs.
 type program struct {
-	kernels    map[chip.Processor]kernel
-	semaphores []uint32
-	buffers    [][4]uint32 // circular buffers from 0: address, size, pages, page size
-	mode       uint8
-	preload    uint8
-	noc        uint8
-	origin     chip.Core
+	kernels map[chip.Processor]kernel
+	buffers [][4]uint32 // circular buffers from 0: address, size, pages, page size
+	mode    uint8
+	preload uint8
+	noc     uint8
+	origin  chip.Core
 }
 
 // launch writes a program's configuration, at a place of its own in each launch slot, and its
@@ -270,15 +269,12 @@ func (m *machine) launch(xy chip.XY, p program) {
 	msg := make([]byte, l1.LaunchSize)
 	le := binary.LittleEndian
 	le.PutUint32(msg, base)
-	var sems, cbs []byte
-	for _, v := range p.semaphores {
-		sems = append(sems, words(v, 0, 0, 0)...)
-	}
+	var cbs []byte
 	for i, cb := range p.buffers {
 		cbs = append(cbs, words(cb[:]...)...)
 		le.PutUint32(msg[64:], le.Uint32(msg[64:])|1<<i)
 	}
-	le.PutUint16(msg[12:], put(sems))
+	le.PutUint16(msg[12:], put(nil))
 	le.PutUint16(msg[18:], put(cbs))
 	var enables uint32
 	for proc, k := range p.kernels {

@@ -19,6 +19,7 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
+// Size returns the bytes of the run's commands.
 func (r *Run) Size() int {
 	if r.p.send {
 		return len(r.im.text.bytes) + len(r.im.main.bytes)

@@ -7,6 +7,6 @@
 //	d := ops.New(dev, ops.WithObserver(spans))
 //
 // The parent of a span is the span in the context of the call: the caller's for an operation, the
-// operation's for what it calls. Calls that take no context, such as the allocation of a buffer,
-// are traces of their own. Each Observer works without the other.
+// operation's for its calls. Calls without a context, such as the allocation of a buffer, are
+// traces of their own. Each Observer works without the other.
 package otel

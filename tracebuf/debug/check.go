@@ -8,7 +8,7 @@ import (
 	"sort"
 )
 
-// CheckError says which program of a trace computes something else in a replay than by itself.
+// CheckError names a program that computes something else in a replay than by itself.
 type CheckError struct {
 	Trace  string
 	Step   int         // the first that differs; -1 if none did when the replay was repeated
@@ -33,20 +33,17 @@ func (e *CheckError) Error() string {
 		e.Trace, where, e.Buffer, e.Differ, e.Offset, e.Got, e.Want)
 }
 
-// Check compares a replay with its programs: it runs them one by one, each waited for, restores the
-// contents of all buffers and replays the trace. If the buffers differ then, it finds the first
-// program after which they do, by replaying beginnings of the trace, and returns a *CheckError. (A
-// *VerifyError means that the beginnings do what they should and what lies in DRAM isn't what was
-// recorded.) Programs whose results aren't determined by their buffers, arguments and circular
-// buffers can't be checked. Since the programs of several queues run as their edges let them in the
-// replay, Check also finds edges that are missing.
+// Check compares a replay with its programs. It runs them one by one, restores all buffers and
+// replays the trace. If the buffers then differ, it finds the first program after which they do, by
+// replaying beginnings of the trace, and returns a *CheckError. A *VerifyError means that the
+// commands in DRAM have changed. Programs whose results depend on more than their buffers,
+// arguments and circular buffers can't be checked. Check also finds missing edges between queues.
 //
-// All buffers that programs declare are compared, since a program doesn't declare which it writes.
-// The programs of a captured trace are run as Queue.Run would; of a loaded one there are only the
-// recorded commands, which are sent as Step does. With control flow the programs one by one decide
-// which way the trace goes, and its beginnings are replayed as the straight line that this is.
-// Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits
-// for the program that runs then. Check keeps their contents several times in host memory, and the
+// It compares all buffers that programs declare. The programs of a captured trace run as with
+// Queue.Run, those of a loaded one as in Step. With control flow, the programs one by one decide
+// which way the trace goes, and its beginnings are replayed as that straight line. Afterwards the
+// buffers hold what they held before, even if ctx has ended: restoring them waits for the running
+// program. Check keeps the contents of the buffers several times in host memory, and holds the
 // queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
@@ -111,7 +108,6 @@ func (c *check) check(ctx context.Context) (err error) {
 	return diff
 }
 
-// compare runs the first n programs both ways and compares the buffers.
 func (c *check) compare(ctx context.Context, n int, replay func() error) (*CheckError, error) {
 	if err := c.restore(ctx); err != nil {
 		return nil, err
@@ -136,7 +132,6 @@ func (c *check) compare(ctx context.Context, n int, replay func() error) (*Check
 	return c.difference(n, want, got), nil
 }
 
-// difference describes the first buffer that differs after n programs, nil if none does.
 func (c *check) difference(n int, want, got [][]byte) *CheckError {
 	for i, b := range c.bufs {
 		if bytes.Equal(want[i], got[i]) {
@@ -149,7 +144,6 @@ func (c *check) difference(n int, want, got [][]byte) *CheckError {
 	return nil
 }
 
-// describe says where the contents of a buffer differ.
 func (c *check) describe(b Buffer, want, got []byte) *CheckError {
 	e := &CheckError{Trace: c.t.Name(), Buffer: b.Name()}
 	e.Offset, e.Differ = differ(want, got)
@@ -157,8 +151,8 @@ func (c *check) describe(b Buffer, want, got []byte) *CheckError {
 	return e
 }
 
-// differ returns where two slices of the same length differ first, and in how many bytes; first is
-// -1 if they don't.
+// differ returns the first difference of two slices of one length, and the number of different
+// bytes; first is -1 without any.
 func differ(want, got []byte) (first, bytes int) {
 	first = -1
 	for i := range want {
@@ -172,7 +166,6 @@ func differ(want, got []byte) (first, bytes int) {
 	return first, bytes
 }
 
-// oneByOne runs the first n programs one by one.
 func (c *check) oneByOne(ctx context.Context, n int) error {
 	if c.parts[0].Loaded {
 		return c.stepThrough(ctx, n, nil)
@@ -189,7 +182,6 @@ func (c *check) oneByOne(ctx context.Context, n int) error {
 	return nil
 }
 
-// contents reads all buffers.
 func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	out := make([][]byte, len(c.bufs))
 	for i, b := range c.bufs {
@@ -201,7 +193,7 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// restore writes back what the buffers held at first, and waits for it: the programs may be another
+// restore writes the first contents of the buffers back, and waits: the programs may be another
 // queue's.
 func (c *check) restore(ctx context.Context) error {
 	for i, b := range c.bufs {
@@ -212,15 +204,13 @@ func (c *check) restore(ctx context.Context) error {
 	return c.s.Wait(ctx, 0)
 }
 
-// Bisect finds the first program with which a replay goes wrong: it replays beginnings of the
-// trace, of different numbers of programs. Before each it calls prepare, which brings what the
-// programs read into place, and after it good, which says whether the result is as it should be.
-// What prepare writes has to be there, not in a queue, when it returns: the programs may be on
-// another queue. A beginning that hangs is not good; the device is recovered then, which loses what
-// is in its queues and buffers, and the search goes on. step is the index of the program, or -1 if
-// the whole trace is good. Bisect keeps the queues as Step does. [Debugger.BisectRun] also says in
-// which iteration the program goes wrong, where a trace has loops, and what of this is different
-// for those.
+// Bisect finds the first program with which a replay goes wrong, by replaying beginnings of the
+// trace. Before each one it calls prepare to write what the programs read, and afterwards good to
+// judge the result. The data of prepare must have arrived when it returns, because the programs may
+// be on another queue. A beginning that hangs is not good: the device is recovered, which loses its
+// queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole
+// trace is good. Bisect holds the queues as Step does. For traces with loops see
+// [Debugger.BisectRun].
 func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 	good func(programs int) (bool, error)) (step int, err error) {
 	at, err := d.BisectRun(ctx, prepare, good)
@@ -230,7 +220,6 @@ func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 	return at.Step, err
 }
 
-// bisect is BisectRun of a trace without control flow.
 func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int) (bool, error)) (step int, err error) {
 	probe := func(n int) (ok bool, err error) {
 		if err := prepare(n); err != nil {
@@ -258,7 +247,7 @@ func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int
 }
 
 // bisect returns the index of the first of n programs with which good is false. The last beginning
-// is known to be bad, or is taken for it.
+// is taken to be bad.
 func bisect(n int, good func(programs int) (bool, error)) (int, error) {
 	var failed error
 	i := sort.Search(n-1, func(i int) bool {

@@ -1,11 +1,10 @@
-// Package debug finds out what is wrong with a trace: it runs a trace program by program, in pieces
+// Package debug finds out what is wrong with a trace. It runs a trace program by program, in pieces
 // or for the time of each program, compares a replay with the programs one by one, searches for the
-// first program that goes wrong, and compares what lies in device memory with what was recorded.
+// first wrong program, and compares device memory with what was recorded.
 //
 // A trace's Debug method returns a [Debugger]. Programs are numbered in an order that the trace's
-// edges allow ([Debugger.Programs]); replays run programs at the same time that no edge orders.
-// Where a trace has loops, branches or calls, the host carries them out between the programs
-// ([Debugger.Follow]).
+// edges allow ([Debugger.Programs]). The host carries out loops, branches and calls between the
+// programs ([Debugger.Follow]).
 package debug
 
 import (
@@ -27,18 +26,18 @@ type Debugger struct {
 	runs  []tracebuf.At  // all steps that run programs; of what is called, At.Part is its place in all
 }
 
-// Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture.
+// Trace is what a Debugger needs of a trace. Parts are numbered in the order of the capture.
 // Package reprise implements it.
 type Trace interface {
 	Name() string
-	// Parts returns the parts of the trace, and then what they call. They don't change. Where a
-	// Session is given the number of a part without more being said, it may be that of either.
+	// Parts returns the parts of the trace, and then its callees. They don't change. The number of
+	// a part in a Session may be that of either.
 	Parts() []Part
 	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and
-	// the trace isn't released. All parameters that were set are in device memory then. op names
-	// the call in errors.
+	// the trace isn't released. All parameters are in device memory then. op names the call in
+	// errors.
 	Exclusive(ctx context.Context, op string, f func(Session) error) error
-	// Inside calls f with what lies in device memory while the trace isn't released.
+	// Inside calls f with the trace's device memory while the trace isn't released.
 	Inside(ctx context.Context, op string, f func(Memory) error) error
 	// LogControl implements the Debugger's.
 	LogControl(part, entries int) (ControlLog, error)
@@ -60,8 +59,8 @@ type Part struct {
 
 // Session is exclusive use of the queues of a trace.
 type Session interface {
-	// Restarted returns an error once a queue was started anew, as a recovery does: what follows
-	// assumes what came before.
+	// Restarted returns an error once a queue was restarted, as by a recovery, which loses what
+	// came before.
 	Restarted() error
 	// Commands returns the commands of a part as the next replay would find them.
 	Commands(part int) []byte
@@ -69,25 +68,24 @@ type Session interface {
 	Wait(ctx context.Context, part int) error
 	// Replay puts a replay of the whole trace into the queues.
 	Replay(ctx context.Context) error
-	// Head puts into the queue of a part what precedes its first program.
+	// Head submits what precedes the first program of a part.
 	Head(ctx context.Context, part int) error
 	// Word returns the word that the BRANCH at an offset of a part's commands reads.
 	Word(ctx context.Context, part, at int) (uint32, error)
-	// Send puts recorded commands into the queue of a part, after which that many programs of the
-	// part are counted as run. The part is none that is only called, as in all that follow but Run
-	// and Verify.
+	// Send submits recorded commands of a part, after which that many programs of the part are
+	// counted as run. The part is no callee; only Run and Verify take those.
 	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
-	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a
-	// trace, with the arguments of the recorded commands, and those that the device reads for it.
+	// Run submits a program of a part that isn't loaded, as if without a trace, with its recorded
+	// arguments and those that the device reads.
 	Run(ctx context.Context, part, step int) error
-	// Edge returns the commands of an edge of a part of which that many programs have run. recorded
-	// are the recordings of all parts.
+	// Edge returns the commands of an edge of a part after that many programs. recorded are the
+	// recordings of all parts.
 	Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error)
 	// Place writes pieces of parts to device memory, to be run together.
 	Place(ctx context.Context, pieces []Piece) (Placed, error)
-	// Stamp has the device note the time at this place in the queue of a part. The returned
-	// function returns it, once the queue has finished, in cycles of the clock of the queue's
-	// dispatch core, and false if it was lost.
+	// Stamp has the device note the time at this place in the queue of a part. Once the queue has
+	// finished, the returned function returns the time in cycles of the dispatch core's clock, and
+	// false if it was lost.
 	Stamp(ctx context.Context, part int) (func() (cycles uint64, ok bool), error)
 	// Recover makes the device usable after a hang.
 	Recover(ctx context.Context) error
@@ -107,7 +105,7 @@ type Buffer interface {
 	Write(ctx context.Context, data []byte) error
 }
 
-// Piece is programs of a part that lie in device memory by themselves.
+// Piece is programs of a part by themselves in device memory.
 type Piece struct {
 	Part   int
 	Image  *tracebuf.Image
@@ -123,13 +121,13 @@ type Placed interface {
 	Release(ctx context.Context) error
 }
 
-// Memory is what lies in device memory of a trace.
+// Memory is a trace's device memory.
 type Memory interface {
 	// Regions returns the memory of the commands and kernels.
 	Regions() []Region
-	// Results returns the memory of the results that are in the trace's file.
+	// Results returns the memory of the results in the trace's file.
 	Results() []Region
-	// Image returns a part as it lies in device memory.
+	// Image returns a part as read from device memory.
 	Image(ctx context.Context, part int) (*tracebuf.Image, error)
 }
 
@@ -172,7 +170,6 @@ func New(t Trace) *Debugger {
 	return d
 }
 
-// step returns a step of the trace.
 func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.all[at.Part].Image.Steps[at.Step] }
 
 // Program is a program of a trace.
@@ -181,9 +178,9 @@ type Program struct {
 	tracebuf.Step
 }
 
-// Programs returns the recorded programs in an order that the edges allow, and then those of the
-// traces that it calls: what the other methods mean by steps. With control flow a step runs as
-// often as its loops say, or not at all.
+// Programs returns the recorded programs in an order that the edges allow, and then those of
+// callees: the steps of the other methods. With control flow a step runs as often as its loops say,
+// or not at all.
 func (d *Debugger) Programs() []Program {
 	var out []Program
 	for _, at := range d.runs {
@@ -192,7 +189,7 @@ func (d *Debugger) Programs() []Program {
 	return out
 }
 
-// run is a call of a Debugger while it has the queues for itself.
+// run is a call of a Debugger with exclusive use of the queues.
 type run struct {
 	*Debugger
 	s Session
@@ -208,7 +205,6 @@ func (d *Debugger) exclusive(ctx context.Context, op string, f func(*run) error)
 	})
 }
 
-// finish waits for all queues of the trace.
 func (r *run) finish(ctx context.Context) error {
 	for i := range r.parts {
 		if err := r.s.Wait(ctx, i); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Position is what ran, or is about to run, in a trace: a program, or a loop, a branch or a call as
-// a whole.
+// Position is a place in a trace that runs or is about to run: a program, or a whole loop, branch
+// or call.
 type Position struct {
 	Queue int
 	Step  int         // index in Programs; -1 if it is no program
@@ -37,7 +37,6 @@ func (i Iteration) String() string {
 	return fmt.Sprintf("loop %d, iteration %d of %d", i.Loop, i.Iteration, i.Of)
 }
 
-// inside is as " in loop 0, iteration 2 of 5, loop 1, iteration 0 of 2"; empty outside of loops.
 func inside(loops []Iteration) string {
 	var texts []string
 	for _, l := range loops {
@@ -49,12 +48,11 @@ func inside(loops []Iteration) string {
 	return " in " + strings.Join(texts, ", ")
 }
 
-// ErrLimit is the cause of a StepError when a loop begins an iteration more than its limit. A
-// replay hangs there.
+// ErrLimit is the cause of a StepError when a loop exceeds its limit. A replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
 // follower carries out the control flow of a trace on the host, as the prefetcher would: it runs
-// what lies between, and decides by the words that are in the buffers then.
+// the programs, and decides by the buffers' words at that time.
 type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
@@ -74,7 +72,6 @@ type follower struct {
 	path    []ranStep
 }
 
-// ranStep is a step that was sent.
 type ranStep struct {
 	tracebuf.At
 	Position     // of a program
@@ -84,7 +81,7 @@ type ranStep struct {
 // errEnough ends a flow that has run as many programs as it should.
 var errEnough = errors.New("enough programs have run")
 
-// follow runs the parts one after the other: no edges are between them.
+// follow runs the parts one after the other: there are no edges between them.
 func (f *follower) follow(ctx context.Context) error {
 	if !f.plain {
 		if err := f.heads(ctx); err != nil {
@@ -102,7 +99,6 @@ func (f *follower) follow(ctx context.Context) error {
 	return nil
 }
 
-// steps runs the steps of a part, or of what a part calls.
 func (f *follower) steps(ctx context.Context, image int) error {
 	steps, outer := f.all[image].Image.Steps, len(f.loops)
 	left := []uint32{} // iterations of the loops that are open, with the present one
@@ -171,7 +167,6 @@ func (f *follower) steps(ctx context.Context, image int) error {
 	return nil
 }
 
-// position is where a step is.
 func (f *follower) position(at tracebuf.At) Position {
 	s := f.step(at)
 	p := Position{Queue: f.all[f.home(at.Part)].Queue, Step: slices.Index(f.Debugger.runs, at), Name: s.Name, Kind: s.Control.Kind,
@@ -182,7 +177,6 @@ func (f *follower) position(at tracebuf.At) Position {
 	return p
 }
 
-// runs runs a program.
 func (f *follower) runs(ctx context.Context, at tracebuf.At) error {
 	f.counted++
 	if err := f.program(ctx, at, f.counted); err != nil {
@@ -199,7 +193,6 @@ func (f *follower) runs(ctx context.Context, at tracebuf.At) error {
 	return nil
 }
 
-// reached tells the caller what has run.
 func (f *follower) reached() error {
 	if f.after == nil {
 		return nil
@@ -210,7 +203,6 @@ func (f *follower) reached() error {
 	return f.s.Restarted()
 }
 
-// sent sends a reset or kernels.
 func (f *follower) sent(ctx context.Context, at tracebuf.At, commands []byte) error {
 	if f.clears(at) {
 		f.counted = 0
@@ -239,7 +231,6 @@ func (d *Debugger) clears(at tracebuf.At) bool {
 	return false
 }
 
-// holds evaluates the condition of a step.
 func (f *follower) holds(ctx context.Context, image, step int) (b cq.Branch, holds bool, err error) {
 	switch b = f.flow[image][step].Branch; {
 	case b.Level > 0:
@@ -257,7 +248,7 @@ func (f *follower) holds(ctx context.Context, image, step int) (b cq.Branch, hol
 	return b, b.Compare.Holds(f.word, b.Value), nil
 }
 
-// home returns the part on whose queue an image runs.
+// home returns the part whose queue runs an image.
 func (d *Debugger) home(image int) int {
 	if d.all[image].Called {
 		return d.all[image].Home
@@ -265,15 +256,13 @@ func (d *Debugger) home(image int) int {
 	return image
 }
 
-// hasControl reports whether the trace has loops, branches, calls or arguments that the device
-// computes.
 func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }
 
-// whole returns where the loop, the branch or the call ends that begins with a step; the step
-// itself if none begins there, or if a condition inside compares the iteration of a loop around it,
-// which the device doesn't know of it alone.
+// whole returns the end of the loop, branch or call that begins at a step. It is the step itself if
+// none begins there, or if a condition inside compares the iteration of an outer loop, which the
+// device can't know for the piece alone.
 func (d *Debugger) whole(image, step int) int {
 	places := d.flow[image]
 	for i := step; i < places[step].End; i++ {
@@ -298,8 +287,8 @@ func (f *follower) over(ctx context.Context, image, from, to int) error {
 	return f.reached()
 }
 
-// wholePiece is steps of an image that nothing goes into or out of but at their start and their
-// end, to be run after that many counted programs.
+// wholePiece is the steps from from up to to, entered and left only at these, after counted
+// programs.
 func (r *run) wholePiece(image, from, to, counted int) Piece {
 	im := r.all[image].Image
 	rec := tracebuf.NewRecording(im.Layout)
@@ -323,8 +312,7 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	return p
 }
 
-// countedAfter returns how many programs are counted after some steps, which is the same on every
-// way through them.
+// countedAfter returns how many programs are counted after some steps, on every way.
 func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	im := d.all[image].Image
 	for pc := from; pc < to; pc++ {
@@ -348,8 +336,8 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	return counted
 }
 
-// beginning writes what was sent up to the nth program of a path to device memory: as a replay
-// would run it, but with its loops and branches as the straight line that they were.
+// beginning writes the path up to its nth program to device memory, with loops and branches as the
+// straight line that they were.
 func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
 	var pieces []Piece
 	for part := range r.parts {
@@ -386,7 +374,6 @@ func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, err
 	return r.s.Place(ctx, pieces)
 }
 
-// programs returns how many programs a path has.
 func programs(path []ranStep) (n int) {
 	for _, s := range path {
 		if s.Kind == flow.None {
@@ -396,7 +383,6 @@ func programs(path []ranStep) (n int) {
 	return n
 }
 
-// nth returns the position of the nth program of a path, from 0.
 func nth(path []ranStep, n int) Position {
 	for _, s := range path {
 		if s.Kind == flow.None {
@@ -408,14 +394,14 @@ func nth(path []ranStep, n int) Position {
 	return Position{Step: -1}
 }
 
-// sendProgram sends a program of the trace. It is the nth of its queue that is counted.
+// sendProgram sends a program of the trace, the nth counted one of its queue.
 func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
 	s := r.step(at)
 	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
 	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], n)
 }
 
-// waited has a function wait for what it has sent.
+// waited makes send wait for what it has sent.
 func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(context.Context, tracebuf.At, int) error {
 	return func(ctx context.Context, at tracebuf.At, n int) error {
 		if err := send(ctx, at, n); err != nil {
@@ -425,13 +411,12 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 	}
 }
 
-// Follow runs a trace as Step does, and says where it is: after is called with each program that
-// has finished, in every iteration of a loop. At each loop, branch and call into is asked whether
-// to go inside; if not, it runs as a whole on the device, and after is called once, when that has
-// finished. A nil into goes inside of everything. In between the host decides as the device would,
-// by the words that conditions find in the buffers then. Follow always goes inside of what depends
-// on the iteration of a loop around it, and doesn't ask. An error of after ends the run. The error
-// is a *StepError.
+// Follow runs a trace as Step does, and says where it is: it calls after with each finished
+// program, in every iteration of a loop. At each loop, branch and call it asks into whether to go
+// inside. If not, the whole of it runs on the device, followed by one call of after. A nil into
+// goes inside of everything. The host decides as the device would, by the words in the buffers.
+// Follow always goes inside of what depends on the iteration of an outer loop. An error of after
+// ends the run. The error is a *StepError.
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {

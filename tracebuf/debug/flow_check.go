@@ -89,7 +89,7 @@ func (c *check) checkFlow(ctx context.Context) error {
 	return diff
 }
 
-// ends returns where the steps of the first part end, with each loop, branch and call as one.
+// ends returns the ends of the steps of the first part, with each loop, branch and call as one.
 func (d *Debugger) ends() []int {
 	var out []int
 	for pc := 0; pc < len(d.parts[0].Image.Steps); {
@@ -114,7 +114,6 @@ func (c *check) alone(programs, until int) *follower {
 	return f
 }
 
-// compareFlow runs programs both ways and compares the buffers.
 func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (diff *CheckError, err error) {
 	both := [2][][]byte{}
 	for i, run := range []func() error{alone, replay} {
@@ -141,11 +140,10 @@ func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (di
 	return nil, nil
 }
 
-// BisectRun is [Debugger.Bisect] that says where the program runs: in which iterations of which
-// loops. The numbers of programs that prepare and good are given count each run of a program. Of a
-// trace with control flow all programs run one by one first, after prepare(0), to see which ways it
-// goes, and the beginnings that are replayed go these ways as straight lines; the whole trace is
-// replayed with its loops and branches. at is nil if the whole trace is good.
+// BisectRun is [Debugger.Bisect] that also returns the iterations of loops. prepare and good count
+// each run of a program. With control flow, all programs first run one by one, after prepare(0), to
+// find the way of the trace; its beginnings are replayed as that straight line, the whole trace
+// with its loops and branches. at is nil if the whole trace is good.
 func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) error,
 	good func(programs int) (bool, error)) (at *Position, err error) {
 	if prepare == nil {
@@ -196,7 +194,7 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 	return at, err
 }
 
-// probe says whether what a function replays is good, where a hang isn't.
+// probe reports whether the result of replay is good; a hang isn't.
 func (r *run) probe(ctx context.Context, n int, prepare func(int) error, good func(int) (bool, error), replay func() error) (bool, error) {
 	if err := prepare(n); err != nil {
 		return false, err

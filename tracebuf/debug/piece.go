@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// place writes the programs from first up to end to device memory, to be run by themselves.
+// place writes the programs from first up to end to device memory as a piece.
 func (r *run) place(ctx context.Context, first, end int) (Placed, error) {
 	cuts := r.cut(first, end)
 	recorded := make([]uint32, len(cuts))
@@ -27,7 +27,7 @@ func (r *run) place(ctx context.Context, first, end int) (Placed, error) {
 	return r.s.Place(ctx, pieces)
 }
 
-// piece records what a piece has of a part.
+// piece records a part's steps in a piece.
 func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 	p := Piece{Part: part, Before: c.programs, After: c.programs}
 	commands, image := r.s.Commands(part), r.parts[part].Image
@@ -50,21 +50,20 @@ func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 	return p, err
 }
 
-// cut is what a piece has of a part.
+// cut is a part's steps in a piece.
 type cut struct {
 	programs int // of the part before the piece
 	steps    []tracebuf.Step
 	recorded uint32
 }
 
-// recording is a recording of an event, for the edges of a piece.
 type recording struct {
 	queue  int
 	number uint32
 }
 
-// cut finds the steps of a piece in each part. Of the edges it keeps those that lie inside of the
-// piece; the host's wait before the piece stands for those that come from before.
+// cut finds the steps of a piece in each part. It keeps the edges inside of the piece; the host's
+// wait before the piece replaces edges from before.
 func (r *run) cut(first, end int) []cut {
 	out := make([]cut, len(r.parts))
 	inside := r.inside(first, end, out)
@@ -103,8 +102,8 @@ func (r *run) cut(first, end int) []cut {
 	return out
 }
 
-// inside returns the steps from a program up to another one, and counts the programs before them in
-// each part.
+// inside returns the steps from program first up to end, and counts the earlier programs of each
+// part.
 func (r *run) inside(first, end int, cuts []cut) []tracebuf.At {
 	var out []tracebuf.At
 	n := 0
@@ -128,7 +127,7 @@ func (r *run) inside(first, end int, cuts []cut) []tracebuf.At {
 	return out
 }
 
-// wanted returns those recordings among some steps that one of the steps waits for.
+// wanted returns the recordings among some steps that one of the steps waits for.
 func (r *run) wanted(steps []tracebuf.At) map[recording]bool {
 	made, out := map[recording]bool{}, map[recording]bool{}
 	for _, at := range steps {

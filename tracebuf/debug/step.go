@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// StepError says at which of its programs a trace failed that was run in pieces.
+// StepError names the program at which a trace failed that was run in pieces.
 type StepError struct {
 	Trace string
 	First int // steps from First up to Last were under way
@@ -34,14 +34,13 @@ func (e *StepError) Error() string {
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Step runs the trace program by program: the host sends the commands that a replay would have read
-// from DRAM, and waits for each program to finish. So a program that hangs is known by name, and
-// after may read buffers after each one. It is called with the index of the step that has finished;
-// an error ends the run. The error is a *StepError, which holds what went wrong. With control flow,
-// steps run in every iteration, and conditions are decided by the host: see Follow.
+// from DRAM, and waits for each program. So a program that hangs is known by name, and after, which
+// is called with the index of each finished step, may read buffers. An error of after ends the run.
+// The error is a *StepError. With control flow, steps run in every iteration, and the host decides
+// conditions: see Follow.
 //
 // Until Step returns, the queues refuse other programs and replays, and the trace refuses its
-// release, with reprise.ErrReserved. Transfers are possible, and so are CheckResults, Verify and
-// Save.
+// release, with reprise.ErrReserved. Transfers, CheckResults, Verify and Save are possible.
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
@@ -55,13 +54,12 @@ func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	})
 }
 
-// Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are
-// replayed one after the other, with a wait after each. Programs that fail only in a replay, not in
-// Step, are so found among fewer and fewer. after is called with the steps of the piece that has
-// finished, from first up to end, without end; an error ends the run. The error is a *StepError.
-// Split takes DRAM for the pieces until it returns, and the queues as Step does. On several queues,
-// a piece has a part on each queue that its programs are on, with those edges that lie inside of
-// the piece. Traces with control flow or computed arguments have no such pieces: see Follow.
+// Split runs the trace as pieces of about equal numbers of programs, replayed one after the other
+// with a wait after each. It narrows down programs that fail only in a replay. after is called with
+// the finished steps, from first up to end, without end; an error ends the run. The error is a
+// *StepError. Split takes DRAM for the pieces until it returns, and holds the queues as Step does.
+// On several queues, a piece has a part on each queue of its programs, with the edges inside of the
+// piece. Traces with control flow or computed arguments have no such pieces: see Follow.
 func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
 	n := len(d.runs)
 	if d.hasControl() {
@@ -102,7 +100,6 @@ func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end 
 	})
 }
 
-// heads sends what precedes each queue's first program.
 func (r *run) heads(ctx context.Context) error {
 	for i := range r.parts {
 		if err := r.s.Head(ctx, i); err != nil {
@@ -112,7 +109,7 @@ func (r *run) heads(ctx context.Context) error {
 	return nil
 }
 
-// send sends the commands of a program, by its number. It is the nth of its queue, from 1.
+// send sends the commands of a program, the nth of its queue, from 1.
 func (r *run) send(ctx context.Context, i, nth int) error {
 	at := r.runs[i]
 	s := r.step(at)
@@ -120,7 +117,6 @@ func (r *run) send(ctx context.Context, i, nth int) error {
 	return r.s.Send(ctx, at.Part, name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], nth)
 }
 
-// stepThrough runs the first n programs one by one.
 func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error) error {
 	if err := r.heads(ctx); err != nil {
 		return err
@@ -146,22 +142,19 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 type Time struct {
 	Queue int    // number of the queue
 	Name  string // of the program
-	// Start and End are cycles of the clock of the queue's dispatch core: when the program before
-	// it was done, and when it was done itself, with all its results in memory. Clocks of different
+	// Start and End are cycles of the clock of the queue's dispatch core: when the previous program
+	// was done, and when this one was done with all its results in memory. Clocks of different
 	// queues may differ by a constant.
 	Start, End uint64
 }
 
-// errTimeLost is the cause of a StepError of Times when a time stamp never came.
 var errTimeLost = errors.New("its time was lost")
 
-// Times runs the trace program by program, as Step does but without waiting on the host in between,
-// and returns how long each took on the device. A stamp of the dispatcher follows each program, so
-// that programs don't overlap as those of a replay do, where the next one's commands and kernels
-// come in while one runs: the sum is more than a replay takes. What the stamp itself costs is the
-// figure replay/stamp of reprise bench. On several queues the host waits in place of edges. With
-// control flow there is a time for each run of a program, in every iteration, and the host waits
-// before conditions.
+// Times runs the trace program by program, without waiting on the host in between, and returns how
+// long each took on the device. A stamp of the dispatcher follows each program, so that programs
+// don't overlap: the sum is more than a replay takes. reprise bench has the cost of a stamp as
+// replay/stamp. On several queues the host waits in place of edges. With control flow there is a
+// time for each run of a program, and the host waits before conditions.
 func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 	err = d.exclusive(ctx, "time", func(r *run) (err error) {
 		out, err = r.times(ctx)
@@ -220,7 +213,6 @@ func (r *run) times(ctx context.Context) ([]Time, error) {
 	return out, nil
 }
 
-// flowTimes is times for a trace with control flow.
 func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
 	type stamp = func() (uint64, bool)
 	last := make([]stamp, len(r.parts))

@@ -9,11 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// ErrNoResults is returned by CheckResults for a trace that was recorded here, or whose file has no
-// results.
+// ErrNoResults is returned by CheckResults for a trace without results in a file.
 var ErrNoResults = errors.New("there are no results in its file to compare with")
 
-// VerifyError says where the device's memory isn't what it should be.
+// VerifyError says where device memory has changed.
 type VerifyError struct {
 	Trace  string
 	What   string // "the commands", "the kernels of \"dense\"", "the results in \"scores\""
@@ -30,16 +29,14 @@ func (e *VerifyError) Error() string {
 		e.Trace, e.Differ, e.Size, e.What, e.Offset, e.Got, e.Want)
 }
 
-// Verify reads back the commands and the kernels that replays use, and compares them with the
-// host's copy. The error is a *VerifyError if they differ: something has written to the trace's
-// memory.
+// Verify reads back the commands and the kernels of replays, and compares them with the host's
+// copy. The error is a *VerifyError if something has written to the trace's memory.
 func (d *Debugger) Verify(ctx context.Context) error {
 	return d.t.Inside(ctx, "verify", func(m Memory) error { return Compare(ctx, d.t.Name(), m.Regions()) })
 }
 
-// CheckResults waits for the queues and compares what the buffers of a loaded trace hold with the
-// results that are in its file, which a replay on the file's data gives. The error is a
-// *VerifyError if they differ.
+// CheckResults waits for the queues and compares the buffers of a loaded trace with the results in
+// its file, of a replay on the file's data. The error is a *VerifyError if they differ.
 func (d *Debugger) CheckResults(ctx context.Context) error {
 	const op = "check results of"
 	return d.t.Inside(ctx, op, func(m Memory) error {
@@ -51,9 +48,8 @@ func (d *Debugger) CheckResults(ctx context.Context) error {
 	})
 }
 
-// Inspect waits for the queues and reads back what lies in DRAM of each part now, as commands with
-// the names of their programs. It fails if these are no longer commands; Verify says what is
-// different.
+// Inspect waits for the queues and reads back each part from DRAM, as commands with the names of
+// their programs. It fails if these are no longer commands; Verify says what differs.
 func (d *Debugger) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
 	var out []*tracebuf.Contents
 	err := d.t.Inside(ctx, "inspect", func(m Memory) error {
@@ -76,8 +72,8 @@ func (d *Debugger) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
 	return out, nil
 }
 
-// Compare reads device memory and compares it with what it should hold. The error is a *VerifyError
-// for the first region that differs.
+// Compare compares device memory with its expected contents. The error is a *VerifyError for the
+// first region that differs.
 func Compare(ctx context.Context, trace string, regions []Region) error {
 	for i := range regions {
 		r := &regions[i]

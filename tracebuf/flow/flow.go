@@ -1,25 +1,25 @@
-// Package flow is the control flow of traces. It has the tree that a recorder builds ([Node]), its
-// commands ([Encode]) and what everybody else reads of them ([Read]): the check of files, the
-// listing of a trace, the debugger.
+// Package flow is the control flow of traces: the tree that a recorder builds ([Node]), its
+// commands ([Encode]), and its one reader ([Read]), which file checks, listings, debuggers,
+// timelines and hang reports use.
 //
-// A trace is a list of steps. Those that run programs have the zero [Control]; the others say in
-// theirs what they do. The commands of a loop's body are the same in every iteration. So a body
-// begins in a state that is the same each time: all programs are done, no completion is counted,
-// and the workers have the kernels that they had when the loop began.
+// A trace is a list of steps. Steps that run programs have the zero [Control]. The commands of a
+// loop's body are the same in every iteration, so a body begins in a state that is the same each
+// time: all programs are done, no completion is counted, and the workers have the kernels that they
+// had when the loop began.
 package flow
 
 import "fmt"
 
-// Kind is what a step does that runs no program and belongs to the control flow of its trace.
+// Kind is what a step of control flow does.
 type Kind uint8
 
 const (
 	// None is the kind of a step that runs a program, or is an edge.
 	None Kind = iota
-	// Reset waits until all programs are done, has the workers take their launch pointers back and
-	// clears the completion count, as the commands of a replay do before the trace.
+	// Reset waits for all programs, resets the workers' launch pointers and clears the completion
+	// count, as a replay does before the trace.
 	Reset
-	// Kernels brings kernels to the workers which the body of a loop runs.
+	// Kernels brings the kernels of a loop's body to the workers.
 	Kernels
 	// Loop begins a loop: Target is the step after it.
 	Loop
@@ -29,7 +29,7 @@ const (
 	Branch
 	// Call runs another trace.
 	Call
-	// Args names words of memory that become arguments of the program in the step after it.
+	// Args names words of memory as arguments of the program in the next step.
 	Args
 )
 
@@ -43,8 +43,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("control(%d)", uint8(k))
 }
 
-// Control is what a step does that belongs to the control flow of its trace. Other steps have the
-// zero Control.
+// Control is what a step does to the control flow. Steps that run programs have the zero Control.
 type Control struct {
 	Kind    Kind
 	Loop    int    // of a Loop, its End and its conditions: the number of the loop in the trace

@@ -6,8 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Node is something that is recorded: a run of a program, a loop, a branch or a call. R is what the
-// recorder keeps of it.
+// Node is a recorded run of a program, a loop, a branch or a call. R is the recorder's own data.
 type Node[R any] struct {
 	Kind  Kind // None for a run; Loop, Branch or Call
 	Name  string
@@ -41,7 +40,7 @@ func (c *Cond) branch() cq.Branch {
 	return cq.Branch{Compare: c.Is, Level: uint8(c.Level), NOC: c.NOC, Addr: c.Addr, Value: c.Value}
 }
 
-// Inside calls f for everything inside of a node.
+// Inside calls f for all nodes inside of a node.
 func (n *Node[R]) Inside(f func(*Node[R])) {
 	visit := func(nodes []Node[R]) {
 		for i := range nodes {
@@ -55,31 +54,30 @@ func (n *Node[R]) Inside(f func(*Node[R])) {
 	}
 }
 
-// Target takes the steps of the nodes that are encoded. S is the state of its queue after them.
+// Target receives the steps of encoded nodes. S is the state of its queue after them.
 type Target[R, S any] interface {
 	// Leaf appends the steps of a run or a call.
 	Leaf(n *Node[R]) error
-	// Reset gets to where all programs are done and nothing is counted. With stall the prefetcher
-	// waits for that.
+	// Reset waits for all programs and clears the count. With stall the prefetcher waits too.
 	Reset(stall bool) error
 	// Stall has the prefetcher wait until all programs are done and their results are in memory.
 	Stall() error
-	// Kernels brings the kernels of a loop's body to the workers, if they can all be there.
+	// Kernels brings the kernels of a loop's body to the workers, if they fit together.
 	Kernels(n *Node[R])
 	// Begun is called after the first step of a loop.
 	Begun(n *Node[R]) error
-	// Command appends a step of one command, which reads the word of the condition unless that is
-	// nil, and returns its number.
+	// Command appends a step of one command and returns its number. reads is the condition whose
+	// word the command reads, or nil.
 	Command(name string, c Control, p cq.PrefetchCommand, reads *Cond) (int, error)
 	// Next is the number of the next step.
 	Next() int
-	// SetTarget has a step of control flow go to another one, which may be the next one.
+	// SetTarget sets the target of a step, which may be the next step.
 	SetTarget(step, target int)
 
 	State() S
-	// SetState has the steps that follow begin in a state.
+	// SetState sets the state before the following steps.
 	SetState(S)
-	// Join has them begin in what the present state and another one have in common.
+	// Join keeps what the present state and another one have in common.
 	Join(S)
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Decode returns what a command does to the control flow inside of open loops, whose numbers are in
-// open. For other commands it is c. stepAt returns the step at an offset.
+// Decode returns the effect of a command on the control flow; c for other commands. open are the
+// numbers of the open loops. stepAt returns the step at an offset.
 func (c Control) Decode(p cq.PrefetchCommand, open []int, stepAt func(off uint32) int) Control {
 	switch p := p.(type) {
 	case cq.LoopBegin:
@@ -35,15 +35,14 @@ func OpenLoops(open []int, p cq.PrefetchCommand) []int {
 	return open
 }
 
-// Place is a step as the control flow sees it.
+// Place is a step's place in the control flow.
 type Place struct {
 	Branch cq.Branch // of a Branch, its command; zero if that can't be decoded
 	Depth  int       // loops and branches around it
 	Loops  int       // loops around it
 	Loop   int       // step that begins the innermost of them; -1 without one
-	// End is the step after the loop, the branch with all its bodies, or the call that begins here,
-	// and 0 if none does: jumps and the further cases of a branch begin nothing, and neither do
-	// conditions of loops.
+	// End is the step after the loop, the branch with all its bodies, or the call that begins here;
+	// 0 for other steps, such as jumps, further cases of a branch and conditions of loops.
 	End int
 }
 
@@ -56,8 +55,8 @@ type NestError struct {
 // Error implements error.
 func (e *NestError) Error() string { return e.What }
 
-// Next returns the steps that may follow step i, which is at a place. skipped says that a loop may
-// have no iterations although its Count isn't 0.
+// Next returns the steps that may follow step i. skipped says that a loop may have no iterations
+// although its Count isn't 0.
 func (c *Control) Next(i int, p *Place, skipped bool) []int {
 	switch {
 	case c.Kind == Branch && p.Branch.Compare == cq.Never:
@@ -68,8 +67,8 @@ func (c *Control) Next(i int, p *Place, skipped bool) []int {
 	return []int{i + 1}
 }
 
-// Read finds the loops and branches of n steps. step returns what one does, and its commands. The
-// last place is of the end of the trace. With a [*NestError] the places are those of what nests.
+// Read finds the loops and branches of n steps. step returns a step's Control and its commands. The
+// last place is the end of the trace. With a [*NestError] the places are those of what nests.
 //
 // Without commands every Branch counts as the condition of a body up to its Target. Then only the
 // loops of the places, and whether a Depth is 0, are right.
@@ -134,8 +133,8 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 	return places, err
 }
 
-// branchEnd returns where the branch ends that begins with a step: branches of it jump to its end,
-// and those in loops don't leave these.
+// branchEnd returns the end of the branch that begins at a step: its own branches jump there, and
+// those in loops don't leave these.
 func branchEnd(controls []*Control, step int) int {
 	end := controls[step].Target
 	for i := step; i < min(end, len(controls)); i++ {

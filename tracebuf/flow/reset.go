@@ -12,10 +12,10 @@ type ResetConfig struct {
 	Packed    bool   // commands may share relays and pages
 }
 
-// Begin appends the commands that have every worker reset its launch pointer once so many
-// completions are counted, wait for that and clear the count. With stall the prefetcher goes on
-// only when that is done and all results are in memory. It returns the offsets of the 32-bit counts
-// that the go signal and the wait have. Source: tt-metal trace/dispatch.cpp.
+// Begin appends commands that have every worker reset its launch pointer once so many completions
+// are counted, wait for the workers and clear the count. With stall the prefetcher goes on only
+// then, with all results in memory. It returns the offsets of the 32-bit counts of the go signal
+// and the wait. Source: tt-metal trace/dispatch.cpp.
 func (c *ResetConfig) Begin(b *cq.Builder, expected uint32, stall bool) (goCount, waitCount int) {
 	signal := cq.SendGoSignal{
 		Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitCount: expected, WaitStream: uint32(c.Stream),
@@ -41,8 +41,7 @@ func (c *ResetConfig) Begin(b *cq.Builder, expected uint32, stall bool) (goCount
 	return goCount + cq.AtGoWaitCount, waitCount + cq.AtWaitCount
 }
 
-// AppendReset appends the commands of a Reset after which no completion is counted: before them
-// expected are.
+// AppendReset appends the commands of a Reset. expected completions are counted before it.
 func AppendReset(dst []byte, c ResetConfig, expected uint32, stall bool) ([]byte, error) {
 	b := cq.NewBuilder(c.Layout, dst)
 	c.Begin(&b, expected, stall)

@@ -9,17 +9,17 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// noArguments is the offset of arguments in a launch message for a kernel without any (tt-metal
+// noArguments is the offset of an empty block of arguments in a launch message (tt-metal
 // RTA_CRTA_NO_ARGS_SENTINEL).
 const noArguments = 0xFFFF
 
 // region is a part of a core's L1, [start, end). One without arguments is empty.
 type region struct{ start, end uint64 }
 
-// arguments returns where a launch message says that the arguments of a processor's kernel are: up
-// to the next part of the program's memory that it names. All unique arguments are first, then all
-// common ones, then the other parts (tt-metal finalize_rt_args): common arguments below unique ones
-// were never set, and no arguments are where another part begins.
+// arguments returns where a launch message has the arguments of a processor's kernel: up to the
+// next part of the program's memory that it names. All unique arguments come first, then all common
+// ones, then the other parts (tt-metal finalize_rt_args). So common arguments below unique ones
+// were never set, and there are no arguments where another part begins.
 func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, common region) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	base := uint64(le.Uint32(b[at.ConfigBase:]))
@@ -60,8 +60,8 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	return unique, common
 }
 
-// configWrite is bytes that a command writes to the program's memory of all cores of a rectangle:
-// arguments, or configuration.
+// configWrite is a command's write to the program's memory in all cores of a rectangle: arguments,
+// or configuration.
 type configWrite struct {
 	x0, y0, x1, y1 uint8
 	addr           uint64 // in L1
@@ -69,14 +69,13 @@ type configWrite struct {
 	at             int // of the data in what was decoded
 }
 
-// configWrites are the writes of a step to the program's memory, oldest first.
 type configWrites struct {
 	layout cq.Layout
 	base   uint32 // write offset
 	list   []configWrite
 }
 
-// add notes what a command writes, whose data are at an offset.
+// add notes a command's write, with the offset of its data.
 func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 	switch c := c.(type) {
 	case cq.SetWriteOffset:
@@ -111,7 +110,7 @@ func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 }
 
 // find returns the last write of the word at addr of a core's L1, and the word's offset in its
-// data; nil if no command writes it.
+// data; nil without one.
 func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
 	for i := len(ws.list) - 1; i >= 0; i-- {
 		w := &ws.list[i]
@@ -135,7 +134,6 @@ func (ws *configWrites) words(core chip.XY, r region) []uint32 {
 	return out
 }
 
-// config returns the writes of the step as they were read.
 func (s *Step) config(l cq.Layout) *configWrites {
 	ws := &configWrites{layout: l}
 	for i := range s.commands {

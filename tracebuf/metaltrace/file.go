@@ -20,14 +20,14 @@ const (
 	maxRelaySubs  = 35
 )
 
-// FileOptions are what a trace file has beside the commands and kernels of a trace.
+// FileOptions complete a trace's commands and kernels to a trace file.
 type FileOptions struct {
 	Name string
 	// Target is the queue that the file is for. Its workers must be those of tt-metal's programs,
-	// its layout that of the base firmware which FindFirmware or Identify was given.
+	// its layout that of the base firmware given to FindFirmware or Identify.
 	Target tracebuf.Target
-	// Buffers are the buffers that the programs read and write. A trace of tt-metal doesn't name
-	// them.
+	// Buffers are the buffers that the programs read and write, which tt-metal's trace doesn't
+	// name.
 	Buffers []tracebuf.Buffer
 	// Data and Results are contents of Buffers, as in a tracebuf.File.
 	Data, Results []tracebuf.Data
@@ -37,8 +37,8 @@ type FileOptions struct {
 
 // File makes a trace file of the trace, whose launches have been found. Commands get the pinned
 // revision's form, kernels come from DRAM in each run, and go signals name the target's dispatch
-// core; launch messages, arguments and configuration stay as they are. The result passes tracebuf's
-// validation; the error wraps an *ImportError, an *ArgumentError or a *tracebuf.FileError.
+// core; launch messages, arguments and configuration stay. The result passes tracebuf's validation;
+// the error wraps an *ImportError, an *ArgumentError or a *tracebuf.FileError.
 func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	w := writer{trace: t, target: &o.Target, index: map[[sha256.Size]byte]int{}}
 	rec := tracebuf.NewRecording(t.Layout)
@@ -80,8 +80,8 @@ func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	return f, nil
 }
 
-// circularEnd is the end of the circular buffers' part of L1. Those from the address of the lowest
-// L1 buffer on lie in a buffer.
+// circularEnd is the end of the circular buffers' part of L1. Those from the lowest L1 buffer on
+// lie in a buffer.
 func (t *Trace) circularEnd(o *FileOptions) uint64 {
 	buffers := uint64(math.MaxUint64)
 	for i := range o.Buffers {
@@ -102,7 +102,6 @@ func (t *Trace) circularEnd(o *FileOptions) uint64 {
 	return end
 }
 
-// writer makes the commands of a file.
 type writer struct {
 	trace    *Trace
 	target   *tracebuf.Target
@@ -111,15 +110,15 @@ type writer struct {
 	relocs   []tracebuf.Reloc
 }
 
-// program is kernels that steps start alike.
+// program is a set of kernels that steps start.
 type program struct {
 	name   string
 	binary []byte
 	pages  map[[sha256.Size]byte]int // where a run of bytes begins
 }
 
-// program returns the index of the program that a step runs. Steps that start the same kernels on
-// the same cores run the same one.
+// program returns the index of a step's program. Steps that start the same kernels on the same
+// cores share one.
 func (w *writer) program(s *Step) int {
 	h := sha256.New()
 	for i := range s.Launches {
@@ -140,7 +139,7 @@ func (w *writer) program(s *Step) int {
 	return i
 }
 
-// page returns the page of the program's kernels that a run of bytes begins at.
+// page returns the page of the program's kernels at which data begin.
 func (p *program) page(data []byte) int {
 	key := sha256.Sum256(data)
 	page, ok := p.pages[key]
@@ -153,7 +152,6 @@ func (p *program) page(data []byte) int {
 	return page
 }
 
-// step appends the commands of a step.
 func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 	b := cq.NewBuilder(w.trace.Layout, dst)
 	for i := range s.commands {
@@ -195,8 +193,8 @@ func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 	return out, nil
 }
 
-// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Revisions in which kernels
-// have none of their own use the same place for the offset of Ethernet cores.
+// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Older revisions have the
+// offset of Ethernet cores at that index.
 func (s *Step) textOffset(at int) uint32 {
 	offsets := s.commands[at].cmd.(cq.SetWriteOffset).Offsets
 	for i := at + 1; i < len(s.commands); i++ {
@@ -216,7 +214,7 @@ func (s *Step) textOffset(at int) uint32 {
 	return offsets[1]
 }
 
-// relay appends the command that brings the data of the one before from DRAM.
+// relay appends the command that brings the data of the previous command from DRAM.
 func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 	p := &w.programs[index]
 	var relay cq.RelayPagedPacked
@@ -254,7 +252,6 @@ func (w *writer) after() []byte {
 	return binary.LittleEndian.AppendUint32(b, runs%entries)
 }
 
-// layoutOf is the layout of a target's workers; nil for a revision that isn't known.
 func layoutOf(t *tracebuf.Target) *abi.Layout {
 	if t.Layout == "" {
 		return abi.Own(t.Arch)
@@ -262,8 +259,8 @@ func layoutOf(t *tracebuf.Target) *abi.Layout {
 	return abi.Of(t.Layout, t.Arch)
 }
 
-// Write writes a file as tracebuf.Encode does, and reads it again: what it writes passes the checks
-// of a stranger's file.
+// Write is tracebuf.Encode that reads the file again: the file passes the checks of a stranger's
+// file.
 func Write(f *tracebuf.File) ([]byte, error) {
 	var b bytes.Buffer
 	if err := tracebuf.Encode(&b, f); err != nil {

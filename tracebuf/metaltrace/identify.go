@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// An UnknownKernelError says which kernel of a trace the kernel cache doesn't have. It matches
+// An UnknownKernelError names a kernel of a trace that the kernel cache lacks. It matches
 // ErrUnknownKernel.
 type UnknownKernelError struct {
 	Firmware  string // folder of the base firmware whose kernels were compared
@@ -34,9 +34,9 @@ func (e *UnknownKernelError) Error() string {
 // Unwrap returns ErrUnknownKernel.
 func (e *UnknownKernelError) Unwrap() error { return ErrUnknownKernel }
 
-// FindFirmware finds the base firmware of a library that all kernels of the trace were linked with,
-// and names them. The error wraps ErrUnknownKernel, for the firmware that has most of them, or
-// ErrSeveral, or is that of [Trace.Identify].
+// FindFirmware finds the base firmware of a library with which all kernels of the trace were
+// linked, and names the kernels. The error wraps ErrUnknownKernel, for the firmware that has most
+// of them, or ErrSeveral, or is that of [Trace.Identify].
 func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 	var found *metal.Firmware
 	var best *UnknownKernelError
@@ -73,7 +73,6 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 	return nil, fmt.Errorf("metaltrace: %w: the cache has no base firmware for a %v with a kernel", ErrUnknownKernel, t.Layout)
 }
 
-// same reports whether two folders have the same base firmware.
 func same(a, b *metal.Firmware) bool {
 	for p := range a.Base {
 		if !slices.EqualFunc(a.Base[p].Segments, b.Base[p].Segments, func(x, y kernels.MetalSegment) bool {
@@ -86,9 +85,9 @@ func same(a, b *metal.Firmware) bool {
 	return a.Layout == b.Layout
 }
 
-// Identify finds out which kernels of a library the trace starts, all of which must have been
-// linked with f: that proves that the workers need f. The error wraps ErrUnknownKernel if it is
-// another firmware's, or is that of [Trace.Launches].
+// Identify finds the kernels of a library that the trace starts. All must have been linked with f:
+// that proves that the workers need f. The error wraps ErrUnknownKernel if another firmware has the
+// kernels, or is that of [Trace.Launches].
 func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
 	if err := t.FindLaunches(f.Layout); err != nil {
 		return err
@@ -116,8 +115,8 @@ func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
 	return nil
 }
 
-// FindLaunches reads the launch messages, which workers is the layout of, and finds the kernels'
-// bytes, without their names. The error is an *ImportError.
+// FindLaunches reads the launch messages in the workers' layout, and finds the kernels' bytes,
+// without their names. The error is an *ImportError.
 func (t *Trace) FindLaunches(workers *abi.Layout) error {
 	m := l1Memory{layout: t.Layout}
 	for i := range t.Steps {
@@ -205,7 +204,6 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 	return out, nil
 }
 
-// launch finds what the message starts.
 func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	out := Launch{Start: msg.start, End: msg.end}
@@ -243,8 +241,7 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 	return out, nil
 }
 
-// Name returns the names of the kernels that the step starts, each once, as "reader on NCRISC,
-// writer on BRISC".
+// Name returns the names of the step's kernels, each once, as "reader on NCRISC, writer on BRISC".
 func (s *Step) Name() string {
 	var names []string
 	seen := map[string]bool{}

@@ -7,14 +7,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// l1Memory is what a trace has put into the workers' kernel-config memory: kernels, and what all
-// cores of a rectangle share.
+// l1Memory is what a trace has written to the workers' kernel-config memory.
 type l1Memory struct {
 	layout cq.Layout
 	writes []l1Write // oldest first
 }
 
-// l1Write is bytes that all cores of a rectangle have.
 type l1Write struct {
 	noc            uint32 // the rectangle, as the command names it
 	x0, y0, x1, y1 uint8
@@ -22,14 +20,12 @@ type l1Write struct {
 	data           []byte
 }
 
-// maxWrites bounds the writes that are remembered.
 const maxWrites = 1 << 14
 
 func (w *l1Write) end() uint64 { return uint64(w.addr) + uint64(len(w.data)) }
 
 func (w *l1Write) on(c chip.XY) bool { return w.x0 <= c.X && c.X <= w.x1 && w.y0 <= c.Y && c.Y <= w.y1 }
 
-// write notes what a command writes.
 func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
 	fail := func(format string, args ...any) error {
 		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}

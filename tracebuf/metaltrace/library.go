@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Library has the kernels of a kernel cache by base firmware and processor, to be found by their
-// bytes.
+// Library finds the kernels of a kernel cache by base firmware, processor and bytes.
 type Library struct {
 	firmware []*metal.Firmware
 	all      []known
@@ -27,8 +26,8 @@ type known struct {
 	image     *kernels.Image
 }
 
-// NewLibrary reads all kernels of a cache that base firmware of the cache runs. The error is the
-// context's; kernels that can't be used are among Problems.
+// NewLibrary reads the kernels of a cache for which the cache has base firmware. The error is the
+// context's; unusable kernels are among Problems.
 func NewLibrary(ctx context.Context, c *metal.Cache) (*Library, error) {
 	l := &Library{kernels: map[*metal.Firmware]*[chip.NumProcessors][]known{}}
 	for i := range c.Kernels {
@@ -71,8 +70,8 @@ func (l *Library) index(f *metal.Firmware, is func(*known) bool) *[chip.NumProce
 // Firmware returns the base firmware of the cache that has kernels.
 func (l *Library) Firmware() []*metal.Firmware { return slices.Clone(l.firmware) }
 
-// find returns the longest kernel that memory begins with, nil if there is none. Kernels of
-// firmware that isn't the library's are those that it runs, by their symbols.
+// find returns the longest kernel at the start of memory, nil without one. For firmware outside of
+// the library, symbols tell which kernels it runs.
 func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *known {
 	of := l.kernels[f]
 	if of == nil {
@@ -88,5 +87,5 @@ func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *know
 	return best
 }
 
-// Problems says which files of the cache are no kernels that can run, and why.
+// Problems says which files of the cache are unusable, and why.
 func (l *Library) Problems() []error { return l.problems }

@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// Bounds of the bytes of kernels that are read for a command, which go through a core's L1, and for
-// a trace.
+// Limits of the bytes of kernels for a command, which go through a core's L1, and for a trace.
 const (
 	maxLoad    = 1 << 21
 	maxKernels = 1 << 30
@@ -34,7 +33,6 @@ func ReadInterleaved(m Memory, banks int, addr uint64, pageSize, first int, b []
 	return nil
 }
 
-// place is a run of bytes of an interleaved DRAM buffer, as commands name it.
 type place struct {
 	start, logPage uint32
 	base, length   uint32

@@ -1,9 +1,8 @@
-// Package metaltrace imports traces that tt-metal recorded. A trace of tt-metal is commands in the
-// DRAM of a chip, which name the programs' kernels by where they lie in DRAM, and nothing else: no
-// names, no buffers, no firmware. [Read] decodes the commands and reads the kernels,
-// [Trace.Identify] finds out which files of tt-metal's kernel cache they are and so which base
-// firmware they need, and [Trace.File] makes a trace file of them that runs on this runtime's
-// command queues.
+// Package metaltrace imports traces that tt-metal recorded. Such a trace is commands in a chip's
+// DRAM, which name the programs' kernels by their place in DRAM: there are no names, buffers or
+// firmware. [Read] decodes the commands and reads the kernels, [Trace.Identify] finds the kernels'
+// files in tt-metal's kernel cache and so their base firmware, and [Trace.File] makes a trace file
+// that runs on this runtime's command queues.
 //
 // The package knows no devices: it reads memory through [Memory].
 package metaltrace
@@ -17,14 +16,12 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped by the error for a trace with commands that this runtime can't run,
-	// such as programs on Ethernet cores.
+	// ErrUnsupported is wrapped by the error for commands that this runtime can't run, such as
+	// programs on Ethernet cores.
 	ErrUnsupported = errors.New("it can't be imported")
-	// ErrNotTrace is wrapped by the error for commands that no host records: they contradict each
-	// other.
+	// ErrNotTrace is wrapped by the error for commands that contradict each other.
 	ErrNotTrace = errors.New("not a trace of tt-metal")
-	// ErrUnknownKernel is wrapped by the error for a trace with kernels that the kernel cache
-	// doesn't have.
+	// ErrUnknownKernel is wrapped by the error for a kernel that the kernel cache lacks.
 	ErrUnknownKernel = errors.New("a kernel that isn't in the kernel cache")
 	// ErrSeveral is wrapped by the error for a trace that fits more than one base firmware.
 	ErrSeveral = errors.New("several base firmwares have all kernels of the trace")
@@ -70,7 +67,7 @@ type Step struct {
 	// kernels.
 	Config, Text uint32
 	Binaries     int // bytes of kernels that are sent for this run; 0 if they are on the cores already
-	// WaitCount is how many completions the go signal waits for: those of all steps before.
+	// WaitCount is how many completions the go signal waits for: those of all earlier steps.
 	WaitCount uint32
 	Launches  []Launch // set by Identify
 
@@ -96,9 +93,9 @@ type Kernel struct {
 	Name      string // in the kernel cache; empty if it isn't there
 	Text      []byte // its text and initial data; up to the end of what was written there if it isn't in the cache
 	// Args and Common are its unique and its common runtime arguments on the core at the launch's
-	// Start. A trace doesn't say how many they are, so zeros may follow that fill a multiple of 16
-	// bytes. A kernel without arguments may seem to have those of the next processor's kernel, and
-	// one that only has common ones may have them in Args.
+	// Start. A trace doesn't have their number, so zeros may follow up to a multiple of 16 bytes. A
+	// kernel without arguments may seem to have those of the next processor's kernel, and one with
+	// common ones only may have these in Args.
 	Args, Common []uint32
 
 	args, common region // of its runtime arguments in L1
@@ -108,7 +105,7 @@ type Kernel struct {
 type command struct {
 	offset int // in the trace that was read
 	cmd    cq.DispatchCommand
-	// header means that data come from DRAM: blocks, of which each is a run of bytes there.
+	// header: the data come from DRAM, as blocks.
 	header bool
 	blocks [][]byte
 }

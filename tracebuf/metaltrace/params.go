@@ -26,7 +26,7 @@ type Argument struct {
 	Buffer    string  // name of the buffer whose address it is; empty for a value
 }
 
-// An ArgumentError says which argument can't be a parameter, and why. It matches ErrArgument.
+// An ArgumentError says why an argument can't be a parameter. It matches ErrArgument.
 type ArgumentError struct {
 	Argument Argument
 	Why      string
@@ -49,7 +49,7 @@ func (a *Argument) fail(format string, args ...any) error {
 	return &ArgumentError{*a, fmt.Sprintf(format, args...)}
 }
 
-// params makes parameters of arguments, whose words are looked for in the image's commands.
+// params makes parameters of arguments, and finds their words in the image's commands.
 func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Argument) ([]tracebuf.Param, error) {
 	var patches tracebuf.Patches[int] // of the buffer's index, -1 for a value
 	writes := map[int]*configWrites{}
@@ -102,7 +102,7 @@ func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Arg
 	return out, nil
 }
 
-// argument returns the offsets of an argument's words in the commands that were decoded.
+// argument returns the offsets of an argument's words in the decoded commands.
 func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
 	var at []int
 	runs := false
@@ -143,7 +143,6 @@ func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
 	return at, nil
 }
 
-// configOf returns the writes of a step of an image, by their offset in it.
 func configOf(im *tracebuf.Image, s *tracebuf.Step) (*configWrites, error) {
 	ws := &configWrites{layout: im.Layout}
 	for e, err := range cq.All(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size]) {

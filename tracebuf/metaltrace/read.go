@@ -9,10 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Read decodes a trace's commands and reads the kernels that they name from m, whose banks are
-// counted by banks. The commands may be followed by zeros. revision names the protocol's revision;
-// with "" it is the one in which the commands are valid, and if that is none or several, the error
-// is a *cq.RevisionError. Other errors are an *ImportError.
+// Read decodes a trace's commands, which zeros may follow, and reads their kernels from m, whose
+// banks are counted by banks. revision names the protocol's revision. With "" it is the only one in
+// which the commands are valid; otherwise the error is a *cq.RevisionError. Other errors are an
+// *ImportError.
 func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*Trace, error) {
 	readings, revision, err := decode(l, commands, revision)
 	if err != nil {
@@ -57,7 +57,6 @@ func decode(l cq.Layout, commands []byte, revision string) ([]cq.Reading, string
 	return readings, revision, err
 }
 
-// reader turns readings into steps.
 type reader struct {
 	layout   cq.Layout
 	commands []byte
@@ -69,7 +68,6 @@ type reader struct {
 	notified bool
 }
 
-// command takes the next command.
 func (r *reader) command(c *cq.Reading) error {
 	if r.step == nil {
 		r.step, r.notified = &Step{Offset: c.Offset}, false
@@ -115,7 +113,7 @@ func (r *reader) command(c *cq.Reading) error {
 	return nil
 }
 
-// prefetch takes a command of the prefetcher: those that bring kernels.
+// prefetch takes a prefetcher command that brings kernels.
 func (r *reader) prefetch(c *cq.Reading) error {
 	switch c.Name {
 	case "STALL":
@@ -178,7 +176,7 @@ func (r *reader) fetch(c *cq.Reading, p place) ([]byte, error) {
 	return data, nil
 }
 
-// block gives the command before this one a run of its data.
+// block gives the previous command a run of its data.
 func (r *reader) block(c *cq.Reading, data []byte) error {
 	if r.header == nil {
 		return notTrace(c, "no command before it takes what it relays")
@@ -214,7 +212,7 @@ func wait(c *cq.Reading) (cq.DispatchCommand, error) {
 	return w, nil
 }
 
-// Bits of the flags of a WRITE_PACKED, the same in all revisions. The type is above.
+// Flags of a WRITE_PACKED, the same in all revisions, below the type.
 const (
 	packedMulticast = 1
 	packedNoStride  = 2
@@ -248,8 +246,8 @@ func (r *reader) packed(c *cq.Reading) error {
 	return r.common(c, &w)
 }
 
-// common makes a WRITE_PACKED of common arguments to rectangles one of the larger form, in which
-// this runtime writes them.
+// common turns a WRITE_PACKED of common arguments to rectangles into this runtime's
+// WRITE_PACKED_LARGE.
 func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 	if c.Data == 0 || w.Addr%cq.L1Align != 0 {
 		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go",
@@ -274,7 +272,6 @@ func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 	return nil
 }
 
-// append adds a command for the dispatcher to the step.
 func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
 	r.step.commands = append(r.step.commands, command{offset: c.Offset, cmd: cmd, header: c.Relay == "RELAY_INLINE_NOFLUSH"})
 	r.header = nil
@@ -283,9 +280,9 @@ func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
 	}
 }
 
-// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words, and places whatever it writes at
-// multiples of 16 in memory and in the command, with zeros between: so lengths are rounded up to
-// what this runtime's dispatcher takes.
+// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words at multiples of 16 in memory and in
+// the command, with zeros between. So lengths are rounded up to what this runtime's dispatcher
+// takes.
 func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
 		OffsetIndex: uint16(number(c, "offset_index"))}
@@ -308,7 +305,6 @@ func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	return w, nil
 }
 
-// goSignal ends the step.
 func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 	multicast, ok := c.Value("multicast")
 	if !ok {
@@ -340,7 +336,7 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 	return nil
 }
 
-// data returns the data in a command with a list of that many bytes.
+// data returns the data in a command after a list of that many bytes.
 func (r *reader) data(c *cq.Reading, list int) []byte {
 	if c.Data == 0 {
 		return nil
@@ -351,13 +347,11 @@ func (r *reader) data(c *cq.Reading, list int) []byte {
 
 func at(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// number is a field's value, 0 if the revision doesn't have the field.
 func number(c *cq.Reading, name string) uint64 {
 	v, _ := c.Value(name)
 	return v
 }
 
-// text is a field's value for people.
 func text(c *cq.Reading, name string) string {
 	for i := range c.Fields {
 		if c.Fields[i].Name == name {
@@ -367,7 +361,6 @@ func text(c *cq.Reading, name string) string {
 	return ""
 }
 
-// decimal is the number that a field stands for.
 func decimal(s string) uint32 {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil {

@@ -1,15 +1,14 @@
 package metaltrace
 
 // ring is the prefetcher's cache of kernels, which commands fill from DRAM and read in parts.
-// tt-metal empties it before each trace, so that a trace depends on nothing from before. Source:
-// tt-metal cq_prefetch.cpp (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
+// tt-metal empties it before each trace. Source: tt-metal cq_prefetch.cpp
+// (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
 type ring struct {
 	write  uint64 // where the next kernels go
 	offset uint64 // that reads are relative to
 	loads  []ringLoad
 }
 
-// ringLoad is what a command put into the ring.
 type ringLoad struct {
 	at   uint64
 	data []byte
@@ -17,8 +16,8 @@ type ringLoad struct {
 
 func (l *ringLoad) end() uint64 { return l.at + uint64(len(l.data)) }
 
-// load puts data at the write pointer, which then moves by advance bytes. Whatever they overwrite
-// is gone.
+// load puts data at the write pointer, which then moves by advance bytes. Overwritten data are
+// lost.
 func (r *ring) load(reset bool, data []byte, advance uint64) {
 	if reset {
 		r.write = 0
@@ -35,7 +34,7 @@ func (r *ring) load(reset bool, data []byte, advance uint64) {
 	r.write += advance
 }
 
-// set moves the write pointer, or changes what reads are relative to.
+// set moves the write pointer, or the start of reads.
 func (r *ring) set(offset uint64, write bool) {
 	if write {
 		r.write = offset

@@ -17,9 +17,9 @@ const (
 // pageSizes that a trace of tt-metal may have, the smallest first.
 var pageSizes = [...]int{1024, 2048, 4096, 8192}
 
-// Candidate is what may be a trace in DRAM: from its address on, a chain of commands is valid in a
-// revision of the protocol, begins with the SET_WRITE_OFFSET of a program that waits for no program
-// before it, and ends with an EXEC_BUF_END after which the last page is zero.
+// Candidate is a possible trace in DRAM: a chain of commands, valid in a revision of the protocol,
+// that begins with the SET_WRITE_OFFSET of a program that waits for no earlier one, and ends with
+// an EXEC_BUF_END and zeros up to the end of the page.
 type Candidate struct {
 	Addr      uint64   // in every bank
 	Pages     int      // of the interleaved buffer
@@ -29,11 +29,11 @@ type Candidate struct {
 	Revisions []string // of the protocol, those in which the commands are valid
 }
 
-// Scan looks for traces in the top window bytes of banks DRAM banks, which have size bytes each:
-// tt-metal keeps them in a region at the top of each bank, or allocates them from the top down. A
-// trace begins in bank 0, at a multiple of the DRAM alignment. Kernels aren't read, so a trace that
-// was released and not overwritten is found too. The result is in the order of addresses. The error
-// is the context's or that of m.
+// Scan looks for traces in the top window bytes of banks DRAM banks of size bytes: tt-metal keeps
+// traces in a region at the top of each bank, or allocates them from the top down. A trace begins
+// in bank 0, at a multiple of the DRAM alignment. Kernels aren't read, so a released trace is found
+// too if it wasn't overwritten. The result is in the order of addresses. The error is the context's
+// or that of m.
 func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window uint64) ([]Candidate, error) {
 	s := scanner{ctx: ctx, m: m, banks: banks, layout: l, size: size}
 	align := uint64(l.DRAMAlign())
@@ -73,8 +73,7 @@ type scanner struct {
 	size   uint64 // of a bank
 }
 
-// candidate returns the trace at an address, with the smallest pages that make one; nil if there is
-// none.
+// candidate returns the trace at an address, with the smallest possible pages; nil without one.
 func (s *scanner) candidate(addr uint64) (*Candidate, error) {
 	for _, page := range pageSizes {
 		var c *Candidate
@@ -132,8 +131,7 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 	}
 }
 
-// start reports whether readings begin a trace, as far as they go: the first go signal waits for
-// nothing.
+// start reports whether readings begin a trace: the first go signal waits for nothing.
 func start(readings []cq.Reading) bool {
 	if readings[0].Name != "SET_WRITE_OFFSET" {
 		return false
@@ -146,8 +144,8 @@ func start(readings []cq.Reading) bool {
 	return true
 }
 
-// candidateOf returns what commands are that end with an EXEC_BUF_END; nil if the rest of the page
-// isn't zero or no program is in them.
+// candidateOf returns the candidate of commands that end with an EXEC_BUF_END; nil if the rest of
+// the page isn't zero or no program is in them.
 func candidateOf(addr uint64, page, size int, v *cq.Revision, readings []cq.Reading, b []byte) *Candidate {
 	c := &Candidate{Addr: addr, Pages: (size + page - 1) / page, PageSize: page, Size: size, Revisions: []string{v.Name}}
 	for i := range readings {
