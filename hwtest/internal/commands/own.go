@@ -9,13 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// ownCases are about the commands that this runtime has beside those of the pinned revision.
 func ownCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 2, 3, 20, 60} {
-		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end",
-			func(t *rig.T) { sequenceOf(t, n) })
-	}
+	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its own bytes, wherever they end",
+		sequenceOf, 1, 2, 3, 20, 60)
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
 	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
@@ -42,7 +39,6 @@ func newWriter(t *rig.T, c chip.Core, size int) *writer {
 	return w
 }
 
-// write writes n bytes at an offset.
 func (w *writer) write(at, n int) cq.WriteLinear {
 	w.n++
 	data := rig.Pattern(w.n, n)
@@ -165,9 +161,7 @@ func sequenceTrace(t *rig.T) {
 
 // handedGo is a go signal that the dispatcher forwards to its subordinate.
 func handedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
-	return cq.ForwardSubordinate{Wait: true, Command: cq.SendGoSignal{
-		Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch),
-	}}
+	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
 }
 
 func forwardSubordinateWorkers(t *rig.T) {
@@ -188,11 +182,7 @@ func forwardSubordinateWorkers(t *rig.T) {
 		t.Finish()
 		w.check("written before")
 	}
-	for c := range t.Grid().Cores() {
-		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
-			t.Errorf("core %v: launch pointer %d", c, p)
-		}
-	}
+	launchPointersReset(t)
 }
 
 // lastSignal waits until all corners have a go message in a slot that workers don't poll.

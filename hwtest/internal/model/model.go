@@ -2,7 +2,6 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +21,8 @@ func Cases() rig.Table {
 	return cs
 }
 
-// steps is how many times a property is tried.
 func steps(t *rig.T) int { return t.Size(t.More(12, 1000), t.More(2, 20)) }
 
-// must ends a property on an error.
 func must(r rig.Draw, err error) {
 	if err != nil {
 		r.Fatalf("%v", err)
@@ -39,14 +36,10 @@ func fresh(t *rig.T, r rig.Draw) (*rig.T, func()) {
 	if r.IntRange(0, 3, "stock wire format") == 0 {
 		opts = append(opts, reprise.WithStockWireFormat())
 	}
-	d, err := t.Open(t.Ctx, t.Device.Open(), opts...)
-	must(r, err)
-	u := *t
-	u.UseDevice(d)
-	return &u, func() { must(r, d.Close(t.Context())) }
+	u := t.Unclosed(t.Device.Open(), opts...)
+	return u, func() { must(r, u.Dev.Close(t.Context())) }
 }
 
-// modelBuffer is a buffer and what it holds.
 type modelBuffer struct {
 	b    *reprise.Buffer
 	data []byte
@@ -243,12 +236,13 @@ func everythingModel(t *rig.T) {
 			"words": func(r rig.Draw) {
 				got := make([]byte, words.Size())
 				must(r, t.Queue.Read(t.Ctx, words, 0, got))
-				var all bytes.Buffer
-				for _, v := range want {
-					all.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
-					all.Write(make([]byte, 12))
-				}
-				if d := rig.Difference(all.Bytes(), got); d != "" {
+				all := rig.MakeWords(len(got), func(i int) uint32 {
+					if i%4 != 0 {
+						return 0
+					}
+					return want[i/4]
+				})
+				if d := rig.Difference(all, got); d != "" {
 					r.Fatalf("words of the workers: %s", d)
 				}
 			},
