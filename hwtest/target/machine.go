@@ -18,6 +18,15 @@ import (
 // MachineHelp is how flags describe what ParseMachine accepts.
 const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, device nodes with commas between them, or a device as elsewhere"
 
+// targets returns cards of any kind as targets.
+func targets[C kmd.Target](cards []C) []kmd.Target {
+	var all []kmd.Target
+	for _, c := range cards {
+		all = append(all, c)
+	}
+	return all
+}
+
 // Machine is a machine with cards, by name. It isn't running yet.
 type Machine struct {
 	Name  string // of tests and reports: emu_t3000
@@ -58,11 +67,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
 		m.open = func(more ...sim.Option) ([]kmd.Target, func() error, error) {
 			e := sim.NewMachine(spec, append(slices.Clone(opts), more...)...)
-			var l []kmd.Target
-			for _, c := range e.Cards() {
-				l = append(l, c)
-			}
-			return l, e.Close, e.Err()
+			return targets(e.Cards()), e.Close, e.Err()
 		}
 		return m, nil
 	}
@@ -78,11 +83,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 				s.Close()
 				return nil, nil, err
 			}
-			var l []kmd.Target
-			for _, c := range cards {
-				l = append(l, c)
-			}
-			return l, s.Close, nil
+			return targets(cards), s.Close, nil
 		}
 		return m, nil
 	}
@@ -129,11 +130,7 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 			spec = *d.machine
 		}
 		e := sim.NewMachine(spec, slices.Concat(d.opts, d.links)...)
-		m := &Linked{Emulated: e, close: e.Close}
-		for _, c := range e.Cards() {
-			m.Cards = append(m.Cards, c)
-		}
-		return m, e.Err()
+		return &Linked{Cards: targets(e.Cards()), Emulated: e, close: e.Close}, e.Err()
 	case len(d.nodes) > 0:
 		m := &Linked{close: func() error { return nil }}
 		for _, n := range d.nodes {
@@ -150,11 +147,7 @@ func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
 			_ = s.Close() // the error is the reason already
 			return nil, err
 		}
-		m := &Linked{close: s.Close}
-		for _, c := range cards {
-			m.Cards = append(m.Cards, c)
-		}
-		return m, nil
+		return &Linked{Cards: targets(cards), close: s.Close}, nil
 	}
 	return nil, nil
 }

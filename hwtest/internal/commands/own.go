@@ -159,8 +159,8 @@ func sequenceTrace(t *rig.T) {
 	}
 }
 
-// handedGo is a go signal that the dispatcher forwards to its subordinate.
-func handedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
+// forwardedGo is a go signal that the dispatcher forwards to its subordinate.
+func forwardedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
 	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
 }
 
@@ -170,13 +170,13 @@ func forwardSubordinateWorkers(t *rig.T) {
 		c := t.Grid().End
 		w := newWriter(t, c, 64)
 		t.Send(func(b *cq.Builder) {
-			over := handedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
+			forwarded := forwardedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
 			if i%2 == 0 {
 				b.Append(cq.RelayInline{Command: w.write(0, 50)})
-				b.ForwardSubordinate(over)
+				b.ForwardSubordinate(forwarded)
 				return
 			}
-			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), over}})
+			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), forwarded}})
 		})
 		t.Answered(t.Dispatch.L1Banks())
 		t.Finish()
@@ -207,7 +207,7 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 		t.Send(func(b *cq.Builder) {
 			for i := range signals {
 				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
-				b.ForwardSubordinate(handedGo(t, last, slot))
+				b.ForwardSubordinate(forwardedGo(t, last, slot))
 			}
 		})
 		t.Finish()
@@ -226,13 +226,13 @@ func forwardSubordinateBesidePages(t *rig.T) {
 		t.Send(func(b *cq.Builder) {
 			for i := range 30 {
 				last = cq.NewGoWord(uint8(30*round+i), d.X, d.Y, cq.SignalDone)
-				over := handedGo(t, last, slot)
+				forwarded := forwardedGo(t, last, slot)
 				if r.IntN(2) == 0 {
-					b.ForwardSubordinate(over)
+					b.ForwardSubordinate(forwarded)
 					continue
 				}
 				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-				b.SendGoSignal(cq.Subordinate, over.Command.(cq.SendGoSignal))
+				b.SendGoSignal(cq.Subordinate, forwarded.Command.(cq.SendGoSignal))
 			}
 		})
 		t.Finish()

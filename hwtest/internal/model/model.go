@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -85,30 +86,25 @@ func buffersModel(t *rig.T) {
 		t, done := fresh(t, r)
 		defer done()
 		var live []*modelBuffer
-		pick := func() *modelBuffer { return live[r.IntRange(0, len(live)-1, "buffer")] }
+		withBuffer := func(use func(r rig.Draw, i int)) func(rig.Draw) {
+			return func(r rig.Draw) {
+				if len(live) > 0 {
+					use(r, r.IntRange(0, len(live)-1, "buffer"))
+				}
+			}
+		}
 		r.Repeat(map[string]func(rig.Draw){
 			"new": func(r rig.Draw) {
 				if len(live) < 12 {
 					live = append(live, drawBuffer(r, t))
 				}
 			},
-			"free": func(r rig.Draw) {
-				if len(live) > 0 {
-					i := r.IntRange(0, len(live)-1, "buffer")
-					must(r, live[i].b.Release())
-					live = append(live[:i], live[i+1:]...)
-				}
-			},
-			"write": func(r rig.Draw) {
-				if len(live) > 0 {
-					pick().write(r, t)
-				}
-			},
-			"read": func(r rig.Draw) {
-				if len(live) > 0 {
-					pick().read(r, t)
-				}
-			},
+			"free": withBuffer(func(r rig.Draw, i int) {
+				must(r, live[i].b.Release())
+				live = slices.Delete(live, i, i+1)
+			}),
+			"write": withBuffer(func(r rig.Draw, i int) { live[i].write(r, t) }),
+			"read":  withBuffer(func(r rig.Draw, i int) { live[i].read(r, t) }),
 		})
 	})
 }
@@ -153,6 +149,18 @@ func everythingModel(t *rig.T) {
 			seq []program
 		}
 		var traces []trace
+		withTrace := func(use func(r rig.Draw, i int)) func(rig.Draw) {
+			return func(r rig.Draw) {
+				if len(traces) > 0 {
+					use(r, r.IntRange(0, len(traces)-1, "trace"))
+				}
+			}
+		}
+		mixAll := func(seq []program) {
+			for _, p := range seq {
+				mix(p)
+			}
+		}
 		drawProgram := func(r rig.Draw) program { return programs[r.IntRange(0, len(programs)-1, "program")] }
 		before := t.Allocated()
 		r.Repeat(map[string]func(rig.Draw){
@@ -180,56 +188,34 @@ func everythingModel(t *rig.T) {
 				must(r, err)
 				traces = append(traces, trace{tr, seq})
 			},
-			"replay": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			"replay": withTrace(func(r rig.Draw, i int) {
 				for range r.IntRange(1, 4, "times") {
-					must(r, tr.tr.Replay(t.Ctx))
-					for _, p := range tr.seq {
-						mix(p)
-					}
+					must(r, traces[i].tr.Replay(t.Ctx))
+					mixAll(traces[i].seq)
 				}
-			},
-			"set": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			}),
+			"set": withTrace(func(r rig.Draw, i int) {
+				tr := traces[i]
 				for range r.IntRange(1, 5, "parameters") {
 					i := r.IntRange(0, len(tr.seq)-1, "step")
 					tr.seq[i].MixNumber = uint32(r.IntRange(0, 1000, "number"))
 					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].MixNumber))
 				}
-			},
-			"pieces": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			}),
+			"pieces": withTrace(func(r rig.Draw, i int) {
+				tr := traces[i]
 				if n := r.IntRange(0, len(tr.seq), "number of pieces"); n == 0 {
 					must(r, tr.tr.Debug().Step(t.Ctx, nil))
 				} else {
 					must(r, tr.tr.Debug().Split(t.Ctx, n, nil))
 				}
-				for _, p := range tr.seq {
-					mix(p)
-				}
-			},
-			"check": func(r rig.Draw) {
-				if len(traces) > 0 {
-					must(r, traces[r.IntRange(0, len(traces)-1, "trace")].tr.Debug().Check(t.Ctx))
-				}
-			},
-			"release": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				i := r.IntRange(0, len(traces)-1, "trace")
+				mixAll(tr.seq)
+			}),
+			"check": withTrace(func(r rig.Draw, i int) { must(r, traces[i].tr.Debug().Check(t.Ctx)) }),
+			"release": withTrace(func(r rig.Draw, i int) {
 				must(r, traces[i].tr.Release(t.Ctx))
-				traces = append(traces[:i], traces[i+1:]...)
-			},
+				traces = slices.Delete(traces, i, i+1)
+			}),
 			"write":  func(r rig.Draw) { side.write(r, t) },
 			"read":   func(r rig.Draw) { side.read(r, t) },
 			"finish": func(r rig.Draw) { must(r, t.Queue.Wait(t.Ctx)) },
