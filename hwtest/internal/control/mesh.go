@@ -364,7 +364,7 @@ func meshControlPart(t *machines.T) {
 	chips := t.Mesh.Chips()
 	for k := range chips {
 		last := chips[len(chips)-1-k]
-		t.OK(t.On(tr, mesh.Range{Start: last.Coord, End: last.Coord}).Replay(t.Ctx))
+		t.OK(t.On(tr, machines.Only(last)).Replay(t.Ctx))
 		for i, c := range chips {
 			v := uint32(0)
 			if i >= len(chips)-1-k {
@@ -396,7 +396,7 @@ func meshAbort(t *machines.T) {
 		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
 			ended(c, 1)
 			ended(c, 0)
-			t.OK(t.On(after, mesh.Range{Start: c.Coord, End: c.Coord}).Replay(t.Ctx))
+			t.OK(t.On(after, machines.Only(c)).Replay(t.Ctx))
 			t.Is("after the abort", c, ran, machines.Counting(ran.Size(), 40*(round+1)))
 			v := rig.Word(t.ReadOn(c, n))
 			if v%2 != 0 {

@@ -446,7 +446,7 @@ func meshLate(t *T) {
 	n := uint32(t.Size(40, 5))
 	for k, late := range []*mesh.Chip{t.Mesh.Chips()[0], t.Mesh.Chips()[t.Mesh.Size()-1]} {
 		part := t.adder(work, work, Add(1))
-		part.Range = mesh.Range{Start: late.Coord, End: late.Coord}
+		part.Range = Only(late)
 		slow := t.Loaded(part)
 		t.Write(work, make([]byte, work.Size()))
 		t.putAll(b)

@@ -232,7 +232,7 @@ func cardLost(t *T) {
 		t.Fatalf("with card %s gone: %v", lost.Name, failed)
 	}
 	c := left[len(left)-1]
-	part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
+	part := t.On(tr, Only(c))
 	t.OK(part.Replay(context.WithoutCancel(t.Ctx)))
 	t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 }
@@ -304,7 +304,7 @@ func lostInTheMiddle(t *T) {
 	}
 	first := left[0]
 	t.OK(t.Queue.On(first).Write(t.Ctx, b.On(first), 0, Counting(b.Size(), 0)))
-	part := t.On(tr, mesh.Range{Start: first.Coord, End: first.Coord})
+	part := t.On(tr, Only(first))
 	t.Replay(part)
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
 }

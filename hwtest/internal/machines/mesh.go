@@ -305,6 +305,21 @@ func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
 	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
+// Only is the range of one chip.
+func Only(c *mesh.Chip) mesh.Range { return mesh.Range{Start: c.Coord, End: c.Coord} }
+
+// onlyOn checks that one chip's buffer has words that count up from first, and all others zeros.
+func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
+	t.Helper()
+	for _, c := range t.Mesh.Chips() {
+		want := make([]byte, b.Size())
+		if c == at {
+			want = Counting(b.Size(), first)
+		}
+		t.Is("out", c, b, want)
+	}
+}
+
 // On is the part of a trace on some chips.
 func (t *T) On(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
 	t.Helper()
@@ -342,7 +357,7 @@ func oneAddress(t *T) {
 }
 
 func submeshMemory(t *T) {
-	sub, err := t.Mesh.Submesh(mesh.Range{Start: t.Mesh.Shape().Coord(0), End: t.Mesh.Shape().Coord(0)})
+	sub, err := t.Mesh.Submesh(Only(t.Mesh.Chips()[0]))
 	t.OK(err)
 	one := t.buffer(sub, allocator.DRAM, 64, 64, "one")
 	all := t.buffer(t.Mesh, allocator.DRAM, 64, 64, "all")

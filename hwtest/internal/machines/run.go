@@ -42,36 +42,24 @@ func meshProgram(t *T) {
 
 func meshRanges(t *T) {
 	in, out, _ := t.setUp()
-	last := t.Mesh.Shape().Coord(t.Mesh.Size() - 1)
+	last := t.Mesh.Chips()[t.Mesh.Size()-1]
 	part := t.adder(in, out, Add(5))
-	part.Range = mesh.Range{Start: last, End: last}
+	part.Range = Only(last)
 	t.Start(t.Loaded(part))
-	for i, c := range t.Mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == t.Mesh.Size()-1 {
-			want = Counting(out.Size(), 6)
-		}
-		t.Is("out", c, out, want)
-	}
+	t.onlyOn(last, out, 6)
 }
 
 func submeshRuns(t *T) {
 	in, out, _ := t.setUp()
-	first := t.Mesh.Shape().Coord(0)
-	sub, err := t.Mesh.Submesh(mesh.Range{Start: first, End: first})
+	first := t.Mesh.Chips()[0]
+	sub, err := t.Mesh.Submesh(Only(first))
 	t.OK(err)
 	x, err := sub.Load(t.Ctx, "add", t.adder(in, out, Add(9)))
 	t.OK(err)
 	t.Later(x.Release)
 	t.OK(sub.Queue(0).Run(t.Ctx, x))
 	t.OK(sub.Queue(0).Wait(t.Ctx))
-	for i, c := range t.Mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == 0 {
-			want = Counting(out.Size(), 10)
-		}
-		t.Is("out", c, out, want)
-	}
+	t.onlyOn(first, out, 10)
 }
 
 func meshEvents(t *T) {
@@ -102,17 +90,10 @@ func meshTrace(t *T) {
 func tracePart(t *T) {
 	_, out, x := t.setUp()
 	tr := t.recorded(x)
-	first := t.Mesh.Shape().Coord(0)
-	part := t.On(tr, mesh.Range{Start: first, End: first})
-	t.Replay(part)
+	first := t.Mesh.Chips()[0]
+	t.Replay(t.On(tr, Only(first)))
 	t.Wait()
-	for i, c := range t.Mesh.Chips() {
-		want := make([]byte, out.Size())
-		if i == 0 {
-			want = Counting(out.Size(), 101)
-		}
-		t.Is("out", c, out, want)
-	}
+	t.onlyOn(first, out, 101)
 }
 
 func traceParam(t *T) {
@@ -298,7 +279,7 @@ func partsInTurn(t *T) {
 			if len(chips)%3 == 0 {
 				c = chips[(k+round)%len(chips)]
 			}
-			part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
+			part := t.On(tr, Only(c))
 			t.Replay(part)
 		}
 	}

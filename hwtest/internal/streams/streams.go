@@ -399,10 +399,8 @@ func kernelStops(t *rig.T) {
 	x, results := script(t, in, out, chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
 	t.Start(x)
 	var err error
-	for range 10 { // the ring has room for two
-		if err = in.Write(t.Ctx, wordsOf(1)); err != nil {
-			break
-		}
+	for i := 0; i < 10 && err == nil; i++ { // the ring has room for two
+		err = in.Write(t.Ctx, wordsOf(1))
 	}
 	if stopped := rig.As[*stream.KernelError](t, err); stopped.Code != 77 || !stopped.Stopped {
 		t.Errorf("error %v, want the kernel's 77", err)
