@@ -14,10 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// tb is what a case needs of its runner.
 type tb = rig.TB
 
-// trial is one run of a case, or of a part of one.
 type trial struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -118,7 +116,6 @@ func (t *trial) fail(line string) {
 	t.log = append(t.log, line)
 }
 
-// setFailedLocked marks the trial as failed.
 func (t *trial) setFailedLocked() {
 	t.failed = true
 	t.found = t.found || t.whole.Err() == nil

@@ -17,7 +17,6 @@ import (
 // emulatorHint lists what may follow the architecture of an emulated card.
 const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, parallel, or of a machine faults of links such as link-down=0:8"
 
-// parseEmulator makes the device of emu:ARCH,OPTION...
 func parseEmulator(name, rest string) (*Device, error) {
 	wrong := func(err error, hint, why string, a ...any) (*Device, error) {
 		return nil, &Error{Value: name, Why: fmt.Sprintf(why, a...), Hint: hint, Err: err}
@@ -114,4 +113,20 @@ func emulator(a chip.Arch, opts ...sim.Option) *sim.Card {
 		return sim.Wormhole(opts...)
 	}
 	return sim.Blackhole(opts...)
+}
+
+// WithMetal returns an emulator with the [waivers.Metal] of folders; other devices, and empty names
+// of folders, need none.
+func (d *Device) WithMetal(ctx context.Context, dirs ...string) (*Device, error) {
+	for _, dir := range dirs {
+		if d.Kind != Emulator || dir == "" {
+			continue
+		}
+		list, err := waivers.Metal(ctx, dir)
+		if err != nil {
+			return nil, fmt.Errorf("target: firmware of tt-metal in %s: %w", dir, err)
+		}
+		d = d.Emulated("", sim.Waive(list...))
+	}
+	return d, nil
 }

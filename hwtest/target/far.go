@@ -54,11 +54,7 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 	d.open = func() kmd.Target {
 		return &farTarget{name: name, start: func() ([]kmd.Target, func() error, error) {
 			e := sim.NewMachine(spec, opts...)
-			var l []kmd.Target
-			for _, c := range e.Cards() {
-				l = append(l, c)
-			}
-			return l, e.Close, e.Err()
+			return targets(e.Cards()), e.Close, e.Err()
 		}}
 	}
 	return d, nil

@@ -1,18 +1,31 @@
 package target
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
 // MachineHelp is how flags describe what ParseMachine accepts.
 const MachineHelp = "emu:n300, emu:t3000, emu:quietbox, emu:galaxy-wh, emu:galaxy-bh and the like (with faults of links: emu:n300,link-down=0:8), ttsim:PATH of a libttsim.so, device nodes with commas between them, or a device as elsewhere"
+
+// targets returns cards of any kind as targets.
+func targets[C kmd.Target](cards []C) []kmd.Target {
+	var all []kmd.Target
+	for _, c := range cards {
+		all = append(all, c)
+	}
+	return all
+}
 
 // Machine is a machine with cards, by name. It isn't running yet.
 type Machine struct {
@@ -54,11 +67,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
 		m.open = func(more ...sim.Option) ([]kmd.Target, func() error, error) {
 			e := sim.NewMachine(spec, append(slices.Clone(opts), more...)...)
-			var l []kmd.Target
-			for _, c := range e.Cards() {
-				l = append(l, c)
-			}
-			return l, e.Close, e.Err()
+			return targets(e.Cards()), e.Close, e.Err()
 		}
 		return m, nil
 	}
@@ -74,11 +83,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 				s.Close()
 				return nil, nil, err
 			}
-			var l []kmd.Target
-			for _, c := range cards {
-				l = append(l, c)
-			}
-			return l, s.Close, nil
+			return targets(cards), s.Close, nil
 		}
 		return m, nil
 	}
@@ -98,4 +103,98 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		return l.Cards, l.Close, nil
 	}
 	return m, nil
+}
+
+// Linked are cards that are linked.
+type Linked struct {
+	Cards    []kmd.Target
+	Emulated *sim.Machine // nil unless it is one of package sim
+	close    func() error
+}
+
+// Close stops what runs for the machine.
+func (m *Linked) Close() error { return m.close() }
+
+// Machine returns the description of the machine that an emulator was named by; nil for others.
+func (d *Device) Machine() *chip.Machine { return d.machine }
+
+// Linked returns cards that are linked and like the device: for an emulator those of its machine
+// or, if it was named by an architecture, of a description; the chips have the device's options.
+// For the vendor's simulator they are the cards of its library, of which there may be one, with
+// remote chips or without. Device nodes are what was named, likewise one or several. It is nil for
+// others.
+func (d *Device) Linked(spec chip.Machine) (*Linked, error) {
+	switch {
+	case d.Kind == Emulator:
+		if d.machine != nil {
+			spec = *d.machine
+		}
+		e := sim.NewMachine(spec, slices.Concat(d.opts, d.links)...)
+		return &Linked{Cards: targets(e.Cards()), Emulated: e, close: e.Close}, e.Err()
+	case len(d.nodes) > 0:
+		m := &Linked{close: func() error { return nil }}
+		for _, n := range d.nodes {
+			m.Cards = append(m.Cards, kmd.Path(n))
+		}
+		return m, nil
+	case d.library != "":
+		s, err := ttsim.Start(d.library, d.server)
+		if err != nil {
+			return nil, err
+		}
+		cards, err := s.Cards()
+		if err != nil {
+			_ = s.Close() // the error is the reason already
+			return nil, err
+		}
+		return &Linked{Cards: targets(cards), close: s.Close}, nil
+	}
+	return nil, nil
+}
+
+// ErrNotShared is returned when a second process can't open the device.
+var ErrNotShared = errors.New("a second process can't open the same device")
+
+// Share returns the device as one that other processes can open at the same time, by the name that
+// is its Given, until end is called. An emulated card and one of the vendor's simulator are served
+// by this process, which needs Linux; their chips live until then. Others are what they are.
+func (d *Device) Share() (shared *Device, end func() error, err error) {
+	switch {
+	case d.Kind == Emulator:
+		card := emulator(d.Arch, append(append([]sim.Option(nil), d.opts...), sim.Resident())...)
+		drv, err := card.Driver()
+		if err != nil {
+			return nil, nil, err
+		}
+		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, card.Close)
+	case d.library != "":
+		s, err := ttsim.Start(d.library, d.server)
+		if err != nil {
+			return nil, nil, err
+		}
+		drv, err := s.Driver()
+		if err != nil {
+			return nil, nil, errors.Join(err, s.Close())
+		}
+		return d.serve(func(ctx context.Context, l *net.UnixListener) error { return cards.Serve(ctx, l, drv, 0) }, s.Close)
+	}
+	return d, func() error { return nil }, nil
+}
+
+func (d *Device) serve(serve func(context.Context, *net.UnixListener) error, closeCard func() error) (*Device, func() error, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("target: share %s: %w: %w", d.Given, ErrNotShared, err), closeCard())
+	}
+	at := l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, l) }()
+	shared := *d
+	shared.Given, shared.Kind, shared.open = "socket:"+at, Simulator, socket(at)
+	shared.library, shared.server = "", nil
+	return &shared, func() error {
+		cancel()
+		return errors.Join(<-ended, closeCard())
+	}, nil
 }

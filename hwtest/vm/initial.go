@@ -15,7 +15,6 @@ import (
 	"syscall"
 )
 
-// pack writes the machine's initial file system.
 func (c *Config) pack(name string) error {
 	return writeArchive(name, func(w *archive) error {
 		files := maps.Clone(c.Files)
@@ -118,7 +117,6 @@ func (a *archive) copyTree(dir string) error {
 	})
 }
 
-// text adds a file with a text.
 func (a *archive) text(to, text string) error {
 	return a.entry(inArchive(to), fileMode|0o644, int64(len(text)), strings.NewReader(text))
 }
@@ -130,7 +128,6 @@ const (
 	dirMode  = 0o040000
 )
 
-// inArchive returns a path as archives have it.
 func inArchive(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
 // entry adds an entry and the folders that lead to it. The first entry of a path stays.
@@ -161,7 +158,6 @@ func (a *archive) makeDirs(name string) {
 	}
 }
 
-// head writes an entry's header and name, padded.
 func (a *archive) head(name string, mode uint32, size int64, major, minor int) {
 	if a.err != nil {
 		return
@@ -174,7 +170,6 @@ func (a *archive) head(name string, mode uint32, size int64, major, minor int) {
 	a.pad(int64(n))
 }
 
-// pad fills up n bytes to a multiple of four.
 func (a *archive) pad(n int64) {
 	for ; n&3 != 0 && a.err == nil; n++ {
 		a.err = a.w.WriteByte(0)

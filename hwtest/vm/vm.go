@@ -200,26 +200,17 @@ func (p *process) wait() error {
 // collect reads the console to its end, and reports whether the guest's program came to its own.
 func (r *Result) collect(in io.Reader, copy io.Writer) (done bool) {
 	b := bufio.NewReader(in)
+	lists := map[string]*[]string{"PASS": &r.Pass, "FAIL": &r.Fail, "SKIP": &r.Skip, "CARD": &r.Cards, "LOAD": &r.Load}
 	for {
 		line, err := b.ReadString('\n')
 		if copy != nil {
 			_, _ = io.WriteString(copy, line) // what is missing there is the writer's matter
 		}
 		kind, rest, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-		switch kind {
-		case "PASS":
-			r.Pass = append(r.Pass, rest)
-		case "FAIL":
-			r.Fail = append(r.Fail, rest)
-		case "SKIP":
-			r.Skip = append(r.Skip, rest)
-		case "CARD":
-			r.Cards = append(r.Cards, rest)
-		case "LOAD":
-			r.Load = append(r.Load, rest)
-		case "DONE":
-			done = true
+		if l := lists[kind]; l != nil {
+			*l = append(*l, rest)
 		}
+		done = done || kind == "DONE"
 		if err != nil {
 			return done
 		}

@@ -109,12 +109,10 @@ func twoQueues(t *rig.T) {
 	}
 	b := t.Buffer(allocator.DRAM, 4096, 64)
 	for i := range 4 {
-		want := rig.Pattern(uint32(i), b.Size())
-		w, r := t.Dev.Queue(i%2), t.Dev.Queue(i/2)
-		t.OK(w.Write(t.Ctx, b, 0, want))
-		t.WaitFor(w)
-		got := t.ReadOn(r, b)
-		t.Same("written through one queue, read through the other", want, got)
+		w := t.On(t.Dev.Queue(i % 2))
+		want := w.Fill(b, uint32(i))
+		w.Wait()
+		t.Same("written through one queue, read through the other", want, t.ReadOn(t.Dev.Queue(i/2), b))
 	}
 }
 
@@ -148,13 +146,11 @@ func impossibleOptions(t *rig.T) {
 }
 
 func useAfterClose(t *rig.T) {
-	d, err := t.Open(t.Ctx, t.Device.Open())
-	t.OK(err)
-	u := *t
-	u.UseDevice(d)
+	u := t.Unclosed(t.Device.Open())
+	d := u.Dev
 	b := u.Buffer(allocator.DRAM, 64, 64)
 	x := u.Load(u.StoreProgram("store", u.Grid(), b, 1))
-	tr, err := u.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := u.Record("t", rig.Running(x))
 	t.OK(err)
 	t.OK(d.Close(t.Context()))
 	q := d.Queue(0)
@@ -184,10 +180,8 @@ func useAfterClose(t *rig.T) {
 }
 
 func closeTwice(t *rig.T) {
-	d, err := t.Open(t.Ctx, t.Device.Open())
-	t.OK(err)
-	t.OK(d.Close(t.Context()))
-	t.OK(d.Close(t.Context()))
+	d := t.Unclosed(t.Device.Open()).Dev
+	t.OK(d.Close(t.Context()), d.Close(t.Context()))
 }
 
 func smallestQueueMemory(t *rig.T) {

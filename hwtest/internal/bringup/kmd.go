@@ -35,28 +35,19 @@ func KMD() rig.Table {
 				func(t *rig.T) { exactWidth(t, width, at) })
 		}
 	}
-	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1 << 20} {
-		cs.Add(fmt.Sprintf("copy of %d bytes", n), "copies of any length at any alignment change exactly their bytes",
-			func(t *rig.T) { copies(t, n) })
-	}
-	for _, r := range []string{"single", "row", "column", "corner", "inner", "all", "last row", "last column"} {
-		cs.Add("multicast to "+r, "a multicast reaches every tile of its rectangle and none outside",
-			func(t *rig.T) { multicastRect(t, r) })
-	}
+	rig.Each(&cs, "copy of %d bytes", "copies of any length at any alignment change exactly their bytes", copies,
+		1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1<<20)
+	rig.Each(&cs, "multicast to %s", "a multicast reaches every tile of its rectangle and none outside", multicastRect,
+		"single", "row", "column", "corner", "inner", "all", "last row", "last column")
 	for _, class := range []int{0, 1, 2} {
 		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
 			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every size and memory type work from their first byte to their last",
 				func(t *rig.T) { windowEnds(t, class, caching) })
 		}
 	}
-	for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
-		cs.Add(fmt.Sprintf("ordering %d", o), "a load after a store through the same window sees it, whatever the ordering",
-			func(t *rig.T) { ordering(t, o) })
-	}
-	for _, stream := range []int{0, 8, 31, 48, 55} {
-		cs.Add(fmt.Sprintf("stream %d counts", stream), "a stream's counter adds and wraps at 17 bits",
-			func(t *rig.T) { streamCounts(t, stream) })
-	}
+	rig.Each(&cs, "ordering %d", "a load after a store through the same window sees it, whatever the ordering", ordering,
+		kmd.Strict, kmd.Relaxed, kmd.Posted)
+	rig.Each(&cs, "stream %d counts", "a stream's counter adds and wraps at 17 bits", streamCounts, 0, 8, 31, 48, 55)
 	return cs
 }
 
@@ -164,7 +155,6 @@ func allOnes(t *rig.T) {
 	}
 }
 
-// window opens a window and closes it with the case.
 func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
 	t.Helper()
 	w, err := t.KMD.OpenWindow(size, caching)
@@ -415,14 +405,19 @@ func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, 
 const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
+// writeOut has a tile write bytes to host memory.
+func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
+	t.Helper()
+	t.Poke(c, rig.Scratch, data)
+	request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), len(data))
+	t.Same(fmt.Sprintf("host memory at %#x", at), data, h.Bytes()[at:at+len(data)])
+}
+
 func hostMemoryOut(t *rig.T) {
 	h := t.Pin(1 << 20)
 	c := chip.Core{X: 2, Y: 2}
 	for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
-		want := rig.Pattern(uint32(i), 256)
-		t.Poke(c, rig.Scratch, want)
-		request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), 256)
-		t.Same(fmt.Sprintf("host memory at %#x", at), want, h.Bytes()[at:at+256])
+		writeOut(t, c, h, at, rig.Pattern(uint32(i), 256))
 	}
 }
 
@@ -453,11 +448,7 @@ func twoPins(t *rig.T) {
 	if a.NOCAddr() == b.NOCAddr() {
 		t.Fatal("two pins with one address")
 	}
-	c := chip.Core{X: 1, Y: 2}
 	for i, h := range []*kmd.HostMemory{a, b, a} {
-		want := rig.Pattern(uint32(i)+9, 64)
-		t.Poke(c, rig.Scratch, want)
-		request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+0x100, 64)
-		t.Same(fmt.Sprintf("write %d", i), want, h.Bytes()[0x100:0x140])
+		writeOut(t, chip.Core{X: 1, Y: 2}, h, 0x100, rig.Pattern(uint32(i)+9, 64))
 	}
 }

@@ -9,13 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// ownCases are about the commands that this runtime has beside those of the pinned revision.
 func ownCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 2, 3, 20, 60} {
-		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end",
-			func(t *rig.T) { sequenceOf(t, n) })
-	}
+	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its own bytes, wherever they end",
+		sequenceOf, 1, 2, 3, 20, 60)
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
 	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
@@ -42,7 +39,6 @@ func newWriter(t *rig.T, c chip.Core, size int) *writer {
 	return w
 }
 
-// write writes n bytes at an offset.
 func (w *writer) write(at, n int) cq.WriteLinear {
 	w.n++
 	data := rig.Pattern(w.n, n)
@@ -163,11 +159,9 @@ func sequenceTrace(t *rig.T) {
 	}
 }
 
-// handedGo is a go signal that the dispatcher forwards to its subordinate.
-func handedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
-	return cq.ForwardSubordinate{Wait: true, Command: cq.SendGoSignal{
-		Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch),
-	}}
+// forwardedGo is a go signal that the dispatcher forwards to its subordinate.
+func forwardedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
+	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
 }
 
 func forwardSubordinateWorkers(t *rig.T) {
@@ -176,23 +170,19 @@ func forwardSubordinateWorkers(t *rig.T) {
 		c := t.Grid().End
 		w := newWriter(t, c, 64)
 		t.Send(func(b *cq.Builder) {
-			over := handedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
+			forwarded := forwardedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
 			if i%2 == 0 {
 				b.Append(cq.RelayInline{Command: w.write(0, 50)})
-				b.ForwardSubordinate(over)
+				b.ForwardSubordinate(forwarded)
 				return
 			}
-			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), over}})
+			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), forwarded}})
 		})
 		t.Answered(t.Dispatch.L1Banks())
 		t.Finish()
 		w.check("written before")
 	}
-	for c := range t.Grid().Cores() {
-		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
-			t.Errorf("core %v: launch pointer %d", c, p)
-		}
-	}
+	launchPointersReset(t)
 }
 
 // lastSignal waits until all corners have a go message in a slot that workers don't poll.
@@ -217,7 +207,7 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 		t.Send(func(b *cq.Builder) {
 			for i := range signals {
 				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
-				b.ForwardSubordinate(handedGo(t, last, slot))
+				b.ForwardSubordinate(forwardedGo(t, last, slot))
 			}
 		})
 		t.Finish()
@@ -236,13 +226,13 @@ func forwardSubordinateBesidePages(t *rig.T) {
 		t.Send(func(b *cq.Builder) {
 			for i := range 30 {
 				last = cq.NewGoWord(uint8(30*round+i), d.X, d.Y, cq.SignalDone)
-				over := handedGo(t, last, slot)
+				forwarded := forwardedGo(t, last, slot)
 				if r.IntN(2) == 0 {
-					b.ForwardSubordinate(over)
+					b.ForwardSubordinate(forwarded)
 					continue
 				}
 				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-				b.SendGoSignal(cq.Subordinate, over.Command.(cq.SendGoSignal))
+				b.SendGoSignal(cq.Subordinate, forwarded.Command.(cq.SendGoSignal))
 			}
 		})
 		t.Finish()

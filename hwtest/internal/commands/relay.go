@@ -66,7 +66,6 @@ func relayCases() rig.Table {
 	return cs
 }
 
-// RelayLinear relays bytes that lie in one place.
 func RelayLinear(t *rig.T, n int, from string, skew int) {
 	src, dst := t.Grid().Start, t.Grid().End
 	data := rig.Pattern(uint32(n+skew), n)
@@ -109,15 +108,11 @@ func relayHigh(t *rig.T) {
 	bank := t.Chip.DRAMBanks()[0]
 	data := rig.Pattern(5, 1024)
 	t.PokeDRAM(0, bank.Size-1024, data)
-	got := make([]byte, len(data))
-	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
-		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(data))})
+	relayed(t, data, func(b *cq.Builder) {
 		b.RelayLinear(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024, Length: uint64(len(data))})
-	}), got))
-	t.Same("relayed", data, got)
+	})
 }
 
-// RelayPaged relays pages of an interleaved buffer.
 func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	base := uint64(rig.Scratch)
 	if dram {
@@ -125,13 +120,21 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	}
 	data := rig.Pattern(uint32(size*pages), size*pages)
 	t.PokePages(dram, base, size, start, data)
-	got := make([]byte, len(data)-adjust)
-	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
-		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
+	relayed(t, data[:len(data)-adjust], func(b *cq.Builder) {
 		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size),
 			Pages: uint32(pages)})
+	})
+}
+
+// relayed relays bytes to the host.
+func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
+	t.Helper()
+	got := make([]byte, len(want))
+	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
+		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
+		relay(b)
 	}), got))
-	t.Same("relayed", data[:len(got)], got)
+	t.Same("relayed", want, got)
 }
 
 // relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something
@@ -151,7 +154,6 @@ func relayOnePacked(t *rig.T, n, log int) {
 	t.InL1("relayed", dst, rig.Scratch-32, want)
 }
 
-// RelayPagedPacked relays pages of several buffers by one command.
 func RelayPagedPacked(t *rig.T, subs, log int) {
 	align := t.Layout().DRAMAlign()
 	var r cq.RelayPagedPacked
@@ -280,7 +282,6 @@ func exec(t *rig.T, x cq.ExecBuf) {
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
 }
 
-// ExecBuf runs a trace that was laid out by hand.
 func ExecBuf(t *rig.T, commands, log int) {
 	dst := t.Grid().End
 	t.Poke(dst, rig.Scratch, make([]byte, 16*commands+64))
@@ -296,7 +297,6 @@ func ExecBuf(t *rig.T, commands, log int) {
 	}
 }
 
-// ExecBufPayload runs a trace with payloads longer than a page.
 func ExecBufPayload(t *rig.T) {
 	dst := t.Grid().Start
 	for _, log := range []int{7, 10, 12} {
@@ -312,7 +312,6 @@ func ExecBufPayload(t *rig.T) {
 	}
 }
 
-// ExecBufRelays runs a trace that relays.
 func ExecBufRelays(t *rig.T) {
 	src, dst := t.Grid().Start, t.Grid().End
 	data := rig.Pattern(50, 150_000)

@@ -1,9 +1,9 @@
 package commands
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
@@ -19,18 +19,13 @@ import (
 // Rings are the cases of layer rings: what happens where the queues' rings wrap or are full.
 func Rings() rig.Table {
 	var cs rig.Table
-	for _, start := range []uint32{0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF} {
-		cs.Add(fmt.Sprintf("programs with the completion count from %#x", start), "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
-			func(t *rig.T) { countFrom(t, start) })
-	}
-	for _, n := range []int{1, 4096, 65536, 100_000, 126 << 10} {
-		cs.Add(fmt.Sprintf("issue ring wraps with batches of %d", n), "batches that don't fit the issue ring's end begin anew at its base, on both sides",
-			func(t *rig.T) { issueWraps(t, n) })
-	}
-	for _, n := range []int{16, 4080, 4081, 50_000, 120_000} {
-		cs.Add(fmt.Sprintf("completion ring wraps with records of %d", n), "records wrap around the completion ring at any size",
-			func(t *rig.T) { completionWraps(t, n) })
-	}
+	rig.Each(&cs, "programs with the completion count from %#x",
+		"completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
+		countFrom, 0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF)
+	rig.Each(&cs, "issue ring wraps with batches of %d", "batches that don't fit the issue ring's end begin anew at its base, on both sides",
+		issueWraps, 1, 4096, 65536, 100_000, 126<<10)
+	rig.Each(&cs, "completion ring wraps with records of %d", "records wrap around the completion ring at any size",
+		completionWraps, 16, 4080, 4081, 50_000, 120_000)
 	cs.Add("prefetch queue three laps", "the prefetch queue wraps and never overtakes the prefetcher", prefetchLaps)
 	cs.Add("prefetch queue full", "a full prefetch queue makes the host wait, not overwrite", prefetchFull)
 	cs.Add("dispatch ring with commands of all sizes", "commands end and begin anywhere in the dispatcher's ring and its blocks", dispatchRingSizes)
@@ -121,9 +116,7 @@ func completionWraps(t *rig.T, n int) {
 		rounds = t.Size(60, 20)
 	}
 	for i := range rounds {
-		data, got := rig.Pattern(uint32(i), n+i%5), make([]byte, n+i%5)
-		t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
-		t.Same(fmt.Sprintf("record %d", i), data, got)
+		received(t, fmt.Sprintf("record %d", i), rig.Pattern(uint32(i), n+i%5))
 	}
 }
 
@@ -142,7 +135,6 @@ func prefetchLaps(t *rig.T) {
 	}
 }
 
-// prefetchFull blocks the dispatcher, fills everything in front of it, and releases it.
 func prefetchFull(t *rig.T) {
 	t = t.Queues(dispatch.Options{})
 	c, d := t.Grid().End, t.DispatchCore()
@@ -236,7 +228,6 @@ func fixedRegion(t *rig.T) {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
 	}
 	t.Replay(tr)
-	t.Wait()
 	f.Run(5)
 	f.Run(5)
 	f.Check("replayed")
@@ -247,16 +238,10 @@ func regionTooSmall(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
 	before := t.Allocated()
-	_, err := t.Record("large", func(r *reprise.Recorder) error {
-		for range 200 {
-			if err := r.Run(x); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	var oom *allocator.OutOfMemoryError
-	if !errors.As(err, &oom) || oom.TraceRegion == 0 || !strings.Contains(err.Error(), "large") {
+	times := func(n int) []*reprise.Executable { return slices.Repeat([]*reprise.Executable{x}, n) }
+	_, err := t.Record("large", rig.Running(times(200)...))
+	oom := rig.As[*allocator.OutOfMemoryError](t, err)
+	if oom.TraceRegion == 0 || !strings.Contains(err.Error(), "large") {
 		t.Fatalf("error %v (%+v)", err, oom)
 	}
 	t.SameMemory(before)
@@ -265,14 +250,9 @@ func regionTooSmall(t *rig.T) {
 	t = reopened(t, reprise.WithTraceRegion(need))
 	f = t.Follow()
 	x = f.Load("x", 5)
-	var seq []*reprise.Executable
-	for range 200 {
-		seq = append(seq, x)
-	}
-	t.Capture("large", seq...)
+	t.Capture("large", times(200)...)
 }
 
-// reopened closes the device of a case that has opened it itself, and opens it with other options.
 func reopened(t *rig.T, opts ...reprise.Option) *rig.T {
 	t.Helper()
 	t.OK(t.Dev.Close(t.Context()))
@@ -287,14 +267,7 @@ func regionUsedUp(t *rig.T) {
 	x := f.Load("x", 5)
 	var all []*reprise.Trace
 	for {
-		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(len(all)), func(_ context.Context, r *reprise.Recorder) error {
-			for range 50 {
-				if err := r.Run(x); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		tr, err := t.Record(fmt.Sprint(len(all)), rig.Running(slices.Repeat([]*reprise.Executable{x}, 50)...))
 		if errors.Is(err, reprise.ErrOutOfMemory) {
 			break
 		}
@@ -307,7 +280,6 @@ func regionUsedUp(t *rig.T) {
 	t.Release(all[0])
 	again := t.Capture("again", x)
 	t.Replay(again)
-	t.Wait()
 	f.Run(5)
 	f.Check("replayed")
 	for _, tr := range all[1:] {
@@ -334,11 +306,9 @@ func queuesTakeTurns(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
 	b := t.Buffer(allocator.DRAM, 64*100, 64)
 	for i := range t.Size(50, 10) {
-		want := rig.Pattern(uint32(i), b.Size())
-		w, r := t.Dev.Queue(i%2), t.Dev.Queue((i+1)%2)
-		t.OK(w.Write(t.Ctx, b, 0, want))
-		t.WaitFor(w)
-		got := t.ReadOn(r, b)
-		t.Same(fmt.Sprintf("round %d", i), want, got)
+		w := t.On(t.Dev.Queue(i % 2))
+		want := w.Fill(b, uint32(i))
+		w.Wait()
+		t.Same(fmt.Sprintf("round %d", i), want, t.ReadOn(t.Dev.Queue((i+1)%2), b))
 	}
 }

@@ -52,10 +52,7 @@ func syncCases() rig.Table {
 		cs.Add(fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want), "the dispatcher compares words of memory modulo 2^32",
 			func(t *rig.T) { waitMemory(t, g.start, g.want) })
 	}
-	for _, mask := range []uint16{1, 2, 0x80, 0xFF} {
-		cs.Add(fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask), "each bit of the mask counts up its sub-device's word",
-			func(t *rig.T) { notifyMask(t, mask) })
-	}
+	rig.Each(&cs, "NOTIFY_SUBORDINATE mask %#x", "each bit of the mask counts up its sub-device's word", notifyMask, 1, 2, 0x80, 0xFF)
 	return cs
 }
 
@@ -113,19 +110,27 @@ func StallOrders(t *rig.T) {
 func streamAt(t *rig.T, v uint32) {
 	t.Helper()
 	t.Finish()
-	s := t.Params.Stream.FirstDispatch
-	xy := t.Virtual(t.DispatchCore())
-	now, err := t.KMD.Read32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
-	t.OK(err)
-	t.OK(t.KMD.Write32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailableUpdate)), chip.StreamUpdate(int32(v-now))))
-	now, err = t.KMD.Read32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
-	t.OK(err)
-	if now&cq.CountMask != v&cq.CountMask {
+	update := uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailableUpdate))
+	t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(v-shown(t)))))
+	if now := shown(t); now&cq.CountMask != v&cq.CountMask {
 		t.Fatalf("the stream shows %#x, want %#x", now, v)
 	}
+	expect(t, cq.Count(v))
+}
+
+// expect sets the completion count that the queue waits for.
+func expect(t *rig.T, n cq.Count) {
 	st := t.CQ.State()
-	st.Expected = cq.Count(v)
+	st.Expected = n
 	t.CQ.SetState(st)
+}
+
+// shown is the completion stream's value.
+func shown(t *rig.T) uint32 {
+	t.Helper()
+	v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
+	t.OK(err)
+	return v
 }
 
 func waitStream(t *rig.T, start, want uint32) {
@@ -145,9 +150,7 @@ func waitStream(t *rig.T, start, want uint32) {
 		t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n))))
 		left -= n
 	}
-	st := t.CQ.State()
-	st.Expected = cq.Count(want)
-	t.CQ.SetState(st)
+	expect(t, cq.Count(want))
 	t.Finish()
 	t.InL1("written", c, rig.Scratch, rig.Pattern(3, 16))
 	streamAt(t, 0)
@@ -177,13 +180,9 @@ func waitClears(t *rig.T) {
 		t.Send(func(b *cq.Builder) {
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: uint16(s), Count: v})
 		})
-		st := t.CQ.State()
-		st.Expected = 0
-		t.CQ.SetState(st)
+		expect(t, 0)
 		t.Finish()
-		now, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
-		t.OK(err)
-		if now&cq.CountMask != 0 {
+		if now := shown(t); now&cq.CountMask != 0 {
 			t.Errorf("cleared from %#x the stream shows %#x", v, now)
 		}
 	}
@@ -243,8 +242,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 			if sub {
 				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 			}
-			b.SendGoSignal(to, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected),
-				WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+			b.SendGoSignal(to, goSignal(t, word, slot))
 		})
 		if slot == 0 { // the one that workers poll
 			t.Answered(t.Dispatch.L1Banks())
@@ -252,20 +250,25 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 			continue
 		}
 		t.Finish()
-		for _, c := range t.Corners() {
-			for rig.Word(t.Peek(c, t.L1.Go+4*uint32(slot), 4)) != uint32(word) {
-				if t.Ctx.Err() != nil {
-					t.Fatalf("core %v never gets its go message %d", c, slot)
-				}
-			}
-			t.Poke(c, t.L1.Go+4*uint32(slot), make([]byte, 4))
-		}
+		lastSignal(t, fmt.Sprintf("slot %d", slot), slot, word)
 	}
+	launchPointersReset(t)
+}
+
+// launchPointersReset checks that all workers begin at the first launch message again.
+func launchPointersReset(t *rig.T) {
+	t.Helper()
 	for c := range t.Grid().Cores() {
 		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
 		}
 	}
+}
+
+// goSignal is a go signal that waits for all that the queue expects.
+func goSignal(t *rig.T, word cq.GoWord, slot uint8) cq.SendGoSignal {
+	return cq.SendGoSignal{Go: word, Multicast: slot,
+		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}
 }
 
 // subordinatePages is the length of the subordinate's ring.
@@ -286,19 +289,11 @@ func SubordinateLaps(t *rig.T, laps int) {
 					word = last
 				}
 				b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected),
-					WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+				b.SendGoSignal(cq.Subordinate, goSignal(t, word, slot))
 			}
 		})
 		t.Finish()
-		for _, c := range t.Corners() {
-			for rig.Word(t.Peek(c, t.L1.Go+4*slot, 4)) != uint32(last) {
-				if t.Ctx.Err() != nil {
-					t.Fatalf("lap %d: core %v never gets the last go message", lap, c)
-				}
-			}
-			t.Poke(c, t.L1.Go+4*slot, make([]byte, 4))
-		}
+		lastSignal(t, fmt.Sprintf("lap %d", lap), slot, last)
 	}
 }
 
@@ -323,15 +318,11 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 		}
 		b.SetGoSignalNOCData(to, cq.SetGoSignalNOCData{Words: words})
-		b.SendGoSignal(to, cq.SendGoSignal{
-			Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), Multicast: cq.NoMulticast, NumUnicast: uint8(len(cores) - first),
-			NOCStart:  uint8(first),
-			WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch),
-		})
+		signal := goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), cq.NoMulticast)
+		signal.NOCStart, signal.NumUnicast = uint8(first), uint8(len(cores)-first)
+		b.SendGoSignal(to, signal)
 	})
-	st := t.CQ.State()
-	st.Expected += cq.Count(len(cores) - first)
-	t.CQ.SetState(st)
+	expect(t, t.CQ.State().Expected+cq.Count(len(cores)-first))
 	t.Finish()
 	// All workers again, so that all launch pointers are where the queue takes them to be.
 	GoSignal(t, true, []uint8{0})
@@ -354,8 +345,7 @@ func notifyMask(t *rig.T, mask uint16) {
 		if mask&1 != 0 { // used up, so that the next program waits for its own
 			d := t.Virtual(t.DispatchCore())
 			for range 2 {
-				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), Multicast: cq.NoMulticast,
-					WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+				b.SendGoSignal(cq.Subordinate, goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), cq.NoMulticast))
 			}
 		}
 	})

@@ -2,11 +2,11 @@
 package control
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -54,7 +54,6 @@ func Cases() rig.Table {
 	return slices.Concat(cs, spanCases(), meshCases())
 }
 
-// stmt is a part of a trace.
 type stmt struct {
 	op      stmtOp
 	n       uint32     // number that is mixed in or added; iterations; value of a condition
@@ -115,6 +114,8 @@ type control struct {
 	mixers   map[[2]uint32]*reprise.Executable
 	adders   map[[2]uint32]*reprise.Executable
 	runs     int      // of programs, on the host
+	depth    int      // in the outline
+	outline  []string // spans that a timeline shows of what the host has carried out, indented as they nest
 	turns    []uint32 // iterations of the loops that the host is in
 	callees  []*reprise.Trace
 }
@@ -133,6 +134,20 @@ func newControl(t *rig.T) *control {
 	return c
 }
 
+func (c *control) reset(v uint32) {
+	c.t.Helper()
+	c.t.Write(c.counters, rig.MakeWords(c.counters.Size(), func(int) uint32 { return v }))
+	for i := range c.values {
+		c.values[i] = v
+	}
+}
+
+func (c *control) set(counter int, v uint32) {
+	c.t.Helper()
+	c.t.WriteAt(c.counters, 64*counter, rig.MakeWords(64, func(int) uint32 { return v }))
+	c.values[counter] = v
+}
+
 // cond is the condition of a statement: another word of the counter's page for each value.
 func (c *control) cond(s *stmt) reprise.Cond {
 	if s.level != 0 {
@@ -149,7 +164,6 @@ func (c *control) mixer(s *stmt) *reprise.Executable {
 	return c.mixers[key]
 }
 
-// given are the arguments of a mixer that the device computes.
 func (c *control) given(s *stmt) []reprise.Arg {
 	at := 64*s.counter + int(s.n%16)*4
 	args := []reprise.Arg{
@@ -159,7 +173,6 @@ func (c *control) given(s *stmt) []reprise.Arg {
 	return args[:s.given]
 }
 
-// mix carries a mixer out on the host.
 func (c *control) mix(s *stmt) {
 	number := s.n
 	if s.given != givenNothing {
@@ -214,7 +227,6 @@ func (c *control) load(ss []stmt) {
 	}
 }
 
-// record records statements.
 func (c *control) record(r *reprise.Recorder, ss []stmt) error {
 	for i := range ss {
 		s := &ss[i]
@@ -255,17 +267,41 @@ func (c *control) compared(s *stmt) uint32 {
 	return c.values[s.counter]
 }
 
+// show adds a span to the outline, so much deeper than the last one's.
+func (c *control) show(deeper int, format string, args ...any) {
+	c.outline = append(c.outline, strings.Repeat(" ", c.depth+deeper)+fmt.Sprintf(format, args...))
+}
+
+// inside carries statements out on the host, which are so much deeper in the outline.
+func (c *control) inside(deeper int, ss []stmt) {
+	c.depth += deeper
+	c.run(ss)
+	c.depth -= deeper
+}
+
 // looped carries the body of a loop out on the host, as long as it goes on.
 func (c *control) looped(s *stmt, goesOn func(turn uint32) bool) {
 	c.turns = append(c.turns, 0)
-	last := len(c.turns) - 1
+	at, last := len(c.outline), len(c.turns)-1
 	for ; goesOn(c.turns[last]); c.turns[last]++ {
-		c.run(s.body)
+		c.show(1, "iteration %d", c.turns[last])
+		c.inside(2, s.body)
+	}
+	if n := c.turns[last]; n > 0 || s.op == opWhile {
+		c.show(0, "loop %d", n)
+		c.outline = slices.Insert(c.outline[:len(c.outline)-1], at, c.outline[len(c.outline)-1])
 	}
 	c.turns = c.turns[:last]
 }
 
-// run carries statements out on the host.
+// branch carries a branch out on the host.
+func (c *control) branch(s *stmt, i int) {
+	if s.op != opIf || i == 0 || runsAny(s.bodies[i]) { // nothing tells that another one was there
+		c.show(0, "branch %d", i)
+	}
+	c.inside(1, s.bodies[i])
+}
+
 func (c *control) run(ss []stmt) {
 	for i := range ss {
 		s := &ss[i]
@@ -282,34 +318,30 @@ func (c *control) run(ss []stmt) {
 			c.looped(s, func(uint32) bool { return s.is.Holds(c.compared(s), s.n) })
 		case opIf:
 			if s.is.Holds(c.compared(s), s.n) {
-				c.run(s.bodies[0])
+				c.branch(s, 0)
 			} else if len(s.bodies) > 1 {
-				c.run(s.bodies[1])
+				c.branch(s, 1)
 			}
 		case opSwitch:
 			if v := c.compared(s); uint64(v) < uint64(len(s.bodies)) {
-				c.run(s.bodies[v])
+				c.branch(s, int(v))
 			}
 		case opCall:
 			around := c.turns // a trace doesn't see the loops of those that call it
 			c.turns = nil
-			c.run(s.body)
+			c.show(0, "call 0")
+			c.inside(1, s.body)
 			c.turns = around
 		}
 	}
 }
 
-// captured captures statements.
 func (c *control) captured(ss []stmt) *reprise.Trace {
 	c.t.Helper()
 	c.load(ss)
-	tr, err := c.t.Queue.Capture(c.t.Ctx, "control", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
-	c.t.OK(err)
-	c.t.Closing(tr.Release)
-	return tr
+	return c.t.Trace("control", func(r *reprise.Recorder) error { return c.record(r, ss) })
 }
 
-// check compares the device with the host.
 func (c *control) check(what string) {
 	c.t.Helper()
 	c.f.Check(what)
@@ -321,14 +353,12 @@ func (c *control) check(what string) {
 	}
 }
 
-// replays replays statements, with counters that start from 0.
 func replays(t *rig.T, n int, ss ...stmt) {
 	t.Helper()
 	c := newControl(t)
 	tr := c.captured(ss)
 	for i := range n {
-		t.Clear(c.counters)
-		clear(c.values)
+		c.reset(0)
 		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("replay %d", i))
@@ -412,14 +442,19 @@ func forms() rig.Table {
 // Random replays random statements that end after not too many runs.
 func Random(t *rig.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for round := 0; round < t.Size(4, 2); {
+	for range t.Size(4, 2) {
+		replays(t, 2, randomBounded(t, rng, 3, t.Size(120, 40))...)
+	}
+}
+
+// randomBounded makes random statements with a number of runs between two bounds.
+func randomBounded(t *rig.T, rng *rand.Rand, least, most int) []stmt {
+	for {
 		ss := randomStmts(rng, 3, 0)
-		c := &control{t: t, f: &rig.Mix{T: t, Words: make([]uint32, t.Grid().Size())}, values: make([]uint32, controlCounters)}
-		if c.run(ss); c.runs < 3 || c.runs > t.Size(120, 40) {
-			continue
+		c := &control{t: t, f: rig.NewMix(t), values: make([]uint32, controlCounters)}
+		if c.run(ss); c.runs >= least && c.runs <= most {
+			return ss
 		}
-		round++
-		replays(t, 2, ss...)
 	}
 }
 
@@ -457,19 +492,13 @@ func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 	return ss
 }
 
-// comparison tests one around the values at which it changes.
 func comparison(t *rig.T, is cq.Compare) {
 	c := newControl(t)
 	const value = 0x80000001
 	ss := do(when(stmt{is: is, n: value}, do(mix(1)), do(mix(2))))
 	tr := c.captured(ss)
-	page := make([]byte, 64)
 	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
-		for i := 0; i < len(page); i += 4 {
-			rig.PutWord(page[i:], v)
-		}
-		t.Write(c.counters, page)
-		c.values[0] = v
+		c.set(0, v)
 		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
@@ -488,13 +517,13 @@ func wordsAnywhere(t *rig.T) {
 			data := rig.Pattern(uint32(off), b.Size())
 			word := rig.Word(data[off:])
 			t.Write(b, data)
-			tr, err := t.Record("word", func(r *reprise.Recorder) error {
+			tr := t.Trace("word", func(r *reprise.Recorder) error {
+				run := func() error { return r.Run(x) }
 				return errors.Join(
-					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, func() error { return r.Run(x) }, nil),
-					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, func() error { return r.Run(x) }, nil),
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, run, nil),
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, run, nil),
 				)
 			})
-			t.OK(err)
 			t.Replay(tr)
 			f.Run(3, on)
 			f.Check(fmt.Sprintf("word %d of a buffer of %v", off, b.Kind()))
@@ -523,13 +552,13 @@ func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load(do(mix(1), mix(2)))
 	one, two := mix(1), mix(2)
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error {
 			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
 		}), r.Param("outer"))
-	}))
+	})
 	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
-		t.OK(errors.Join(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx)))
+		t.OK(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx))
 		c.run(do(loop(n[0], one, loop(n[1], two))))
 	}
 	c.check("after all replays")
@@ -538,13 +567,13 @@ func iterationsAsParameter(t *rig.T) {
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
 		})
-	}))
+	})
 	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
-		t.OK(errors.Join(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.Ctx)))
+		t.OK(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.Ctx))
 		for range 3 {
 			f.Run(v[0])
 			f.Run(v[1])
@@ -557,14 +586,14 @@ func parametersInLoops(t *rig.T) {
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
-	inner := t.Hold(t.Record("inner", func(r *reprise.Recorder) error {
+	inner := t.Trace("inner", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
-	}))
-	outer := t.Hold(t.Record("outer", func(r *reprise.Recorder) error {
+	})
+	outer := t.Trace("outer", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
-	}))
+	})
 	for _, v := range []uint32{5, 6, 7} {
-		t.OK(errors.Join(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx)))
+		t.OK(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx))
 		for _, n := range []uint32{v, v, 5, v} {
 			f.Run(n)
 		}
@@ -599,12 +628,7 @@ func hostWrites(t *rig.T) {
 	tr := c.captured(ss)
 	for i := range uint32(6) {
 		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
-			page := make([]byte, 64)
-			for at := 0; at < len(page); at += 4 {
-				rig.PutWord(page[at:], v)
-			}
-			c.values[k] = v
-			t.WriteAt(c.counters, 64*k, page)
+			c.set(k, v)
 		}
 		t.Replay(tr)
 		c.run(ss)
@@ -663,7 +687,7 @@ func abortSeveral(t *rig.T) {
 	endless := c.captured(do(loop(rig.ManyTimes, loop(2, count(0, 1)))))
 	ss := do(loop(40, mix(1)))
 	after := c.captured(ss)
-	t.OK(errors.Join(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx)))
+	t.OK(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx))
 	t.Ended(3)
 	t.Replay(after)
 	c.run(ss)
@@ -687,7 +711,7 @@ func abortStraight(t *rig.T) {
 	c := newControl(t)
 	ss := do(mix(1), mix(2), when(below(0, 1), do(mix(3))))
 	tr := c.captured(ss)
-	t.OK(errors.Join(tr.Replay(t.Ctx), tr.Replay(t.Ctx)))
+	t.OK(tr.Replay(t.Ctx), tr.Replay(t.Ctx))
 	t.Ended(0)
 	c.run(ss)
 	c.run(ss)
@@ -701,15 +725,12 @@ func controlMemory(t *rig.T) {
 	c.load(ss)
 	held := t.Allocated()
 	for range 3 {
-		tr, err := t.Record("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
-		t.OK(err)
+		tr := t.Trace("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
 		t.Replay(tr)
 		c.run(ss)
 		t.Release(tr)
 	}
-	if now := t.Allocated(); now != held {
-		t.Errorf("after three traces %+v are allocated, before them %+v", now, held)
-	}
+	t.SameMemory(held)
 	c.check("after all replays")
 	if before == held {
 		t.Errorf("nothing was allocated: %+v", held)
@@ -752,9 +773,7 @@ func controlRefusals(t *rig.T) {
 		}
 		t.Says(err, tc.says)
 	}
-	if now := t.Allocated(); now != before {
-		t.Errorf("after the refusals %+v are allocated, before them %+v", now, before)
-	}
+	t.SameMemory(before)
 	replays(t, 1, loop(2, mix(1)))
 }
 
@@ -769,8 +788,7 @@ func loopLimit(t *rig.T) {
 	zero := ss[0].body[1]
 	zero.body = do(mix(5)) // which never makes the condition false
 	endless := c.captured(do(loop(3, zero)))
-	t.Write(c.counters, make([]byte, 64))
-	c.values[0] = 0
+	c.set(0, 0)
 	t.Replay(endless)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
@@ -790,22 +808,18 @@ func recoverInLoop(t *rig.T) {
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load(do(more))
-	tr := t.Hold(t.Record("spins", func(r *reprise.Recorder) error {
+	tr := t.Trace("spins", func(r *reprise.Recorder) error {
 		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
 		})
-	}))
+	})
 	t.Replay(tr)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2", `waiting for program "spin"`)
 	t.OK(t.Dev.Recover(t.Ctx))
-	data := rig.Pattern(1, word.Size())
-	for i := 0; i < len(data); i += 16 {
-		rig.PutWord(data[i:], 0x12345678) // lets it end
-	}
-	t.Write(word, data)
+	t.EndSpin(word)
 	t.Clear(c.f.Buffer)
 	t.Clear(c.counters)
 	t.Replay(tr)
@@ -822,7 +836,7 @@ func stockControl(t *rig.T) {
 func controlAllocates(t *rig.T) {
 	c := newControl(t)
 	tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
-	t.OK(errors.Join(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)))
+	t.OK(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx))
 	n := t.Allocations(20, func() { t.Replay(tr) })
 	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.Device.Slow() && n != 0 {

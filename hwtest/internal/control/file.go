@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// fileCases test files of traces with control flow, and stepping through such traces.
 func fileCases() rig.Table {
 	var cs rig.Table
 	for _, f := range []struct {
@@ -43,11 +47,10 @@ func fileCases() rig.Table {
 	return cs
 }
 
-// release releases the buffers, the programs, and the traces that are called.
 func (c *control) release() {
 	t := c.t
 	t.Helper()
-	t.OK(errors.Join(c.f.Buffer.Release(), c.counters.Release()))
+	t.OK(c.f.Buffer.Release(), c.counters.Release())
 	for _, o := range c.callees {
 		t.Release(o)
 	}
@@ -65,7 +68,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 	t.Helper()
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
-	t.OK(errors.Join(tr.Release(t.Ctx), inTheWay.Release()))
+	t.OK(tr.Release(t.Ctx), inTheWay.Release())
 	c.release()
 	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, &file))
 	found := false
@@ -88,8 +91,7 @@ func savedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.reloaded(c.captured(ss), way)
 	for i := range 2 {
-		t.Clear(c.counters)
-		clear(c.values)
+		c.reset(0)
 		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("replay %d", i))
@@ -106,15 +108,15 @@ func savedIterations(t *rig.T) {
 	c := newControl(t)
 	one := []stmt{mix(1), mix(2)}
 	c.load(one)
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
-	}))
+	})
 	t.OK(tr.Set("n", 5))
 	tr = c.reloaded(tr, way)
 	t.Replay(tr)
 	c.run([]stmt{loop(5, one...)})
 	for _, n := range []uint32{0, 3} {
-		t.OK(errors.Join(tr.Set("n", n), tr.Replay(t.Ctx)))
+		t.OK(tr.Set("n", n), tr.Replay(t.Ctx))
 		c.run([]stmt{loop(n, one...)})
 	}
 	c.check("after all replays")
@@ -125,15 +127,11 @@ func savedIterations(t *rig.T) {
 func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
-	reset := func() {
-		t.Clear(c.counters)
-		clear(c.values)
-	}
 	asked := 0
 	for name, into := range map[string]func(debug.Position) bool{
 		"into": nil, "over": func(debug.Position) bool { return false }, "into some": func(debug.Position) bool { asked++; return asked%2 == 1 },
 	} {
-		reset()
+		c.reset(0)
 		ran := 0
 		t.OK(tr.Debug().Follow(t.Ctx, into, func(p debug.Position) error {
 			if p.Kind == flow.None {
@@ -147,26 +145,20 @@ func steppedControl(t *rig.T, ss []stmt) {
 			t.Errorf("%s: %d programs ran one by one, the trace has %d", name, ran, all)
 		}
 		c.check(name)
-		reset()
+		c.reset(0)
 		t.Replay(tr)
 		c.run(ss)
 		c.check("a replay after stepping " + name)
 	}
-	reset()
+	c.reset(0)
 	t.OK(tr.Debug().Check(t.Ctx))
 	c.check("after a check")
 }
 
 func steppedRandomControl(t *rig.T) {
 	rng := rand.New(rand.NewPCG(19, 4))
-	for round := 0; round < t.Size(3, 1); {
-		ss := randomStmts(rng, 3, 0)
-		c := &control{t: t, f: &rig.Mix{T: t, Words: make([]uint32, t.Grid().Size())}, values: make([]uint32, controlCounters)}
-		if c.run(ss); c.runs < 3 || c.runs > 40 {
-			continue
-		}
-		round++
-		steppedControl(t, ss)
+	for range t.Size(3, 1) {
+		steppedControl(t, randomBounded(t, rng, 3, 40))
 	}
 }
 
@@ -180,6 +172,129 @@ func bisectControl(t *rig.T) {
 		t.OK(err)
 		if at == nil || at.Run != bad || bad > 0 && (len(at.Loops) != 1 || at.Loops[0].Iteration != uint32(bad-1)/2) {
 			t.Errorf("program %d is wrong, found %+v", bad, at)
+		}
+	}
+}
+
+// runsAny reports whether statements have a program or a call among their steps, whether it runs or
+// not.
+func runsAny(ss []stmt) bool {
+	return slices.ContainsFunc(ss, func(s stmt) bool {
+		return s.op == opMix || s.op == opAdd || s.op == opCall || runsAny(s.body) || slices.ContainsFunc(s.bodies, runsAny)
+	})
+}
+
+// lines returns the outline of a timeline, and checks its times.
+func lines(t *rig.T, line *observe.Timeline) []string {
+	t.Helper()
+	replays := map[uint64]observe.Span{}
+	for _, s := range line.Spans() {
+		if s.Queue >= 0 {
+			replays[s.Call] = s
+		}
+	}
+	var open []observe.ControlSpan
+	var out []string
+	for _, s := range line.ControlSpans() {
+		if s.Depth > len(open) {
+			t.Fatalf("%v %q is %d deep, after something %d deep", s.Kind, s.Name, s.Depth, len(open)-1)
+		}
+		open = open[:s.Depth]
+		from, to := replays[s.Call].StartCycles, replays[s.Call].EndCycles
+		if n := len(open); n > 0 {
+			from, to = open[n-1].Start, open[n-1].End
+		}
+		if s.Start < from || s.End < s.Start || s.End > to {
+			t.Errorf("%v %q is from %d to %d, inside of %d to %d", s.Kind, s.Name, s.Start, s.End, from, to)
+		}
+		open = append(open, s)
+		out = append(out, fmt.Sprintf("%s%v %d", strings.Repeat(" ", s.Depth), s.Kind, s.Number))
+	}
+	return out
+}
+
+// controlTimeline compares what timelines show with what statements do.
+func controlTimeline(t *rig.T) {
+	rng := rand.New(rand.NewPCG(99, 1))
+	for round := range t.Size(6, 2) {
+		ss := randomBounded(t, rng, 4, t.Size(80, 40))
+		c := newControl(t)
+		tr := c.captured(ss)
+		line, err := observe.StartTimeline(t.Ctx, t.Dev)
+		t.OK(err)
+		for range 2 {
+			c.reset(0)
+			t.Replay(tr)
+			c.run(ss)
+		}
+		t.OK(line.Stop(t.Ctx))
+		if got := lines(t, line); !slices.Equal(got, c.outline) {
+			t.Errorf("round %d: the timeline has\n%s\nwant\n%s", round, strings.Join(got, "\n"), strings.Join(c.outline, "\n"))
+		}
+		c.check(fmt.Sprintf("round %d", round))
+	}
+}
+
+func abortedTimeline(t *rig.T) {
+	c := newControl(t)
+	tr := c.captured([]stmt{loop(1<<30, mix(1), loop(2, mix(2)))})
+	line, err := observe.StartTimeline(t.Ctx, t.Dev)
+	t.OK(err)
+	t.Replay(tr)
+	ended, err := t.Queue.Abort(t.Ctx)
+	t.OK(err)
+	t.OK(line.Stop(t.Ctx))
+	spans := line.ControlSpans()
+	if ended != 1 || len(spans) < 2 || !spans[0].Aborted || spans[0].Kind != tracebuf.SpanLoop || spans[0].Number < 1 {
+		t.Errorf("%d replays were ended, and the timeline has %d spans; the first is %+v", ended, len(spans),
+			append(spans, observe.ControlSpan{})[0])
+	}
+}
+
+func conditionAcrossQueues(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
+	c := newControl(t)
+	ss := []stmt{while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), []stmt{mix(2)}, []stmt{mix(3)})}
+	tr := c.captured(ss)
+	other := t.Dev.Queue(1)
+	set := func(counter int, n uint32) *reprise.Executable {
+		return c.adder(&stmt{op: opAdd, counter: counter, n: n})
+	}
+	for i := range t.Size(6, 3) {
+		c.reset(0)
+		before, after := t.Dev.NewEvent("before"), t.Dev.NewEvent("after")
+		x := set(i%2, uint32(i))
+		t.OK(
+			t.Queue.Record(t.Ctx, before), other.WaitEvent(t.Ctx, before), other.Run(t.Ctx, x), other.Record(t.Ctx, after),
+			t.Queue.WaitEvent(t.Ctx, after), tr.Replay(t.Ctx),
+		)
+		c.values[i%2] += uint32(i)
+		c.run(ss)
+		c.check(fmt.Sprintf("round %d", i))
+	}
+}
+
+// carriedWords has each iteration's program read what that of the iteration before has written,
+// from other workers.
+func carriedWords(t *rig.T) {
+	a, b := t.Buffer(allocator.DRAM, 4*64, 64), t.Buffer(allocator.DRAM, 4*64, 64)
+	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
+	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
+	const n = 20
+	tr := t.Trace("carried", func(r *reprise.Recorder) error {
+		return errors.Join(
+			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
+			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
+		)
+	})
+	for range 2 {
+		t.Clear(a)
+		t.Replay(tr)
+		got := t.ReadAll(a)
+		for i := 0; i < len(got); i += 4 {
+			if v := rig.Word(got[i:]); v != 3*2*n {
+				t.Fatalf("word %d is %d, want %d", i/4, v, 3*2*n)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,14 +9,12 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/machines"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// meshCases test control flow in traces over several chips.
 func meshCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
@@ -47,7 +44,6 @@ func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
 	}
 }
 
-// zero makes words of buffers count up from 0 on all chips.
 func zero(t *machines.T, bs ...*mesh.Buffer) {
 	t.Helper()
 	for _, b := range bs {
@@ -55,31 +51,10 @@ func zero(t *machines.T, bs ...*mesh.Buffer) {
 	}
 }
 
-// word is the condition of a buffer's word on each chip.
 func word(b *mesh.Buffer, off int, is cq.Compare, v uint32) func(*mesh.Chip) reprise.Cond {
 	return func(c *mesh.Chip) reprise.Cond {
 		return reprise.Cond{Buffer: b.On(c), Offset: off, Is: is, Value: v}
 	}
-}
-
-// running records a program.
-func running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
-	return func() error {
-		for _, x := range xs {
-			if err := r.Run(x); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-func captured(t *machines.T, record func(r *mesh.Recorder) error) *reprise.Trace {
-	t.Helper()
-	tr, err := t.Record("control", func(r *mesh.Recorder) error { return record(r) })
-	t.OK(err)
-	t.Later(tr.Release)
-	return tr
 }
 
 // adds loads a program that adds to a buffer, on a worker of its own.
@@ -105,10 +80,10 @@ func meshIterations(t *machines.T) {
 	n, ran, one, ten := counters(t)
 	last := n.Size() - 4
 	const end = 12
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return errors.Join(
-			r.While(word(n, last, cq.Less, uint32(last/4)+end), 40, running(r, one, ten)),
-			r.Loop(3, running(r, ten)),
+			r.While(word(n, last, cq.Less, uint32(last/4)+end), 40, machines.Running(r, one, ten)),
+			r.Loop(3, machines.Running(r, ten)),
 		)
 	})
 	for _, from := range []func(i uint32) uint32{
@@ -128,8 +103,8 @@ func meshIterationsParam(t *machines.T) {
 	_, ran := counts(t)
 	one := adds(t, ran, 1, 1)
 	own := func(i uint32) string { return fmt.Sprint("chip ", i) }
-	tr := captured(t, func(r *mesh.Recorder) error {
-		errs := []error{r.Loop(2, running(r, one))}
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
+		errs := []error{r.Loop(2, machines.Running(r, one))}
 		for _, c := range t.Mesh.Chips() {
 			on := r.On(c)
 			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }), on.Param(own(t.Ordinal(c))))
@@ -157,12 +132,12 @@ func meshBranches(t *machines.T) {
 	n, ran := counts(t)
 	one, ten, thousand := adds(t, ran, 0, 1), adds(t, ran, 1, 10), adds(t, ran, 2, 1000)
 	step := adds(t, n, 3, 1)
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return errors.Join(
-			r.Switch(n, 0, running(r, ten), func() error { return r.Loop(3, running(r, ten, one)) }, func() error {
-				return r.If(word(n, 4, cq.Equal, 3), running(r, thousand), nil)
+			r.Switch(n, 0, machines.Running(r, ten), func() error { return r.Loop(3, machines.Running(r, ten, one)) }, func() error {
+				return r.If(word(n, 4, cq.Equal, 3), machines.Running(r, thousand), nil)
 			}),
-			r.If(word(n, 0, cq.AnySet, 1), running(r, one), running(r, thousand, one)),
+			r.If(word(n, 0, cq.AnySet, 1), machines.Running(r, one), machines.Running(r, thousand, one)),
 			r.Run(step),
 		)
 	})
@@ -188,9 +163,7 @@ func meshBranches(t *machines.T) {
 func meshOneDecision(t *machines.T) {
 	b := t.Linked()
 	own, ran := counts(t)
-	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
-	t.Later(sum.Release)
+	sum := t.AllReduce(b, mesh.SumInt32)
 	// Each chip adds its own number to its part of the sum; the sum, which all chips have, decides.
 	grow := t.Loaded(t.AdderAt(chip.Core{X: 0, Y: 1}, own, own, func(c *mesh.Chip) uint32 { return t.Ordinal(c) + 1 }))
 	move := t.Loaded(t.AdderAt(chip.Core{X: 1, Y: 1}, own, b, machines.Add(0)))
@@ -198,11 +171,11 @@ func meshOneDecision(t *machines.T) {
 	chips := uint32(t.Mesh.Size())
 	each := chips * (chips + 1) / 2
 	enough := 5*each + 1
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(word(b, 0, cq.Less, enough), 20, func() error {
 			return errors.Join(
-				running(r, grow, move, sum, one)(),
-				r.If(word(b, 0, cq.Greater, 3*each), running(r, one), nil), // which all chips decide alike
+				machines.Running(r, grow, move, sum, one)(),
+				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil), // which all chips decide alike
 			)
 		})
 	})
@@ -214,11 +187,7 @@ func meshOneDecision(t *machines.T) {
 		for _, c := range t.Mesh.Chips() {
 			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
 			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
-			want := make([]byte, 0, b.Size())
-			for i := range uint32(b.Size() / 4) {
-				want = rig.AppendWord(want, turns*each+chips*i)
-			}
-			t.Is("sum", c, b, want)
+			t.Is("sum", c, b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return turns*each + chips*i }))
 		}
 	}
 }
@@ -226,19 +195,17 @@ func meshOneDecision(t *machines.T) {
 func meshLoopedCollectives(t *machines.T) {
 	b := t.Linked()
 	n, ran := counts(t)
-	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
-	t.Later(sum.Release)
+	sum := t.AllReduce(b, mesh.SumInt32)
 	from, err := t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0])
 	t.OK(err)
 	t.Later(from.Release)
 	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(
 				r.Run(from),
-				r.While(word(n, 0, cq.Less, 6), 20, running(r, one, ten)), // of its own on each chip
-				r.Loop(2, running(r, sum, t.Links.Barrier())),
+				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)), // of its own on each chip
+				r.Loop(2, machines.Running(r, sum, t.Links.Barrier())),
 			)
 		})
 	})
@@ -246,7 +213,7 @@ func meshLoopedCollectives(t *machines.T) {
 		decides(t, n, func(i uint32) uint32 { return i % 6 })
 		zero(t, ran)
 		decides(t, b, func(i uint32) uint32 { return i })
-		first := rig.AppendWord(nil, t.Ordinal(t.Links.Line()[0]))
+		first := t.Ordinal(t.Links.Line()[0])
 		t.Replay(tr)
 		t.Are("n", n, func(uint32) uint32 { return 6 })
 		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
@@ -254,22 +221,11 @@ func meshLoopedCollectives(t *machines.T) {
 		for range 6 {
 			times *= uint32(t.Mesh.Size())
 		}
-		want := make([]byte, 0, b.Size())
-		for i := range uint32(b.Size() / 4) {
-			want = rig.AppendWord(want, times*(rig.Word(first)+i))
-		}
+		want := rig.MakeWords(b.Size(), func(i uint32) uint32 { return times * (first + i) })
 		for _, c := range t.Mesh.Chips() {
 			t.Is("sum", c, b, want)
 		}
 	}
-}
-
-// onChip is what a case works with on one chip of the mesh.
-func onChip(t *machines.T, c *mesh.Chip) *rig.T {
-	u := *t.T
-	u.UseDevice(c.Device)
-	u.Queue = t.Queue.On(c)
-	return &u
 }
 
 func meshRandomControl(t *machines.T) {
@@ -277,19 +233,12 @@ func meshRandomControl(t *machines.T) {
 	var cs []*control
 	var parts [][]stmt
 	for _, c := range t.Mesh.Chips() {
-		u := onChip(t, c)
-		for {
-			ss := randomStmts(rng, 3, 0)
-			m := &control{t: u, f: &rig.Mix{T: u, Words: make([]uint32, u.Grid().Size())}, values: make([]uint32, controlCounters)}
-			if m.run(ss); m.runs >= 3 && m.runs <= t.Size(120, 40) {
-				parts = append(parts, ss)
-				break
-			}
-		}
+		u := t.OnChip(c)
+		parts = append(parts, randomBounded(u, rng, 3, t.Size(120, 40)))
 		cs = append(cs, newControl(u))
 		cs[len(cs)-1].load(parts[len(parts)-1])
 	}
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		for i, c := range t.Mesh.Chips() {
 			if err := cs[i].record(r.On(c), parts[i]); err != nil {
 				return err
@@ -314,7 +263,7 @@ func meshComputedArgs(t *machines.T) {
 	n, ran := counts(t)
 	one, given := adds(t, n, 0, 1), adds(t, ran, 1, 0)
 	const off = 64 + 8
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 9), 20, func() error {
 			errs := []error{r.Run(one)}
 			for _, c := range t.Mesh.Chips() {
@@ -339,25 +288,19 @@ func meshComputedArgs(t *machines.T) {
 
 func meshCalls(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	capture := func(record func(r *mesh.Recorder) error) (*reprise.Trace, error) {
-		return t.Record("calls", func(r *mesh.Recorder) error { return record(r) })
-	}
-	called, err := capture(func(r *mesh.Recorder) error {
-		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)), r.Run(ten))
+	called := t.Trace("calls", func(r *mesh.Recorder) error {
+		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, machines.Running(r, one, ten)), r.Run(ten))
 	})
-	t.OK(err)
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
 	})
 	first := t.Mesh.Chips()[0]
-	only, err := t.Queue.On(first).Capture(t.Ctx, "one chip",
-		func(_ context.Context, r *reprise.Recorder) error { return r.Run(ten.On(first)) })
-	t.OK(err)
+	only := t.OnChip(first).Trace("one chip", rig.Running(ten.On(first)))
 	if t.Mesh.Size() > 1 {
-		_, err = capture(func(r *mesh.Recorder) error { return r.Call(only) })
+		_, err := t.Record("calls", func(r *mesh.Recorder) error { return r.Call(only) })
 		t.Says(err, `call trace "one chip"`, "no part on queue")
 	}
-	t.OK(errors.Join(called.Release(t.Ctx), only.Release(t.Ctx)))
+	t.OK(called.Release(t.Ctx), only.Release(t.Ctx))
 	from := func(i uint32) uint32 { return 2 * i % 8 }
 	for range 2 {
 		decides(t, n, from)
@@ -370,11 +313,11 @@ func meshCalls(t *machines.T) {
 
 func meshSavedControl(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	tr := captured(t, func(r *mesh.Recorder) error {
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
 		return errors.Join(
-			r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)),
+			r.While(word(n, 0, cq.Less, 7), 20, machines.Running(r, one, ten)),
 			r.Switch(n, 4, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
-				func() error { return r.Loop(2, running(r, ten)) }),
+				func() error { return r.Loop(2, machines.Running(r, ten)) }),
 		)
 	})
 	from := func(i uint32) uint32 { return 2 * i % 7 }
@@ -383,7 +326,7 @@ func meshSavedControl(t *machines.T) {
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
 	before := tr.Buffers()
-	t.OK(errors.Join(tr.Release(t.Ctx), one.Release(t.Ctx), ten.Release(t.Ctx), n.Release(), ran.Release()))
+	t.OK(tr.Release(t.Ctx), one.Release(t.Ctx), ten.Release(t.Ctx), n.Release(), ran.Release())
 	loaded, err := t.Mesh.LoadTrace(t.Ctx, &file)
 	t.OK(err)
 	t.Later(loaded.Release)
@@ -403,8 +346,7 @@ func meshSavedControl(t *machines.T) {
 			default:
 				continue
 			}
-			got := make([]byte, after[k].Size())
-			t.OK(t.Queue.On(c).Read(t.Ctx, after[k], 0, got))
+			got := t.T.ReadOn(t.Queue.On(c), after[k])
 			t.Same(fmt.Sprintf("buffer %q of chip %v", after[k].Name(), c.Coord), machines.Counting(len(got), want), got)
 		}
 	}
@@ -415,14 +357,14 @@ func nothing() error { return nil }
 
 func meshControlPart(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	tr := captured(t, func(r *mesh.Recorder) error {
-		return r.While(word(n, 0, cq.Less, 5), 20, running(r, one, ten))
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 5), 20, machines.Running(r, one, ten))
 	})
 	zero(t, n, ran)
 	chips := t.Mesh.Chips()
 	for k := range chips {
 		last := chips[len(chips)-1-k]
-		t.OK(t.On(tr, mesh.Range{Start: last.Coord, End: last.Coord}).Replay(t.Ctx))
+		t.OK(t.On(tr, machines.Only(last)).Replay(t.Ctx))
 		for i, c := range chips {
 			v := uint32(0)
 			if i >= len(chips)-1-k {
@@ -436,10 +378,10 @@ func meshControlPart(t *machines.T) {
 
 func meshAbort(t *machines.T) {
 	n, ran, one, ten := counters(t)
-	endless := captured(t, func(r *mesh.Recorder) error {
-		return errors.Join(r.Loop(rig.ManyTimes, running(r, one, one)), r.Run(one))
+	endless := t.Trace("control", func(r *mesh.Recorder) error {
+		return errors.Join(r.Loop(rig.ManyTimes, machines.Running(r, one, one)), r.Run(one))
 	})
-	after := captured(t, func(r *mesh.Recorder) error { return r.Loop(4, running(r, ten)) })
+	after := t.Trace("control", func(r *mesh.Recorder) error { return r.Loop(4, machines.Running(r, ten)) })
 	zero(t, n, ran)
 	ended := func(c *mesh.Chip, want int) {
 		t.Helper()
@@ -454,11 +396,9 @@ func meshAbort(t *machines.T) {
 		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
 			ended(c, 1)
 			ended(c, 0)
-			t.OK(t.On(after, mesh.Range{Start: c.Coord, End: c.Coord}).Replay(t.Ctx))
+			t.OK(t.On(after, machines.Only(c)).Replay(t.Ctx))
 			t.Is("after the abort", c, ran, machines.Counting(ran.Size(), 40*(round+1)))
-			got := make([]byte, n.On(c).Size())
-			t.OK(t.Queue.On(c).Read(t.Ctx, n.On(c), 0, got))
-			v := rig.Word(got)
+			v := rig.Word(t.ReadOn(c, n))
 			if v%2 != 0 {
 				t.Errorf("chip %v: %d programs ran: an iteration was cut in two", c.Coord, v)
 			}
@@ -470,26 +410,21 @@ func meshAbort(t *machines.T) {
 func meshLimit(t *machines.T) {
 	m := t.GivesUp(2*time.Second, 10*time.Second)
 	n, ran, one, ten := counters(t)
-	tr := captured(t, func(r *mesh.Recorder) error {
-		return r.While(word(n, 0, cq.Less, 8), 8, running(r, one, ten))
+	tr := t.Trace("control", func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 8), 8, machines.Running(r, one, ten))
 	})
 	stuck := m.Chips()[m.Size()-1]
-	stop := captured(t, func(r *mesh.Recorder) error {
+	stop := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(func(c *mesh.Chip) reprise.Cond {
 			if c == stuck {
 				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0} // which any word is
 			}
 			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
-		}, 5, running(r, one, ten))
+		}, 5, machines.Running(r, one, ten))
 	})
 	zero(t, n, ran)
 	t.Replay(stop)
-	err := t.Queue.Wait(t.Ctx)
-	var e *mesh.Error
-	var h *dispatch.HangError
-	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {
-		t.Fatalf("chip %s runs away: %v", stuck.Name, err)
-	}
+	h := t.HungAlone(stuck)
 	t.Says(errors.New(h.Detail()), "loop 0 of the trace", "iteration 5 of at most 5", `the last program was program "add"`)
 	for _, c := range m.Chips()[:m.Size()-1] {
 		t.Is("another chip", c, n, machines.Counting(n.Size(), 3))

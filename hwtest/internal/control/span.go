@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// spanCases test traces over two queues of a device, each of which decides for itself.
 func spanCases() rig.Table {
 	var cs rig.Table
 	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
@@ -25,25 +24,20 @@ func spanCases() rig.Table {
 	return cs
 }
 
-// spanned is a trace over two queues, with the statements of each part.
 type spanned struct {
 	cs    [2]*control
 	parts [2][]stmt
 	trace *reprise.Trace
 }
 
-// spanning captures statements for each of the queues as one trace.
 func spanning(t *rig.T, parts ...[]stmt) *spanned {
 	t.Helper()
 	s := &spanned{parts: [2][]stmt(parts)}
 	for i, q := range t.Both() {
-		u := *t
-		u.Queue = q
-		s.cs[i] = newControl(&u)
+		s.cs[i] = newControl(t.On(q))
 		s.cs[i].load(s.parts[i])
 	}
-	var err error
-	s.trace, err = t.Record("spanning", func(r *reprise.Recorder) error {
+	s.trace = t.Trace("spanning", func(r *reprise.Recorder) error {
 		for i, q := range t.Both() {
 			if err := s.cs[i].record(r.On(q), s.parts[i]); err != nil {
 				return err
@@ -51,22 +45,7 @@ func spanning(t *rig.T, parts ...[]stmt) *spanned {
 		}
 		return nil
 	}, t.Both()[1])
-	t.OK(err)
-	t.Closing(s.trace.Release)
 	return s
-}
-
-// reset sets the counters to a value.
-func (c *control) reset(v uint32) {
-	c.t.Helper()
-	page := make([]byte, c.counters.Size())
-	for i := 0; i < len(page); i += 4 {
-		page[i], page[i+1], page[i+2], page[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-	}
-	c.t.OK(c.t.Queue.Write(c.t.Ctx, c.counters, 0, page))
-	for i := range c.values {
-		c.values[i] = v
-	}
 }
 
 // replays replays the trace, without waiting in between, and with other counters on the two queues.
@@ -106,18 +85,8 @@ func controlSpan(t *rig.T) {
 
 func randomControlSpan(t *rig.T) {
 	rng := rand.New(rand.NewPCG(19, 2))
-	for round := 0; round < t.Size(6, 2); {
-		parts := [2][]stmt{randomStmts(rng, 3, 0), randomStmts(rng, 3, 0)}
-		ok := true
-		for i := range parts {
-			c := &control{t: t, f: &rig.Mix{T: t, Words: make([]uint32, t.Grid().Size())}, values: make([]uint32, controlCounters)}
-			c.run(parts[i])
-			ok = ok && c.runs >= 3 && c.runs <= t.Size(120, 40)
-		}
-		if ok {
-			round++
-			spanning(t, parts[:]...).replays(2)
-		}
+	for range t.Size(6, 2) {
+		spanning(t, randomBounded(t, rng, 3, t.Size(120, 40)), randomBounded(t, rng, 3, t.Size(120, 40))).replays(2)
 	}
 }
 
@@ -147,7 +116,7 @@ func savedControlSpan(t *rig.T) {
 
 func spanParam(t *rig.T) {
 	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
-	tr := t.Hold(t.Record("spanning", func(r *reprise.Recorder) error {
+	tr := t.Trace("spanning", func(r *reprise.Recorder) error {
 		var errs []error
 		for i, q := range t.Both() {
 			on := r.On(q)
@@ -155,9 +124,9 @@ func spanParam(t *rig.T) {
 			errs = append(errs, on.Loop(1, func() error { return s.cs[i].record(on, s.parts[i]) }), on.Param(fmt.Sprint("queue ", i)))
 		}
 		return errors.Join(errs...)
-	}, t.Both()[1]))
+	}, t.Both()[1])
 	for _, n := range [][3]uint32{{2, 1, 4}, {0, 0, 9}, {5, 3, 0}, {0, 0, 0}, {1, 20, 1}} {
-		t.OK(errors.Join(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx)))
+		t.OK(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx))
 		for i, c := range s.cs {
 			c.run([]stmt{loop(n[0]+n[1+i], s.parts[i]...)})
 		}

@@ -37,24 +37,27 @@ func printCases() rig.Table {
 	return cs
 }
 
-// printer is a listener and what it has heard.
 type printer struct {
 	*print.Listener
 	got []print.Record
 }
 
-// listen collects what kernels print, and stops with the case.
 func listen(t *rig.T, o print.Options) *printer {
 	t.Helper()
 	p := &printer{}
-	var err error
-	p.Listener, err = print.Listen(t.Dev.Debug(), func(r print.Record) { p.got = append(p.got, r) }, o)
+	p.Listener = listenWith(t, func(r print.Record) { p.got = append(p.got, r) }, o)
+	t.Closing(func(context.Context) error { return p.Close() })
+	return p
+}
+
+func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.Listener {
+	t.Helper()
+	l, err := print.Listen(t.Dev.Debug(), heard, o)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels don't print")
 	}
 	t.OK(err)
-	t.Closing(func(context.Context) error { return p.Close() })
-	return p
+	return l
 }
 
 // printing is a program whose kernels print n lines each.
@@ -168,7 +171,7 @@ func printsDeserted(t *rig.T) {
 	back := make(chan struct{})
 	var lines, lost uint32
 	first := true
-	l, err := print.Listen(t.Dev.Debug(), func(r print.Record) {
+	l := listenWith(t, func(r print.Record) {
 		if first {
 			first = false
 			<-back
@@ -177,17 +180,13 @@ func printsDeserted(t *rig.T) {
 			lines++
 		}
 	}, print.Options{Patience: 50_000})
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("the workers run tt-metal's base firmware, with which kernels don't print")
-	}
-	t.OK(err)
 	const n = 300
-	err = t.Dev.Queue(0).Run(t.Ctx, t.Load(printing(t, "print", n, 0, t.Grid().Start.Range(), chip.NCRISC)))
+	err := t.Queue.Run(t.Ctx, t.Load(printing(t, "print", n, 0, t.Grid().Start.Range(), chip.NCRISC)))
 	if err == nil {
-		err = t.Dev.Queue(0).Wait(t.Ctx)
+		err = t.Queue.Wait(t.Ctx)
 	}
 	close(back)
-	t.OK(errors.Join(err, l.Close()))
+	t.OK(err, l.Close())
 	if lines+lost != n+1 || lost == 0 {
 		t.Fatalf("%d lines and %d lost ones of %d", lines, lost, n+1)
 	}
@@ -195,8 +194,7 @@ func printsDeserted(t *rig.T) {
 
 func printsInTrace(t *rig.T) {
 	x := t.Load(printing(t, "print", 2, 0, t.Grid().Start.Range(), chip.BRISC, chip.TRISC2))
-	tr, err := t.Dev.Queue(0).Capture(t.Ctx, "prints", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-	t.OK(err)
+	tr := t.Capture("prints", x)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file))
 	replay := func(what string, tr *reprise.Trace) {
@@ -205,7 +203,7 @@ func printsInTrace(t *rig.T) {
 		for range 2 {
 			t.Replay(tr)
 		}
-		t.OK(t.Dev.Queue(0).Wait(t.Ctx))
+		t.Wait()
 		t.OK(l.Close())
 		by := map[chip.Processor][]print.Record{}
 		for _, r := range l.got {
@@ -225,11 +223,7 @@ func printsInTrace(t *rig.T) {
 func printsInHang(t *rig.T) {
 	t = t.Short()
 	l := listen(t, print.Options{})
-	err := t.Dev.Queue(0).Run(t.Ctx, t.Load(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)))
-	t.OK(err)
-	err = t.Dev.Queue(0).Wait(t.Ctx)
-	h := t.Hung(err)
-	left := h.Dump.Prints
+	left := t.Hangs(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)).Dump.Prints
 	sameLines(t, "report", wantLines(4)[:4], left[max(0, len(left)-4):])
 	t.OK(t.Dev.Recover(t.Ctx))
 	sameLines(t, "listener", wantLines(4)[:4], l.got)
@@ -239,11 +233,9 @@ func printsInHang(t *rig.T) {
 	sameLines(t, "after the recovery", wantLines(1), l.got)
 }
 
-// ran runs a program and waits for it.
 func ran(t *rig.T, p *reprise.Program) {
 	t.Helper()
-	t.OK(t.Dev.Queue(0).Run(t.Ctx, t.Load(p)))
-	t.OK(t.Dev.Queue(0).Wait(t.Ctx))
+	t.RunAndWait(t.Load(p))
 }
 
 func timeCases() rig.Table {
@@ -292,31 +284,27 @@ func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispa
 	return all
 }
 
-// zoned is a program with kernel zone.c on two cores.
 func zoned(t *rig.T, cycles uint32, on chip.Processor) *reprise.Program {
 	t.Helper()
 	cores := []chip.Range{t.Grid().Start.Range(), t.Grid().End.Range()}
-	return &reprise.Program{Name: "zones", Kernels: []reprise.Kernel{{
-		Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles),
-	}}}
+	p := rig.OneKernel(reprise.Kernel{Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles)})
+	p.Name = "zones"
+	return p
 }
 
 func programTimes(t *rig.T) {
-	p := times(t)
-	q := t.Dev.Queue(0)
+	p, q := times(t), t.Queue
 	before, err := q.Clock()
 	t.OK(err)
 	short, long := t.Load(blankProgram(t)), t.Load(zoned(t, 3000, chip.BRISC))
 	for _, x := range []*reprise.Executable{short, long, short} {
-		t.OK(q.Run(t.Ctx, x))
+		t.Start(x)
 	}
 	all := ranAt(t, p, 3, before.Cycles)
 	if n := all[1].End - all[1].Start; n < 3000 {
 		t.Errorf("a kernel that takes 3,000 cycles ran for %d", n)
 	}
-	tr := t.Hold(q.Capture(t.Ctx, "times", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(long), r.Run(short))
-	}))
+	tr := t.Capture("times", long, short)
 	for range 2 {
 		t.Replay(tr)
 	}
@@ -334,7 +322,6 @@ func programTimes(t *rig.T) {
 	}
 }
 
-// blankProgram is a program whose kernel ends at once.
 func blankProgram(t *rig.T) *reprise.Program {
 	t.Helper()
 	p := zoned(t, 0, chip.NCRISC)
@@ -347,8 +334,7 @@ func zones(t *rig.T, on chip.Processor) {
 	p, x := times(t), t.Load(zoned(t, 1000, on))
 	t.OK(l.Drain()) // what other cases have left in the rings
 	l.got = nil
-	t.OK(t.Dev.Queue(0).Run(t.Ctx, x))
-	t.OK(t.Dev.Queue(0).Wait(t.Ctx))
+	t.RunAndWait(x)
 	t.OK(l.Drain())
 	run := ranAt(t, p, 1, 0)[0]
 	byCore := map[chip.Core][]print.Record{}

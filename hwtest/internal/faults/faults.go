@@ -32,13 +32,14 @@ func faultCases() rig.Table {
 	}
 	for _, c := range brokenCommands() {
 		cs.AddHang("bad command: "+c.name, "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
-			func(t *rig.T) {
-				badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
-			})
+			func(t *rig.T) { badCommand(t, c) })
 	}
-	for name, addr := range map[string]uint32{"far beyond L1": 0x7FFF0000, "unmapped registers": 0xFF000000, "misaligned": 0x40001} {
-		cs.AddHang("kernel touches "+name, "when the device stops and knows why, that is the cause of the error",
-			func(t *rig.T) { wildKernel(t, addr) })
+	for _, wild := range []struct {
+		name string
+		addr uint32
+	}{{"far beyond L1", 0x7FFF0000}, {"misaligned", 0x40001}, {"unmapped registers", 0xFF000000}} {
+		cs.AddHang("kernel touches "+wild.name, "when the device stops and knows why, that is the cause of the error",
+			func(t *rig.T) { wildKernel(t, wild.addr) })
 	}
 	cs.Add("cancelled while waiting", "a wait ends with its context and the queue stays usable", cancelledWait)
 	cs.Add("deadline while waiting", "a wait ends with its context's deadline", deadlineWait)
@@ -57,14 +58,8 @@ func hungKernel(t *rig.T, p chip.Processor) {
 	u := t.Short()
 	b := u.PerWorker(16)
 	at := chip.Core{X: 2, Y: 3}
-	x, err := u.Dev.Load(u.Ctx, u.Spin(b, p, at))
-	t.OK(err)
-	t.OK(u.Queue.Run(u.Ctx, x))
-	err = u.Queue.Wait(u.Ctx)
-	var hang *dispatch.HangError
-	if !errors.As(err, &hang) || !errors.Is(err, reprise.ErrTimeout) {
-		t.Fatalf("error %v, want a *HangError after no progress", err)
-	}
+	started(u, u.Spin(b, p, at))
+	hang := noProgress(u, u.Queue)
 	found := false
 	for _, c := range hang.Cores {
 		if c.Kind != "worker" {
@@ -90,13 +85,10 @@ func hungKernel(t *rig.T, p chip.Processor) {
 func wildKernel(t *rig.T, addr uint32) {
 	u := t.Short()
 	b := u.PerWorker(16)
-	x, err := u.Dev.Load(u.Ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "touch", Image: u.Own("touch"), Processor: chip.BRISC, Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()},
-		Args: rig.Args(addr, b.Addr()),
-	}}})
-	t.OK(err)
-	t.OK(u.Queue.Run(u.Ctx, x))
-	err = u.Queue.Wait(u.Ctx)
+	started(u, rig.OneKernel(reprise.Kernel{
+		Name: "touch", Image: u.Own("touch"), Processor: chip.BRISC, Cores: rig.On(1, 1), Args: rig.Args(addr, b.Addr()),
+	}, b))
+	err := u.Queue.Wait(u.Ctx)
 	var hang *dispatch.HangError
 	card := t.Device.Kind == target.Silicon
 	switch {
@@ -118,6 +110,23 @@ func wildKernel(t *rig.T, addr uint32) {
 	}
 	_ = u.Dev.Close(t.Context())
 	t.WorksAgain()
+}
+
+// started loads and starts a program that nothing releases but the end of its device.
+func started(t *rig.T, p *reprise.Program) *reprise.Executable {
+	t.Helper()
+	x, err := t.Dev.Load(t.Ctx, p)
+	t.OK(err)
+	t.Start(x)
+	return x
+}
+
+// noProgress waits for a queue, which has to end with a hang because nothing moves.
+func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.HangError {
+	t.Helper()
+	err := q.Wait(t.Ctx)
+	t.Fails("after no progress", err, dispatch.ErrTimeout)
+	return t.Hung(err)
 }
 
 // raw is a command of 16 bytes that no builder makes.
@@ -185,22 +194,21 @@ func bare(id byte) func(*rig.T, *cq.Builder) {
 	}
 }
 
-func badCommand(t *rig.T, waypoint string, onDispatch, stall bool, commands func(*rig.T, *cq.Builder)) {
+func badCommand(t *rig.T, broken brokenCommand) {
 	u := t.ShortQueues()
-	pre, core := u.CQ.Cores()
-	if onDispatch {
-		pre = core
+	at, dispatcher := u.CQ.Cores()
+	if broken.onDispatch {
+		at = dispatcher
 	}
-	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) { commands(u, b) }), stall))
-	err := u.CQ.Wait(u.Ctx)
-	hang := t.Hung(err)
+	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) { broken.commands(u, b) }), broken.stall))
+	hang := t.Hung(u.CQ.Wait(u.Ctx))
 	for _, c := range hang.Cores {
-		if c.Core == pre && c.Processors[chip.BRISC].Waypoint != waypoint {
-			t.Errorf("%v, want BRISC at %s", c, waypoint)
+		if c.Core == at && c.Processors[chip.BRISC].Waypoint != broken.waypoint {
+			t.Errorf("%v, want BRISC at %s", c, broken.waypoint)
 		}
 	}
-	if !strings.Contains(hang.Detail(), waypoint) {
-		t.Errorf("the report lacks %s:\n%s", waypoint, hang.Detail())
+	if !strings.Contains(hang.Detail(), broken.waypoint) {
+		t.Errorf("the report lacks %s:\n%s", broken.waypoint, hang.Detail())
 	}
 	_ = u.Dispatch.Close(t.Context())
 	_ = u.KMD.Close()
@@ -225,9 +233,7 @@ func cancelledWait(t *rig.T) {
 	done := make(chan error, 1)
 	go func() { done <- t.CQ.Wait(ctx) }()
 	cancel(mine)
-	if err := <-done; !errors.Is(err, mine) {
-		t.Errorf("error %v, want the context's cause", err)
-	}
+	t.Fails("the call", <-done, mine)
 	release()
 	t.Finish()
 }
@@ -266,21 +272,18 @@ func cancelledSend(t *rig.T) {
 func closeBusy(t *rig.T) {
 	opened := t.Device.Open()
 	for range t.Size(3, 1) {
-		d, err := t.Open(t.Ctx, opened)
+		u := t.Unclosed(opened)
+		b, err := u.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * u.Grid().Size(), PageSize: 16, Name: "busy"})
 		t.OK(err)
-		u := *t
-		u.UseDevice(d)
-		b, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
+		x, err := u.Dev.Load(t.Ctx, u.MixProgram("busy", u.Grid(), b, 1, 0))
 		t.OK(err)
-		x, err := d.Load(t.Ctx, u.MixProgram("busy", d.Grid(), b, 1, 0))
-		t.OK(err)
-		tr, err := u.Queue.Capture(t.Ctx, "busy", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := u.Record("busy", rig.Running(x))
 		t.OK(err)
 		for range t.Size(50, 10) {
-			t.OK(u.Queue.Run(t.Ctx, x))
+			u.Start(x)
 			t.Replay(tr)
 		}
-		t.OK(d.Close(t.Context()))
+		t.OK(u.Dev.Close(t.Context()))
 		if card, ok := opened.(*sim.Card); ok {
 			drv, err := card.Driver()
 			t.OK(err)
@@ -295,9 +298,7 @@ func closeBusy(t *rig.T) {
 func closeHung(t *rig.T) {
 	u := t.Opened(t.Patience()) // nothing waits for the kernel
 	b := u.PerWorker(16)
-	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.TRISC0, u.Grid().End))
-	t.OK(err)
-	t.OK(u.Queue.Run(u.Ctx, x))
+	started(u, u.Spin(b, chip.TRISC0, u.Grid().End))
 	// Whether this is an error depends on the program that waits for the worker next: none does
 	// here.
 	if err := u.Dev.Close(t.Context()); err != nil {
@@ -309,11 +310,7 @@ func closeHung(t *rig.T) {
 func closeInTime(t *rig.T) {
 	u := t.Opened(t.Patience())
 	b := u.PerWorker(16)
-	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.BRISC, u.Grid().Start))
-	t.OK(err)
-	for range 2 { // the second run waits for the worker, and so do the queue's kernels
-		t.OK(u.Queue.Run(u.Ctx, x))
-	}
+	u.Start(started(u, u.Spin(b, chip.BRISC, u.Grid().Start))) // it waits for the worker, and so do the queue's kernels
 	ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
 	defer cancel()
 	t.Fails("close", u.Dev.Close(ctx), context.DeadlineExceeded)
@@ -333,9 +330,7 @@ func rawMisuse(t *rig.T) {
 func afterHang(t *rig.T) {
 	u := t.Short()
 	b := u.PerWorker(16)
-	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.BRISC, u.Grid().Start))
-	t.OK(err)
-	t.OK(u.Queue.Run(u.Ctx, x))
+	x := started(u, u.Spin(b, chip.BRISC, u.Grid().Start))
 	t0 := u.Queue.Wait(u.Ctx)
 	for name, err := range map[string]error{
 		"finish": u.Queue.Wait(u.Ctx),
@@ -364,9 +359,7 @@ func foreignThings(t *rig.T) {
 		`read: buffer "test"`:             b.Queue.Read(t.Ctx, buf, 0, p),
 		`run: executable "x"`:             b.Queue.Run(t.Ctx, x),
 		`load program "y": buffer "test"`: rig.Error(b.Dev.Load(t.Ctx, a.MixProgram("y", a.Grid(), buf, 1, 0))),
-		`capture "t"`: rig.Error(b.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
-			return r.Run(x)
-		})),
+		`capture "t"`:                     rig.Error(b.Record("t", rig.Running(x))),
 	} {
 		t.Fails(name, err, reprise.ErrWrongDevice)
 		t.Says(err, name, "it belongs to another device")
@@ -393,11 +386,7 @@ func stoppedDispatcher(t *rig.T) {
 	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) {
 		u.WriteTile(b, u.Grid().Start, rig.Scratch, rig.Pattern(1, 64))
 	}), false))
-	err = u.CQ.Wait(u.Ctx)
-	var hang *dispatch.HangError
-	if !errors.As(err, &hang) || !errors.Is(err, dispatch.ErrTimeout) {
-		t.Fatalf("error %v, want a *HangError after no progress", err)
-	}
+	hang := noProgress(u, u.CQ)
 	if want := "(dispatch): held in reset: BRISC"; !strings.Contains(strings.ReplaceAll(hang.Detail(), "\n", " "), want) {
 		t.Errorf("the report lacks %q:\n%s", want, hang.Detail())
 	}
@@ -413,15 +402,12 @@ func removedCard(t *rig.T) {
 	}
 	drv, err := card.Driver()
 	t.OK(err)
-	dev, err := t.Open(t.Ctx, card, reprise.WithHangTimeout(t.Patience()), reprise.WithQueues(2)) // waits poll the other queue, too
-	t.OK(err)
-	t.Cleanup(func() { _ = dev.Close(context.Background()) })
-	u := *t
-	u.UseDevice(dev)
+	u := t.Unclosed(card, reprise.WithHangTimeout(t.Patience()), reprise.WithQueues(2)) // waits poll the other queue, too
+	t.Cleanup(func() { _ = u.Dev.Close(context.Background()) })
 	f := u.Follow()
-	x, err := dev.Load(t.Ctx, u.MixProgram("removed", u.Grid(), f.Buffer, 4, 0))
+	x, err := u.Dev.Load(t.Ctx, u.MixProgram("removed", u.Grid(), f.Buffer, 4, 0))
 	t.OK(err)
-	tr, err := u.Queue.Capture(t.Ctx, "removed", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := u.Record("removed", rig.Running(x))
 	t.OK(err)
 	for range 20 {
 		t.Replay(tr)
@@ -434,20 +420,17 @@ func removedCard(t *rig.T) {
 		}
 	}
 	t.OK(<-pulled)
-	for name, err := range map[string]error{
+	t.AllFail(reprise.ErrDeviceLost, map[string]error{
 		"replay or wait": err,
 		"replay":         tr.Replay(t.Ctx),
 		"run":            u.Queue.Run(t.Ctx, x),
 		"write":          u.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, 16)),
 		"finish":         u.Queue.Wait(t.Ctx),
-	} {
-		t.Fails(name, err, reprise.ErrDeviceLost)
+	})
+	if failed := rig.As[*reprise.RecoverError](t, u.Dev.Recover(t.Ctx)); failed.Step != "reopen" {
+		t.Errorf("recover without a card: error %v, want one of the reopening", failed)
 	}
-	var failed *reprise.RecoverError
-	if err := dev.Recover(t.Ctx); !errors.As(err, &failed) || failed.Step != "reopen" {
-		t.Errorf("recover without a card: error %v, want a *RecoverError of the reopening", err)
-	}
-	t.OK(dev.Close(t.Context()))
+	t.OK(u.Dev.Close(t.Context()))
 	if n := drv.Node(0).OpenFiles(); n != 0 {
 		t.Errorf("%d files of the driver are still open", n)
 	}
@@ -485,8 +468,6 @@ func doubleRelease(t *rig.T) {
 		t.Fails(name+" again", err, reprise.ErrReleased)
 		t.Says(err, "reprise: "+name)
 	}
-	if after := u.Allocated(); after != before {
-		t.Errorf("allocated are %+v, before that %+v", after, before)
-	}
+	u.SameMemory(before)
 	replay(g, second, 2)
 }

@@ -55,7 +55,6 @@ func needsCleanup(t *rig.T) {
 	}
 }
 
-// start starts a process that uses the device.
 func start(t *rig.T, args ...string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
 	t.Helper()
 	argv := slices.Concat(t.Config.Victim, []string{t.Device.Given}, args)
@@ -70,7 +69,6 @@ func start(t *rig.T, args ...string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) 
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// killOne kills a process while it replays, and waits until nothing of it is left.
 func killOne(t *rig.T, free int) {
 	t.Helper()
 	victim, lines, stderr := start(t)
@@ -100,7 +98,6 @@ func killOne(t *rig.T, free int) {
 	}
 }
 
-// holding is what a process has of the driver's.
 type holding struct {
 	locked bool
 	files  int // as far as the system tells
@@ -116,7 +113,7 @@ func held(t *rig.T, pid int) (h holding) {
 	kd, err := kmd.Open(t.Ctx, t.Device.Open())
 	t.OK(err)
 	_, h.locked, err = kd.TestLock(kmd.LockPCIeDMA)
-	t.OK(errors.Join(err, kd.Close()))
+	t.OK(err, kd.Close())
 	return h
 }
 

@@ -77,7 +77,6 @@ func Cases() rig.Table {
 	return cs
 }
 
-// run runs the case on an emulator of its own.
 func (k *key) run(t *rig.T, m hardMode, seed uint64) {
 	opts := append([]sim.Option{sim.Seed(seed)}, m.opts...)
 	if m.strict {
@@ -92,7 +91,6 @@ func (k *key) run(t *rig.T, m hardMode, seed uint64) {
 	}
 }
 
-// key is a case that synchronizes much.
 type key struct {
 	name   string
 	queues bool
@@ -124,7 +122,7 @@ func keys() []key {
 			memory.ShardedKernel(t, allocator.L1, memory.ShardedCases()[0].Spec)
 		}},
 		{name: "multicast", fn: func(t *rig.T) { programs.KernelMulticast(t, 8192) }},
-		{name: "config ring", fn: func(t *rig.T) { hardConfigRing(t) }},
+		{name: "config ring", fn: func(t *rig.T) { programs.ConfigRing(t, 48) }},
 		{name: "long commands", wide: true, fn: programs.LongCommands},
 		{name: "trace with runs between", wide: true, fn: func(t *rig.T) { traces.TraceOf(t, 9, 3, true) }},
 		{name: "trace parameters and pieces", fn: func(t *rig.T) { traces.ParamRounds(t, 5, 6); traces.InPieces(t, 5); traces.ParamBuffers(t) }},
@@ -159,20 +157,4 @@ func keys() []key {
 			commands.GoUnicast(t, 60, true)
 		}},
 	}
-}
-
-// hardConfigRing is configRing with fewer rounds.
-func hardConfigRing(t *rig.T) {
-	f := t.Follow()
-	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000}
-	for i := range 24 {
-		k := i * 7 % len(sizes)
-		x := f.LoadLong(fmt.Sprint(sizes[k]), uint32(k+1), sizes[k]&^15)
-		for range 2 {
-			t.Start(x)
-			f.Run(uint32(k + 1))
-		}
-	}
-	t.Wait()
-	f.Check("mixed")
 }

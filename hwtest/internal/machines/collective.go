@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -15,22 +14,23 @@ import (
 
 func collectiveCases() rig.Table {
 	var cs rig.Table
-	cs.Add("barrier", "a barrier ends on every chip, again and again", OnMesh(meshBarrier))
-	cs.Add("broadcast", "a broadcast from each chip reaches all others", OnMesh(meshBroadcast))
-	cs.Add("point to point", "a chip's buffer reaches another chip and none in between", OnMesh(meshSend))
-	cs.Add("all pairs", "a buffer reaches each chip from each other one", OnMesh(allPairs))
-	cs.Add("all_gather", "after an all_gather every chip has every slice", OnMesh(allGather))
-	cs.Add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", OnMesh(reduceScatter))
-	cs.Add("all_reduce", "after an all_reduce every chip has the sum", OnMesh(allReduce))
-	cs.Add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", OnMesh(allReduceMax))
-	cs.Add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", OnMesh(pageSizes))
-	cs.Add("uneven slices", "slices of unequal size are gathered and scattered too", OnMesh(meshUneven))
-	cs.Add("collectives in a row", "collectives that follow one another in a queue keep their numbers", OnMesh(meshRow))
-	cs.Add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", OnMesh(scatterGather))
-	cs.Add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", OnMesh(floatSum))
-	cs.Add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", OnMesh(bFloatSum))
-	cs.Add("layer with all_reduce", "partial results and their sum over the chips replay as one trace", OnMesh(meshLayer))
-	cs.Add("links prepared anew", "links that are prepared again start from nothing", OnMesh(meshAnew))
+	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
+	add("barrier", "a barrier ends on every chip, again and again", meshBarrier)
+	add("broadcast", "a broadcast from each chip reaches all others", meshBroadcast)
+	add("point to point", "a chip's buffer reaches another chip and none in between", meshSend)
+	add("all pairs", "a buffer reaches each chip from each other one", allPairs)
+	add("all_gather", "after an all_gather every chip has every slice", allGather)
+	add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", reduceScatter)
+	add("all_reduce", "after an all_reduce every chip has the sum", allReduce)
+	add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", allReduceMax)
+	add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes)
+	add("uneven slices", "slices of unequal size are gathered and scattered too", meshUneven)
+	add("collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow)
+	add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", scatterGather)
+	add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", floatSum)
+	add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", bFloatSum)
+	add("layer with all_reduce", "partial results and their sum over the chips replay as one trace", meshLayer)
+	add("links prepared anew", "links that are prepared again start from nothing", meshAnew)
 	return cs
 }
 
@@ -43,40 +43,56 @@ func (t *T) Linked() *mesh.Buffer {
 	l := t.Links
 	t.Cleanup(func() { _ = l.Release(context.WithoutCancel(t.Ctx)) }) // it may be closed, or what it is on
 	b := t.Pages("data")
+	t.putAll(b)
+	return b
+}
+
+// putAll fills a buffer with the number of each chip of the line, which sums adds up.
+func (t *T) putAll(b *mesh.Buffer) {
+	t.Helper()
 	for i, c := range t.Links.Line() {
 		t.Put(c, b, 1000*uint32(i+1))
 	}
-	return b
+}
+
+// prepared takes a collective and releases it with the case.
+func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
+	t.Helper()
+	t.OK(err)
+	t.Later(x.Release)
+	return x
+}
+
+// AllReduce prepares one.
+func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
+	t.Helper()
+	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
+}
+
+// addsUp carries out an all_reduce and checks the sum on all chips.
+func (t *T) addsUp(b *mesh.Buffer) {
+	t.Helper()
+	t.carryOut(t.AllReduce(b, mesh.SumInt32), nil)
+	t.all("sum", b, t.sums(b.Size()))
 }
 
 func (t *T) carryOut(x *mesh.Executable, err error) {
 	t.Helper()
-	t.OK(err)
-	t.Later(x.Release)
-	t.Start(x)
+	t.Start(t.prepared(x, err))
 	t.Wait()
 }
 
 // sums is what all chips' data add up to.
 func (t *T) sums(n int) []byte {
-	var p []byte
 	chips := uint32(t.Mesh.Size())
-	for i := range uint32(n / 4) {
-		p = rig.AppendWord(p, 1000*chips*(chips+1)/2+chips*i)
-	}
-	return p
+	return rig.MakeWords(n, func(i uint32) uint32 { return 1000*chips*(chips+1)/2 + chips*i })
 }
 
 // ofPages is a buffer of pages of some size that has words of its own on every chip of the line.
 func (t *T) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
-	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page,
-		Name: "pages"}})
-	t.OK(err)
-	t.Later(func(context.Context) error { return b.Release() })
-	for i, c := range t.Links.Line() {
-		t.Put(c, b, 1000*uint32(i+1))
-	}
+	b := t.buffer(t.Mesh, allocator.DRAM, n*page, page, "pages")
+	t.putAll(b)
 	return b
 }
 
@@ -150,8 +166,7 @@ func allGather(t *T) {
 func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
-	got := make([]byte, 64*count)
-	t.OK(t.Queue.On(c).Read(t.Ctx, b.On(c), 64*first, got))
+	got := t.T.On(t.Queue.On(c)).ReadAt(b.On(c), 64*first, 64*count)
 	if !bytes.Equal(got, want[64*first:64*(first+count)]) {
 		t.Errorf("%s: chip %v has another slice: % x", what, c.Coord, got)
 	}
@@ -168,8 +183,7 @@ func reduceScatter(t *T) {
 
 func allReduce(t *T) {
 	b := t.Linked()
-	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
-	t.all("all_reduce", b, t.sums(b.Size()))
+	t.addsUp(b)
 }
 
 func allReduceMax(t *T) {
@@ -185,9 +199,7 @@ func pageSizes(t *T) {
 		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
 		want := t.sums(b.Size())
 		for _, c := range t.Links.Line() {
-			got := make([]byte, b.Size())
-			t.OK(t.Queue.On(c).Read(t.Ctx, b.On(c), 0, got))
-			if !bytes.Equal(got, want) {
+			if !bytes.Equal(t.ReadOn(c, b), want) {
 				t.Errorf("pages of %d B: chip %v has another sum", page, c.Coord)
 			}
 		}
@@ -208,8 +220,7 @@ func meshUneven(t *T) {
 
 func meshRow(t *T) {
 	b := t.Linked()
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32)
-	t.OK(err)
+	x := t.AllReduce(b, mesh.MaxInt32)
 	for range 5 {
 		t.Start(x)
 		t.Start(t.Links.Barrier())
@@ -220,12 +231,8 @@ func meshRow(t *T) {
 
 func scatterGather(t *T) {
 	b := t.Linked()
-	scatter, err := t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
-	gather, err := t.Links.AllGather(t.Ctx, b)
-	t.OK(err)
-	tr := t.recorded(scatter, gather)
-	t.Replay(tr)
+	scatter, gather := t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	t.Replay(t.recorded(scatter, gather))
 	t.Wait()
 	t.all("sum", b, t.sums(b.Size()))
 }
@@ -236,24 +243,24 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 	t.Helper()
 	t.Linked()
 	b := t.ofPages(1, 256)
-	line := t.Links.Line()
-	var want []byte
-	for w := range b.Size() / 4 {
+	want := rig.MakeWords(b.Size(), func(w int) uint32 {
 		v := value(0, w)
-		for i := 1; i < len(line); i++ {
+		for i := 1; i < t.Mesh.Size(); i++ {
 			v = sum(v, value(i, w))
 		}
-		want = rig.AppendWord(want, v)
-	}
-	for i, c := range line {
-		var p []byte
-		for w := range b.Size() / 4 {
-			p = rig.AppendWord(p, value(i, w))
-		}
-		t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, p))
-	}
+		return v
+	})
+	t.putWords(b, value)
 	t.carryOut(t.Links.AllReduce(t.Ctx, b, how))
 	t.all("sum", b, want)
+}
+
+// putWords fills a buffer with words of each chip of the line.
+func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
+	t.Helper()
+	for i, c := range t.Links.Line() {
+		t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, rig.MakeWords(b.Size(), func(w int) uint32 { return value(i, w) })))
+	}
 }
 
 // anyFloat is a float32 of any size and sign.
@@ -284,17 +291,12 @@ func meshLayer(t *T) {
 	b := t.Linked()
 	in := t.Pages("in")
 	partial := t.Loaded(t.adder(in, b, func(c *mesh.Chip) uint32 { return t.Ordinal(c) }))
-	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
-	tr := t.recorded(partial, sum)
+	tr := t.recorded(partial, t.AllReduce(b, mesh.SumInt32))
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(3) {
 		t.Write(in, Counting(in.Size(), round))
 		t.Replay(tr)
-		var want []byte
-		for i := range uint32(b.Size() / 4) {
-			want = rig.AppendWord(want, chips*(round+i)+chips*(chips-1)/2)
-		}
+		want := rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips*(round+i) + chips*(chips-1)/2 })
 		for _, c := range t.Mesh.Chips() {
 			t.Is("layer", c, b, want)
 		}
@@ -304,8 +306,171 @@ func meshLayer(t *T) {
 func meshAnew(t *T) {
 	for range 3 {
 		b := t.Linked()
-		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
+		t.addsUp(b)
+		t.Release(t.Links)
+	}
+}
+
+func orderCases() rig.Table {
+	var cs rig.Table
+	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
+	add("float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", floatMax)
+	add("bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", bFloatMax)
+	add("int32 wraps", "sums of int32 wrap around", meshWraps)
+	add("many pages", "a buffer of more pages than links have room for is added up", manyPages)
+	add("rows at once", "submeshes that are apart carry out collectives at the same time", meshRows)
+	add("same bits again", "a sum of floats has the same bits every time, on every chip", sameBits)
+	add("collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed)
+	add("work between collectives", "a program between a reduce_scatter and an all_gather works on the slice of its chip", meshBetween)
+	add("late chip", "chips that are ready wait for a late one, and the result is the same", meshLate)
+	add("links of another core", "any worker can drive the links", otherCore)
+	return cs
+}
+
+func floatMax(t *T) {
+	const nan = 0x7FC00000
+	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7F800001}
+	value := func(c, w int) uint32 {
+		if w < 36 { // each of the odd ones beside each
+			return odd[[]int{w % 6, w / 6}[c%2]]
+		}
+		return math.Float32bits(anyFloat(c, w))
+	}
+	t.floats(mesh.MaxFloat32, value, func(a, b uint32) uint32 {
+		x, y := math.Float32frombits(a), math.Float32frombits(b)
+		if x != x || y != y {
+			return nan
+		}
+		return math.Float32bits(float32(math.Max(float64(x), float64(y))))
+	})
+}
+
+func bFloatMax(t *T) {
+	high := func(f float32) uint32 { return math.Float32bits(f) &^ 0xFFFF }
+	largest := func(a, b uint32) uint32 { return high(max(math.Float32frombits(a), math.Float32frombits(b))) }
+	t.floats(mesh.MaxBFloat16, func(c, w int) uint32 { return high(anyFloat(c, 2*w))>>16 | high(anyFloat(c, 2*w+1)) },
+		func(a, b uint32) uint32 {
+			return largest(a<<16, b<<16)>>16 | largest(a&^0xFFFF, b&^0xFFFF)
+		})
+}
+
+func meshWraps(t *T) {
+	t.floats(mesh.SumInt32, func(c, w int) uint32 { return math.MaxInt32 - uint32(c*w) }, func(a, b uint32) uint32 { return a + b })
+}
+
+func manyPages(t *T) {
+	t.Linked()
+	b := t.ofPages(t.Size(24, 8)+1, 512)
+	t.addsUp(b)
+}
+
+func meshRows(t *T) {
+	s := t.Mesh.Shape()
+	along := mesh.Shape{1, s[1]}
+	if s[1] == 1 {
+		along = mesh.Shape{s[0], 1}
+	}
+	rows, err := t.Mesh.Submeshes(along)
+	t.OK(err)
+	type row struct {
+		*T
+		b *mesh.Buffer
+		x *mesh.Executable
+	}
+	var all []row
+	for _, m := range rows {
+		r := row{T: &T{T: t.T, machine: t.machine, Mesh: m, Queue: m.Queue(0)}}
+		r.b = r.Linked()
+		r.x = r.AllReduce(r.b, mesh.SumInt32)
+		all = append(all, r)
+	}
+	for _, r := range all {
+		t.OK(r.Queue.Run(t.Ctx, r.x))
+	}
+	for _, r := range all {
+		t.WaitFor(r.Queue)
+		for _, c := range r.Links.Line() {
+			r.Is("sum of a row", c, r.b, r.sums(r.b.Size()))
+		}
+	}
+}
+
+func sameBits(t *T) {
+	t.Linked()
+	b := t.ofPages(t.Mesh.Size(), 64) // so that a ring is used where there is one
+	x := t.AllReduce(b, mesh.SumFloat32)
+	var first []byte
+	for range 3 {
+		t.putWords(b, func(i, w int) uint32 { return math.Float32bits(anyFloat(i, w)) })
+		t.carryOut(x, nil)
+		for _, c := range t.Links.Line() {
+			got := t.ReadOn(c, b)
+			if first == nil {
+				first = got
+			} else if !bytes.Equal(first, got) {
+				t.Errorf("chip %v has other bits: %s", c.Coord, rig.Difference(first, got))
+			}
+		}
+	}
+}
+
+func meshReplayed(t *T) {
+	b := t.Linked()
+	tr := t.recorded(t.AllReduce(b, mesh.MaxInt32), t.Links.Barrier(), t.AllReduce(b, mesh.SumInt32))
+	chips := uint32(t.Mesh.Size())
+	for round := range uint32(4) {
+		for i, c := range t.Links.Line() {
+			t.Put(c, b, 10*round+uint32(i))
+		}
+		t.Replay(tr)
+		t.all("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return chips * (10*round + chips - 1 + i) }))
+	}
+	t.Release(tr)
+}
+
+func meshBetween(t *T) {
+	b := t.Linked()
+	scatter, gather := t.prepared(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)), t.prepared(t.Links.AllGather(t.Ctx, b))
+	tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
+	t.Replay(tr)
+	t.Wait()
+	sums := t.sums(b.Size())
+	t.all("sum and 7", b, rig.MakeWords(b.Size(), func(i int) uint32 { return rig.Word(sums[4*i:]) + 7 }))
+	t.Release(tr)
+}
+
+func meshLate(t *T) {
+	b := t.Linked()
+	x := t.AllReduce(b, mesh.SumInt32)
+	work := t.Pages("work")
+	n := uint32(t.Size(40, 5))
+	for k, late := range []*mesh.Chip{t.Mesh.Chips()[0], t.Mesh.Chips()[t.Mesh.Size()-1]} {
+		part := t.adder(work, work, Add(1))
+		part.Range = Only(late)
+		slow := t.Loaded(part)
+		t.Write(work, make([]byte, work.Size()))
+		t.putAll(b)
+		for range n {
+			t.Start(slow)
+		}
+		t.carryOut(x, nil)
 		t.all("sum", b, t.sums(b.Size()))
+		if v := rig.Word(t.ReadOn(late, work)); v != n {
+			t.Errorf("round %d: the late chip did its work %d times, want %d", k, v, n)
+		}
+	}
+}
+
+func otherCore(t *T) {
+	for _, core := range []chip.Core{{}, {X: 5, Y: 3}} {
+		var err error
+		t.Links, err = t.Mesh.NewLinks(t.Ctx, core)
+		t.OK(err)
+		b := t.ofPages(3, 64)
+		x := t.AllReduce(b, mesh.SumInt32)
+		t.carryOut(x, nil)
+		t.all("sum", b, t.sums(b.Size()))
+		t.Release(x)
 		t.Release(t.Links)
 	}
 }

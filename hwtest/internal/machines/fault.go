@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 func faultCases() rig.Table {
 	var cs rig.Table
-	cs.Add("capture refuses", "a mesh refuses in a capture what a chip refuses", OnMesh(captureRefuses))
-	cs.Add("empty trace", "a trace in which nothing was recorded on any chip is refused", OnMesh(emptyTrace))
-	cs.Add("foreign objects", "objects of one mesh are refused by another, also by its submesh", OnMesh(meshForeign))
+	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
+	add("capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses)
+	add("empty trace", "a trace in which nothing was recorded on any chip is refused", emptyTrace)
+	add("foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign)
 	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
 	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
 	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(badLinks)).Needs = rig.NeedEmulator
@@ -49,42 +47,62 @@ func captureRefuses(t *T) {
 }
 
 func emptyTrace(t *T) {
-	if _, err := t.Queue.Capture(t.Ctx, "nothing",
-		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
-		t.Errorf("nothing was recorded: %v", err)
-	}
+	t.Fails("nothing was recorded", rig.Error(t.Record("nothing", func(*mesh.Recorder) error { return nil })), reprise.ErrEmptyTrace)
 }
 
 func meshForeign(t *T) {
 	in, _, x := t.setUp()
 	sub, err := t.Mesh.Submesh(mesh.Range{})
 	t.OK(err)
-	for what, err := range map[string]error{
+	t.AllFail(mesh.ErrWrongMesh, map[string]error{
 		"write": sub.Queue(0).Write(t.Ctx, in, make([]byte, in.Size())),
 		"run":   sub.Queue(0).Run(t.Ctx, x),
 		"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
-	} {
-		t.Fails(what, err, mesh.ErrWrongMesh)
-	}
+	})
 }
 
 func meshClosed(t *T) {
 	in, _, x := t.setUp()
 	t.OK(t.Mesh.Close(t.Context()))
 	t.OK(t.Mesh.Close(t.Context()))
-	for what, err := range map[string]error{
+	t.AllFail(mesh.ErrClosed, map[string]error{
 		"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
-	} {
-		t.Fails(what, err, mesh.ErrClosed)
+	})
+}
+
+// links takes every link of the machine down, or brings it up.
+func (t *T) links(up bool) {
+	t.Helper()
+	for _, l := range t.machine.Emulated.Spec().Links {
+		t.OK(t.machine.Emulated.SetLink(l.Chip, l.Channel, up))
 	}
 }
 
-// everyLink does something with every link of the machine.
-func (t *T) everyLink(do func(m *sim.Machine, chip, channel int) error) {
+// afterRecovery recovers all chips, and carries out an all_reduce.
+func (t *T) afterRecovery() {
 	t.Helper()
-	for _, l := range t.machine.Emulated.Spec().Links {
-		t.OK(do(t.machine.Emulated, l.Chip, l.Channel))
+	for _, c := range t.Mesh.Chips() {
+		t.OK(c.Device.Recover(t.Ctx))
 	}
+	t.addsUp(t.Linked())
+}
+
+// OnChip is the case on one chip of the mesh.
+func (t *T) OnChip(c *mesh.Chip) *rig.T {
+	u := *t.T
+	u.UseDevice(c.Device)
+	u.Queue = t.Queue.On(c)
+	return &u
+}
+
+// HungAlone waits for the mesh's queue, which has to end with a hang of one chip alone.
+func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
+	t.Helper()
+	err := t.Queue.Wait(t.Ctx)
+	if e := rig.As[*mesh.Error](t, err); len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name {
+		t.Fatalf("chip %s hangs: %v", stuck.Name, err)
+	}
+	return t.Hung(err)
 }
 
 // disturb makes every link do something to packets in both directions.
@@ -99,16 +117,11 @@ func (t *T) disturb(how ...string) {
 	}
 }
 
-// collectives runs one of each kind, with the links as they are.
 func (t *T) collectives(b *mesh.Buffer) {
 	t.Helper()
-	for round := range 2 {
-		for i, c := range t.Links.Line() {
-			t.Put(c, b, 1000*uint32(i+1))
-		}
-		x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-		t.carryOut(x, err)
-		t.all(fmt.Sprintf("sum %d", round), b, t.sums(b.Size()))
+	for range 2 {
+		t.putAll(b)
+		t.addsUp(b)
 	}
 	root := t.Links.Line()[t.Mesh.Size()-1]
 	t.Put(root, b, 77)
@@ -188,24 +201,18 @@ func linkDown(t *T) {
 	t.ownInterfaces()
 	m := t.GivesUp(2*time.Second, 5*time.Second)
 	b := t.Linked()
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
+	x := t.AllReduce(b, mesh.SumInt32)
 	t.Wait()
-	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
+	t.links(false)
 	t.Start(x)
-	err = t.Queue.Wait(t.Ctx)
+	err := t.Queue.Wait(t.Ctx)
 	var e *mesh.Error
 	var he *dispatch.HangError
 	if !errors.As(err, &e) || len(e.Chips) != m.Size() || !errors.As(err, &he) {
 		t.Errorf("all links are down: %v", err)
 	}
-	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, true) })
-	for _, c := range m.Chips() {
-		t.OK(c.Device.Recover(t.Ctx))
-	}
-	b = t.Linked()
-	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
-	t.all("sum", b, t.sums(b.Size()))
+	t.links(true)
+	t.afterRecovery()
 }
 
 func cardLost(t *T) {
@@ -225,7 +232,7 @@ func cardLost(t *T) {
 		t.Fatalf("with card %s gone: %v", lost.Name, failed)
 	}
 	c := left[len(left)-1]
-	part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
+	part := t.On(tr, Only(c))
 	t.OK(part.Replay(context.WithoutCancel(t.Ctx)))
 	t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 }
@@ -242,43 +249,30 @@ func hangCases() rig.Table {
 func downInTheMiddle(t *T) {
 	t.ownInterfaces()
 	b := t.Linked()
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32)
-	t.OK(err)
-	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.OK(err)
+	x, sum := t.AllReduce(b, mesh.MaxInt32), t.AllReduce(b, mesh.SumInt32)
 	t.Wait()
 	for range 8 {
 		t.Start(x)
 	}
 	t.Start(sum)
-	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
+	t.links(false)
 	short, cancel := context.WithTimeout(t.Ctx, 200*time.Millisecond)
 	defer cancel()
 	var e *mesh.Error
 	if err := t.Queue.Wait(short); err != nil && (!errors.As(err, &e) || len(e.Chips) != t.Mesh.Size()) {
 		t.Errorf("while the links are down: %v", err)
 	}
-	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, true) })
+	t.links(true)
 	long, cancel := context.WithTimeout(t.Ctx, 5*time.Second)
 	defer cancel()
 	if err := t.Queue.Wait(long); err != nil {
 		// Packets that were on their way are gone for good. Then every chip is recovered, and no
 		// chip took a wrong sum for a right one.
-		for _, c := range t.Mesh.Chips() {
-			t.OK(c.Device.Recover(t.Ctx))
-		}
-		b = t.Linked()
-		sum, err = t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-		t.carryOut(sum, err)
-		t.all("sum", b, t.sums(b.Size()))
+		t.afterRecovery()
 		return
 	}
-	var all []byte
 	n := uint32(t.Mesh.Size())
-	for i := range uint32(b.Size() / 4) {
-		all = append(all, Counting(4, n*(1000*n+i))...)
-	}
-	t.all("sum of maxima", b, all)
+	t.all("sum of maxima", b, rig.MakeWords(b.Size(), func(i uint32) uint32 { return n * (1000*n + i) }))
 }
 
 func lostInTheMiddle(t *T) {
@@ -310,7 +304,7 @@ func lostInTheMiddle(t *T) {
 	}
 	first := left[0]
 	t.OK(t.Queue.On(first).Write(t.Ctx, b.On(first), 0, Counting(b.Size(), 0)))
-	part := t.On(tr, mesh.Range{Start: first.Coord, End: first.Coord})
+	part := t.On(tr, Only(first))
 	t.Replay(part)
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
 }
@@ -339,25 +333,12 @@ func oneHangs(t *T) {
 	m := t.GivesUp(2*time.Second, 10*time.Second)
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]
-	word, err := stuck.Device.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
+	on := t.OnChip(stuck)
+	forever, err := on.Dev.Load(t.Ctx, on.Spin(on.PerWorker(16), chip.TRISC1, chip.Core{}))
 	t.OK(err)
-	q := t.Queue.On(stuck)
-	t.OK(q.Write(t.Ctx, word, 0, make([]byte, 64)))
-	spin, err := kernels.Prebuilt(stuck.Device.Arch(), kernels.Spin)
-	t.OK(err)
-	forever, err := stuck.Device.Load(t.Ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
-		Name: "wait", Image: spin, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(0, 0)},
-		Args: rig.Args(word.Addr(), 1),
-	}}})
-	t.OK(err)
-	t.OK(q.Run(t.Ctx, forever))
+	on.Start(forever)
 	t.Start(x)
-	err = t.Queue.Wait(t.Ctx)
-	var e *mesh.Error
-	var h *dispatch.HangError
-	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {
-		t.Fatalf("chip %s hangs: %v", stuck.Name, err)
-	}
+	t.HungAlone(stuck)
 	for _, c := range m.Chips()[:m.Size()-1] {
 		t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -31,19 +32,20 @@ func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 
 func meshCases() rig.Table {
 	var cs rig.Table
-	cs.Add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", OnMesh(meshNeighbours))
-	cs.Add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", OnMesh(oneAddress))
-	cs.Add("submeshes share memory", "a submesh and its parent are never given the same memory", OnMesh(submeshMemory))
-	cs.Add("replicated buffer", "a write of a replicated buffer reaches every chip", OnMesh(meshReplicated))
-	cs.Add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", OnMesh(meshTensor))
-	cs.Add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", OnMesh(inL1))
-	cs.Add("reshaped", "the same chips in another shape are the same memory and queues", OnMesh(meshReshaped))
-	cs.Add("names", "every chip of a mesh has a name of its own, which errors use", OnMesh(meshNames))
-	cs.Add("out of memory", "what doesn't fit is refused on all chips, which stay in step", OnMesh(outOfMemory))
-	cs.Add("memory again", "what is freed on a mesh is allocated again at the same address", OnMesh(memoryAgain))
-	cs.Add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", OnMesh(meshAxis))
-	cs.Add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", OnMesh(submeshTensor))
-	cs.Add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", OnMesh(meshShapes))
+	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
+	add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours)
+	add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress)
+	add("submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory)
+	add("replicated buffer", "a write of a replicated buffer reaches every chip", meshReplicated)
+	add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", meshTensor)
+	add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", inL1)
+	add("reshaped", "the same chips in another shape are the same memory and queues", meshReshaped)
+	add("names", "every chip of a mesh has a name of its own, which errors use", meshNames)
+	add("out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory)
+	add("memory again", "what is freed on a mesh is allocated again at the same address", memoryAgain)
+	add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis)
+	add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor)
+	add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes)
 	return cs
 }
 
@@ -56,7 +58,6 @@ type T struct {
 	Links   *mesh.Links // of those that ask for them
 }
 
-// meshed is chips that are open as a mesh.
 type meshed struct {
 	machine *target.Linked
 	mesh    *mesh.Mesh
@@ -67,7 +68,6 @@ func (m *meshed) Close(ctx context.Context) error {
 	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
 }
 
-// sharedMesh opens a mesh, unless an earlier case has.
 func sharedMesh(t *rig.T) *T {
 	t.Helper()
 	if t.Shared.Machine == nil {
@@ -148,6 +148,15 @@ func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Tra
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *mesh.Recorder) error { return record(r) })
 }
 
+// Trace records what a function does, and releases the trace with the case.
+func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
+	t.Helper()
+	tr, err := t.Record(name, record)
+	t.OK(err)
+	t.Later(tr.Release)
+	return tr
+}
+
 // Wait waits for the queues of all chips.
 func (t *T) Wait() {
 	t.Helper()
@@ -168,11 +177,34 @@ const meshPages = 4
 // Pages is a buffer of a few pages of 64 B on every chip.
 func (t *T) Pages(name string) *mesh.Buffer {
 	t.Helper()
-	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64,
-		Name: name}})
+	return t.buffer(t.Mesh, allocator.DRAM, 64*meshPages, 64, name)
+}
+
+func (t *T) buffer(m *mesh.Mesh, k allocator.Kind, size, page int, name string) *mesh.Buffer {
+	t.Helper()
+	return t.bufferOf(m, mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: name}})
+}
+
+func (t *T) bufferOf(m *mesh.Mesh, c mesh.BufferConfig) *mesh.Buffer {
+	t.Helper()
+	b, err := m.NewBuffer(c)
 	t.OK(err)
 	t.Later(func(context.Context) error { return b.Release() })
 	return b
+}
+
+// tensor is a tensor of words in DRAM that is spread over the chips of a mesh.
+func (t *T) tensor(m *mesh.Mesh, dims, split []int) *mesh.Buffer {
+	t.Helper()
+	return t.bufferOf(m, mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "tensor"},
+		Tensor: dims, Unit: 4, Split: split})
+}
+
+func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
+	t.Helper()
+	got := make([]byte, len(data))
+	t.OK(q.Write(t.Ctx, b, data), q.Read(t.Ctx, b, got))
+	t.Same("comes back", data, got)
 }
 
 // Put fills a chip's buffer with words that count up from first.
@@ -183,18 +215,19 @@ func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
 
 // Counting are words that count up from first.
 func Counting(n int, first uint32) []byte {
-	var p []byte
-	for i := range uint32(n / 4) {
-		p = rig.AppendWord(p, first+i)
-	}
-	return p
+	return rig.MakeWords(n, func(i uint32) uint32 { return first + i })
+}
+
+// ReadOn reads a chip's buffer.
+func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
+	t.Helper()
+	return t.T.ReadOn(t.Queue.On(c), b.On(c))
 }
 
 // Is checks the contents of a chip's buffer.
 func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
-	got := make([]byte, b.On(c).Size())
-	t.OK(t.Queue.On(c).Read(t.Ctx, b.On(c), 0, got))
+	got := t.ReadOn(c, b)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: chip %v has % x, want % x", what, c.Coord, got[:16], want[:16])
 	}
@@ -209,7 +242,6 @@ func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
 	}
 }
 
-// all checks the contents of the buffers of all chips that are linked.
 func (t *T) all(what string, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	for _, c := range t.Links.Line() {
@@ -256,19 +288,36 @@ func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
 }
 
-func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
-	t.Helper()
-	tr, err := t.Record("trace", func(r *mesh.Recorder) error {
+// Running records programs.
+func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
+	return func() error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	t.OK(err)
-	t.Later(tr.Release)
-	return tr
+	}
+}
+
+func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
+	t.Helper()
+	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
+}
+
+// Only is the range of one chip.
+func Only(c *mesh.Chip) mesh.Range { return mesh.Range{Start: c.Coord, End: c.Coord} }
+
+// onlyOn checks that one chip's buffer has words that count up from first, and all others zeros.
+func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
+	t.Helper()
+	for _, c := range t.Mesh.Chips() {
+		want := make([]byte, b.Size())
+		if c == at {
+			want = Counting(b.Size(), first)
+		}
+		t.Is("out", c, b, want)
+	}
 }
 
 // On is the part of a trace on some chips.
@@ -296,8 +345,7 @@ func meshNeighbours(t *T) {
 func oneAddress(t *T) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		for i := range 5 {
-			b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 64 << i, PageSize: 64, Name: "b"}})
-			t.OK(err)
+			b := t.buffer(t.Mesh, k, 64<<i, 64, "b")
 			for _, c := range t.Mesh.Chips() {
 				if b.On(c).Addr() != b.Addr() {
 					t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
@@ -309,20 +357,17 @@ func oneAddress(t *T) {
 }
 
 func submeshMemory(t *T) {
-	sub, err := t.Mesh.Submesh(mesh.Range{Start: t.Mesh.Shape().Coord(0), End: t.Mesh.Shape().Coord(0)})
+	sub, err := t.Mesh.Submesh(Only(t.Mesh.Chips()[0]))
 	t.OK(err)
-	c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "sub"}}
-	one, err := sub.NewBuffer(c)
-	t.OK(err)
-	all, err := t.Mesh.NewBuffer(c)
-	t.OK(err)
+	one := t.buffer(sub, allocator.DRAM, 64, 64, "one")
+	all := t.buffer(t.Mesh, allocator.DRAM, 64, 64, "all")
 	if one.Addr() == all.Addr() {
 		t.Errorf("both are at %#x", one.Addr())
 	}
 	if t.Mesh.InStep(allocator.DRAM) == nil {
 		t.Error("chips with different buffers are in step")
 	}
-	t.OK(errors.Join(one.Release(), all.Release()))
+	t.OK(one.Release(), all.Release())
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 }
 
@@ -334,16 +379,8 @@ func meshReplicated(t *T) {
 
 func meshTensor(t *T) {
 	s := t.Mesh.Shape()
-	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"},
-		Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
-	t.OK(err)
-	data := Counting(b.Size(), 0)
-	t.Write(b, data)
-	got := make([]byte, b.Size())
-	t.OK(t.Queue.Read(t.Ctx, b, got))
-	if !bytes.Equal(got, data) {
-		t.Error("it comes back changed")
-	}
+	b := t.tensor(t.Mesh, []int{2 * s[0], 16 * s[1]}, nil)
+	t.comesBack(t.Queue, b, Counting(b.Size(), 0))
 	for _, c := range t.Mesh.Chips() {
 		row := uint32(16 * s[1])
 		first := uint32(2*c.Coord[0])*row + uint32(16*c.Coord[1])
@@ -352,8 +389,7 @@ func meshTensor(t *T) {
 }
 
 func inL1(t *T) {
-	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 1024, PageSize: 32, Name: "l1"}})
-	t.OK(err)
+	b := t.buffer(t.Mesh, allocator.L1, 1024, 32, "l1")
 	for i, c := range t.Mesh.Chips() {
 		if b.On(c).Addr() != b.Addr() {
 			t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
@@ -375,10 +411,7 @@ func meshReshaped(t *T) {
 	for i, c := range line.Chips() {
 		t.Is("reshaped", c, b, Counting(b.Size(), uint32(100*i)))
 	}
-	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: b.Size(), PageSize: 64,
-		Name: "other"}})
-	t.OK(err)
-	if other.Addr() == b.Addr() {
+	if other := t.buffer(line, allocator.DRAM, b.Size(), 64, "other"); other.Addr() == b.Addr() {
 		t.Errorf("both shapes gave %#x away", b.Addr())
 	}
 }
@@ -421,18 +454,13 @@ func outOfMemory(t *T) {
 
 func memoryAgain(t *T) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 4096, PageSize: 64, Name: "again"}}
-		first, err := t.Mesh.NewBuffer(c)
-		t.OK(err)
+		first := t.buffer(t.Mesh, k, 4096, 64, "again")
 		t.Free(first)
-		second, err := t.Mesh.NewBuffer(c)
-		t.OK(err)
+		second := t.buffer(t.Mesh, k, 4096, 64, "again")
 		if first.Addr() != second.Addr() {
 			t.Errorf("%v: %#x, then %#x", k, first.Addr(), second.Addr())
 		}
-		if err := t.Queue.Write(t.Ctx, first, make([]byte, 4096)); !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("%v: a write to what was freed: %v", k, err)
-		}
+		t.Fails(fmt.Sprintf("%v: a write to what was freed", k), t.Queue.Write(t.Ctx, first, make([]byte, 4096)), reprise.ErrReleased)
 		t.Free(second)
 		t.OK(t.Mesh.InStep(k))
 	}
@@ -440,20 +468,10 @@ func memoryAgain(t *T) {
 
 func meshAxis(t *T) {
 	s := t.Mesh.Shape()
-	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{
-		BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "axis"}, Tensor: []int{2 * s[1], 16}, Unit: 4,
-		Split: []int{mesh.Replicate, 0},
-	})
-	t.OK(err)
-	data := Counting(2*s[1]*64, 5)
-	t.Write(b, data)
+	b := t.tensor(t.Mesh, []int{2 * s[1], 16}, []int{mesh.Replicate, 0})
+	t.comesBack(t.Queue, b, Counting(2*s[1]*64, 5))
 	for _, c := range t.Mesh.Chips() {
 		t.Is("part", c, b, Counting(128, 5+32*uint32(c.Coord[1])))
-	}
-	got := make([]byte, len(data))
-	t.OK(t.Queue.Read(t.Ctx, b, got))
-	if !bytes.Equal(got, data) {
-		t.Error("it comes back changed")
 	}
 	t.Free(b)
 }
@@ -464,34 +482,21 @@ func submeshTensor(t *T) {
 	s := t.Mesh.Shape()
 	sub, err := t.Mesh.Submesh(mesh.Range{Start: mesh.Coord{s[0] - 1, 0}, End: mesh.Coord{s[0] - 1, s[1] - 1}})
 	t.OK(err)
-	b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "row"},
-		Tensor: []int{1, 16 * s[1]}, Unit: 4})
-	t.OK(err)
-	data := Counting(64*s[1], 100)
-	t.OK(sub.Queue(0).Write(t.Ctx, b, data))
-	got := make([]byte, len(data))
-	t.OK(sub.Queue(0).Read(t.Ctx, b, got))
-	if !bytes.Equal(got, data) {
-		t.Error("it comes back changed")
-	}
+	b := t.tensor(sub, []int{1, 16 * s[1]}, nil)
+	t.comesBack(sub.Queue(0), b, Counting(64*s[1], 100))
 	t.Are("whole", whole, func(uint32) uint32 { return 9 })
 	t.Free(b)
 }
 
 func meshShapes(t *T) {
 	s := t.Mesh.Shape()
-	if _, err := t.Mesh.Submesh(mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{s[0], s[1]}}); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("a part that reaches beyond: %v", err)
-	}
-	if _, err := t.Mesh.Submeshes(mesh.Shape{s[0] + 1, 1}); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("parts that are too large: %v", err)
-	}
-	if _, err := t.Mesh.Reshape(mesh.Shape{t.Mesh.Size() + 1}); !errors.Is(err, mesh.ErrShape) {
-		t.Errorf("more places than chips: %v", err)
-	}
+	t.AllFail(mesh.ErrShape, map[string]error{
+		"a part that reaches beyond": rig.Error(t.Mesh.Submesh(mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{s[0], s[1]}})),
+		"parts that are too large":   rig.Error(t.Mesh.Submeshes(mesh.Shape{s[0] + 1, 1})),
+		"more places than chips":     rig.Error(t.Mesh.Reshape(mesh.Shape{t.Mesh.Size() + 1})),
+	})
 	_, err := mesh.Open(t.Ctx, mesh.Cards(t.machine.Cards...), mesh.Shape{1, 1000})
-	var e *mesh.ShapeError
-	if !errors.As(err, &e) || len(e.Possible) == 0 {
+	if e := rig.As[*mesh.ShapeError](t, err); len(e.Possible) == 0 {
 		t.Errorf("1000 chips: %v", err)
 	}
 }

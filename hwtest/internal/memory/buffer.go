@@ -50,7 +50,6 @@ func bufferCases() rig.Table {
 	return cs
 }
 
-// WriteRead writes a buffer and reads it.
 func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	page := size
 	if pages == 1 {
@@ -66,7 +65,6 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	}
 }
 
-// Partial writes and reads parts of a buffer.
 func Partial(t *rig.T, k allocator.Kind, size int) {
 	const pages = 37
 	b := t.Buffer(k, size*pages, size)
@@ -80,9 +78,7 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 		t.WriteAt(b, off, data)
 		copy(want[off:], data)
 		t.Holds(fmt.Sprintf("all after writing pages %d to %d", r[0], r[0]+r[1]), b, want)
-		got := make([]byte, n)
-		t.OK(t.Queue.Read(t.Ctx, b, off, got))
-		t.Same(fmt.Sprintf("pages %d to %d", r[0], r[0]+r[1]), data, got)
+		t.Same(fmt.Sprintf("pages %d to %d", r[0], r[0]+r[1]), data, t.ReadAt(b, off, n))
 	}
 }
 
@@ -129,9 +125,8 @@ func transferErrors(t *rig.T) {
 			"write": func() error { return t.Queue.Write(t.Ctx, b, r[0], make([]byte, r[1])) },
 			"read":  func() error { return t.Queue.Read(t.Ctx, b, r[0], make([]byte, r[1])) },
 		} {
-			var e *dispatch.TransferError
 			err := do()
-			if !errors.As(err, &e) || e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 || e.Page != 0 {
+			if e := rig.As[*dispatch.TransferError](t, err); e.Op != op || e.Offset != r[0] || e.Size != r[1] || e.Have != 1000 || e.Page != 0 {
 				t.Errorf("%s of %d at %d: error %v (%+v)", op, r[1], r[0], err, e)
 			}
 			t.Says(err, "reprise: "+op+` buffer "test"`, fmt.Sprintf("%d B at offset %d", r[1], r[0]), "1000 B: stay inside")
@@ -144,7 +139,7 @@ func emptyTransfers(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 1000, 100)
 	for _, off := range []int{0, 100, 1000} {
 		t.WriteAt(b, off, nil)
-		t.OK(t.Queue.Read(t.Ctx, b, off, nil))
+		t.ReadAt(b, off, 0)
 	}
 	t.Wait()
 }
@@ -152,11 +147,10 @@ func emptyTransfers(t *rig.T) {
 func outOfMemory(t *rig.T) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		before := t.Dev.Memory(k)
-		var oom *allocator.OutOfMemoryError
-		if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks,
-			PageSize: int(before.LargestHole + 64), Name: "too large"}); !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
-			t.Errorf("%v: error %v, want an *OutOfMemoryError", k, err)
-		}
+		_, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks,
+			PageSize: int(before.LargestHole + 64), Name: "too large"})
+		rig.As[*allocator.OutOfMemoryError](t, err)
+		t.Fails(k.String(), err, reprise.ErrOutOfMemory)
 		all := t.Buffer(k, int(before.LargestHole)*before.Banks, int(before.LargestHole))
 		if free := t.Dev.Memory(k).Free; free != before.Free-before.LargestHole {
 			t.Errorf("%v: %d B free beside the largest buffer", k, free)
@@ -181,9 +175,7 @@ func impossibleBuffers(t *rig.T) {
 			t.Errorf("%s: got a buffer of %d B", name, b.Size())
 			t.Free(b)
 		}
-		if t.Allocated() != before {
-			t.Errorf("%s: something stays allocated", name)
-		}
+		t.SameMemory(before)
 	}
 }
 
@@ -191,9 +183,9 @@ func freedBuffer(t *rig.T) {
 	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.Free(b)
 	p := make([]byte, 64)
-	for op, err := range map[string]error{"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release()} {
-		t.Fails(op, err, reprise.ErrReleased)
-	}
+	t.AllFail(reprise.ErrReleased, map[string]error{
+		"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release(),
+	})
 	again := t.Buffer(allocator.DRAM, 6400, 64)
 	if again.Addr() != b.Addr() {
 		t.Errorf("the same size again is at %#x, the freed buffer was at %#x", again.Addr(), b.Addr())
@@ -261,7 +253,6 @@ func manyAllocations(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// transferCases move ranges that are no whole pages, on every layout.
 func transferCases() rig.Table {
 	var cs rig.Table
 	for _, page := range []int{16, 32, 100, 2048, 5000} {
@@ -288,9 +279,7 @@ func transferCases() rig.Table {
 
 func byteRanges(t *rig.T, c reprise.BufferConfig) {
 	c.Name = "bytes"
-	b, err := t.Dev.NewBuffer(c)
-	t.OK(err)
-	t.Cleanup(func() { t.Free(b) })
+	b := t.BufferOf(c)
 	want := t.Fill(b, 1)
 	page, n := b.PageSize(), b.Size()
 	ranges := [][2]int{{1, 1}, {page - 1, 2}, {0, page + 1}, {page / 2, 3 * page}, {n - 1, 1}, {3, n - 5}, {page + 5, page - 5}}
@@ -298,9 +287,7 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 		part := rig.Pattern(uint32(10+i), r[1])
 		t.WriteAt(b, r[0], part)
 		copy(want[r[0]:], part)
-		got := make([]byte, r[1])
-		t.OK(t.Queue.Read(t.Ctx, b, r[0], got))
-		t.Same(fmt.Sprintf("%d B from %d on", r[1], r[0]), part, got)
+		t.Same(fmt.Sprintf("%d B from %d on", r[1], r[0]), part, t.ReadAt(b, r[0], r[1]))
 	}
 	t.Holds("all of it", b, want)
 }
@@ -333,8 +320,6 @@ func bytesOfPart(t *rig.T) {
 	t.Cleanup(func() { t.Free(part) })
 	t.WriteAt(part, 70, rig.Pattern(5, 100))
 	copy(want[5*64+70:], rig.Pattern(5, 100))
-	got := make([]byte, 150)
-	t.OK(t.Queue.Read(t.Ctx, part, 33, got))
-	t.Same("inside of the part", want[5*64+33:5*64+33+150], got)
+	t.Same("inside of the part", want[5*64+33:5*64+33+150], t.ReadAt(part, 33, 150))
 	t.Holds("the whole", b, want)
 }

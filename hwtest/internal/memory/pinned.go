@@ -13,8 +13,6 @@ import (
 
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
 
-// pinnedCases move data between buffers and pinned host memory, which the device reads and writes
-// itself.
 func pinnedCases() rig.Table {
 	var cs rig.Table
 	for _, page := range []int{16, 100, 2048, 5008} {
@@ -48,9 +46,7 @@ func PinnedBetweenQueues() rig.Table {
 
 func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 	c.Name = "device"
-	b, err := t.Dev.NewBuffer(c)
-	t.OK(err)
-	t.Cleanup(func() { t.Free(b) })
+	b := t.BufferOf(c)
 	h := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024})
 	exact := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024, Strict: strict})
 	want := t.Fill(b, 1)
@@ -105,10 +101,8 @@ func pinnedInOrder(t *rig.T) {
 	n := t.Size(20, 6)
 	var reads []*reprise.Pending
 	for i := range n {
-		from, to := h.Bytes()[2*i*in.Size():], 2*i*in.Size()+in.Size()
-		for w := 0; w < in.Size(); w += 4 {
-			from[w], from[w+1], from[w+2], from[w+3] = byte(w/4), byte(i), 0, 0
-		}
+		to := 2*i*in.Size() + in.Size()
+		copy(h.Bytes()[2*i*in.Size():], numbered(in.Size(), i, 0))
 		_, err := t.Queue.StartWriteFrom(t.Ctx, in, 0, h, 2*i*in.Size(), in.Size())
 		t.OK(err)
 		t.Start(x)
@@ -119,12 +113,13 @@ func pinnedInOrder(t *rig.T) {
 	for i, p := range reads {
 		t.WaitFor(p)
 		got := h.Bytes()[(2*i+1)*in.Size():][:in.Size()]
-		want := make([]byte, in.Size())
-		for w := 0; w < len(want); w += 4 {
-			want[w], want[w+1] = byte(w/4+addend), byte(i)
-		}
-		t.Same(fmt.Sprintf("result %d", i), want, got)
+		t.Same(fmt.Sprintf("result %d", i), numbered(in.Size(), i, addend), got)
 	}
+}
+
+// numbered are words that tell their places and a round, plus a number.
+func numbered(n, round, plus int) []byte {
+	return rig.MakeWords(n, func(i int) uint32 { return uint32(i | round<<8 + plus) })
 }
 
 func pinnedFree(t *rig.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// shardedCase is a way to spread a buffer over cores.
 type shardedCase struct {
 	Name string
 	Spec allocator.ShardSpec
@@ -87,32 +86,25 @@ func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 			cores = append(cores, chip.Single(c.X, c.Y))
 		}
 	}
-	for n := range b.Pages() {
-		for i := range page / 4 {
-			want = rig.AppendWord(want, numberedWord(n, i))
-		}
-	}
-	return &reprise.Program{
-		Name: "number", Buffers: []*reprise.Buffer{b},
-		Kernels: []reprise.Kernel{{
-			Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
-			Args: func(c chip.Core) []uint32 {
-				s := spans[c]
-				args := []uint32{s.low, (s.high-s.low)/4 + page/4}
-				for addr := s.low; addr <= s.high; addr += page {
-					n, _, ok := b.PageAt(reprise.Place{Bank: t.WorkerIndex(c), Addr: addr})
-					for i := range page / 4 {
-						v := uint32(0xDEADDEAD)
-						if ok {
-							v = numberedWord(n, i)
-						}
-						args = append(args, v)
+	want = rig.MakeWords(b.Size(), func(i uint32) uint32 { return numberedWord(int(i/(page/4)), i%(page/4)) })
+	return rig.OneKernel(reprise.Kernel{
+		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
+		Args: func(c chip.Core) []uint32 {
+			s := spans[c]
+			args := []uint32{s.low, (s.high-s.low)/4 + page/4}
+			for addr := s.low; addr <= s.high; addr += page {
+				n, _, ok := b.PageAt(reprise.Place{Bank: t.WorkerIndex(c), Addr: addr})
+				for i := range page / 4 {
+					v := uint32(0xDEADDEAD)
+					if ok {
+						v = numberedWord(n, i)
 					}
+					args = append(args, v)
 				}
-				return args
-			},
-		}},
-	}, want
+			}
+			return args
+		},
+	}, b), want
 }
 
 func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
@@ -136,17 +128,13 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		p, _ := b.Page(i)
 		last[p.Core] = i
 	}
-	y := t.Load(&reprise.Program{
-		Name: "look", Buffers: []*reprise.Buffer{b, seen},
-		Kernels: []reprise.Kernel{{
-			Name: "touch", Image: t.Own("touch"), Processor: chip.BRISC, Cores: cores,
-			Args: func(c chip.Core) []uint32 {
-				p, _ := b.Page(last[c])
-				return []uint32{p.Addr, seen.Addr()}
-			},
-		}},
-	})
-	t.RunAndWait(y)
+	t.RunAndWait(t.Load(rig.OneKernel(reprise.Kernel{
+		Name: "touch", Image: t.Own("touch"), Processor: chip.BRISC, Cores: cores,
+		Args: func(c chip.Core) []uint32 {
+			p, _ := b.Page(last[c])
+			return []uint32{p.Addr, seen.Addr()}
+		},
+	}, b, seen)))
 	got := t.Words(seen, 0)
 	for c, n := range last {
 		if g, w := got[t.WorkerIndex(c)], ^numberedWord(n, 0); g != w {
@@ -167,13 +155,10 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
 		t.Holds(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), b, want)
-		got := make([]byte, 2*page)
-		t.OK(t.Queue.Read(t.Ctx, b, (first-1)*page, got))
-		t.Same("two pages", want[(first-1)*page:(first+1)*page], got)
+		t.Same("two pages", want[(first-1)*page:(first+1)*page], t.ReadAt(b, (first-1)*page, 2*page))
 		t.Holds("another buffer", guard, beside)
-		var e *dispatch.TransferError
-		if err := t.Queue.Write(t.Ctx, b, b.Size(), make([]byte, page)); !errors.As(err, &e) || e.Have != b.Size() {
-			t.Errorf("beyond the end: %v", err)
+		if e := rig.As[*dispatch.TransferError](t, t.Queue.Write(t.Ctx, b, b.Size(), make([]byte, page))); e.Have != b.Size() {
+			t.Errorf("beyond the end: %v", e)
 		}
 	}
 }
@@ -207,8 +192,7 @@ func fixedAddress(t *rig.T) {
 		if t.Dev.MemoryFingerprint(k) == before {
 			t.Errorf("%v: the fingerprint doesn't see a buffer", k)
 		}
-		want := rig.Pattern(9, size)
-		t.Write(b, want)
+		want := t.Fill(b, 9)
 		var occupied *allocator.OccupiedError
 		if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late",
 			Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
@@ -259,9 +243,7 @@ func partsOfBuffer(t *rig.T) {
 		taken := t.Allocated()
 		t.Free(b)
 		t.Free(part)
-		if t.Allocated() != taken {
-			t.Error("memory of which a part is in use was given away")
-		}
+		t.SameMemory(taken) // a part is in use
 		t.Holds(b.Name()+": a part after the whole was freed", in, data)
 		t.Free(in)
 		if t.Allocated() == taken {

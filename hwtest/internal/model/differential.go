@@ -42,9 +42,8 @@ func other(t *rig.T) *target.Device {
 	return t.Device.Emulated("_slow", sim.Seed(99), sim.Delay(40))
 }
 
-// leaving is a result of random commands: a piece of memory that they write, what was reported to
-// the host, or counters.
-type leaving struct {
+// outcome is memory that random commands wrote, what they reported to the host, or counters.
+type outcome struct {
 	what string
 	data []byte
 }
@@ -57,7 +56,7 @@ const (
 func randomCommands(t *rig.T, seed uint64) {
 	o := other(t)
 	arch := chip.Arch(0)
-	run := func(d *target.Device) []leaving {
+	run := func(d *target.Device) []outcome {
 		u := *t
 		u.Device = d
 		v := u.Queues(dispatch.Options{})
@@ -78,10 +77,10 @@ func randomCommands(t *rig.T, seed uint64) {
 	}
 }
 
-// randomRun runs a random stream and returns what it leaves: the memory, the records that the host
+// randomRun runs a random stream and returns its outcomes: the memory, the records that the host
 // got, one after the other, and the counters of completions. All choices come from rng, and none
 // depends on the device.
-func randomRun(t *rig.T, rng *rand.Rand) []leaving {
+func randomRun(t *rig.T, rng *rand.Rand) []outcome {
 	g := t.Grid()
 	watched := []chip.Core{g.Start, g.End, {X: 1, Y: 1}, {X: g.End.X, Y: 0}, {X: 3, Y: g.End.Y}, {X: 4, Y: 3}}
 	for c := range g.Cores() {
@@ -221,12 +220,12 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 		}
 	}
 	t.Finish()
-	var out []leaving
+	var out []outcome
 	for _, c := range watched {
-		out = append(out, leaving{fmt.Sprintf("core %v", c), t.Peek(c, rig.Scratch, areaSize)})
+		out = append(out, outcome{fmt.Sprintf("core %v", c), t.Peek(c, rig.Scratch, areaSize)})
 	}
 	for b := range t.Chip.DRAMBanks() {
-		out = append(out, leaving{fmt.Sprintf("DRAM bank %d", b), t.PeekDRAM(b, areaDRAM, areaSize)})
+		out = append(out, outcome{fmt.Sprintf("DRAM bank %d", b), t.PeekDRAM(b, areaDRAM, areaSize)})
 	}
 	var counters []byte
 	for s := range 8 { // those that workers may report to
@@ -234,5 +233,5 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 		t.OK(err)
 		counters = rig.AppendWord(counters, v&cq.CountMask)
 	}
-	return append(out, leaving{"records", records}, leaving{"counters of completions", counters})
+	return append(out, outcome{"records", records}, outcome{"counters of completions", counters})
 }

@@ -2,10 +2,10 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -22,10 +22,8 @@ func Cases() rig.Table {
 	return cs
 }
 
-// steps is how many times a property is tried.
 func steps(t *rig.T) int { return t.Size(t.More(12, 1000), t.More(2, 20)) }
 
-// must ends a property on an error.
 func must(r rig.Draw, err error) {
 	if err != nil {
 		r.Fatalf("%v", err)
@@ -39,14 +37,10 @@ func fresh(t *rig.T, r rig.Draw) (*rig.T, func()) {
 	if r.IntRange(0, 3, "stock wire format") == 0 {
 		opts = append(opts, reprise.WithStockWireFormat())
 	}
-	d, err := t.Open(t.Ctx, t.Device.Open(), opts...)
-	must(r, err)
-	u := *t
-	u.UseDevice(d)
-	return &u, func() { must(r, d.Close(t.Context())) }
+	u := t.Unclosed(t.Device.Open(), opts...)
+	return u, func() { must(r, u.Dev.Close(t.Context())) }
 }
 
-// modelBuffer is a buffer and what it holds.
 type modelBuffer struct {
 	b    *reprise.Buffer
 	data []byte
@@ -92,30 +86,25 @@ func buffersModel(t *rig.T) {
 		t, done := fresh(t, r)
 		defer done()
 		var live []*modelBuffer
-		pick := func() *modelBuffer { return live[r.IntRange(0, len(live)-1, "buffer")] }
+		withBuffer := func(use func(r rig.Draw, i int)) func(rig.Draw) {
+			return func(r rig.Draw) {
+				if len(live) > 0 {
+					use(r, r.IntRange(0, len(live)-1, "buffer"))
+				}
+			}
+		}
 		r.Repeat(map[string]func(rig.Draw){
 			"new": func(r rig.Draw) {
 				if len(live) < 12 {
 					live = append(live, drawBuffer(r, t))
 				}
 			},
-			"free": func(r rig.Draw) {
-				if len(live) > 0 {
-					i := r.IntRange(0, len(live)-1, "buffer")
-					must(r, live[i].b.Release())
-					live = append(live[:i], live[i+1:]...)
-				}
-			},
-			"write": func(r rig.Draw) {
-				if len(live) > 0 {
-					pick().write(r, t)
-				}
-			},
-			"read": func(r rig.Draw) {
-				if len(live) > 0 {
-					pick().read(r, t)
-				}
-			},
+			"free": withBuffer(func(r rig.Draw, i int) {
+				must(r, live[i].b.Release())
+				live = slices.Delete(live, i, i+1)
+			}),
+			"write": withBuffer(func(r rig.Draw, i int) { live[i].write(r, t) }),
+			"read":  withBuffer(func(r rig.Draw, i int) { live[i].read(r, t) }),
 		})
 	})
 }
@@ -160,6 +149,18 @@ func everythingModel(t *rig.T) {
 			seq []program
 		}
 		var traces []trace
+		withTrace := func(use func(r rig.Draw, i int)) func(rig.Draw) {
+			return func(r rig.Draw) {
+				if len(traces) > 0 {
+					use(r, r.IntRange(0, len(traces)-1, "trace"))
+				}
+			}
+		}
+		mixAll := func(seq []program) {
+			for _, p := range seq {
+				mix(p)
+			}
+		}
 		drawProgram := func(r rig.Draw) program { return programs[r.IntRange(0, len(programs)-1, "program")] }
 		before := t.Allocated()
 		r.Repeat(map[string]func(rig.Draw){
@@ -187,68 +188,47 @@ func everythingModel(t *rig.T) {
 				must(r, err)
 				traces = append(traces, trace{tr, seq})
 			},
-			"replay": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			"replay": withTrace(func(r rig.Draw, i int) {
 				for range r.IntRange(1, 4, "times") {
-					must(r, tr.tr.Replay(t.Ctx))
-					for _, p := range tr.seq {
-						mix(p)
-					}
+					must(r, traces[i].tr.Replay(t.Ctx))
+					mixAll(traces[i].seq)
 				}
-			},
-			"set": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			}),
+			"set": withTrace(func(r rig.Draw, i int) {
+				tr := traces[i]
 				for range r.IntRange(1, 5, "parameters") {
 					i := r.IntRange(0, len(tr.seq)-1, "step")
 					tr.seq[i].MixNumber = uint32(r.IntRange(0, 1000, "number"))
 					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].MixNumber))
 				}
-			},
-			"pieces": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				tr := traces[r.IntRange(0, len(traces)-1, "trace")]
+			}),
+			"pieces": withTrace(func(r rig.Draw, i int) {
+				tr := traces[i]
 				if n := r.IntRange(0, len(tr.seq), "number of pieces"); n == 0 {
 					must(r, tr.tr.Debug().Step(t.Ctx, nil))
 				} else {
 					must(r, tr.tr.Debug().Split(t.Ctx, n, nil))
 				}
-				for _, p := range tr.seq {
-					mix(p)
-				}
-			},
-			"check": func(r rig.Draw) {
-				if len(traces) > 0 {
-					must(r, traces[r.IntRange(0, len(traces)-1, "trace")].tr.Debug().Check(t.Ctx))
-				}
-			},
-			"release": func(r rig.Draw) {
-				if len(traces) == 0 {
-					return
-				}
-				i := r.IntRange(0, len(traces)-1, "trace")
+				mixAll(tr.seq)
+			}),
+			"check": withTrace(func(r rig.Draw, i int) { must(r, traces[i].tr.Debug().Check(t.Ctx)) }),
+			"release": withTrace(func(r rig.Draw, i int) {
 				must(r, traces[i].tr.Release(t.Ctx))
-				traces = append(traces[:i], traces[i+1:]...)
-			},
+				traces = slices.Delete(traces, i, i+1)
+			}),
 			"write":  func(r rig.Draw) { side.write(r, t) },
 			"read":   func(r rig.Draw) { side.read(r, t) },
 			"finish": func(r rig.Draw) { must(r, t.Queue.Wait(t.Ctx)) },
 			"words": func(r rig.Draw) {
 				got := make([]byte, words.Size())
 				must(r, t.Queue.Read(t.Ctx, words, 0, got))
-				var all bytes.Buffer
-				for _, v := range want {
-					all.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
-					all.Write(make([]byte, 12))
-				}
-				if d := rig.Difference(all.Bytes(), got); d != "" {
+				all := rig.MakeWords(len(got), func(i int) uint32 {
+					if i%4 != 0 {
+						return 0
+					}
+					return want[i/4]
+				})
+				if d := rig.Difference(all, got); d != "" {
 					r.Fatalf("words of the workers: %s", d)
 				}
 			},

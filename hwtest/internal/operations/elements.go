@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// binary is an operation on two tensors.
 type binary struct {
 	name   string
 	device func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
@@ -20,15 +19,9 @@ type binary struct {
 
 func binaries() []binary {
 	return []binary{
-		{"add", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
-			return d.Add(ctx, a, b, opts...)
-		}, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
-		{"subtract", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
-			return d.Subtract(ctx, a, b, opts...)
-		}, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
-		{"multiply", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
-			return d.Multiply(ctx, a, b, opts...)
-		}, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
+		{"add", (*ops.Device).Add, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
+		{"subtract", (*ops.Device).Subtract, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
+		{"multiply", (*ops.Device).Multiply, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
 	}
 }
 
@@ -82,9 +75,7 @@ func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.Memo
 		dims[i] = max(a[i], b[i])
 	}
 	tx, ty := t.send(x, dt, l, m), t.send(y, dt, l, m)
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		return op.device(t.d, c.ctx, tx, ty, c.opts...)
-	})
+	got := t.run(func(c call) (*ops.Tensor, error) { return op.device(t.d, c.ctx, tx, ty, c.opts...) })
 	if !dt.Float() {
 		t.exactly(got, makeArray(dims, func(i index) float64 { return wrapped(dt, op.ints(int64(x.at(i)), int64(y.at(i)))) }))
 	} else {
@@ -98,7 +89,6 @@ func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.Memo
 	}
 }
 
-// opsFunction is a function of elements.
 type opsFunction struct {
 	name     string
 	device   func(d *ops.Device, ctx context.Context, a *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
@@ -138,18 +128,15 @@ func unary(t *opsRun, f opsFunction, dt ops.DataType) {
 		}
 	}
 	tx := t.tiles(x, dt)
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		return f.device(t.d, c.ctx, tx, c.opts...)
-	})
+	got := t.run(func(c call) (*ops.Tensor, error) { return f.device(t.d, c.ctx, tx, c.opts...) })
 	want := makeArray(x.dims, func(i index) float64 { return f.exact(float64(float32(x.at(i)))) })
 	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
 }
 
-// move is an operation that moves elements of a tensor.
 type move struct {
 	name   string
 	dims   index // of the tensor
-	device func(d *ops.Device, ctx context.Context, a *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
+	device func(d *ops.Device, c call, a *ops.Tensor) (*ops.Tensor, error)
 	result index
 	from   func(i index) index // where an element of the result comes from
 }
@@ -158,32 +145,31 @@ func opsMoves() []move {
 	type (
 		D = *ops.Device
 		T = *ops.Tensor
-		C = context.Context
 	)
 	return []move{
-		{"slice", index{2, 2, 40, 70}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.Slice(ctx, a, []int{1, 0, 3, 5}, []int{2, 2, 39, 60}, opts...)
+		{"slice", index{2, 2, 40, 70}, func(d D, c call, a T) (T, error) {
+			return d.Slice(c.ctx, a, []int{1, 0, 3, 5}, []int{2, 2, 39, 60}, c.opts...)
 		}, index{1, 2, 36, 55}, func(i index) index { return index{i[0] + 1, i[1], i[2] + 3, i[3] + 5} }},
-		{"repeat", index{1, 2, 5, 33}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.Repeat(ctx, a, []int{2, 1, 3, 2}, opts...)
-		}, index{2, 2, 15, 66}, func(i index) index { return index{0, i[1], i[2] % 5, i[3] % 33} }},
-		{"transpose of rows and columns", index{1, 2, 40, 70}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.Transpose(ctx, a, -2, -1, opts...)
-		}, index{1, 2, 70, 40}, func(i index) index { return index{i[0], i[1], i[3], i[2]} }},
-		{"transpose of heads and rows", index{2, 3, 33, 40}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.Transpose(ctx, a, 1, 2, opts...)
-		}, index{2, 33, 3, 40}, func(i index) index { return index{i[0], i[2], i[1], i[3]} }},
-		{"permute", index{2, 3, 33, 40}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.Permute(ctx, a, []int{3, 0, 2, 1}, opts...)
-		}, index{40, 2, 33, 3}, func(i index) index { return index{i[1], i[3], i[2], i[0]} }},
-		{"to rows", index{1, 2, 40, 70}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.ToLayout(ctx, a, ops.RowMajor, opts...)
-		}, index{1, 2, 40, 70}, func(i index) index { return i }},
-		{"to tiles", index{1, 2, 40, 70}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.ToLayout(ctx, a, ops.Tile, opts...)
-		}, index{1, 2, 40, 70}, func(i index) index { return i }},
-		{"to shards", index{1, 2, 32, 64}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
-			return d.ToMemoryConfig(ctx, a, ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2)), opts...)
+		{"repeat", index{1, 2, 5, 33},
+			func(d D, c call, a T) (T, error) { return d.Repeat(c.ctx, a, []int{2, 1, 3, 2}, c.opts...) },
+			index{2, 2, 15, 66}, func(i index) index { return index{0, i[1], i[2] % 5, i[3] % 33} }},
+		{"transpose of rows and columns", index{1, 2, 40, 70},
+			func(d D, c call, a T) (T, error) { return d.Transpose(c.ctx, a, -2, -1, c.opts...) },
+			index{1, 2, 70, 40}, func(i index) index { return index{i[0], i[1], i[3], i[2]} }},
+		{"transpose of heads and rows", index{2, 3, 33, 40},
+			func(d D, c call, a T) (T, error) { return d.Transpose(c.ctx, a, 1, 2, c.opts...) },
+			index{2, 33, 3, 40}, func(i index) index { return index{i[0], i[2], i[1], i[3]} }},
+		{"permute", index{2, 3, 33, 40},
+			func(d D, c call, a T) (T, error) { return d.Permute(c.ctx, a, []int{3, 0, 2, 1}, c.opts...) },
+			index{40, 2, 33, 3}, func(i index) index { return index{i[1], i[3], i[2], i[0]} }},
+		{"to rows", index{1, 2, 40, 70},
+			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.RowMajor, c.opts...) },
+			index{1, 2, 40, 70}, func(i index) index { return i }},
+		{"to tiles", index{1, 2, 40, 70},
+			func(d D, c call, a T) (T, error) { return d.ToLayout(c.ctx, a, ops.Tile, c.opts...) },
+			index{1, 2, 40, 70}, func(i index) index { return i }},
+		{"to shards", index{1, 2, 32, 64}, func(d D, c call, a T) (T, error) {
+			return d.ToMemoryConfig(c.ctx, a, ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2)), c.opts...)
 		}, index{1, 2, 32, 64}, func(i index) index { return i }},
 	}
 }
@@ -199,9 +185,7 @@ func moveCases() []opsCase {
 			cs = append(cs, opsCase{fmt.Sprintf("%s %s %s", m.name, typeName(c.dt), layoutName(c.l)), func(t *opsRun) {
 				x := t.numbers(m.dims, c.dt)
 				tx := t.send(x, c.dt, c.l, c.m)
-				got := t.run(func(c call) (*ops.Tensor, error) {
-					return m.device(t.d, c.ctx, tx, c.opts...)
-				})
+				got := t.run(func(c call) (*ops.Tensor, error) { return m.device(t.d, c, tx) })
 				t.exactly(got, makeArray(m.result, func(i index) float64 { return x.at(m.from(i)) }))
 			}})
 		}
@@ -219,9 +203,7 @@ func concat(t *opsRun, dim int) {
 	in := []*ops.Tensor{t.tiles(x, ops.BFloat16), t.send(z, ops.BFloat16, ops.RowMajor, opsL1)}
 	dims := x.dims
 	dims[dim] += 3
-	got := t.run(func(c call) (*ops.Tensor, error) {
-		return t.d.Concat(c.ctx, in, dim, c.opts...)
-	})
+	got := t.run(func(c call) (*ops.Tensor, error) { return t.d.Concat(c.ctx, in, dim, c.opts...) })
 	t.exactly(got, makeArray(dims, func(i index) float64 {
 		if i[dim] < x.dims[dim] {
 			return x.at(i)

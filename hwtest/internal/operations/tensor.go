@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/ops"
@@ -58,7 +57,6 @@ type opsRun struct {
 	made []*ops.Tensor
 }
 
-// release frees tensors and programs.
 func (t *opsRun) release() {
 	for _, m := range t.made {
 		if err := t.d.Deallocate(m); err != nil && !errors.Is(err, ops.ErrReleased) {
@@ -73,13 +71,11 @@ func (t *opsRun) release() {
 // index is that of an element, from the outermost dimension to the innermost.
 type index [4]int
 
-// array is a tensor on the host.
 type array struct {
 	dims index
 	v    []float64
 }
 
-// makeArray computes the elements of an array.
 func makeArray(dims index, f func(i index) float64) array {
 	a := array{dims: dims, v: make([]float64, 0, dims[0]*dims[1]*dims[2]*dims[3])}
 	for n := range dims[0] {
@@ -111,7 +107,6 @@ func (a array) set(i index, v float64) {
 	a.v[at] = v
 }
 
-// row returns a row of an array.
 func (a array) row(i index) []float64 {
 	out := make([]float64, a.dims[3])
 	for w := range out {
@@ -145,7 +140,6 @@ var (
 	opsL1   = ops.Interleaved(allocator.L1)
 )
 
-// send makes a tensor of an array, which has numbers of the type.
 func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
 	t.Helper()
 	out, err := t.d.ToDevice(t.Ctx, t.host(a, dt), l, m)
@@ -184,7 +178,6 @@ func converted[T any](v []float64, f func(float64) T) []T {
 	return out
 }
 
-// result takes the result of an operation.
 func (t *opsRun) result(out *ops.Tensor, err error) *ops.Tensor {
 	t.Helper()
 	t.OK(err)
@@ -192,7 +185,6 @@ func (t *opsRun) result(out *ops.Tensor, err error) *ops.Tensor {
 	return out
 }
 
-// values reads a tensor.
 func (t *opsRun) values(x *ops.Tensor) []float64 {
 	t.Helper()
 	h, err := t.d.ToHost(t.Ctx, x)
@@ -215,7 +207,6 @@ func (t *opsRun) values(x *ops.Tensor) []float64 {
 	return out
 }
 
-// exactly compares a tensor with what it must be.
 func (t *opsRun) exactly(got *ops.Tensor, want array) {
 	t.Helper()
 	t.near(got, want, func(index) float64 { return 0 })
@@ -253,7 +244,6 @@ func rounding(dt ops.DataType) float64 {
 	return 1. / (1 << 17)
 }
 
-// call is what an operation is called with.
 type call struct {
 	ctx  context.Context
 	opts []ops.OpOption
@@ -263,22 +253,17 @@ type call struct {
 func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
 	t.Helper()
 	out := t.result(op(call{ctx: t.Ctx}))
-	t.replayed(out, func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) { return op(call{ctx, opts}) })
+	t.replayed(out, func(ctx context.Context) error { _, err := op(call{ctx, []ops.OpOption{ops.Into(out)}}); return err })
 	return out
 }
 
 // replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor
 // has been overwritten.
-func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error)) {
+func (t *opsRun) replayed(out *ops.Tensor, again func(ctx context.Context) error) {
 	t.Helper()
 	want := t.values(out)
-	_, err := op(t.Ctx, ops.Into(out)) // loads the program for this memory
-	t.OK(err)
-	var trace *reprise.Trace
-	trace, err = t.d.Capture(t.Ctx, "operation", func(ctx context.Context) error {
-		_, err := op(ctx, ops.Into(out))
-		return err
-	})
+	t.OK(again(t.Ctx)) // loads the program for this memory
+	trace, err := t.d.Capture(t.Ctx, "operation", again)
 	t.OK(err)
 	s := out.Spec()
 	blank := makeArray(index{1, 1, 1, 1}, func(index) float64 { return 0 })
@@ -295,7 +280,6 @@ func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...
 	t.Release(trace)
 }
 
-// name of a type in names of cases.
 func typeName(dt ops.DataType) string {
 	return map[ops.DataType]string{
 		ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -10,29 +11,30 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// coreSets are shapes of sets of cores.
-func coreSets() map[string]func(chip.Range) []chip.Range {
-	return map[string]func(chip.Range) []chip.Range{
-		"one": func(g chip.Range) []chip.Range { return []chip.Range{g.End.Range()} },
-		"corners": func(g chip.Range) []chip.Range {
-			return pick(g, func(x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })
-		},
-		"diagonal": func(g chip.Range) []chip.Range {
-			return pick(g, func(x, y int) bool { return x == y })
-		},
-		"checkerboard": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return (x+y)%2 == 0 }) },
-		"ring": func(g chip.Range) []chip.Range {
-			return pick(g, func(x, y int) bool { return x == 0 || y == 0 || x == g.End.X || y == g.End.Y })
-		},
-		"L": func(g chip.Range) []chip.Range {
+// coreSet is a set of cores of a grid.
+type coreSet struct {
+	name string
+	of   func(chip.Range) []chip.Range
+}
+
+func coreSets() []coreSet {
+	where := func(in func(g chip.Range, x, y int) bool) func(chip.Range) []chip.Range {
+		return func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return in(g, x, y) }) }
+	}
+	return []coreSet{
+		{"one", func(g chip.Range) []chip.Range { return []chip.Range{g.End.Range()} }},
+		{"corners", where(func(g chip.Range, x, y int) bool { return (x == 0 || x == g.End.X) && (y == 0 || y == g.End.Y) })},
+		{"diagonal", where(func(_ chip.Range, x, y int) bool { return x == y })},
+		{"checkerboard", where(func(_ chip.Range, x, y int) bool { return (x+y)%2 == 0 })},
+		{"ring", where(func(g chip.Range, x, y int) bool { return x == 0 || y == 0 || x == g.End.X || y == g.End.Y })},
+		{"L", func(g chip.Range) []chip.Range {
 			return []chip.Range{rig.Rectangle(g, "column"), {Start: chip.Core{X: 1, Y: g.End.Y}, End: g.End}}
-		},
-		"odd columns": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return x%2 == 1 }) },
-		"all but one": func(g chip.Range) []chip.Range { return pick(g, func(x, y int) bool { return x != 3 || y != 4 }) },
+		}},
+		{"odd columns", where(func(_ chip.Range, x, _ int) bool { return x%2 == 1 })},
+		{"all but one", where(func(_ chip.Range, x, y int) bool { return x != 3 || y != 4 })},
 	}
 }
 
-// pick returns a range for each core of a grid that a predicate selects.
 func pick(g chip.Range, in func(x, y int) bool) []chip.Range {
 	var out []chip.Range
 	for c := range g.Cores() {
@@ -44,18 +46,13 @@ func pick(g chip.Range, in func(x, y int) bool) []chip.Range {
 }
 
 func contains(rs []chip.Range, c chip.Core) bool {
-	for _, r := range rs {
-		if r.Contains(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rs, func(r chip.Range) bool { return r.Contains(c) })
 }
 
-func irregular(t *rig.T, name string) {
-	on := coreSets()[name](t.Grid())
+func irregular(t *rig.T, s coreSet) {
+	on := s.of(t.Grid())
 	b := t.PerWorker(64)
-	prog := t.StoreProgram(name, t.Grid(), b, 0x77000000)
+	prog := t.StoreProgram(s.name, t.Grid(), b, 0x77000000)
 	prog.Kernels[0].Cores = on
 	x := t.Load(prog)
 	n := 0
@@ -70,7 +67,7 @@ func irregular(t *rig.T, name string) {
 	for range 3 {
 		t.RunAndWait(x)
 	}
-	t.WantWords(name, b, 0, func(c chip.Core) uint32 {
+	t.WantWords(s.name, b, 0, func(c chip.Core) uint32 {
 		if contains(on, c) {
 			return 0x77000000 + uint32(t.WorkerIndex(c))
 		}
@@ -106,7 +103,6 @@ func kernelGroups(t *rig.T) {
 	})
 }
 
-// xy is a core's virtual coordinate.
 func xy(t *rig.T, c chip.Core) (x, y uint32) {
 	t.Helper()
 	if t.Chip == nil {
@@ -134,7 +130,6 @@ func learnCoordinates(t *rig.T) {
 	t.Fatalf("no %v has a grid of %v", t.Dev.Arch(), g)
 }
 
-// KernelMulticast sends bytes from one core to all others.
 func KernelMulticast(t *rig.T, bytes int) {
 	g := t.Grid()
 	b, sum := t.PerWorker((bytes+15)&^15), t.PerWorker(16)
@@ -162,7 +157,6 @@ func KernelMulticast(t *rig.T, bytes int) {
 	}
 }
 
-// PingPong hands a turn to and fro between two corners.
 func PingPong(t *rig.T, turns int) {
 	b := t.PerWorker(16)
 	all := t.Corners()
@@ -188,7 +182,6 @@ func PingPong(t *rig.T, turns int) {
 	}
 }
 
-// Chain hands a word through all cores.
 func Chain(t *rig.T) {
 	b := t.PerWorker(16)
 	g := t.Grid()
@@ -261,7 +254,6 @@ func sixteenSemaphores(t *rig.T) {
 	}
 }
 
-// EmptyCores runs a program that has no kernel on some cores.
 func EmptyCores(t *rig.T) {
 	// A circular buffer and a semaphore where no kernel runs.
 	x := t.Load(&reprise.Program{Name: "empty",

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -11,27 +10,31 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// programError changes a good program into one that must be refused.
 type programError struct {
 	name   string
 	change func(*rig.T, *reprise.Program)
 }
 
 func programErrors() []programError {
+	columns := func(name string, from, to int) programError {
+		return programError{name, func(t *rig.T, p *reprise.Program) {
+			p.Kernels[0].Cores = []chip.Range{{Start: chip.Core{X: from}, End: chip.Core{X: min(to, t.Grid().End.X+1)}}}
+		}}
+	}
+	circular := func(name string, index, size, pages int) programError {
+		return programError{name, func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, index, size, pages) }}
+	}
+	semaphore := func(id int) programError {
+		return programError{fmt.Sprintf("semaphore %d", id), func(t *rig.T, p *reprise.Program) {
+			p.Semaphores = []reprise.Semaphore{{ID: id, Cores: []chip.Range{t.Grid()}}}
+		}}
+	}
 	return []programError{
 		{"no kernels", func(_ *rig.T, p *reprise.Program) { p.Kernels = nil }},
 		{"no image", func(_ *rig.T, p *reprise.Program) { p.Kernels[0].Image = nil }},
 		{"empty image", func(_ *rig.T, p *reprise.Program) { p.Kernels[0].Image = &kernels.Image{} }},
 		{"no cores", func(_ *rig.T, p *reprise.Program) { p.Kernels[0].Cores = nil }},
-		{"cores outside of the grid", func(t *rig.T, p *reprise.Program) {
-			p.Kernels[0].Cores = []chip.Range{{End: chip.Core{X: t.Grid().End.X + 1}}}
-		}},
-		{"negative cores", func(_ *rig.T, p *reprise.Program) {
-			p.Kernels[0].Cores = []chip.Range{{Start: chip.Core{X: -1}, End: chip.Core{X: 1}}}
-		}},
-		{"empty range", func(_ *rig.T, p *reprise.Program) {
-			p.Kernels[0].Cores = []chip.Range{{Start: chip.Core{X: 2}, End: chip.Core{X: 1}}}
-		}},
+		columns("cores outside of the grid", 0, 1<<10), columns("negative cores", -1, 1), columns("empty range", 2, 1),
 		{"two kernels on one processor", func(_ *rig.T, p *reprise.Program) { p.Kernels = append(p.Kernels, p.Kernels[0]) }},
 		{"the same core twice", func(_ *rig.T, p *reprise.Program) {
 			p.Kernels[0].Cores = append(p.Kernels[0].Cores, p.Kernels[0].Cores...)
@@ -46,21 +49,14 @@ func programErrors() []programError {
 			t.OK(err)
 			p.Kernels[0].Image = im
 		}},
-		{"circular buffer 32", func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, 32, 64, 1) }},
-		{"circular buffer -1", func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, -1, 64, 1) }},
-		{"circular buffer of 20-byte pages", func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, 0, 20, 1) }},
-		{"circular buffer without pages", func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, 0, 64, 0) }},
-		{"circular buffer beyond L1", func(t *rig.T, p *reprise.Program) { rig.AddCircularBuffer(t, p, 0, 65536, 100) }},
+		circular("circular buffer 32", 32, 64, 1), circular("circular buffer -1", -1, 64, 1),
+		circular("circular buffer of 20-byte pages", 0, 20, 1),
+		circular("circular buffer without pages", 0, 64, 0), circular("circular buffer beyond L1", 0, 65536, 100),
 		{"circular buffer twice", func(t *rig.T, p *reprise.Program) {
 			rig.AddCircularBuffer(t, p, 0, 64, 1)
 			rig.AddCircularBuffer(t, p, 0, 64, 1)
 		}},
-		{"semaphore 16", func(t *rig.T, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{ID: 16, Cores: []chip.Range{t.Grid()}}}
-		}},
-		{"semaphore -1", func(t *rig.T, p *reprise.Program) {
-			p.Semaphores = []reprise.Semaphore{{ID: -1, Cores: []chip.Range{t.Grid()}}}
-		}},
+		semaphore(16), semaphore(-1),
 		{"semaphore twice", func(t *rig.T, p *reprise.Program) {
 			p.Semaphores = []reprise.Semaphore{{Cores: []chip.Range{t.Grid()}}, {Cores: []chip.Range{t.Grid().End.Range()}}}
 		}},
@@ -82,11 +78,7 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 		t.Release(x)
 		t.Fatal("it was loaded")
 	}
-	var perr *dispatch.ProgramError
-	if !errors.As(err, &perr) {
-		t.Fatalf("error %v, want a *ProgramError", err)
-	}
-	if perr.Program != p.Name || perr.Part == "" || perr.Why == "" {
+	if perr := rig.As[*dispatch.ProgramError](t, err); perr.Program != p.Name || perr.Part == "" || perr.Why == "" {
 		t.Errorf("error %+v doesn't say what is wrong with %q", perr, p.Name)
 	}
 	t.SameMemory(before)
@@ -128,8 +120,7 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 func textBeyond(t *rig.T) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
 		im := rig.Padded(t.Own("sum_text"), int(t.L1.KernelConfigSize)+over)
-		wantProgramError(t, &reprise.Program{Name: "too long",
-			Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
+		wantProgramError(t, rig.OneKernel(reprise.Kernel{Name: "too long", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}))
 	}
 }
 
@@ -171,24 +162,20 @@ func LongCommands(t *rig.T) {
 	}
 }
 
-func configRing(t *rig.T) {
-	b := t.PerWorker(16)
+// ConfigRing starts programs of changing size.
+func ConfigRing(t *rig.T, runs int) {
+	f := t.Follow()
 	var xs []*reprise.Executable
-	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000, 64, 35_000}
-	for i, n := range sizes {
-		xs = append(xs, t.Load(t.MixProgram(fmt.Sprintf("size %d", n), t.Grid(), b, uint32(i+1), n&^15)))
+	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000, 64, 35_000} {
+		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), uint32(i+1), n&^15))
 	}
-	want := make([]uint32, t.Grid().Size())
-	for i := range t.Size(400, 60) {
+	for i := range runs {
 		k := i * 7 % len(xs)
 		if i%5 == 0 {
 			k = i / 5 % len(xs)
 		}
 		t.Start(xs[k])
-		for c := range want {
-			want[c] = rig.Mixed(want[c], uint32(k+1), c)
-		}
+		f.Run(uint32(k + 1))
 	}
-	t.Wait()
-	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
+	f.Check("mixed")
 }

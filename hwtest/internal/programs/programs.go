@@ -14,24 +14,20 @@ import (
 // Cases are the cases of layer programs.
 func Cases() rig.Table {
 	var cs rig.Table
-	for _, p := range rig.Processors() {
-		cs.Add(fmt.Sprintf("%v alone", p), "each processor runs a kernel while the others rest", func(t *rig.T) { alone(t, p) })
-	}
+	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
 		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
 			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones",
 				func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
 		}
 	}
-	for _, n := range []int{2, 3, 4, 5, 16, 340, 341} {
-		cs.Add(fmt.Sprintf("%d common arguments alone", n), "a kernel may have common arguments only", func(t *rig.T) { CommonOnly(t, n) })
-	}
+	rig.Each(&cs, "%d common arguments alone", "a kernel may have common arguments only", CommonOnly, 2, 3, 4, 5, 16, 340, 341)
 	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
 		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel",
 			func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
 	}
-	for name := range coreSets() {
-		cs.Add("cores: "+name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, name) })
+	for _, s := range coreSets() {
+		cs.Add("cores: "+s.name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, s) })
 	}
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
 		{16384, 5, 2}} {
@@ -40,18 +36,11 @@ func Cases() rig.Table {
 				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
 		}
 	}
-	for _, bytes := range []int{16, 1024, 8192, 60000} {
-		cs.Add(fmt.Sprintf("kernel multicast of %d bytes", bytes), "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
-			func(t *rig.T) { KernelMulticast(t, bytes) })
-	}
-	for _, turns := range []int{1, 2, 100} {
-		cs.Add(fmt.Sprintf("ping-pong of %d turns", turns), "semaphores carry turns between the farthest cores",
-			func(t *rig.T) { PingPong(t, turns) })
-	}
-	for _, free := range []int{0, 16, 4096, 60 << 10} {
-		cs.Add(fmt.Sprintf("kernel text %d bytes below the limit", free), "kernels up to the whole of the kernel-config memory arrive whole",
-			func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) })
-	}
+	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
+		KernelMulticast, 16, 1024, 8192, 60000)
+	rig.Each(&cs, "ping-pong of %d turns", "semaphores carry turns between the farthest cores", PingPong, 1, 2, 100)
+	rig.Each(&cs, "kernel text %d bytes below the limit", "kernels up to the whole of the kernel-config memory arrive whole",
+		func(t *rig.T, free int) { LongText(t, free, []chip.Processor{chip.BRISC}) }, 0, 16, 4096, 60<<10)
 	for _, e := range programErrors() {
 		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
 			func(t *rig.T) { refused(t, e.change) })
@@ -72,7 +61,7 @@ func Cases() rig.Table {
 	cs.Add("copy by one processor", "a data-movement kernel alone copies an interleaved buffer", CopyBuffer)
 	cs.Add("chain through all cores", "a word handed from core to core passes each exactly once", Chain)
 	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
-	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", configRing)
+	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", func(t *rig.T) { ConfigRing(t, t.Size(400, 60)) })
 	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
 	cs.Add("two programs alternate", "each run takes its own program's kernels and arguments", alternate)
 	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
@@ -104,7 +93,6 @@ func allFive(t *rig.T) {
 	}
 }
 
-// whoProgram runs the who kernel on all processors of all cores.
 func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
 	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
 	for _, p := range rig.Processors() {
@@ -146,7 +134,6 @@ func whoAmI(t *rig.T) {
 	checkWho(t, b, 0, 1)
 }
 
-// FreshData checks static data over several runs.
 func FreshData(t *rig.T) {
 	b := t.PerWorker(64 * len(rig.Processors()))
 	x := t.Load(whoProgram(t, b, 0))
@@ -157,7 +144,6 @@ func FreshData(t *rig.T) {
 	checkWho(t, b, 0, 9)
 }
 
-// OtherNetwork runs kernels on their other network.
 func OtherNetwork(t *rig.T) {
 	b := t.PerWorker(64 * len(rig.Processors()))
 	t.RunAndWait(t.Load(whoProgram(t, b, 1)))
@@ -199,14 +185,9 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	for range 2 {
 		t.RunAndWait(x)
 	}
-	want := make([]byte, 0, len(data))
-	for i := 0; i < len(data); i += 4 {
-		want = rig.AppendWord(want, rig.Word(data[i:])+uint32(len(via)))
-	}
-	t.Holds("through the pipeline", out, want)
+	t.Holds("through the pipeline", out, rig.MakeWords(len(data), func(i int) uint32 { return rig.Word(data[4*i:]) + uint32(len(via)) }))
 }
 
-// CopyBuffer copies an interleaved buffer by one processor.
 func CopyBuffer(t *rig.T) {
 	const size, pages = 512, 100
 	in, out := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size)
@@ -220,69 +201,51 @@ func CopyBuffer(t *rig.T) {
 }
 
 func thousandsOfRuns(t *rig.T) {
-	b := t.PerWorker(16)
-	one := chip.Grid(2, 2)
-	x := t.Load(t.MixProgram("again", one, b, 3, 0))
-	n := t.Size(t.More(2000, 100_000), 300)
-	want := make([]uint32, t.Grid().Size())
-	for range n {
+	f, on := t.Follow(), chip.Grid(2, 2)
+	x := f.Load("again", 3, on)
+	for range t.Size(t.More(2000, 100_000), 300) {
 		t.Start(x)
-		for c := range one.Cores() {
-			i := t.WorkerIndex(c)
-			want[i] = rig.Mixed(want[i], 3, i)
-		}
+		f.Run(3, on)
 	}
-	t.Wait()
-	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
+	f.Check("mixed")
 }
 
 func alternate(t *rig.T) {
-	b := t.PerWorker(16)
-	xs := []*reprise.Executable{t.Load(t.MixProgram("a", t.Grid(), b, 1000, 0)),
-		t.Load(t.MixProgram("b", rig.Rectangle(t.Grid(), "inner"), b, 77, 0))}
-	want := make([]uint32, t.Grid().Size())
-	for i := range 30 {
-		k := i % 2
-		t.Start(xs[k])
-		on := t.Grid()
-		if k == 1 {
-			on = rig.Rectangle(t.Grid(), "inner")
-		}
-		for c := range on.Cores() {
-			j := t.WorkerIndex(c)
-			want[j] = rig.Mixed(want[j], []uint32{1000, 77}[k], j)
-		}
+	f, inner := t.Follow(), rig.Rectangle(t.Grid(), "inner")
+	a, b := f.Load("a", 1000), f.Load("b", 77, inner)
+	for range 15 {
+		t.Start(a)
+		f.Run(1000)
+		t.Start(b)
+		f.Run(77, inner)
 	}
-	t.Wait()
-	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
+	f.Check("mixed")
 }
 
 func closeOne(t *rig.T) {
-	b := t.PerWorker(16)
-	a := t.Load(t.MixProgram("a", t.Grid(), b, 1, 0))
+	f := t.Follow()
+	a := f.Load("a", 1)
 	before := t.Allocated()
-	x := t.Load(t.MixProgram("b", t.Grid(), b, 2, 10_000))
+	x := f.LoadLong("b", 2, 10_000)
 	t.Start(x)
 	t.Release(x)
 	t.SameMemory(before)
 	t.RunAndWait(a)
-	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 {
-		i := t.WorkerIndex(c)
-		return rig.Mixed(rig.Mixed(0, 2, i), 1, i)
-	})
+	f.Run(2)
+	f.Run(1)
+	f.Check("mixed")
 }
 
 func usedAfterClose(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
-	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
+	_, captured := t.Record("t", rig.Running(x))
 	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {
 		t.Fails(op, err, reprise.ErrReleased)
 		t.Says(err, `"gone"`, "it has been released already")
 	}
 }
 
-// Arguments gives a kernel so many unique and common arguments.
 func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 	b := t.PerWorker(4 * (unique + common))
 	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: p, Cores: []chip.Range{t.Grid()}}
@@ -296,19 +259,21 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 		}
 		return a
 	}
-	t.RunAndWait(t.Load(&reprise.Program{Name: "args", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
+	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
+	wantArguments(t, b, &k)
+}
+
+// wantArguments compares what every worker has stored with a kernel's arguments.
+func wantArguments(t *rig.T, b *reprise.Buffer, k *reprise.Kernel) {
+	t.Helper()
 	all := t.ReadAll(b)
 	for c := range t.Grid().Cores() {
-		var want []byte
-		for _, v := range append(k.Args(c), k.Common...) {
-			want = rig.AppendWord(want, v)
-		}
+		args := append(k.Args(c), k.Common...)
 		i := t.WorkerIndex(c) * b.PageSize()
-		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])
+		t.Same(fmt.Sprintf("core %v", c), rig.MakeWords(4*len(args), func(i int) uint32 { return args[i] }), all[i:i+4*len(args)])
 	}
 }
 
-// CommonOnly gives a kernel common arguments alone.
 func CommonOnly(t *rig.T, n int) {
 	b := t.PerWorker(4 * n)
 	k := reprise.Kernel{Name: "common", Image: t.Own("common"), Processor: chip.NCRISC, Cores: []chip.Range{t.Grid()},
@@ -316,7 +281,7 @@ func CommonOnly(t *rig.T, n int) {
 	for len(k.Common) < n {
 		k.Common = append(k.Common, 0xAB0000+uint32(len(k.Common)))
 	}
-	t.RunAndWait(t.Load(&reprise.Program{Name: "common", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
+	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
 	for _, i := range []int{0, 1, n / 2, n - 1} {
 		t.WantWords(fmt.Sprintf("argument %d", i), b, i, func(chip.Core) uint32 { return k.Common[i] })
 	}
@@ -326,7 +291,7 @@ func tooManyArguments(t *rig.T, unique, common int) {
 	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()},
 		Common: make([]uint32, common)}
 	k.Args = func(chip.Core) []uint32 { return make([]uint32, unique) }
-	wantProgramError(t, &reprise.Program{Name: "too many", Kernels: []reprise.Kernel{k}})
+	wantProgramError(t, rig.OneKernel(k))
 }
 
 func differingArguments(t *rig.T) {
@@ -340,14 +305,6 @@ func differingArguments(t *rig.T) {
 		}
 		return a
 	}
-	t.RunAndWait(t.Load(&reprise.Program{Name: "differ", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
-	all := t.ReadAll(b)
-	for c := range t.Grid().Cores() {
-		want := make([]byte, 0, 256)
-		for _, v := range k.Args(c) {
-			want = rig.AppendWord(want, v)
-		}
-		i := t.WorkerIndex(c) * b.PageSize()
-		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])
-	}
+	t.RunAndWait(t.Load(rig.OneKernel(k, b)))
+	wantArguments(t, b, &k)
 }

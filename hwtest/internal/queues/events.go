@@ -2,7 +2,6 @@ package queues
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,10 +16,7 @@ import (
 // MeshEventsTestSuite tests), with what those leave out.
 func Events() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{10, 50} {
-		cs.Add(fmt.Sprintf("%d buffers read after a wait", n), "what one queue wrote, another reads after a wait, for pages of all sizes",
-			func(t *rig.T) { readsBehindWaits(t, n) })
-	}
+	rig.Each(&cs, "%d buffers read after a wait", "what one queue wrote, another reads after a wait, for pages of all sizes", readsBehindWaits, 10, 50)
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
 	cs.Add("write here, read there", "an event that is recorded again orders a buffer that is written and read again and again", writeHereReadThere)
 	cs.Add("programs and transfers", "transfers of one queue and programs of the other take turns on a buffer", programsAndTransfers)
@@ -47,11 +43,9 @@ func readsBehindWaits(t *rig.T, n int) {
 			page *= 2
 		}
 		b := t.Buffer(allocator.DRAM, page*(5+i%7), page)
-		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
-		t.OK(q[i%2].Write(t.Ctx, b, 0, want))
+		want := t.On(q[i%2]).Fill(b, uint32(i))
 		t.Follows(q[1-i%2], q[i%2], e)
-		t.OK(q[1-i%2].Read(t.Ctx, b, 0, got))
-		t.Same(fmt.Sprintf("buffer %d", i), want, got)
+		t.Same(fmt.Sprintf("buffer %d", i), want, t.ReadOn(q[1-i%2], b))
 	}
 }
 
@@ -65,9 +59,7 @@ func tenEvents(t *rig.T) {
 	}
 	t.WaitFor(es[9])
 	for i, e := range es {
-		if done, err := e.Query(); !done || err != nil {
-			t.Errorf("event %d after a synchronization with the last one: %v, %v", i, done, err)
-		}
+		t.Done(fmt.Sprintf("event %d after the last one", i), e, true)
 		if _, ok := e.DeviceTime(); ok {
 			t.Errorf("event %d isn't timed and has a time", i)
 		}
@@ -107,12 +99,8 @@ func programsAndTransfers(t *rig.T) {
 	tr := t.Capture("add", x)
 	t.OK(q[0].Record(t.Ctx, ran))
 	for i := range t.Size(20, 6) {
-		words := make([]byte, in.Size())
-		for k := 0; k < len(words); k += 4 {
-			words[k] = byte(2 * i)
-		}
-		t.OK(q[1].WaitEvent(t.Ctx, ran))
-		t.OK(q[1].Write(t.Ctx, in, 0, words))
+		words := func(v int) []byte { return rig.MakeWords(in.Size(), func(int) uint32 { return uint32(v) }) }
+		t.OK(q[1].WaitEvent(t.Ctx, ran), q[1].Write(t.Ctx, in, 0, words(2*i)))
 		t.Follows(q[0], q[1], written)
 		if i%2 == 0 {
 			t.OK(q[0].Run(t.Ctx, x))
@@ -120,11 +108,7 @@ func programsAndTransfers(t *rig.T) {
 			t.Replay(tr)
 		}
 		t.Follows(q[1], q[0], ran)
-		got := t.ReadOn(q[1], out)
-		for k := 0; k < len(words); k += 4 {
-			words[k] += 5
-		}
-		t.Same(fmt.Sprintf("round %d", i), words, got)
+		t.Same(fmt.Sprintf("round %d", i), words(2*i+5), t.ReadOn(q[1], out))
 	}
 	t.FinishBoth()
 }
@@ -132,17 +116,13 @@ func programsAndTransfers(t *rig.T) {
 func meaningAtTheCall(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64*16, 64)
-	want := rig.Pattern(1, b.Size())
-	t.OK(q[1].Write(t.Ctx, b, 0, want))
+	want := t.On(q[1]).Fill(b, 1)
 	t.OK(q[1].Record(t.Ctx, e))
 	t.OK(q[0].WaitEvent(t.Ctx, e)) // for this recording
 	release := t.Spinning(q[1], chip.Single(0, 0))
 	t.OK(q[1].Record(t.Ctx, e)) // and not for this one, which isn't done before queue 0 has released it
-	got := t.ReadOn(q[0], b)
-	t.Same("read after the older recording", want, got)
-	if done, err := e.Query(); done || err != nil {
-		t.Errorf("the newer recording: %v, %v", done, err)
-	}
+	t.Same("read after the older recording", want, t.ReadOn(q[0], b))
+	t.Done("the newer recording", e, false)
 	release(q[0])
 	t.WaitFor(e)
 	t.FinishBoth()
@@ -153,9 +133,7 @@ func queryEvents(t *rig.T) {
 	release := t.Spinning(q[0], t.Grid())
 	t.OK(q[0].Record(t.Ctx, e))
 	for range 20 {
-		if done, err := e.Query(); done || err != nil {
-			t.Errorf("after a program that spins: %v, %v", done, err)
-		}
+		t.Done("after a program that spins", e, false)
 	}
 	release(q[1])
 	for done := false; !done; {
@@ -164,9 +142,7 @@ func queryEvents(t *rig.T) {
 		t.OK(err)
 		t.OK(t.Ctx.Err())
 	}
-	if done, err := e.Query(); !done || err != nil {
-		t.Errorf("what was done: %v, %v", done, err)
-	}
+	t.Done("what was done", e, true)
 	t.FinishBoth()
 }
 
@@ -174,33 +150,27 @@ func queryEvents(t *rig.T) {
 func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64, 64)
-	t.OK(q[0].Write(t.Ctx, b, 0, make([]byte, 64)))
-	t.WaitFor(q[0])
+	t.Clear(b)
+	t.Wait()
 	release := t.Spinning(q[0], t.Grid())
-	want := rig.Pattern(5, 64)
-	t.OK(q[0].Write(t.Ctx, b, 0, want)) // waits for the workers
+	want := t.Fill(b, 5) // waits for the workers
 	t.OK(q[0].Record(t.Ctx, e))
-	got := make([]byte, 64)
-	t.OK(q[1].Read(t.Ctx, b, 0, got))
-	t.Same("before the wait", make([]byte, 64), got)
+	t.Same("before the wait", make([]byte, 64), t.ReadOn(q[1], b))
 	release(q[1])
 	t.OK(q[1].WaitEvent(t.Ctx, e))
-	t.OK(q[1].Read(t.Ctx, b, 0, got))
-	t.Same("after the wait", want, got)
+	t.Same("after the wait", want, t.ReadOn(q[1], b))
 }
 
 func neverRecorded(t *rig.T) {
 	e := t.Dev.NewEvent("never")
 	for i, q := range t.Both() {
-		var ee *dispatch.EventError
-		if err := q.WaitEvent(t.Ctx, e); !errors.Is(err, dispatch.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
+		err := q.WaitEvent(t.Ctx, e)
+		t.Fails("wait", err, dispatch.ErrNotRecorded)
+		if ee := rig.As[*dispatch.EventError](t, err); ee.Queue != i || ee.Site == "" {
 			t.Errorf("wait on queue %d: %v", i, err)
 		}
 	}
-	t.Fails("synchronize", e.Wait(t.Ctx), dispatch.ErrNotRecorded)
-	if _, err := e.Query(); !errors.Is(err, dispatch.ErrNotRecorded) {
-		t.Errorf("query: %v", err)
-	}
+	t.AllFail(dispatch.ErrNotRecorded, map[string]error{"synchronize": e.Wait(t.Ctx), "query": rig.Error(e.Query())})
 	t.FinishBoth()
 }
 
@@ -310,31 +280,21 @@ func FourEvents(t *rig.T, n int) {
 	written, firstDone := t.Dev.NewEvent("written"), t.Dev.NewEvent("first done")
 	lastDone, read := t.Dev.NewEvent("last done"), t.Dev.NewEvent("read")
 	input := func(i int) []byte {
-		b := make([]byte, in.Size())
-		for k := 0; k < len(b); k += 4 {
-			b[k], b[k+1] = byte(3*i), byte(k)
-		}
-		return b
+		return rig.MakeWords(in.Size(), func(k uint32) uint32 { return uint32(3*i)&0xFF | 4*k&0xFF<<8 })
 	}
 	t.OK(q[0].Record(t.Ctx, firstDone))
 	t.OK(q[1].Record(t.Ctx, read))
 	write := func(i int) {
 		t.Helper()
-		t.OK(q[1].WaitEvent(t.Ctx, firstDone))
-		t.OK(q[1].Write(t.Ctx, in, 0, input(i)))
-		t.OK(q[1].Record(t.Ctx, written))
+		t.OK(q[1].WaitEvent(t.Ctx, firstDone), q[1].Write(t.Ctx, in, 0, input(i)), q[1].Record(t.Ctx, written))
 	}
 	var reads []*reprise.Pending
 	got := make([][]byte, n)
 	write(0)
 	for i := range n {
-		t.OK(q[0].WaitEvent(t.Ctx, written))
-		t.OK(q[0].Run(t.Ctx, first))
-		t.OK(q[0].Record(t.Ctx, firstDone))
+		t.OK(q[0].WaitEvent(t.Ctx, written), q[0].Run(t.Ctx, first), q[0].Record(t.Ctx, firstDone))
 		t.Replay(model)
-		t.OK(q[0].WaitEvent(t.Ctx, read))
-		t.OK(q[0].Run(t.Ctx, final))
-		t.OK(q[0].Record(t.Ctx, lastDone))
+		t.OK(q[0].WaitEvent(t.Ctx, read), q[0].Run(t.Ctx, final), q[0].Record(t.Ctx, lastDone))
 		if i+1 < n {
 			write(i + 1)
 		}
@@ -347,10 +307,8 @@ func FourEvents(t *rig.T, n int) {
 	}
 	for i, p := range reads {
 		t.WaitFor(p)
-		want := input(i)
-		for k := 0; k < len(want); k += 4 {
-			want[k] += 5
-		}
+		in := input(i)
+		want := rig.MakeWords(len(in), func(k int) uint32 { return rig.Word(in[4*k:]) + 5 })
 		t.Same(fmt.Sprintf("output %d", i), want, got[i])
 	}
 	t.FinishBoth()

@@ -23,14 +23,10 @@ func Split() rig.Table {
 // Cases are the cases of layer queues.
 func Cases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 3, 7, 8, 9} {
-		cs.Add(fmt.Sprintf("%d programs in turn", n), "workers pass from queue to queue at every place in the ring of launch messages",
-			func(t *rig.T) { programsInTurn(t, n) })
-	}
-	for _, n := range []int{1, 8, 40} {
-		cs.Add(fmt.Sprintf("trace of %d programs on queue 1", n), "the second queue replays what was captured on it, between runs of both queues",
-			func(t *rig.T) { traceOnQueue1(t, n) })
-	}
+	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every place in the ring of launch messages",
+		func(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }, 1, 3, 7, 8, 9)
+	rig.Each(&cs, "trace of %d programs on queue 1", "the second queue replays what was captured on it, between runs of both queues",
+		traceOnQueue1, 1, 8, 40)
 	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
 	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
 	cs.Add("overlap is refused", "programs of two queues on the same workers are an error without an edge, and nothing happens", overlapIsRefused)
@@ -44,7 +40,6 @@ func Cases() rig.Table {
 	return cs
 }
 
-// splitCases run on a device whose queues have workers of their own.
 func splitCases() rig.Table {
 	var cs rig.Table
 	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
@@ -67,9 +62,6 @@ func programsOnQueue1(t *rig.T) {
 	f.Check("after all runs")
 }
 
-func programsInTurn(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }
-
-// InTurn runs n programs on each queue in turn.
 func InTurn(t *rig.T, n, turns int) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
 	on := chip.Grid(4, 4)
@@ -115,8 +107,7 @@ func overlapIsRefused(t *rig.T) {
 	t.OK(q[0].Run(t.Ctx, x))
 	f.Run(9)
 	for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
-		var o *dispatch.OverlapError
-		if !errors.As(err, &o) || o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
+		if o := rig.As[*dispatch.OverlapError](t, err); o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
 			t.Errorf("%s without an edge: %v", what, err)
 		}
 	}
@@ -155,11 +146,7 @@ func traceOnQueue1(t *rig.T, n int) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
 	on := chip.Grid(4, 3)
 	x := f.Load("x", 7, on)
-	var xs []*reprise.Executable
-	for range n {
-		xs = append(xs, x)
-	}
-	tr := t.CaptureOn(q[1], "tr", xs...)
+	tr := t.CaptureOn(q[1], "tr", slices.Repeat([]*reprise.Executable{x}, n)...)
 	for i := range t.Size(6, 3) {
 		t.Replay(tr)
 		t.OK(q[1].Run(t.Ctx, x))
@@ -205,20 +192,12 @@ func capturesOnBoth(t *rig.T) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			trs[i], errs[i] = q[i].Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error {
-				for range 10 + i {
-					if err := r.Run(x); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			trs[i], errs[i] = t.On(q[i]).Record(fmt.Sprint(i), rig.Running(slices.Repeat([]*reprise.Executable{x}, 10+i)...))
 		})
 	}
 	wg.Wait()
-	t.OK(errors.Join(errs...))
 	for i := range 2 {
-		t.Closing(trs[i].Release)
+		t.Hold(trs[i], errs[i])
 		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
 			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
 		}
@@ -240,12 +219,8 @@ func transfersOnBoth(t *rig.T) {
 	for i, q := range t.Both() {
 		wg.Go(func() {
 			for round := range t.Size(10, 3) {
-				want, got := rig.Pattern(uint32(100*i+round), bufs[i].Size()), make([]byte, bufs[i].Size())
-				if err := errors.Join(q.Write(t.Ctx, bufs[i], 0, want), q.Read(t.Ctx, bufs[i], 0, got)); err != nil {
+				if err := t.On(q).ComesBack(bufs[i], uint32(100*i+round)); err != nil {
 					t.Errorf("queue %d, round %d: %v", i, round, err)
-				}
-				if d := rig.Difference(want, got); d != "" {
-					t.Errorf("queue %d, round %d: %s", i, round, d)
 				}
 			}
 		})
@@ -257,10 +232,7 @@ func transfersBeside(t *rig.T) {
 	q, b := t.Both(), t.Buffer(allocator.DRAM, 2048*40, 2048)
 	release := t.Spinning(q[0], t.Grid())
 	for i := range t.Size(5, 2) {
-		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
-		t.OK(q[1].Write(t.Ctx, b, 0, want))
-		t.OK(q[1].Read(t.Ctx, b, 0, got))
-		t.Same("beside a program that spins", want, got)
+		t.OK(t.On(q[1]).ComesBack(b, uint32(i)))
 	}
 	release(q[1])
 	t.FinishBoth()
@@ -272,8 +244,10 @@ func goroutinesOnBoth(t *rig.T) {
 	on := chip.Grid(3, 3)
 	x := f.Load("x", 5, on)
 	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "t0", x), t.CaptureOn(q[1], "t1", x)}
-	bufs := []*reprise.Buffer{t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64),
-		t.Buffer(allocator.DRAM, 64*50, 64)}
+	var bufs [4]*reprise.Buffer
+	for i := range bufs {
+		bufs[i] = t.Buffer(allocator.DRAM, 64*50, 64)
+	}
 	rounds := t.Size(8, 3)
 	for round := range rounds {
 		k := round % 2
@@ -287,12 +261,8 @@ func goroutinesOnBoth(t *rig.T) {
 				} else if err := errors.Join(by.Run(t.Ctx, x), trs[k].Replay(t.Ctx)); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 				}
-				want, got := rig.Pattern(uint32(100*g+round), bufs[g].Size()), make([]byte, bufs[g].Size())
-				if err := errors.Join(by.Write(t.Ctx, bufs[g], 0, want), by.Read(t.Ctx, bufs[g], 0, got)); err != nil {
+				if err := t.On(by).ComesBack(bufs[g], uint32(100*g+round)); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
-				}
-				if d := rig.Difference(want, got); d != "" {
-					t.Errorf("goroutine %d: %s", g, d)
 				}
 			})
 		}
@@ -393,10 +363,9 @@ func refuses(t *rig.T) {
 	}
 	for _, wrong := range []chip.Range{t.Grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
 		x := f.Load("x", 6, wrong)
-		_, err := q[1].Capture(t.Ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		_, err := t.On(q[1]).Record("tr", rig.Running(x))
 		for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "capture": err} {
-			var w *dispatch.WorkersError
-			if !errors.As(err, &w) || w.Queue != 1 || w.Workers != on[1] || w.Cores != wrong {
+			if w := rig.As[*dispatch.WorkersError](t, err); w.Queue != 1 || w.Workers != on[1] || w.Cores != wrong {
 				t.Errorf("%s on %v: %v", what, wrong, err)
 			}
 		}
@@ -426,7 +395,7 @@ func splitAcross(t *rig.T) {
 	a, b := t.Buffer(allocator.DRAM, 64*8, 64), t.Buffer(allocator.DRAM, 64*8, 64)
 	xs := [2]*reprise.Executable{t.Load(t.AddProgram("there", on[0].End, a, b, 1)), t.Load(t.AddProgram("back", on[1].Start, b, a, 2))}
 	tr := t.CaptureOn(q[1], "back", xs[1])
-	t.OK(q[0].Write(t.Ctx, a, 0, make([]byte, a.Size())))
+	t.Clear(a)
 	n := t.Size(30, 8)
 	for i := range n {
 		t.OK(q[0].Run(t.Ctx, xs[0]))
@@ -438,12 +407,7 @@ func splitAcross(t *rig.T) {
 		}
 		t.Follows(q[0], q[1], back)
 	}
-	got := t.ReadOn(q[0], a)
-	want := make([]byte, a.Size())
-	for i := 0; i < len(want); i += 4 {
-		want[i] = byte(3 * n)
-	}
-	t.Same("handed to and fro", want, got)
+	t.Same("handed to and fro", rig.MakeWords(a.Size(), func(int) uint32 { return uint32(3 * n) }), t.ReadOn(q[0], a))
 	t.FinishBoth()
 }
 
@@ -457,9 +421,7 @@ func finish(t *rig.T) {
 		t.WaitFor(e)
 		t.WaitFor(q[1])
 	}
-	if done, err := held.Query(); done || err != nil {
-		t.Errorf("an event after a program that spins: %v, %v", done, err)
-	}
+	t.Done("an event after a program that spins", held, false)
 	release(q[1])
 	t.WaitFor(held)
 	ctx, cancel := context.WithCancel(t.Ctx)

@@ -2,7 +2,6 @@ package queues
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -12,13 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// spanCases run on a device whose queues have workers of their own.
 func spanCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 2, 9} {
-		cs.Add(fmt.Sprintf("trace over both queues handing over %d times", n), "edges inside a trace order its parts at every replay",
-			func(t *rig.T) { spanHandsOver(t, n) })
-	}
+	rig.Each(&cs, "trace over both queues handing over %d times", "edges inside a trace order its parts at every replay",
+		func(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }, 1, 2, 9)
 	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
 	cs.Add("traces over one and both queues", "traces over both queues, traces of one, runs and transfers follow each other in any order", spanAmongOthers)
 	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
@@ -51,23 +47,18 @@ func newRelay(t *rig.T) *relay {
 	return r
 }
 
-// spans captures a trace over both queues.
 func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *reprise.Trace {
 	t.Helper()
 	q := t.Both()
-	tr := t.Hold(captureOver(t, name, q[0], q[1], record))
-	return tr
+	return t.Hold(captureOver(t, name, q[0], q[1], record))
 }
 
 // captureOver captures a trace whose first part is on q, and the other one on o. record is given
 // the Recorders in that order.
 func captureOver(t *rig.T, name string, q, o *reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
-	return q.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
-		return record([]*reprise.Recorder{r, r.On(o)})
-	}, o)
+	return t.On(q).Record(name, func(r *reprise.Recorder) error { return record([]*reprise.Recorder{r, r.On(o)}) }, o)
 }
 
-// record passes the data to and fro a number of times.
 func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 	var errs []error
 	for i := range rounds {
@@ -82,15 +73,8 @@ func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
 func (r *relay) check(what string, rounds int) {
 	r.t.Helper()
 	r.t.FinishBoth()
-	got, want := make([]byte, r.a.Size()), make([]byte, r.a.Size())
-	r.t.OK(r.t.Queue.Read(r.t.Ctx, r.a, 0, got))
-	for i := 0; i < len(want); i += 4 {
-		want[i], want[i+1] = byte(3*rounds), byte(3*rounds>>8)
-	}
-	r.t.Same(what, want, got)
+	r.t.Holds(what, r.a, rig.MakeWords(r.a.Size(), func(int) uint32 { return uint32(3 * rounds) }))
 }
-
-func spanHandsOver(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }
 
 // HandOver replays a trace over two queues that hands data over n times.
 func HandOver(t *rig.T, n, replays int) {
@@ -181,8 +165,8 @@ func spanRefuses(t *rig.T) {
 	_, err := captureOver(t, "outside", q[0], q[1], func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(r.there), rs[1].WaitEvent(r.e), rs[1].Run(r.back))
 	})
-	var ce *reprise.CaptureError
-	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Op != `wait for event "there"` || ce.Line == 0 {
+	t.Fails("the capture", err, reprise.ErrInCapture)
+	if ce := rig.As[*reprise.CaptureError](t, err); ce.Op != `wait for event "there"` || ce.Line == 0 {
 		t.Errorf("a wait for what was recorded outside: %v", err)
 	}
 	t.SameMemory(before)
@@ -209,9 +193,9 @@ func spanInPieces(t *rig.T) {
 				if steps++; i != steps-1 {
 					t.Errorf("step %d is reported as %d", steps-1, i)
 				}
-				for op, err := range map[string]error{"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "check": tr.Debug().Check(t.Ctx)} {
-					t.Fails(op+" from inside", err, reprise.ErrReserved)
-				}
+				t.AllFail(reprise.ErrReserved, map[string]error{
+					"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "check": tr.Debug().Check(t.Ctx),
+				})
 				return nil
 			}))
 		} else {
@@ -226,9 +210,9 @@ func spanInPieces(t *rig.T) {
 	t.OK(tr.Debug().Check(t.Ctx))
 	r.check("after the check", rounds)
 	mine := errors.New("enough")
-	var at *debug.StepError
-	if err := tr.Debug().Step(t.Ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) ||
-		!errors.As(err, &at) || at.First != 2 {
+	err := tr.Debug().Step(t.Ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] })
+	t.Fails("cut short", err, mine)
+	if at := rig.As[*debug.StepError](t, err); at.First != 2 {
 		t.Errorf("cut short: %v", err)
 	}
 	t.Replay(tr)
@@ -249,7 +233,7 @@ func spanFromFile(t *rig.T) {
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
 	t.Release(tr)
 	before := t.Allocated()
-	for round := range 2 {
+	for range 2 {
 		loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(r.a, r.b))
 		t.OK(err)
 		rounds := 0
@@ -266,9 +250,7 @@ func spanFromFile(t *rig.T) {
 		var again bytes.Buffer
 		t.OK(loaded.Save(t.Ctx, &again))
 		t.Release(loaded)
-		if after := t.Allocated(); after != before {
-			t.Errorf("round %d: allocated before %v, after %v", round, before, after)
-		}
+		t.SameMemory(before)
 	}
 }
 
@@ -278,17 +260,6 @@ func spanBisect(t *rig.T) {
 	prepare := func(int) error {
 		return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
 	}
-	for _, bad := range []int{0, 3, 4} {
-		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })
-		t.OK(err)
-		if step != bad {
-			t.Errorf("step %d was found, want %d", step, bad)
-		}
-	}
-	step, err := tr.Debug().Bisect(t.Ctx, prepare, func(int) (bool, error) { return true, nil })
-	t.OK(err)
-	if step != -1 {
-		t.Errorf("step %d was found in a trace that is right", step)
-	}
+	t.Bisects(tr, prepare, 0, 3, 4, -1)
 	r.check("the whole trace", 3)
 }

@@ -1,11 +1,15 @@
 package rig
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
@@ -114,6 +118,13 @@ func (cs *Table) Add(name, protects string, run func(*T)) *Case {
 	return &(*cs)[len(*cs)-1]
 }
 
+// Each appends a case for each value, which its name has.
+func Each[V any](cs *Table, name, protects string, run func(*T, V), values ...V) {
+	for _, v := range values {
+		cs.Add(fmt.Sprintf(name, v), protects, func(t *T) { run(t, v) })
+	}
+}
+
 // AddHang appends a case that makes a core hang.
 func (cs *Table) AddHang(name, protects string, run func(*T)) {
 	c := cs.Add(name, protects, run)
@@ -132,13 +143,11 @@ type Draw interface {
 // Sample draws one of several values.
 func Sample[V any](r Draw, from []V, label string) V { return from[r.IntRange(0, len(from)-1, label)] }
 
-// seeded draws from a generator.
 type seeded struct {
 	t   *T
 	rng *rand.Rand
 }
 
-// seededActions is how many actions a try of a property makes.
 const seededActions = 40
 
 // SeededProperty tries a property with the seeds from 1 to n, so that a failure comes again.
@@ -174,3 +183,111 @@ func Random(name string) *rand.Rand {
 	h.Write([]byte(name))
 	return rand.New(rand.NewPCG(h.Sum64(), 1))
 }
+
+// Same compares bytes and shows the first difference.
+func (t *T) Same(what string, want, got []byte) {
+	t.Helper()
+	if d := Difference(want, got); d != "" {
+		t.Errorf("%s: %s", what, d)
+	}
+}
+
+// Difference describes where two pieces of memory differ; it is empty if they don't.
+func Difference(want, got []byte) string {
+	if bytes.Equal(want, got) {
+		return ""
+	}
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
+	}
+	first, last, n := -1, 0, 0
+	for i := range want {
+		if want[i] != got[i] {
+			if first < 0 {
+				first = i
+			}
+			last = i
+			n++
+		}
+	}
+	end := min(first+16, len(want))
+	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end],
+		want[first:end])
+}
+
+// Pattern returns n bytes that differ from those of another seed, and at any shift.
+func Pattern(seed uint32, n int) []byte {
+	b := make([]byte, n)
+	x := seed*2654435761 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x >> 8)
+	}
+	return b
+}
+
+// Word reads a word of a device's memory, which is little-endian.
+func Word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+
+// PutWord writes a word.
+func PutWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
+
+// MakeWords makes n bytes of words, each of which is a function of its number.
+func MakeWords[I int | uint32](n int, word func(i I) uint32) []byte {
+	p := make([]byte, 0, n)
+	for i := I(0); i < I(n/4); i++ {
+		p = AppendWord(p, word(i))
+	}
+	return p
+}
+
+// AppendWord appends a word.
+func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
+
+// Fails checks what kind of error a call has.
+func (t *T) Fails(what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
+
+// AllFail checks what kind of error each of several calls has.
+func (t *T) AllFail(want error, calls map[string]error) {
+	t.Helper()
+	for _, what := range slices.Sorted(maps.Keys(calls)) {
+		t.Fails(what, calls[what], want)
+	}
+}
+
+// As returns the error of a type that an error has to be.
+func As[E error](t TB, err error) (e E) {
+	t.Helper()
+	if !errors.As(err, &e) {
+		t.Fatalf("error %v, want a %T", err, e)
+	}
+	return e
+}
+
+// Says checks that an error's text has parts, in their order.
+func (t *T) Says(err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	rest := err.Error()
+	for _, p := range parts {
+		_, after, ok := strings.Cut(rest, p)
+		if !ok {
+			t.Errorf("error %q doesn't say %q", err, p)
+			return
+		}
+		rest = after
+	}
+}
+
+// Error is the error of a call with two results.
+func Error[A any](_ A, err error) error { return err }

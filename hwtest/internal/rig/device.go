@@ -27,14 +27,7 @@ func (t *T) Ended(want int) {
 // Buffer allocates a buffer and frees it with the case.
 func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 	t.Helper()
-	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
-	t.OK(err)
-	t.Cleanup(func() {
-		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
-			t.Error(err)
-		}
-	})
-	return b
+	return t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
 }
 
 // ReadAll reads a whole buffer.
@@ -46,8 +39,14 @@ func (t *T) ReadAll(b *reprise.Buffer) []byte {
 // ReadOn reads a whole buffer by a queue.
 func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
 	t.Helper()
-	got := make([]byte, b.Size())
-	t.OK(q.Read(t.Ctx, b, 0, got))
+	return t.On(q).ReadAt(b, 0, b.Size())
+}
+
+// ReadAt reads n bytes of a buffer.
+func (t *T) ReadAt(b *reprise.Buffer, off, n int) []byte {
+	t.Helper()
+	got := make([]byte, n)
+	t.OK(t.Queue.Read(t.Ctx, b, off, got))
 	return got
 }
 
@@ -61,6 +60,18 @@ func (t *T) Write(b *reprise.Buffer, data []byte) {
 func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, off, data))
+}
+
+// ComesBack writes bytes of a seed to a whole buffer, reads them, and returns what went wrong.
+func (t *T) ComesBack(b *reprise.Buffer, seed uint32) error {
+	want, got := Pattern(seed, b.Size()), make([]byte, b.Size())
+	if err := errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got)); err != nil {
+		return err
+	}
+	if d := Difference(want, got); d != "" {
+		return errors.New(d)
+	}
+	return nil
 }
 
 // Fill writes bytes of a seed to a whole buffer and returns them.
@@ -124,12 +135,39 @@ func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*r
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
 }
 
+// Trace records what a function does, and releases the trace with the case.
+func (t *T) Trace(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) *reprise.Trace {
+	t.Helper()
+	return t.Hold(t.Record(name, record, more...))
+}
+
 // Hold takes the result of a capture and releases the trace with the case.
 func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
 	t.Helper()
 	t.OK(err)
 	t.Closing(tr.Release)
 	return tr
+}
+
+// Done checks whether an event is done.
+func (t *T) Done(what string, e *reprise.Event, want bool) {
+	t.Helper()
+	if done, err := e.Query(); done != want || err != nil {
+		t.Errorf("%s: done %v, %v, want %v", what, done, err, want)
+	}
+}
+
+// Bisects checks that bisecting a trace finds each of some steps, from which on results are said to
+// be wrong; -1 for results that are always right.
+func (t *T) Bisects(tr *reprise.Trace, prepare func(int) error, steps ...int) {
+	t.Helper()
+	for _, bad := range steps {
+		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
 }
 
 // SameMemory checks that as much is allocated as before.
@@ -145,7 +183,7 @@ func (t *T) SameMemory(before Memory) {
 func (t *T) PerWorker(n int) *reprise.Buffer {
 	t.Helper()
 	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
-	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
+	t.Clear(b)
 	return b
 }
 
@@ -235,7 +273,7 @@ func (t *T) Allocations(rounds int, fn func()) uint64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)
 	for i := 0; i < rounds && fewest > 0; i++ {
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Wait()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		fn()

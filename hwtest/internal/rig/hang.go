@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -13,23 +12,26 @@ import (
 )
 
 // hangTimeout is short, since the case waits for it, and long enough for a slow device to show
-// progress. How slow the vendor's simulator is depends on the machine and on what else runs there:
-// what it takes to open the device tells. So it is with a card, which may be a virtual one in a
-// machine that is emulated.
+// progress. How slow simulators and emulators are depends on the machine and on what else runs
+// there: what it takes to open the device tells. So it is with a card, which may be a virtual one
+// in a machine that is emulated.
 func (t *T) hangTimeout() time.Duration {
 	t.Helper()
 	least, times := 2*time.Second, time.Duration(20)
 	switch t.Device.Kind {
 	case target.Emulator:
-		return 400 * time.Millisecond * slowdown
+		least, times = 400*time.Millisecond*slowdown, 15
 	case target.Silicon:
 		least, times = 400*time.Millisecond, 2
 	}
 	t.leave()
 	start := time.Now()
-	kd, d, err := t.openQueues(dispatch.Options{HangTimeout: t.Patience()})
-	t.OK(err)
-	t.OK(errors.Join(d.Close(t.Context()), kd.Close()))
+	if t.Device.Kind == target.Emulator { // of which tt-metal's firmware may be tested, too
+		t.OK(t.Unclosed(t.Device.Open(), reprise.WithHangTimeout(t.Patience())).Dev.Close(t.Context()))
+	} else {
+		_, end := t.queues(dispatch.Options{HangTimeout: t.Patience()})
+		t.OK(end())
+	}
 	return min(max(least, times*time.Since(start)), t.Patience())
 }
 
@@ -52,37 +54,30 @@ func (t *T) leave() {
 func (t *T) Opened(hang time.Duration) *T {
 	t.Helper()
 	t.leave()
-	d, err := t.Open(t.Ctx, t.Device.Open(), reprise.WithHangTimeout(hang))
-	t.OK(err)
-	t.Cleanup(func() { _ = d.Close(context.Background()) })
-	u := *t
-	u.UseDevice(d)
-	return &u
+	u := t.Unclosed(t.Device.Open(), reprise.WithHangTimeout(hang))
+	t.Cleanup(func() { _ = u.Dev.Close(context.Background()) })
+	return u
 }
 
 // ShortQueues is Short for the command queues alone.
 func (t *T) ShortQueues() *T {
 	t.Helper()
-	hang := t.hangTimeout()
-	kd, d, err := t.openQueues(dispatch.Options{HangTimeout: hang})
-	t.OK(err)
-	t.Cleanup(func() {
-		_ = d.Close(context.WithoutCancel(t.Context()))
-		_ = kd.Close()
-	})
-	u := *t
-	u.useQueues(kd, d)
-	return &u
+	u, end := t.queues(dispatch.Options{HangTimeout: t.hangTimeout()})
+	t.Cleanup(func() { _ = end() })
+	return u
 }
 
 // Hung is the report of a hang, which an error has to be.
 func (t *T) Hung(err error) *dispatch.HangError {
 	t.Helper()
-	var hang *dispatch.HangError
-	if !errors.As(err, &hang) {
-		t.Fatalf("error %v, want a *HangError", err)
-	}
-	return hang
+	return As[*dispatch.HangError](t, err)
+}
+
+// Hangs runs a program that doesn't end, and returns the report of the hang.
+func (t *T) Hangs(p *reprise.Program) *dispatch.HangError {
+	t.Helper()
+	t.Start(t.Load(p))
+	return t.Hung(t.Queue.Wait(t.Ctx))
 }
 
 // WorksAgain opens the device anew and uses it.
@@ -100,9 +95,17 @@ func (t *T) WorksAgain() {
 // a value.
 func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Program {
 	t.Helper()
-	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
-	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
-		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()},
-		Args: Args(b.Addr(), 0x12345678),
-	}}}
+	t.Clear(b)
+	return OneKernel(reprise.Kernel{
+		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()}, Args: Args(b.Addr(), spinEnd),
+	}, b)
+}
+
+// spinEnd ends the program of Spin.
+const spinEnd = 0x12345678
+
+// EndSpin writes the word that ends the program of Spin, to a buffer of words for each worker.
+func (t *T) EndSpin(b *reprise.Buffer) {
+	t.Helper()
+	t.Write(b, MakeWords(b.Size(), func(int) uint32 { return spinEnd }))
 }

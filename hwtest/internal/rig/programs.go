@@ -26,34 +26,41 @@ func (t *T) Load(p *reprise.Program) *reprise.Executable {
 	return x
 }
 
-// Capture records programs as a trace and releases it with the case.
-func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
-	t.Helper()
-	tr, err := t.Record(name, func(r *reprise.Recorder) error {
+// Running records runs of programs.
+func Running(xs ...*reprise.Executable) func(*reprise.Recorder) error {
+	return func(r *reprise.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
-	return tr
+	}
 }
+
+// Capture records programs as a trace and releases it with the case.
+func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+	t.Helper()
+	return t.Trace(name, Running(xs...))
+}
+
+// OneKernel is a program of one kernel, by its name.
+func OneKernel(k reprise.Kernel, bs ...*reprise.Buffer) *reprise.Program {
+	return &reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: bs}
+}
+
+// On is one core as the cores of a kernel.
+func On(x, y int) []chip.Range { return []chip.Range{chip.Single(x, y)} }
 
 // StoreProgram stores seed+index of the core to the buffer's address of each core of a range.
 func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
 	t.Helper()
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{{
-			Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on},
-			Common: []uint32{seed},
-			Args:   func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.WorkerIndex(c))} },
-		}},
-		Buffers: []*reprise.Buffer{b},
-	}
+	p := OneKernel(reprise.Kernel{
+		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{seed},
+		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.WorkerIndex(c))} },
+	}, b)
+	p.Name = name
+	return p
 }
 
 //go:embed kernels/prebuilt
@@ -85,8 +92,8 @@ func Processors() []chip.Processor {
 // RunAndWait runs a program to its end.
 func (t *T) RunAndWait(x *reprise.Executable) {
 	t.Helper()
-	t.OK(t.Queue.Run(t.Ctx, x))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Start(x)
+	t.Wait()
 }
 
 // AddCircularBuffer gives a program a circular buffer on all workers.
@@ -99,16 +106,11 @@ func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
 func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
 	t.Helper()
 	word := t.PerWorker(16)
-	x := t.Load(&reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
-		Name: "wait", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on},
-		Args: Args(word.Addr(), 1),
-	}}})
-	t.OK(q.Run(t.Ctx, x))
-	ones := make([]byte, word.Size())
-	for i := 0; i < len(ones); i += word.PageSize() {
-		ones[i] = 1
-	}
-	return func(by *reprise.Queue) { t.Helper(); t.OK(by.Write(t.Ctx, word, 0, ones)) }
+	t.On(q).Start(t.Load(OneKernel(reprise.Kernel{
+		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on}, Args: Args(word.Addr(), 1),
+	}, word)))
+	ones := MakeWords(word.Size(), func(int) uint32 { return 1 })
+	return func(by *reprise.Queue) { t.Helper(); t.On(by).Write(word, ones) }
 }
 
 // AddProgram adds a number to every word of a buffer of pages of 64 B into another, on one core.
@@ -151,18 +153,18 @@ func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, add
 // core.
 func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, room *reprise.Buffer) *reprise.Program {
 	t.Helper()
-	return &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{
+	p := OneKernel(reprise.Kernel{
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: on, Cores: []chip.Range{at.Range()},
 		Args: Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), from.PageStride(), room.Addr()),
-	}}}
+	}, from, to, room)
+	p.Name = name
+	return p
 }
 
 // BlankProgram does nothing on all workers.
 func (t *T) BlankProgram(name string) *reprise.Program {
 	t.Helper()
-	return &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
-		Name: "blank", Image: t.Kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()},
-	}}}
+	return OneKernel(reprise.Kernel{Name: name, Image: t.Kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}})
 }
 
 // Both are the two queues of a device.
@@ -186,7 +188,85 @@ func (t *T) Follows(second, first *reprise.Queue, e *reprise.Event) {
 // CaptureOn is Capture for another queue.
 func (t *T) CaptureOn(q *reprise.Queue, name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
-	u := *t
-	u.Queue = q
-	return u.Capture(name, xs...)
+	return t.On(q).Capture(name, xs...)
 }
+
+// MixProgram mixes a number of its own into a word of some cores, and has kernels of a given
+// length.
+func (t *T) MixProgram(name string, on chip.Range, b *reprise.Buffer, number uint32, size int) *reprise.Program {
+	t.Helper()
+	im := t.Own("mix")
+	if size > len(im.Text) {
+		im = Padded(im, size)
+	}
+	p := OneKernel(reprise.Kernel{
+		Name: "mix", Image: im, Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{number},
+		Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), uint32(t.WorkerIndex(c))} },
+	}, b)
+	p.Name = name
+	return p
+}
+
+// Mixed is what MixProgram does to a word.
+func Mixed(v, number uint32, index int) uint32 { return v*1664525 + uint32(index) + number }
+
+// Padded is an image made longer by text that is never run.
+func Padded(im *kernels.Image, n int) *kernels.Image {
+	out := *im
+	out.Text = append(append([]byte(nil), im.Text...), Pattern(uint32(n), n-len(im.Text))...)
+	return &out
+}
+
+// Mix is a plain model of the words that MixProgram changes.
+type Mix struct {
+	T      *T
+	Buffer *reprise.Buffer
+	Words  []uint32
+}
+
+// NewMix is a model without a buffer, to find out what programs would do.
+func NewMix(t *T) *Mix { return &Mix{T: t, Words: make([]uint32, t.Grid().Size())} }
+
+// Follow allocates a word for each worker, and a model of them.
+func (t *T) Follow() *Mix {
+	f := NewMix(t)
+	f.Buffer = t.PerWorker(16)
+	return f
+}
+
+// on returns the cores that are named, or all workers.
+func (f *Mix) on(cores []chip.Range) chip.Range {
+	if len(cores) == 0 {
+		return f.T.Grid()
+	}
+	return cores[0]
+}
+
+// Load loads a mix program for the words, on some cores or on all.
+func (f *Mix) Load(name string, number uint32, on ...chip.Range) *reprise.Executable {
+	f.T.Helper()
+	return f.LoadLong(name, number, 0, on...)
+}
+
+// LoadLong is Load with kernels of a given length.
+func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *reprise.Executable {
+	f.T.Helper()
+	return f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
+}
+
+// Run is what a run of the mix program with a number does, on some cores or on all.
+func (f *Mix) Run(number uint32, on ...chip.Range) {
+	for c := range f.on(on).Cores() {
+		i := f.T.WorkerIndex(c)
+		f.Words[i] = Mixed(f.Words[i], number, i)
+	}
+}
+
+// Check compares the words with the model.
+func (f *Mix) Check(what string) {
+	f.T.Helper()
+	f.T.WantWords(what, f.Buffer, 0, func(c chip.Core) uint32 { return f.Words[f.T.WorkerIndex(c)] })
+}
+
+// MixNumber is the common argument of the mix program.
+var MixNumber = reprise.Arg{Kernel: "mix", Common: true}

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -69,7 +70,6 @@ type Shared struct {
 	Alone   string  // why the device makes no mesh, once that is known
 }
 
-// machine is several chips that are open as one.
 type machine interface {
 	Close(ctx context.Context) error
 }
@@ -178,7 +178,6 @@ func (b *Shared) leave(t TB, l Level) bool {
 	return true
 }
 
-// openQueues opens a device up to its command queues.
 func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*kmd.Device, *dispatch.Device, error) {
 	kd, err := kmd.Open(ctx, target)
 	if err != nil {
@@ -202,7 +201,6 @@ func Patience(d *target.Device) time.Duration {
 	return 20 * time.Second
 }
 
-// caseTime is how long a case may take before its context is over.
 func caseTime(d *target.Device) time.Duration { return 10 * Patience(d) }
 
 // Size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs
@@ -254,9 +252,13 @@ func (t *T) Sub(name string, fn func(*T)) {
 	})
 }
 
-// OK ends the case on an error, with the state of all cores if the device hangs.
-func (t *T) OK(err error) {
+// OK ends the case on any error, with the state of all cores if the device hangs.
+func (t *T) OK(errs ...error) {
 	t.Helper()
+	err := errs[0]
+	if len(errs) > 1 {
+		err = errors.Join(errs...)
+	}
 	if err == nil {
 		return
 	}
@@ -276,16 +278,28 @@ func (t *T) Queues(o dispatch.Options) *T {
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.Patience()
 	}
-	kd, d, err := t.openQueues(o)
-	t.OK(err)
+	u, end := t.queues(o)
 	t.Cleanup(func() {
-		if err := errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()); err != nil && !t.Failed() {
+		if err := end(); err != nil && !t.Failed() {
 			t.Errorf("close: %v", err)
 		}
 	})
-	u := *t
+	return u
+}
+
+// queues opens the device up to its command queues, with this runtime's own firmware; otherwise the
+// case is skipped.
+func (t *T) queues(o dispatch.Options) (u *T, end func() error) {
+	t.Helper()
+	if !t.Config.Firmware.Own() {
+		t.Skip(belowRuntime)
+	}
+	kd, d, err := openQueues(t.Ctx, t.Device.Open(), o)
+	t.OK(err)
+	u = new(T)
+	*u = *t
 	u.useQueues(kd, d)
-	return &u
+	return u, func() error { return errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()) }
 }
 
 // Full opens the whole device for the length of a case, which must not share one: a card that is
@@ -295,15 +309,29 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	if t.Dev != nil {
 		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
-	d, err := t.Open(t.Ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
-	t.OK(err)
+	u := t.Unclosed(target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
 	t.Cleanup(func() {
-		if err := d.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
+		if err := u.Dev.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
 			t.Errorf("close: %v", err)
 		}
 	})
+	return u
+}
+
+// Unclosed opens the whole device for a case that closes it itself.
+func (t *T) Unclosed(target kmd.Target, opts ...reprise.Option) *T {
+	t.Helper()
+	d, err := t.Open(t.Ctx, target, opts...)
+	t.OK(err)
 	u := *t
 	u.UseDevice(d)
+	return &u
+}
+
+// On is the case on another queue of its device.
+func (t *T) On(q *reprise.Queue) *T {
+	u := *t
+	u.Queue = q
 	return &u
 }
 
@@ -332,4 +360,48 @@ func SplitRanges() [2]chip.Range {
 		{End: chip.Core{X: 3, Y: 5}},
 		{Start: chip.Core{X: 4, Y: 1}, End: chip.Core{X: 7, Y: 5}},
 	}
+}
+
+// Firmware names the folders of tt-metal's firmware that devices run; see hwtest.Firmware.
+type Firmware struct {
+	Workers string // base firmware of the workers: reprise.WithFirmware
+	Queues  string // the command queues': reprise.WithQueueFirmware
+}
+
+// Options are those that a device is opened with.
+func (f Firmware) Options() []reprise.Option {
+	var o []reprise.Option
+	if f.Workers != "" {
+		o = append(o, reprise.WithFirmware(f.Workers))
+	}
+	if f.Queues != "" {
+		o = append(o, reprise.WithQueueFirmware(f.Queues))
+	}
+	return o
+}
+
+// belowRuntime is why cases are skipped that start the command queues themselves.
+const belowRuntime = "opens the command queues below the runtime, with its own firmware"
+
+// Own reports whether devices run this runtime's own firmware alone.
+func (f Firmware) Own() bool { return f == Firmware{} }
+
+// Skip says why a case can't run that ends in an error; "" if it must not end in that.
+func (f Firmware) Skip(err error) string {
+	var queues *dispatch.QueueFirmwareError
+	var base *dispatch.FirmwareError
+	switch {
+	case !f.Own() && errors.As(err, &base):
+		return "the case opens another chip than the firmware was built for: " + base.Why
+	case f.Workers != "" && errors.Is(err, metal.ErrNotMetal):
+		return "its kernels were not built with tt-metal's firmware, which the workers run"
+	case f.Queues != "" && (errors.Is(err, dispatch.ErrQueueFirmware) || errors.As(err, &queues)):
+		return "tt-metal's command-queue firmware can't do it: " + err.Error()
+	}
+	return ""
+}
+
+// Open opens a device that runs the firmware that is being tested.
+func (t *T) Open(ctx context.Context, target kmd.Target, opts ...reprise.Option) (*reprise.Device, error) {
+	return reprise.Open(ctx, target, append(t.Config.Firmware.Options(), opts...)...)
 }

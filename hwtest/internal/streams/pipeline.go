@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
-// pipe is a pipeline's configuration with a name.
 type pipe struct {
 	name string
 	c    pipeline.Config
@@ -24,7 +23,6 @@ func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
 	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
 }
 
-// pipes are all configurations.
 func pipes() []pipe {
 	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
 	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
@@ -48,7 +46,6 @@ func pipes() []pipe {
 	}
 }
 
-// pipeOf returns a configuration by name.
 func pipeOf(name string) pipe {
 	all := pipes()
 	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
@@ -58,7 +55,7 @@ func pipeOf(name string) pipe {
 func Pipelines() rig.Table {
 	var cs rig.Table
 	for _, p := range pipes() {
-		cs.Add(p.name, "each input gives its output, in order, in every configuration", func(t *rig.T) { p.stream(t) })
+		cs.Add(p.name, "each input gives its output, in order, in every configuration", p.stream)
 	}
 	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
 		p := pipeOf(name)
@@ -140,12 +137,7 @@ func pipeInput(i int) []byte { return pipeWords(i, 0) }
 
 // pipeWords are the words of input i, each plus a number.
 func pipeWords(i, plus int) []byte {
-	b := make([]byte, wayPages*wayPage)
-	for k := 0; k < len(b); k += 4 {
-		v := uint32(k) | uint32(7*i+1)<<16 + uint32(plus)
-		b[k], b[k+1], b[k+2], b[k+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-	}
-	return b
+	return rig.MakeWords(wayPages*wayPage, func(k int) uint32 { return uint32(4*k) | uint32(7*i+1)<<16 + uint32(plus) })
 }
 
 func pipeInputs(n int) func(func([]byte) bool) {
@@ -165,7 +157,6 @@ func pipeOutput(t *rig.T, i, steps int, out [][]byte) {
 	}
 }
 
-// whole runs n inputs through and checks all outputs.
 func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
 	t.Helper()
 	i := 0
@@ -198,9 +189,7 @@ func (p pipe) stream(t *rig.T) {
 		}
 	}
 	t.Release(line)
-	if after := t.Allocated(); after != before {
-		t.Errorf("%+v is taken, was %+v", after, before)
-	}
+	t.SameMemory(before)
 }
 
 func (p pipe) canceled(t *rig.T) {
@@ -278,16 +267,11 @@ func workBetween(t *rig.T) {
 	x := t.Load(t.AddProgram("other", chip.Core{X: 3}, buf, buf, 1))
 	for i := range t.Size(5, 2) {
 		whole(t, line, 3, pipeSteps)
-		want, got := make([]byte, buf.Size()), make([]byte, buf.Size())
-		t.OK(q[1].Write(t.Ctx, buf, 0, want))
+		t.On(q[1]).Clear(buf)
 		t.Follows(q[0], q[1], e)
 		t.OK(q[0].Run(t.Ctx, x))
 		t.Follows(q[1], q[0], e)
-		t.OK(q[1].Read(t.Ctx, buf, 0, got))
-		for k := 0; k < len(want); k += 4 {
-			want[k] = 1
-		}
-		t.Same(fmt.Sprintf("round %d", i), want, got)
+		t.Same(fmt.Sprintf("round %d", i), rig.MakeWords(buf.Size(), func(int) uint32 { return 1 }), t.ReadOn(q[1], buf))
 	}
 }
 
@@ -340,8 +324,6 @@ func compileFails(t *rig.T) {
 	})
 	t.OK(err)
 	t.Fails("compile", line.Compile(t.Ctx, pipeInput(0)), broken)
-	if after := t.Allocated(); after != before {
-		t.Errorf("%+v is taken, was %+v", after, before)
-	}
+	t.SameMemory(before)
 	whole(t, pipeOf("transfer queue").compile(t, 1), 2, 1)
 }

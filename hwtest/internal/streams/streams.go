@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,6 @@ func Cases() rig.Table {
 	return cs
 }
 
-// stream makes a stream and releases it with the case.
 func newStream(t *rig.T, c stream.Config) *stream.Stream {
 	t.Helper()
 	s, err := stream.New(t.Dev, c)
@@ -74,10 +74,10 @@ func newStream(t *rig.T, c stream.Config) *stream.Stream {
 	return s
 }
 
-// pair makes a stream in each direction.
 func pair(t *rig.T, size int) (in, out *stream.Stream) {
 	t.Helper()
-	return newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size}), newStream(t, stream.Config{Name: "out", Size: size})
+	return newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size}),
+		newStream(t, stream.Config{Name: "out", Size: size})
 }
 
 // streamRoom is L1 for a message of n bytes in each worker, aligned as host memory is.
@@ -86,11 +86,10 @@ func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
 }
 
-// streamProgram is a kernel with streams.
 func streamProgram(t *rig.T, k reprise.Kernel, room *reprise.Buffer, args []uint32, ss ...*stream.Stream) *reprise.Program {
 	t.Helper()
-	k.Args = func(chip.Core) []uint32 { return args }
-	p := &reprise.Program{Name: k.Name, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{k}}
+	k.Args = rig.Args(args...)
+	p := rig.OneKernel(k, room)
 	for _, s := range ss {
 		s.AddTo(p)
 	}
@@ -103,6 +102,20 @@ func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executabl
 	room := streamRoom(t, max(in.Longest(), 64))
 	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
 	return t.Load(streamProgram(t, k, room, append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize())), in, out))
+}
+
+// echoOn is echo on BRISC of a core.
+func echoOn(t *rig.T, in, out *stream.Stream, x, y int) *reprise.Executable {
+	t.Helper()
+	return echo(t, in, out, reprise.Kernel{Cores: rig.On(x, y)})
+}
+
+// release releases streams before the end of the case.
+func release(t *rig.T, ss ...*stream.Stream) {
+	t.Helper()
+	for _, s := range ss {
+		t.Release(s)
+	}
 }
 
 // step is one of a script: see kernels/stream.c.
@@ -139,9 +152,9 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 	return x, func() []uint32 {
 		t.Helper()
 		all := t.ReadAll(results)[t.WorkerIndex(at)*results.PageSize():]
-		var got []uint32
-		for i := range steps {
-			got = append(got, rig.Word(all[4*i:]))
+		got := make([]uint32, len(steps))
+		for i := range got {
+			got[i] = rig.Word(all[4*i:])
 		}
 		return got
 	}
@@ -162,10 +175,9 @@ func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (
 	return t.Load(p), results
 }
 
-// wantSteps compares the results of a script.
 func wantSteps(t *rig.T, got []uint32, want ...uint32) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("the kernel's results are %d, want %d", got, want)
 	}
 }
@@ -177,16 +189,10 @@ func beside(t *rig.T, fn func() error) (wait func()) {
 	return func() { t.Helper(); t.OK(<-done) }
 }
 
-// words makes a message of 32-bit words.
 func wordsOf(words ...uint32) []byte {
-	var p []byte
-	for _, w := range words {
-		p = rig.AppendWord(p, w)
-	}
-	return p
+	return rig.MakeWords(4*len(words), func(i int) uint32 { return words[i] })
 }
 
-// readStream reads a message.
 func readStream(t *rig.T, s *stream.Stream) []byte {
 	t.Helper()
 	p := make([]byte, s.Longest())
@@ -207,24 +213,25 @@ func streamLengths(size int) []int {
 	return out
 }
 
+// writeAll writes n messages, from a number on, and closes the stream.
+func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) error {
+	for i := range n {
+		if err := in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
+			return err
+		}
+	}
+	return in.Close(t.Ctx)
+}
+
+// echoAll writes messages of all lengths to an echo, and reads them.
 func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 	t.Helper()
 	lengths := streamLengths(in.Size())
-	seed := func(i, j int) uint32 { return uint32(i*len(lengths) + j) }
-	wait := beside(t, func() error {
-		for i := range rounds {
-			for j, n := range lengths {
-				if err := in.Write(t.Ctx, rig.Pattern(seed(i, j), n)); err != nil {
-					return err
-				}
-			}
-		}
-		return in.Close(t.Ctx)
-	})
-	for i := range rounds {
-		for j, n := range lengths {
-			t.Same(fmt.Sprintf("round %d, message of %d B", i, n), rig.Pattern(seed(i, j), n), readStream(t, out))
-		}
+	length := func(i int) int { return lengths[i%len(lengths)] }
+	n := rounds * len(lengths)
+	wait := beside(t, func() error { return writeAll(t, in, 0, n, length) })
+	for i := range n {
+		t.Same(fmt.Sprintf("message %d of %d B", i, length(i)), rig.Pattern(uint32(i), length(i)), readStream(t, out))
 	}
 	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
 		t.Errorf("after the last message: %v, want %v", err, io.EOF)
@@ -234,7 +241,7 @@ func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 
 func streamEcho(t *rig.T, size int, p chip.Processor, noc chip.NOC) {
 	in, out := pair(t, size)
-	x := echo(t, in, out, reprise.Kernel{Processor: p, NOC: noc, Cores: []chip.Range{chip.Core{X: 2, Y: 1}.Range()}})
+	x := echo(t, in, out, reprise.Kernel{Processor: p, NOC: noc, Cores: rig.On(2, 1)})
 	for range 2 {
 		t.Start(x)
 		echoAll(t, in, out, t.Size(4, 1))
@@ -247,12 +254,12 @@ func streamWrap(t *rig.T, noc chip.NOC) {
 	for _, before := range []uint32{64, 1024, 4096 + 64} {
 		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size, First: -before})
 		out := newStream(t, stream.Config{Name: "out", Size: size, First: -(2 * before)})
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.BRISC, NOC: noc, Cores: []chip.Range{chip.Core{X: 1}.Range()}})
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.BRISC, NOC: noc, Cores: rig.On(1, 0)})
 		t.Start(x)
 		echoAll(t, in, out, 2)
 		t.Wait()
 		t.Release(x)
-		t.OK(errors.Join(in.Release(t.Ctx), out.Release(t.Ctx)))
+		release(t, in, out)
 	}
 }
 
@@ -270,17 +277,10 @@ func hostAhead(t *rig.T) {
 	if want := 1024 / 192; written != want {
 		t.Errorf("%d messages fit, want %d", written, want)
 	}
-	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{}.Range()}})
+	x := echoOn(t, in, out, 0, 0)
 	t.Start(x)
 	const more = 20
-	wait := beside(t, func() error {
-		for i := range more {
-			if err := in.Write(t.Ctx, rig.Pattern(uint32(written+i), 100)); err != nil {
-				return err
-			}
-		}
-		return in.Close(t.Ctx)
-	})
+	wait := beside(t, func() error { return writeAll(t, in, written, more, func(int) int { return 100 }) })
 	for i := range written + more {
 		t.Same(fmt.Sprintf("message %d", i), rig.Pattern(uint32(i), 100), readStream(t, out))
 	}
@@ -306,9 +306,7 @@ func kernelAhead(t *rig.T) {
 			t.Fatalf("message %d: %d B, number %d, want %d", i, len(got), rig.Word(got), number)
 		}
 	}
-	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
-		t.Errorf("after the last message: %v", err)
-	}
+	t.Fails("after the last message", rig.Error(out.Read(t.Ctx, nil)), io.EOF)
 	t.Wait()
 	wantSteps(t, results(), streamOK, streamOK)
 }
@@ -389,8 +387,7 @@ func kernelFails(t *rig.T) {
 		t.Errorf("a message of %d B", len(got))
 	}
 	_, err := out.Read(t.Ctx, nil)
-	var failed *stream.KernelError
-	if !errors.As(err, &failed) || failed.Code != 1234 || failed.Stopped {
+	if failed := rig.As[*stream.KernelError](t, err); failed.Code != 1234 || failed.Stopped {
 		t.Errorf("error %v, want the kernel's 1234", err)
 	}
 	t.Says(err, "out", "kernel failed", "1234")
@@ -402,22 +399,16 @@ func kernelStops(t *rig.T) {
 	x, results := script(t, in, out, chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
 	t.Start(x)
 	var err error
-	for range 10 { // the ring has room for two
-		if err = in.Write(t.Ctx, wordsOf(1)); err != nil {
-			break
-		}
+	for i := 0; i < 10 && err == nil; i++ { // the ring has room for two
+		err = in.Write(t.Ctx, wordsOf(1))
 	}
-	var stopped *stream.KernelError
-	if !errors.As(err, &stopped) || stopped.Code != 77 || !stopped.Stopped {
+	if stopped := rig.As[*stream.KernelError](t, err); stopped.Code != 77 || !stopped.Stopped {
 		t.Errorf("error %v, want the kernel's 77", err)
 	}
 	t.Wait()
 	wantSteps(t, results(), 4<<4, 0)
-	if err := in.Close(t.Ctx); !errors.As(err, &stopped) {
-		t.Errorf("close: %v", err)
-	}
-	t.OK(in.Reset(t.Ctx))
-	t.OK(in.Write(t.Ctx, wordsOf(1, 2)))
+	rig.As[*stream.KernelError](t, in.Close(t.Ctx))
+	t.OK(in.Reset(t.Ctx), in.Write(t.Ctx, wordsOf(1, 2)))
 	t.RunAndWait(x)
 	wantSteps(t, results(), 8<<4, 0)
 }
@@ -426,23 +417,19 @@ func hostCloses(t *rig.T) {
 	in, out := pair(t, 512)
 	x, results := script(t, in, out, chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, wordsOf(1, 2, 3)))
-	t.OK(in.Close(t.Ctx))
-	t.OK(in.Write(t.Ctx, wordsOf(4)))
+	t.OK(in.Write(t.Ctx, wordsOf(1, 2, 3)), in.Close(t.Ctx), in.Write(t.Ctx, wordsOf(4)))
 	t.Wait()
 	wantSteps(t, results(), 12<<4, streamEnd, 4<<4)
 }
 
 func hostFails(t *rig.T) {
 	in, out := pair(t, 512)
-	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 3, Y: 1}.Range()}})
+	x := echoOn(t, in, out, 3, 1)
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, wordsOf(5)))
-	t.OK(in.Fail(t.Ctx, 4321))
+	t.OK(in.Write(t.Ctx, wordsOf(5)), in.Fail(t.Ctx, 4321))
 	t.Same("the message before", wordsOf(5), readStream(t, out))
 	_, err := out.Read(t.Ctx, nil)
-	var failed *stream.KernelError // echo hands the code on
-	if !errors.As(err, &failed) || failed.Code != 4321 {
+	if failed := rig.As[*stream.KernelError](t, err); failed.Code != 4321 { // echo hands the code on
 		t.Errorf("error %v, want 4321", err)
 	}
 	t.Wait()
@@ -475,8 +462,7 @@ func tooLong(t *rig.T) {
 	if err := in.Write(t.Ctx, make([]byte, in.Longest()+1)); !errors.As(err, &long) || long.Most != 1024-64 {
 		t.Errorf("a message that no ring of 1 KiB holds: %v", err)
 	}
-	t.OK(in.Write(t.Ctx, rig.Pattern(1, 100)))
-	t.OK(in.Write(t.Ctx, rig.Pattern(2, 8)))
+	t.OK(in.Write(t.Ctx, rig.Pattern(1, 100)), in.Write(t.Ctx, rig.Pattern(2, 8)))
 	t.RunAndWait(x)
 	wantSteps(t, results(), streamTooLongResult, streamOK, streamTooLongResult|100<<4, 100<<4, 8<<4)
 	if _, err := out.Read(t.Ctx, make([]byte, 959)); !errors.As(err, &long) || long.Size != 960 || long.Most != 959 {
@@ -500,13 +486,13 @@ func streamsShareMemory(t *rig.T) {
 	for i := range n {
 		in, out := next(stream.ToDevice), next(stream.ToHost)
 		ins, outs = append(ins, in), append(outs, out)
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i, Y: i % 2}.Range()}})
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i, i%2)})
 		t.Start(x)
 		echoAll(t, in, out, 1)
 	}
 	t.Wait()
 	for i := range n {
-		t.OK(errors.Join(ins[i].Release(t.Ctx), outs[i].Release(t.Ctx)))
+		release(t, ins[i], outs[i])
 	}
 }
 
@@ -518,7 +504,7 @@ func twoCores(t *rig.T) {
 	for i, s := range [2][2]*stream.Stream{{in, middle}, {second, out}} {
 		args := append(append(s[0].Args(), s[1].Args()...), room.Addr(), uint32(room.PageSize()))
 		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("echo %d", i), Image: t.Kernel(kernels.StreamEcho), NOC: chip.NOC(i),
-			Cores: []chip.Range{chip.Core{X: 1 + 2*i, Y: i}.Range()}, Args: func(chip.Core) []uint32 { return args }})
+			Cores: rig.On(1+2*i, i), Args: func(chip.Core) []uint32 { return args }})
 		s[0].AddTo(p)
 		s[1].AddTo(p)
 	}
@@ -542,7 +528,7 @@ func twoCores(t *rig.T) {
 func streamMoves(t *rig.T) {
 	in, out := pair(t, 256)
 	for i := range t.Size(12, 4) {
-		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i % 3, Y: i % 4}.Range()}})
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: rig.On(i%3, i%4)})
 		t.Start(x)
 		echoAll(t, in, out, 1)
 	}
@@ -554,15 +540,10 @@ func twoQueues(t *rig.T) {
 	for i, q := range t.Both() {
 		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 1 << 10, Queue: q})
 		out := newStream(t, stream.Config{Name: "out", Size: 1 << 10, Queue: q})
-		x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 2 * i, Y: 1}.Range()}})
+		x := echoOn(t, in, out, 2*i, 1)
 		t.OK(q.Run(t.Ctx, x))
 		waits = append(waits, beside(t, func() error {
-			for k := range 10 {
-				if err := in.Write(t.Ctx, rig.Pattern(uint32(k), 50*k)); err != nil {
-					return err
-				}
-			}
-			return in.Close(t.Ctx)
+			return writeAll(t, in, 0, 10, func(k int) int { return 50 * k })
 		}), beside(t, func() error {
 			k := 0
 			for m, err := range out.Messages(t.Ctx) {
@@ -588,7 +569,7 @@ func twoQueues(t *rig.T) {
 
 func inTrace(t *rig.T) {
 	in, out := pair(t, 512)
-	tr := t.Capture("stream", echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 2}.Range()}}))
+	tr := t.Capture("stream", echoOn(t, in, out, 1, 2))
 	n := t.Size(8, 3)
 	for range n {
 		t.Replay(tr)
@@ -605,10 +586,9 @@ func inLoop(t *rig.T) {
 	x, results := scriptWith(t, in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
-	run := func(r *reprise.Recorder) error { return r.Run(x) }
-	tr := t.Hold(t.Record("loop", func(r *reprise.Recorder) error {
-		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
-	}))
+	tr := t.Trace("loop", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.While(popped, 1000, func() error { return r.Run(x) }))
+	})
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
 		for i := range n {
@@ -624,9 +604,9 @@ func inLoop(t *rig.T) {
 func inAbortedLoop(t *rig.T) {
 	in, out := pair(t, 256)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
-	tr := t.Hold(t.Record("endless", func(r *reprise.Recorder) error {
+	tr := t.Trace("endless", func(r *reprise.Recorder) error {
 		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
-	}))
+	})
 	for range 2 {
 		t.Replay(tr)
 		for range 20 { // more than the ring holds
@@ -682,15 +662,12 @@ func streamHeld(t *rig.T) {
 	t.Same("after all that", wordsOf(0), readStream(t, out))
 	t.Release(tr)
 	t.Release(out)
-	if _, err := out.Read(t.Ctx, nil); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("after Release: %v", err)
-	}
-	t.Fails("second Release", out.Release(t.Ctx), reprise.ErrReleased)
+	t.AllFail(reprise.ErrReleased, map[string]error{"after Release": rig.Error(out.Read(t.Ctx, nil)), "second Release": out.Release(t.Ctx)})
 }
 
 func cancelled(t *rig.T) {
 	in, out := pair(t, 128)
-	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()}})
+	x := echoOn(t, in, out, 1, 1)
 	t.Start(x)
 	mine := errors.New("a cause of the caller's")
 	for _, read := range []bool{true, false} {
@@ -712,9 +689,7 @@ func cancelled(t *rig.T) {
 		}()
 		time.Sleep(10 * time.Millisecond)
 		cancel(mine)
-		if err := <-wait; !errors.Is(err, mine) {
-			t.Errorf("error %v, want the context's cause", err)
-		}
+		t.Fails("the call", <-wait, mine)
 	}
 	closed := beside(t, func() error { return in.Close(t.Ctx) })
 	for m, err := range out.Messages(t.Ctx) {
@@ -742,11 +717,10 @@ func streamRecover(t *rig.T) {
 	in, out := pair(u, 256)
 	at := chip.Core{X: 2, Y: 2}
 	x := echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
-	t.OK(u.Queue.Run(u.Ctx, x))
+	u.Start(x)
 	t.OK(in.Write(u.Ctx, wordsOf(1, 2)))
 	t.Same("before it hangs", wordsOf(1, 2), readStream(u, out))
-	err := u.Queue.Wait(u.Ctx)
-	hang := t.Hung(err)
+	hang := t.Hung(u.Queue.Wait(u.Ctx))
 	for _, c := range hang.Cores {
 		if c.Core != at {
 			continue
@@ -762,10 +736,9 @@ func streamRecover(t *rig.T) {
 		t.Errorf("a read after the queue hung: %v", err)
 	}
 	t.OK(u.Dev.Recover(u.Ctx))
-	if _, err := out.Read(u.Ctx, nil); !errors.Is(err, stream.ErrStale) {
-		t.Errorf("a read after the recovery: %v, want %v", err, stream.ErrStale)
-	}
-	t.Fails("a write after the recovery", in.Write(u.Ctx, nil), stream.ErrStale)
+	t.AllFail(stream.ErrStale, map[string]error{
+		"a read after the recovery": rig.Error(out.Read(u.Ctx, nil)), "a write after the recovery": in.Write(u.Ctx, nil),
+	})
 	var moved *stream.MovedError
 	for _, s := range []*stream.Stream{in, out} {
 		if err := s.Reset(u.Ctx); err != nil && !errors.As(err, &moved) {
@@ -774,12 +747,12 @@ func streamRecover(t *rig.T) {
 	}
 	if moved != nil {
 		t.Log(moved)
-		t.OK(x.Release(u.Ctx))
+		u.Release(x)
 		x = echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
 	}
-	t.OK(u.Queue.Run(u.Ctx, x))
+	u.Start(x)
 	echoAll(u, in, out, 1)
-	t.OK(u.Queue.Wait(u.Ctx))
-	t.OK(x.Release(u.Ctx))
-	t.OK(errors.Join(in.Release(u.Ctx), out.Release(u.Ctx)))
+	u.Wait()
+	u.Release(x)
+	release(u, in, out)
 }

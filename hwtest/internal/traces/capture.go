@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
 )
 
 func captureCases() rig.Table {
@@ -18,46 +19,30 @@ func captureCases() rig.Table {
 	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
 	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place, over and over", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
-	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record",
-		"event wait", "synchronize"} {
-		cs.Add(op+" inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
-			func(t *rig.T) { insideCapture(t, op) })
-	}
+	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on", insideCapture,
+		"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait", "synchronize")
 	return cs
 }
 
-// forbidden performs an operation that a capture can't hold.
-func forbidden(t *rig.T, ctx context.Context, op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer,
-	e *reprise.Event) error {
+// forbidden are operations that a capture can't hold.
+func forbidden(t *rig.T, ctx context.Context, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer,
+	e *reprise.Event) map[string]func() error {
 	data := make([]byte, b.Size())
-	var err error
-	switch op {
-	case "write":
-		err = t.Queue.Write(ctx, b, 0, data)
-	case "read":
-		err = t.Queue.Read(ctx, b, 0, data)
-	case "queue wait":
-		err = t.Queue.Wait(ctx)
-	case "run":
-		err = t.Queue.Run(ctx, x)
-	case "replay":
-		err = tr.Replay(ctx)
-	case "capture":
-		_, err = t.Queue.Capture(ctx, "inner", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-	case "begin":
-		_, err = t.Queue.Begin("inner")
-	case "load":
-		_, err = t.Dev.Load(ctx, t.StoreProgram("late", t.Grid(), b, 1))
-	case "record":
-		err = t.Queue.Record(ctx, e)
-	case "event wait":
-		err = t.Queue.WaitEvent(ctx, e)
-	case "synchronize":
-		err = e.Wait(ctx)
-	default:
-		err = fmt.Errorf("no operation %q", op)
+	return map[string]func() error{
+		"write":      func() error { return t.Queue.Write(ctx, b, 0, data) },
+		"read":       func() error { return t.Queue.Read(ctx, b, 0, data) },
+		"queue wait": func() error { return t.Queue.Wait(ctx) },
+		"run":        func() error { return t.Queue.Run(ctx, x) },
+		"replay":     func() error { return tr.Replay(ctx) },
+		"capture": func() error {
+			return rig.Error(t.Queue.Capture(ctx, "inner", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }))
+		},
+		"begin":       func() error { return rig.Error(t.Queue.Begin("inner")) },
+		"load":        func() error { return rig.Error(t.Dev.Load(ctx, t.StoreProgram("late", t.Grid(), b, 1))) },
+		"record":      func() error { return t.Queue.Record(ctx, e) },
+		"event wait":  func() error { return t.Queue.WaitEvent(ctx, e) },
+		"synchronize": func() error { return e.Wait(ctx) },
 	}
-	return err
 }
 
 func insideCapture(t *rig.T, op string) {
@@ -73,7 +58,7 @@ func insideCapture(t *rig.T, op string) {
 		err = allocateInCapture(t, x)
 	case "begin": // the same; the capture goes on
 		tr, failed := t.Queue.Capture(t.Ctx, "t", func(ctx context.Context, r *reprise.Recorder) error {
-			err = forbidden(t, ctx, op, x, other, f.Buffer, e)
+			err = forbidden(t, ctx, x, other, f.Buffer, e)[op]()
 			return r.Run(x)
 		})
 		t.OK(failed)
@@ -83,12 +68,12 @@ func insideCapture(t *rig.T, op string) {
 			if err := r.Run(x); err != nil {
 				return err
 			}
-			_ = forbidden(t, ctx, op, x, other, f.Buffer, e)
+			_ = forbidden(t, ctx, x, other, f.Buffer, e)[op]()
 			return r.Run(x)
 		})
 	}
-	var ce *reprise.CaptureError
-	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Instead == "" {
+	t.Fails(op, err, reprise.ErrInCapture)
+	if ce := rig.As[*reprise.CaptureError](t, err); ce.Instead == "" {
 		t.Errorf("error %v", err)
 	}
 	t.SameMemory(before)
@@ -99,7 +84,6 @@ func insideCapture(t *rig.T, op string) {
 	f.Check("after the capture")
 }
 
-// allocateInCapture allocates between Begin and Discard.
 func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 	r, err := t.Queue.Begin("t")
 	t.OK(err)
@@ -112,7 +96,7 @@ func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 func beginAndEnd(t *rig.T) {
 	f := t.Follow()
 	x, y := f.Load("x", 5), f.Load("y", 6)
-	forward := func() { t.OK(errors.Join(t.Queue.Run(t.Ctx, x), t.Queue.Run(t.Ctx, y))) }
+	forward := func() { t.OK(t.Queue.Run(t.Ctx, x), t.Queue.Run(t.Ctx, y)) }
 	count := func() { f.Run(5); f.Run(6) }
 	forward()
 	count()
@@ -138,7 +122,7 @@ func beginLeavesNothing(t *rig.T) {
 	x := f.Load("x", 5)
 	before := t.Allocated()
 	for _, end := range []func(*reprise.Recorder) error{
-		func(r *reprise.Recorder) error { return r.Discard() },
+		(*reprise.Recorder).Discard,
 		func(r *reprise.Recorder) error {
 			_ = t.Queue.Wait(t.Ctx)
 			if _, err := r.End(t.Ctx); !errors.Is(err, reprise.ErrInCapture) {
@@ -151,9 +135,7 @@ func beginLeavesNothing(t *rig.T) {
 		t.OK(err)
 		t.Start(x)
 		t.OK(end(r))
-		if _, err := r.End(t.Ctx); !errors.Is(err, reprise.ErrNotCapturing) {
-			t.Errorf("ended again: %v", err)
-		}
+		t.Fails("ended again", rig.Error(r.End(t.Ctx)), reprise.ErrNotCapturing)
 		t.SameMemory(before)
 		t.RunAndWait(x)
 		f.Run(5)
@@ -166,9 +148,9 @@ func freedInCapture(t *rig.T) {
 	size := n * t.Grid().Size()
 	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: n, Name: "intermediate"})
 	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
-	}))
+	})
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.Buffer(allocator.L1, size, n)
@@ -216,7 +198,7 @@ func tracesSharePool(t *rig.T) {
 	var traces []*reprise.Trace
 	var places []uint32
 	for range 2 {
-		tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
+		tr := t.Trace("t", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: pages * page, PageSize: page, Name: "mid"})
 			if err != nil {
 				return err
@@ -225,7 +207,7 @@ func tracesSharePool(t *rig.T) {
 			return errors.Join(
 				first.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 1}), r.Run(first),
 				second.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 0}), r.Run(second), mid.Release())
-		}))
+		})
 		traces = append(traces, tr)
 	}
 	t.Free(pool)
@@ -234,7 +216,174 @@ func tracesSharePool(t *rig.T) {
 	}
 	for i := range 4 {
 		want := t.Fill(in, uint32(i))
-		t.OK(traces[i%2].Replay(t.Ctx))
+		t.Replay(traces[i%2])
 		t.Holds(fmt.Sprintf("replay %d", i), out, want)
 	}
+}
+
+func paramCases() rig.Table {
+	var cs rig.Table
+	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set before it, in all programs, and replays before it have theirs",
+		paramOf, 1, 2, 9, 40)
+	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
+	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
+	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
+	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not", paramAllocates).Alone = true
+	cs.Add("arguments of programs", "runs have the arguments that were set before them, and traces keep theirs", setArguments)
+	return cs
+}
+
+func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }
+
+// ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
+func ParamRounds(t *rig.T, n, rounds int) {
+	f := t.Follow()
+	x := f.Load("x", 5)
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		var errs []error
+		for range n {
+			errs = append(errs, r.Run(x), r.Param("number", rig.MixNumber))
+		}
+		return errors.Join(errs...)
+	})
+	values := []uint32{5, 5, 1000, 7, 7, 1 << 31, 5}
+	for i := range rounds {
+		v := values[i%len(values)]
+		t.OK(tr.Set("number", v))
+		t.Replay(tr)
+		for range n {
+			f.Run(v)
+		}
+		if i%9 == 0 {
+			t.Start(x)
+			f.Run(5)
+		}
+	}
+	f.Check("all replays")
+	t.OK(tr.Debug().Verify(t.Ctx))
+}
+
+func paramOfCores(t *rig.T) {
+	b := t.PerWorker(16)
+	prog := t.MixProgram("x", t.Grid(), b, 0, 0)
+	prog.Kernels[0].Args = rig.Args(b.Addr(), 0)
+	x := t.Load(prog)
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		errs := []error{r.Run(x)}
+		for c := range t.Grid().Cores() {
+			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{{Start: c, End: c}}}))
+		}
+		return errors.Join(errs...)
+	})
+	value := make([]uint32, t.Grid().Size())
+	words := make([]uint32, t.Grid().Size())
+	for round := range uint32(4) {
+		for c := range t.Grid().Cores() {
+			if i := t.WorkerIndex(c); uint32(i)%4 <= round {
+				value[i] = 100*round + uint32(i)
+				t.OK(tr.Set(c.String(), value[i]))
+			}
+		}
+		t.Replay(tr)
+		for i := range words {
+			words[i] = words[i]*1664525 + value[i]
+		}
+	}
+	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return words[t.WorkerIndex(c)] })
+}
+
+func paramOfMany(t *rig.T) {
+	const n = 300
+	b := t.PerWorker(4 * n)
+	x := t.Load(rig.OneKernel(reprise.Kernel{
+		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.TRISC0, Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
+		Args: rig.Args(append([]uint32{b.Addr(), n}, make([]uint32, n)...)...),
+	}, b))
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		err := r.Run(x)
+		for i := range n {
+			err = errors.Join(err, r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i}))
+		}
+		return err
+	})
+	value := make([]uint32, n)
+	for round := range 3 {
+		for i := round; i < n; i += 7*round + 1 {
+			value[i] = uint32(1000*round + i)
+			t.OK(tr.Set(fmt.Sprint(i), value[i]))
+		}
+		t.Replay(tr)
+	}
+	for _, i := range []int{0, 1, 2, 3, 4, n / 2, n - 2, n - 1} {
+		t.WantWords(fmt.Sprintf("word %d", i), b, i, func(chip.Core) uint32 { return value[i] })
+	}
+}
+
+func ParamBuffers(t *rig.T) {
+	const page, pages = 256, 30
+	var bufs []*reprise.Buffer
+	for range 4 {
+		bufs = append(bufs, t.Buffer(allocator.DRAM, page*pages, page))
+	}
+	room := t.PerWorker(page)
+	x := t.Load(t.CopyProgram("copy", chip.NCRISC, chip.Core{}, bufs[0], bufs[1], room))
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
+			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
+	})
+	holds := make([][]byte, len(bufs))
+	for i, b := range bufs {
+		holds[i] = rig.Pattern(uint32(i), b.Size())
+		t.Write(b, holds[i])
+	}
+	for i := range t.Size(20, 5) {
+		from, to := i*3%len(bufs), (i*3+1+i%3)%len(bufs)
+		if i%4 == 3 {
+			holds[from] = rig.Pattern(uint32(100+i), page*pages)
+			t.Write(bufs[from], holds[from])
+		}
+		t.OK(tr.SetBuffer("from", bufs[from]), tr.SetBuffer("to", bufs[to]), tr.Replay(t.Ctx))
+		holds[to] = holds[from]
+	}
+	for i, b := range bufs {
+		t.Holds(fmt.Sprintf("buffer %d", i), b, holds[i])
+	}
+}
+
+func paramAllocates(t *rig.T) {
+	f := t.Follow()
+	x := f.Load("x", 5)
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
+	})
+	v := uint32(5)
+	replay := func() {
+		t.Replay(tr)
+		f.Run(v)
+	}
+	replay()
+	const rounds = 20
+	same := t.Allocations(rounds, replay)
+	changed := t.Allocations(rounds, func() {
+		v++
+		t.OK(tr.Set("number", v))
+		replay()
+	})
+	if !t.Device.Slow() && (same != 0 || changed != 0) {
+		t.Errorf("a replay allocates %d times, with a changed parameter %d times", same, changed)
+	}
+	f.Check("all replays")
+}
+
+func setArguments(t *rig.T) {
+	f := t.Follow()
+	x := f.Load("x", 5)
+	tr := t.Capture("t", x)
+	for i := range uint32(6) {
+		t.OK(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x))
+		f.Run(10 * i)
+		t.Replay(tr)
+		f.Run(5)
+	}
+	f.Check("runs and replays")
 }

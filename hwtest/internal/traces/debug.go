@@ -15,10 +15,8 @@ import (
 
 func debugCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 5, 8, 17} {
-		cs.Add(fmt.Sprintf("%d programs in steps and pieces", n), "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
-			func(t *rig.T) { InPieces(t, n) })
-	}
+	rig.Each(&cs, "%d programs in steps and pieces", "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+		InPieces, 1, 5, 8, 17)
 	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
 	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
@@ -36,7 +34,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	for i, size := range []int{0, 30_000, 4000} {
 		xs = append(xs, f.LoadLong(fmt.Sprint(size), uint32(i+1), size&^15))
 	}
-	tr = t.Hold(t.Record("sequence", func(r *reprise.Recorder) error {
+	tr = t.Trace("sequence", func(r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(xs[i%3]))
@@ -45,7 +43,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 			}
 		}
 		return errors.Join(errs...)
-	}))
+	})
 	t.OK(tr.Set("first", 50))
 	return tr, func() {
 		for i := range n {
@@ -124,18 +122,16 @@ func lookBetween(t *rig.T) {
 		f.Check(fmt.Sprintf("after step %d", i))
 		want := t.Fill(side, uint32(i))
 		t.Holds("a buffer beside", side, want)
-		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
-			t.Fails(op+" between steps", err, reprise.ErrReserved)
-		}
+		t.AllFail(reprise.ErrReserved, map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)})
 		return nil
 	}))
 	mine := errors.New("enough")
-	var at *debug.StepError
 	err := tr.Debug().Step(t.Ctx, func(i int) error {
 		f.Run(5)
 		return map[bool]error{true: mine}[i == 1]
 	})
-	if !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 1 {
+	t.Fails("cut short", err, mine)
+	if at := rig.As[*debug.StepError](t, err); at.First != 1 {
 		t.Errorf("error %v", err)
 	}
 	t.RunAndWait(x)
@@ -149,12 +145,10 @@ func insideOfSteps(t *rig.T) {
 	calls := 0
 	inside := func() error {
 		calls++
-		for op, err := range map[string]error{
+		t.AllFail(reprise.ErrReserved, map[string]error{
 			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
 			"check": tr.Debug().Check(t.Ctx),
-		} {
-			t.Fails(op+" from inside", err, reprise.ErrReserved)
-		}
+		})
 		t.Fails("check results from inside", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
 		return tr.Debug().Verify(t.Ctx)
 	}
@@ -196,9 +190,8 @@ func checkFinds(t *rig.T) {
 	f := t.Follow()
 	x, y, z := f.Load("x", 5), t.Load(count), t.Load(show)
 	tr := t.Capture("t", x, y, x, x, z, x, x)
-	var ce *debug.CheckError
-	if err := tr.Debug().Check(t.Ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
-		t.Errorf("error %v, want a *CheckError for step 4", err)
+	if ce := rig.As[*debug.CheckError](t, tr.Debug().Check(t.Ctx)); ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
+		t.Errorf("error %v, want one for step 4", ce)
 	}
 	t.Holds("a buffer after the check", out, rig.Pattern(2, 64))
 	f.Check("after the check")
@@ -207,19 +200,7 @@ func checkFinds(t *rig.T) {
 func bisectResults(t *rig.T) {
 	f := t.Follow()
 	tr, _ := sequence(t, f, 10)
-	clear := func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }
-	for _, bad := range []int{0, 3, 7, 9} {
-		step, err := tr.Debug().Bisect(t.Ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
-		t.OK(err)
-		if step != bad {
-			t.Errorf("step %d was found, want %d", step, bad)
-		}
-	}
-	step, err := tr.Debug().Bisect(t.Ctx, clear, func(int) (bool, error) { return true, nil })
-	t.OK(err)
-	if step != -1 {
-		t.Errorf("step %d was found in a trace that is right", step)
-	}
+	t.Bisects(tr, func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }, 0, 3, 7, 9, -1)
 }
 
 func bisectHang(t *rig.T) {
@@ -230,16 +211,12 @@ func bisectHang(t *rig.T) {
 	tr := u.Capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {
-			words := make([]byte, b.Size())
-			for i := 0; i < len(words); i += 4 {
-				rig.PutWord(words[i:], v)
-			}
+			words := rig.MakeWords(b.Size(), func(int) uint32 { return v })
 			// A device that was reset has lost all memory.
 			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
 		}
 	}
-	good := func(int) (bool, error) { return true, nil }
-	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), good)
+	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), func(int) (bool, error) { return true, nil })
 	t.OK(err)
 	if step != 2 {
 		t.Errorf("step %d was found, want 2", step)
@@ -253,12 +230,6 @@ func bisectHang(t *rig.T) {
 	}
 	t.Says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
 	t.OK(u.Dev.Recover(u.Ctx))
-	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong after the program that can hang
-		step, err = tr.Debug().Bisect(u.Ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
-		t.OK(err)
-		if step != bad {
-			t.Errorf("step %d was found in a trace that works, want %d", step, bad)
-		}
-	}
-	t.OK(errors.Join(prepare(0x12345678)(0), tr.Replay(u.Ctx), u.Queue.Wait(u.Ctx)))
+	u.Bisects(tr, prepare(0x12345678), -1, 3) // the last is after the program that can hang
+	t.OK(prepare(0x12345678)(0), tr.Replay(u.Ctx), u.Queue.Wait(u.Ctx))
 }

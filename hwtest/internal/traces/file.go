@@ -17,10 +17,8 @@ import (
 
 func fileCases() rig.Table {
 	var cs rig.Table
-	for _, n := range []int{1, 7, 20} {
-		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
-			func(t *rig.T) { traceFromFile(t, n) })
-	}
+	rig.Each(&cs, "file of %d programs", "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+		traceFromFile, 1, 7, 20)
 	for _, c := range memory.ShardedCases() {
 		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address",
 			func(t *rig.T) { shardedFromFile(t, c.Spec) })
@@ -41,18 +39,13 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
 	var xs []*reprise.Executable
 	for i := range min(n, len(sizes)) {
-		x := t.Load(t.MixProgram(fmt.Sprintf("mix %d", i), t.Grid(), f.Buffer, uint32(i+1), sizes[i]&^15))
-		xs = append(xs, x)
+		xs = append(xs, f.LoadLong(fmt.Sprintf("mix %d", i), uint32(i+1), sizes[i]&^15))
 	}
-	tr, err := t.Record("file", func(r *reprise.Recorder) error {
-		for i := range n {
-			if err := r.Run(xs[i%len(xs)]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	t.OK(err)
+	var seq []*reprise.Executable
+	for i := range n {
+		seq = append(seq, xs[i%len(xs)])
+	}
+	tr := t.Capture("file", seq...)
 	t.Replay(tr)
 	replay(f, n)
 	f.Check("the recorded trace")
@@ -66,7 +59,6 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	return out.Bytes(), f
 }
 
-// replay is what a replay of the trace of n programs does.
 func replay(f *rig.Mix, n int) {
 	for i := range n {
 		f.Run(uint32(i%6+1), f.T.Grid())
@@ -105,9 +97,7 @@ func traceFromFile(t *rig.T, n int) {
 		f.Check("replays with runs between")
 		t.OK(tr.Debug().Verify(t.Ctx))
 	})
-	if after := t.Allocated(); after != before {
-		t.Errorf("a released trace leaves memory: %+v, before %+v", after, before)
-	}
+	t.SameMemory(before)
 }
 
 func fileParts(t *rig.T) {
@@ -146,18 +136,13 @@ func fileResults(t *rig.T) {
 	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
 	var both bytes.Buffer
 	t.OK(tracebuf.Encode(&both, decoded))
-	tr, err = t.Dev.LoadTrace(t.Ctx, &both)
-	t.OK(err)
-	t.Closing(tr.Release)
-	var v *debug.VerifyError
-	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
-		t.Errorf("results before the replay: %v", err)
-	}
+	tr = t.Hold(t.Dev.LoadTrace(t.Ctx, &both))
+	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx)) // before a replay
 	t.Replay(tr)
 	t.OK(tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
-	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) || v.Differ == 0 {
-		t.Errorf("results after a second replay: %v", err)
+	if v := rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx)); v.Differ == 0 {
+		t.Errorf("results after a second replay: %v", v)
 	}
 }
 
@@ -177,13 +162,9 @@ func fileElsewhere(t *rig.T) {
 			t.Fails(name, err, reprise.ErrInvalidTrace)
 			continue
 		}
-		if _, err := t.Dev.LoadTrace(t.Ctx, &out); !errors.Is(err, reprise.ErrOtherTarget) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Fails(name, rig.Error(t.Dev.LoadTrace(t.Ctx, &out)), reprise.ErrOtherTarget)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
-	}
+	t.SameMemory(before)
 	tr := fromFile(t, file, f)
 	t.Replay(tr)
 	replay(f, 2)
@@ -208,9 +189,7 @@ func fileDamaged(t *rig.T) {
 		b[at] ^= 1 << (i % 8)
 		refused(fmt.Sprintf("a bit at %d", at), b)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
-	}
+	t.SameMemory(before)
 	tr := fromFile(t, file, f)
 	t.Replay(tr)
 	replay(f, 3)
@@ -224,10 +203,9 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	b := t.BufferOf(conf)
 	p, numbers := memory.Numbers(t, b)
 	x := t.Load(p)
-	tr, err := t.Record("sharded", func(r *reprise.Recorder) error {
+	tr := t.Trace("sharded", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
 	})
-	t.OK(err)
 	data := t.Fill(b, 5)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
@@ -263,7 +241,6 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	}
 }
 
-// partsFromFile makes a program copy one part of a buffer to another.
 func partsFromFile(t *rig.T) {
 	const page = 64
 	t.Buffer(allocator.DRAM, 1<<16, page) // so that no size equals an address in the next one
@@ -273,9 +250,9 @@ func partsFromFile(t *rig.T) {
 	out, err := whole.Sub(20*page, page)
 	t.OK(err)
 	x := t.Load(t.AddProgram("add", chip.Core{}, in, out, 5))
-	tr := t.Hold(t.Record("parts", func(r *reprise.Recorder) error {
+	tr := t.Trace("parts", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
-	}))
+	})
 	was := t.Fill(whole, 1)
 	t.Replay(tr)
 	after := t.ReadAll(whole)
@@ -295,12 +272,9 @@ func partsFromFile(t *rig.T) {
 	}
 	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
 	t.WriteAt(whole, 20*page, make([]byte, page))
-	var v *debug.VerifyError
-	if err := loaded.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
-		t.Errorf("results before the replay: %v", err)
-	}
+	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx)) // before a replay
 	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
 	t.Holds("the whole buffer", whole, after)
-	t.OK(errors.Join(in.Release(), out.Release()))
+	t.OK(in.Release(), out.Release())
 }

@@ -3,7 +3,6 @@ package traces
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,10 +28,7 @@ func Cases() rig.Table {
 		cs.Add(fmt.Sprintf("%d programs with runs between", n), "replays and ordinary runs follow each other in order",
 			func(t *rig.T) { TraceOf(t, n, 4, true) })
 	}
-	for _, n := range []int{1, 3, 8} {
-		cs.Add(fmt.Sprintf("%d traces alive", n), "several traces replay in any order without touching each other",
-			func(t *rig.T) { tracesAlive(t, n) })
-	}
+	rig.Each(&cs, "%d traces alive", "several traces replay in any order without touching each other", tracesAlive, 1, 3, 8)
 	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
@@ -84,25 +80,22 @@ func TraceOf(t *rig.T, n, replays int, between bool) {
 			}
 		}
 	}
-	t.Wait()
 	f.Check("after all replays")
 }
 
 func tracesAlive(t *rig.T, n int) {
 	f := t.Follow()
-	on := t.Grid()
 	var traces []*reprise.Trace
 	for i := range n {
-		x := f.Load(fmt.Sprint(i), uint32(100+i), on)
+		x := f.Load(fmt.Sprint(i), uint32(100+i))
 		traces = append(traces, t.Capture(fmt.Sprint(i), x, x))
 	}
 	for k := range 5 * n {
 		i := k * k % n
 		t.Replay(traces[i])
-		f.Run(uint32(100+i), on)
-		f.Run(uint32(100+i), on)
+		f.Run(uint32(100 + i))
+		f.Run(uint32(100 + i))
 	}
-	t.Wait()
 	f.Check("all traces")
 }
 
@@ -112,11 +105,9 @@ func captureRunsNothing(t *rig.T) {
 	t.Start(x)
 	f.Run(9)
 	tr := t.Capture("t", x, x, x)
-	t.Wait()
 	f.Check("after the capture")
 	t.Start(x)
 	f.Run(9)
-	t.Wait()
 	f.Check("after a run after the capture")
 	t.Release(tr)
 	t.RunAndWait(x)
@@ -135,7 +126,6 @@ func hundredsOfReplays(t *rig.T) {
 		f.Run(5, on)
 		f.Run(5, on)
 	}
-	t.Wait()
 	f.Check("after all replays")
 }
 
@@ -160,7 +150,6 @@ func mixedSizes(t *rig.T) {
 		t.Start(xs[r])
 		f.Run(uint32(r + 1))
 	}
-	t.Wait()
 	f.Check("after three replays")
 }
 
@@ -253,7 +242,6 @@ func replayAfterRelease(t *rig.T) {
 	t.Fails("replay", err, reprise.ErrReleased)
 	t.Says(err, `reprise: replay trace "t": it has been released already`)
 	t.Fails("release", tr.Release(t.Ctx), reprise.ErrReleased)
-	t.Wait()
 	f.Check("nothing ran")
 }
 
@@ -262,15 +250,8 @@ func failedCapture(t *rig.T) {
 	x := f.Load("x", 5)
 	before := t.Allocated()
 	mine := errors.New("a reason of the caller's")
-	_, err := t.Record("t", func(r *reprise.Recorder) error {
-		if err := r.Run(x); err != nil {
-			return err
-		}
-		return mine
-	})
-	if !errors.Is(err, mine) {
-		t.Errorf("error %v, want the caller's", err)
-	}
+	_, err := t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), mine) })
+	t.Fails("the capture", err, mine)
 	t.SameMemory(before)
 	t.RunAndWait(x)
 	f.Run(5)
@@ -279,10 +260,7 @@ func failedCapture(t *rig.T) {
 
 func emptyTrace(t *rig.T) {
 	before := t.Allocated()
-	if _, err := t.Queue.Capture(t.Ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }); !errors.Is(err,
-		reprise.ErrEmptyTrace) {
-		t.Errorf("error %v, want ErrEmptyTrace", err)
-	}
+	t.Fails("the capture", rig.Error(t.Record("t", rig.Running())), reprise.ErrEmptyTrace)
 	t.SameMemory(before)
 }
 
@@ -290,7 +268,7 @@ func recorderAfterEnd(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
 	var kept *reprise.Recorder
-	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) }))
+	tr := t.Trace("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
 	steps := len(tr.Parts()[0].Steps)
 	t.Fails("the call", kept.Run(x), reprise.ErrCaptureEnded)
 	if len(tr.Parts()[0].Steps) != steps {
@@ -305,21 +283,19 @@ func recorderAfterEnd(t *rig.T) {
 func captureErrorPlace(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
-	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
-	var c *reprise.CaptureError
-	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
+	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) }) // this is the place
+	c := rig.As[*reprise.CaptureError](t, err)
+	if !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
 	// An error that the caller swallows ends the capture all the same.
-	if _, err := t.Record("t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err,
-		reprise.ErrReleased) {
-		t.Errorf("a swallowed error: %v", err)
-	}
+	_, err = t.Record("t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil })
+	t.Fails("a swallowed error", err, reprise.ErrReleased)
 }
 
 func closedInTrace(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 8192))
+	x := f.LoadLong("x", 5, 8192)
 	tr := t.Capture("t", x)
 	t.Release(x)
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
@@ -332,7 +308,6 @@ func closedInTrace(t *rig.T) {
 		t.Start(y)
 		f.Run(6)
 	}
-	t.Wait()
 	f.Check("replays of a closed program")
 }
 
@@ -444,11 +419,7 @@ func concurrentUse(t *rig.T) {
 				} else {
 					errs <- tr.Replay(t.Ctx)
 				}
-				want, got := rig.Pattern(uint32(100*g+i), b.Size()), make([]byte, b.Size())
-				errs <- errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got))
-				if d := rig.Difference(want, got); d != "" {
-					errs <- fmt.Errorf("goroutine %d, round %d: %s", g, i, d)
-				}
+				errs <- t.ComesBack(b, uint32(100*g+i))
 			}
 		})
 	}
@@ -504,6 +475,5 @@ func replayAllocates(t *rig.T) {
 	if !t.Device.Slow() && allocs != 0 {
 		t.Errorf("a replay allocates %v times", allocs)
 	}
-	t.Wait()
 	f.Check("all replays")
 }

@@ -86,7 +86,6 @@ func differ(ctx context.Context, args []string) error {
 	return nil
 }
 
-// address is a PCI address as a number, of domain 0.
 func address(bdf string) (uint16, error) {
 	f := strings.FieldsFunc(bdf, func(r rune) bool { return r == ':' || r == '.' })
 	if len(f) != 4 {

@@ -27,7 +27,6 @@ import (
 
 const driverDir = "/sys/bus/pci/drivers/tenstorrent"
 
-// nodes are the cards' nodes, in their order.
 func nodes() []string {
 	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
 	if err != nil {

@@ -2,15 +2,18 @@ package inside
 
 import (
 	"archive/tar"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -151,4 +154,119 @@ func openPort(name string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("make %s a port for bytes: %w", name, err), f.Close())
 	}
 	return f, nil
+}
+
+// snapshot is when each file of a folder was changed last, content or attributes.
+type snapshot map[string]syscall.Timespec
+
+// snap returns the snapshot of a folder, an empty one of "".
+func snap(dir string) (snapshot, error) {
+	s := snapshot{}
+	err := walk(dir, func(path string, info fs.FileInfo) error {
+		s[path] = changed(info)
+		return nil
+	})
+	return s, err
+}
+
+// writeChanged writes the files of a folder that are new or changed since the snapshot.
+func (s snapshot) writeChanged(w *tar.Writer, dir string) error {
+	return walk(dir, func(path string, info fs.FileInfo) error {
+		if at, ok := s[path]; ok && at == changed(info) {
+			return nil
+		}
+		return writeFile(w, dir, path, info)
+	})
+}
+
+// walk calls f for each regular file of a folder.
+func walk(dir string, f func(path string, info fs.FileInfo) error) error {
+	if dir == "" {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return f(path, info)
+	})
+}
+
+func changed(info fs.FileInfo) syscall.Timespec { return info.Sys().(*syscall.Stat_t).Ctim }
+
+func writeFile(w *tar.Writer, dir, path string, info fs.FileInfo) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return err
+	}
+	h := &tar.Header{Name: ResultShare + filepath.ToSlash(name), Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(w, f, info.Size()); err != nil {
+		return fmt.Errorf("return %s: %w", path, err)
+	}
+	return nil
+}
+
+// Mount mounts the file systems that programs expect. A folder for temporary files that isn't empty
+// stays as it is.
+func Mount() error {
+	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
+		if err := os.MkdirAll(m[1], 0o755); err != nil {
+			return err
+		}
+		if files, err := os.ReadDir(m[1]); err != nil || m[0] == "tmpfs" && len(files) > 0 {
+			continue
+		}
+		if err := unix.Mount(m[0], m[1], m[0], 0, ""); err != nil && !errors.Is(err, syscall.EBUSY) {
+			return fmt.Errorf("mount %s: %w", m[1], err)
+		}
+	}
+	for _, m := range [][3]string{{"tmpfs", "/dev/shm", ""}, {"devpts", "/dev/pts", "ptmxmode=0666"}, {"debugfs", "/sys/kernel/debug", ""}} {
+		if err := os.MkdirAll(m[1], 0o1777); err == nil {
+			_ = unix.Mount(m[0], m[1], m[0], 0, m[2]) // most programs can do without
+		}
+	}
+	return nil
+}
+
+// Load loads a kernel module, which may be compressed if the kernel can decompress it.
+func Load(module string) error {
+	f, err := os.Open(module)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	magic := make([]byte, 4)
+	if _, err := io.ReadFull(f, magic); err != nil {
+		return fmt.Errorf("read %s: %w", module, err)
+	}
+	flags := 0
+	if !bytes.Equal(magic, []byte("\x7fELF")) {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil {
+		return fmt.Errorf("load %s: %w", module, err)
+	}
+	return nil
+}
+
+// PowerOff turns the machine off. It doesn't return: the first program must not end.
+func PowerOff() {
+	unix.Sync()
+	time.Sleep(100 * time.Millisecond) // until the console has it
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	for {
+		time.Sleep(time.Hour)
+	}
 }
