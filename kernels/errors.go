@@ -96,8 +96,8 @@ func (e *CompileError) Error() string {
 	return s
 }
 
-// isError reports whether a line that the compiler or the linker printed is an error: the linker's
-// have no mark.
+// isError reports whether a line of the compiler or the linker is an error; the linker's have no
+// mark.
 func isError(line string) bool {
 	return strings.Contains(line, "error: ") && !strings.HasPrefix(line, "collect2: ") ||
 		strings.Contains(line, ": undefined reference to ") || strings.Contains(line, ": multiple definition of ")

@@ -12,27 +12,25 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Device is one whose kernels print: what reprise.Device.Debug returns.
+// A Device has printing kernels; it is reprise.Device.Debug's result.
 type Device interface {
 	Name() string
 	ReadL1(worker chip.Core, addr uint32, p []byte) error
 	WriteL1(worker chip.Core, addr uint32, p []byte) error
 	PrintArea() (addr uint32, ok bool) // where in L1 kernels print to
 	PrintEpoch() uint64                // goes up when the rings are emptied, and is odd meanwhile
-	// Printing returns all programs with kernels that print, and a version that is another one when
-	// they are others; no programs if they are those of a version that it has returned before.
-	// Versions are never 0.
+	// Printing returns all programs with printing kernels and a version that changes with them, or
+	// no programs for the version since. Versions are never 0.
 	Printing(since uint64) (programs []*Program, version uint64)
-	OnPrinting(f func()) (cancel func()) // has f called when there are more or before there are fewer, and before and after rings are emptied
+	OnPrinting(f func()) (cancel func()) // calls f after programs are added, before some are removed, and before and after rings are emptied
 }
 
 // Options change how Listen reads.
 type Options struct {
-	// Patience is how many cycles of its clock a kernel with a full ring waits without a visit of
-	// the host before it drops records; 0 means 2^30, about a second. A kernel that nobody listens
-	// to doesn't wait.
+	// Patience is how many cycles a kernel with a full ring waits for the host before it drops
+	// records; 0 means 2^30, about a second. A kernel without a listener doesn't wait.
 	Patience uint32
-	// Name is the device's in records. If it is empty, they have none.
+	// Name is the device's name in records, or empty.
 	Name string
 }
 
@@ -288,9 +286,9 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	return n, nil
 }
 
-// untilLocked returns the time up to which all records of a core have been read. A processor that
-// makes one now, or has handed one over since its ring was read, took its time after that of the
-// last one read. The others take theirs after this look, and so after all that was read.
+// untilLocked returns the time up to which all of a core's records have been read. A processor that
+// makes a record now, or has added one since its ring was read, took the time after its last record
+// read. The other processors take later times.
 func (l *Listener) untilLocked(c *core) (uint64, error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -306,7 +304,6 @@ func (l *Listener) untilLocked(c *core) (uint64, error) {
 	return until, nil
 }
 
-// ringLocked reads a ring and returns how many bytes there were.
 func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) {
 	r, at := &c.rings[p], place{c.at, p}
 	from, ok := h.start(r.pos)
@@ -332,7 +329,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 			return 0, err
 		}
 	}
-	// A kernel that doesn't wait may have overwritten some meanwhile.
+	// A kernel that doesn't wait may have overwritten data meanwhile.
 	var now [headerSize]byte
 	if err := l.dev.ReadL1(c.at, l.area+uint32(p)*headerSize, now[:]); err != nil {
 		return 0, err
@@ -343,8 +340,8 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	}
 	records, read := l.decoder.decode(nil, at, wordsOf(data))
 	r.told += read
-	// Whatever was made and not read is lost. That many were made only if the processor made none
-	// meanwhile; else a later visit says it, or the last one.
+	// Records that were made and not read are lost. Their number is exact only if the processor
+	// made none meanwhile; otherwise a later visit reports them.
 	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
 		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
 		note.Lost = lost
@@ -362,7 +359,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	return max(n, 1), nil
 }
 
-// sayLocked tells a processor how far its ring was read.
+// sayLocked tells a processor how far the host has read.
 func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	if r.beat++; r.beat == 0 {
 		r.beat = 1
@@ -384,8 +381,8 @@ func (l *Listener) flushLocked(c *core) {
 	c.held = nil
 }
 
-// Drain hands over what kernels have printed so far: call it after [reprise.Queue.Wait] to have all
-// lines of what has run.
+// Drain hands over all prints so far: call it after [reprise.Queue.Wait] for the lines of finished
+// programs.
 func (l *Listener) Drain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,8 +405,8 @@ func (l *Listener) drainLocked() error {
 	return err
 }
 
-// Close hands over what is left and ends the Listener. Kernels don't wait for it any more. The
-// error is that of the last access to the device.
+// Close hands over the remaining records and ends the Listener; kernels no longer wait for it. The
+// error is the last access's.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {
