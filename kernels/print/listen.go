@@ -50,31 +50,31 @@ type Listener struct {
 	mu      sync.Mutex // of all below, and held while the handler runs
 	handle  Handler
 	decoder *Decoder
-	version uint64  // of the programs that are known
+	version uint64  // of the known programs
 	cores   []*core // that they run on
 	byCore  map[chip.Core]*core
-	left    []left // rings that nobody prints to any more, and that haven't been told so
+	left    []left // rings without a printing kernel, whose processors haven't been told
 	epoch   uint64
 	err     error
 	closed  bool
 }
 
-// A core is one that programs run on that print.
+// A core runs printing programs.
 type core struct {
 	at    chip.Core
 	rings [chip.NumProcessors]reader
-	held  []Record // that others with an earlier time may still come before
+	held  []Record // earlier records of other processors may still come
 }
 
-// A reader is how far one ring was read.
+// A reader is the state of reading one ring.
 type reader struct {
-	prints  bool // a kernel on this processor does
+	prints  bool // a kernel on this processor prints
 	visited bool
 	pos     uint32
 	beat    uint32
-	told    uint32 // of the records that were made, how many were read or reported lost
+	told    uint32 // number of records read or reported lost
 	newest  uint64 // the time of the last record
-	broken  bool   // its header is none
+	broken  bool   // its header is invalid
 }
 
 // left is a ring that was read.
@@ -83,10 +83,10 @@ type left struct {
 	reader
 }
 
-// Listen reads what kernels print until Close, and calls the handler with each line: first with
-// those that are still in the rings of the cores. Only cores with programs that print are visited,
-// while there are some: each fraction of a millisecond when they print, each 10 ms when they don't.
-// The device may hang and be recovered meanwhile. Close the Listener before the device.
+// Listen calls the handler with each line that kernels print until Close, beginning with lines that
+// are still in the rings. It visits only cores with printing programs: each fraction of a
+// millisecond while they print, each 10 ms otherwise. The device may hang and be recovered
+// meanwhile. Close the Listener before the device.
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
@@ -191,7 +191,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 	return n, nil
 }
 
-// leaveLocked tells a processor that kernels needn't wait for this Listener any more.
+// leaveLocked tells a processor that this Listener has ended, so that kernels don't wait.
 func (l *Listener) leaveLocked(r *left) error {
 	if err := l.sayLocked(r.place, &r.reader, 0); err != nil {
 		return fmt.Errorf("debug/print: stop reading what kernels of %v print: %w", r.core, err)
@@ -199,9 +199,8 @@ func (l *Listener) leaveLocked(r *left) error {
 	return nil
 }
 
-// learnLocked takes in which programs there are. Of one that is gone everything has been read, and
-// lines that lack their newline are handed over; whatever is loaded there next, when nobody may be
-// listening, doesn't wait.
+// learnLocked updates the known programs. It hands over the remaining lines of programs that are
+// gone, also without a newline, and tells their processors not to wait.
 func (l *Listener) learnLocked() {
 	list, version := l.dev.Printing(l.version)
 	if version == l.version {
@@ -245,7 +244,6 @@ func (l *Listener) learnLocked() {
 	}
 }
 
-// readLocked reads the rings of a core and returns how many bytes there were.
 func (l *Listener) readLocked(c *core) (n int, err error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -369,7 +367,7 @@ func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 
-// flushLocked hands over what was held back, and lines that lack their newline.
+// flushLocked hands over records held back, and lines without a newline.
 func (l *Listener) flushLocked(c *core) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		c.held = l.decoder.end(c.held, place{c.at, p})
