@@ -2,7 +2,6 @@ package ops_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 
@@ -127,21 +126,11 @@ func TestOnlyOnTheEngines(t *testing.T) {
 		b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))
 	bias := b.zeros(dram, 2, 32)
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() error
-		want error
-	}{
-		"rows":             {func() error { _, err := b.Exp(b.ctx, rows); return err }, ops.ErrMemory},
-		"integers":         {func() error { _, err := b.Exp(b.ctx, ints); return err }, ops.ErrDataType},
-		"into rows":        {func() error { _, err := b.Exp(b.ctx, tiles, ops.Into(rows)); return err }, ops.ErrMemory},
-		"linear of rows":   {func() error { _, err := b.Linear(b.ctx, rows, tiles, nil); return err }, ops.ErrMemory},
-		"a bias of 2 rows": {func() error { _, err := b.Linear(b.ctx, tiles, tiles, bias); return err }, ops.ErrShape},
-	} {
-		if err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
-	}
+	b.refused(before, map[string]refusal{
+		"rows":             {failure(b.Exp(b.ctx, rows)), ops.ErrMemory},
+		"integers":         {failure(b.Exp(b.ctx, ints)), ops.ErrDataType},
+		"into rows":        {failure(b.Exp(b.ctx, tiles, ops.Into(rows))), ops.ErrMemory},
+		"linear of rows":   {failure(b.Linear(b.ctx, rows, tiles, nil)), ops.ErrMemory},
+		"a bias of 2 rows": {failure(b.Linear(b.ctx, tiles, tiles, bias)), ops.ErrShape},
+	})
 }
