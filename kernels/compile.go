@@ -21,39 +21,38 @@ import (
 type Source struct {
 	// Path names the file. Its extension is the language: .c, or .cpp, .cc or .cxx.
 	Path string
-	// Text is the source itself, for programs that have it embedded. No file is read then; Path
-	// names it in messages and may be "kernel.cpp".
+	// Text is the source of embedded programs. Then no file is read; Path only names it in
+	// messages, such as "kernel.cpp".
 	Text string
 	// Arch is the architecture to compile for.
 	Arch chip.Arch
-	// Processors are those that will run the kernel: one whose local RAM is too small for its data
-	// is an error. If it is empty, the data must fit the largest local RAM of any processor
-	// ([Image.Fits] checks one).
+	// Processors will run the kernel: Compile refuses data too large for one's local RAM. Without
+	// Processors the data must fit the largest local RAM of any processor ([Image.Fits] checks
+	// one).
 	Processors []chip.Processor
 	// CompileArgs are what get_compile_time_arg_val returns by index.
 	CompileArgs []uint32
 	// Defines are macros: NAME, which is 1, or NAME=VALUE.
 	Defines []string
-	// Prints has reprise_print and DPRINT print; otherwise they take no instruction and no byte.
+	// Prints compiles reprise_print and DPRINT in; otherwise they take no instruction and no byte.
 	Prints bool
-	// Zones has reprise_zone and DeviceZoneScopedN measure; otherwise they take no instruction and
+	// Zones compiles reprise_zone and DeviceZoneScopedN in; otherwise they take no instruction and
 	// no byte.
 	Zones bool
 	// Watch compiles in checks whose failures end waits with an error (package kernels/watch):
-	// assertions (reprise/assert.h, ASSERT), and checks of what is done with circular buffers, of
-	// NoC requests and of the stack. It keeps debug information as Debug does, which names their
-	// lines. Otherwise they take no instruction and no byte.
+	// assertions (reprise/assert.h, ASSERT), and checks of circular buffers, NoC requests and the
+	// stack. It keeps debug information as Debug does, for line numbers. Otherwise checks take no
+	// instruction and no byte.
 	Watch bool
 	// Include are directories that are searched for headers before the ones of this package.
 	Include []string
-	// Compiler is what the names of the cross compiler's programs begin with, such as
-	// "/opt/riscv/bin/riscv64-unknown-elf-". If it is empty, the usual names are tried in the
-	// directories of PATH.
+	// Compiler is the prefix of the cross compiler's programs, such as
+	// "/opt/riscv/bin/riscv64-unknown-elf-". If it is empty, the usual names are tried in PATH.
 	Compiler string
-	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers: it
-	// names functions, lines and variables, and doesn't change what runs.
+	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers:
+	// functions, lines and variables. It doesn't change the code.
 	Debug bool
-	// Warnings gets what the compiler says about a source that it compiles. Nil discards it.
+	// Warnings gets the compiler's messages about a valid source. Nil discards them.
 	Warnings io.Writer
 }
 
@@ -69,9 +68,8 @@ func Compile(ctx context.Context, src Source) (*Image, error) {
 	return im, err
 }
 
-// CompileELF is [Compile] for programs that keep the kernel in a file: [Load] makes of its result
-// what Compile returns. The bytes depend on the source and the compiler alone, not on directories
-// or the time.
+// CompileELF is [Compile] with the ELF file as result; [Load] of the file returns Compile's image.
+// The bytes depend on the source and the compiler alone, not on directories or the time.
 func CompileELF(ctx context.Context, src Source) ([]byte, error) {
 	file, _, err := compile(ctx, src)
 	return file, err
@@ -97,7 +95,7 @@ func compile(ctx context.Context, src Source) (file []byte, im *Image, err error
 	return file, im, nil
 }
 
-// build calls f with a directory that has the headers, and removes it.
+// build calls f with a temporary directory of the headers.
 func (s *Source) build(f func(*build) error) (err error) {
 	if err := s.check(); err != nil {
 		return err
@@ -126,7 +124,6 @@ func (s *Source) build(f func(*build) error) (err error) {
 	return f(&build{Source: *s, compiler: compiler, work: work})
 }
 
-// load loads a linked file, for all of some processors.
 func (b *build) load(file []byte, processors []chip.Processor) (*Image, error) {
 	im, err := Load(file)
 	if err != nil {
@@ -140,7 +137,7 @@ func (b *build) load(file []byte, processors []chip.Processor) (*Image, error) {
 	return im, nil
 }
 
-// check refuses what no compiler has to be asked about.
+// check refuses sources without asking the compiler.
 func (s *Source) check() error {
 	switch {
 	case s.Path == "":
@@ -164,7 +161,6 @@ func (s *Source) errorf(format string, args ...any) error {
 	return fmt.Errorf("kernels: compile %s for %v: %w", s.Path, s.Arch, fmt.Errorf(format, args...))
 }
 
-// build is the compilation of one source.
 type build struct {
 	Source
 	compiler *riscv.Compiler
@@ -174,7 +170,7 @@ type build struct {
 	start, memory string // objects of library
 }
 
-// library compiles what every kernel has.
+// library compiles the objects of every kernel.
 func (b *build) library(ctx context.Context) (err error) {
 	lib := filepath.Join(b.work, "lib")
 	start := riscv.Unit{Source: filepath.Join(lib, "start.c")}
@@ -188,7 +184,7 @@ func (b *build) library(ctx context.Context) (err error) {
 	return err
 }
 
-// link compiles the source with some more macros, and returns the linked file. The name is that of
+// link compiles the source with more macros and returns the linked file. name is that of
 // intermediate files.
 func (b *build) link(ctx context.Context, name string, defines []string) ([]byte, error) {
 	kernel := riscv.Unit{
@@ -244,8 +240,8 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	return file, nil
 }
 
-// plainName is the name of a source file for __FILE__, which reprise_print and assertions have in
-// an assembler's text: without characters that mean something there.
+// plainName returns a source file's name for __FILE__ without characters that have a meaning in
+// assembler text, where reprise_print and assertions put it.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`%"\{|}`, r) {
@@ -255,7 +251,6 @@ func plainName(name string) string {
 	}, name)
 }
 
-// compile makes an object of a unit.
 func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object string, err error) {
 	u.Object = filepath.Join(b.work, name+".o")
 	u.Arch = b.Arch
@@ -276,8 +271,8 @@ func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object 
 	return u.Object, nil
 }
 
-// failed is the error of a compiler that did not succeed: what it printed, unless it was ended or
-// did not start.
+// failed is the error of a compiler that failed: its messages, unless it was ended or did not
+// start.
 func (b *build) failed(ctx context.Context, text string, err error) error {
 	if ctx.Err() != nil || text == "" {
 		return b.errorf("%w", err)
@@ -285,8 +280,8 @@ func (b *build) failed(ctx context.Context, text string, err error) error {
 	return &CompileError{Path: b.Path, Arch: b.Arch, Output: b.readable(text), Err: err}
 }
 
-// readable puts names that the caller knows into the compiler's messages, in the place of those
-// below the work directory: Path, and headers as they are called in [Sources].
+// readable replaces names below the work directory in the compiler's messages by Path and the
+// headers' names in [Sources].
 func (b *build) readable(text string) string {
 	work := b.work + string(filepath.Separator)
 	return strings.NewReplacer(work+filepath.Base(b.Path), b.Path, work, "").Replace(text)

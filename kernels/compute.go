@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Format is how the pages of a circular buffer, which are tiles of 32 by 32, stand in L1. The
-// numbers are those of the hardware and of tt-metal's DataFormat.
+// A Format is how a circular buffer's pages, tiles of 32 by 32, are stored in L1. The numbers are
+// the hardware's and those of tt-metal's DataFormat.
 type Format uint8
 
 // Formats that the engines take. Data of block formats share an exponent of 8 bits among 16.
@@ -34,11 +34,9 @@ var formats = map[Format]struct {
 	Int32: {"int32", 4096}, Uint16: {"uint16", 2048}, Int8: {"int8", 1024}, BFP2: {"bfp2", 320},
 }
 
-// TileBytes returns the bytes of a tile, which are a page of the circular buffer; 0 if there is no
-// such format.
+// TileBytes returns the bytes of a tile, the page of a circular buffer; 0 for an unknown format.
 func (f Format) TileBytes() int { return formats[f].bytes }
 
-// String returns the format's name.
 func (f Format) String() string {
 	if known, ok := formats[f]; ok {
 		return known.name
@@ -56,8 +54,8 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("kernels: no format %q: want fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", name)
 }
 
-// Fidelity is in how many phases the matrix unit multiplies: each takes as long, and adds bits of
-// the operands.
+// Fidelity is the number of phases of a product in the matrix unit. Each phase takes as long, and
+// adds bits of the operands.
 type Fidelity uint8
 
 // Fidelities.
@@ -70,19 +68,19 @@ const (
 
 // A ComputeSource is a kernel for the Tensix engines: one C++ file that includes headers of
 // api/compute, and defines kernel_main (or MAIN in a namespace NAMESPACE, as earlier examples of
-// tt-metal do).
+// tt-metal).
 type ComputeSource struct {
 	// Source is the file. Its Processors are not used.
 	Source
-	// Formats are those of circular buffers, by index; [BF16] for those that are absent.
+	// Formats are those of circular buffers by index; the default is [BF16].
 	Formats map[int]Format
 	// Fidelity is that of products.
 	Fidelity Fidelity
-	// WideDst makes Dst hold data of 32 bits, of which there are half as many: 4 tiles between
-	// acquire and commit instead of 8.
+	// WideDst makes Dst hold data of 32 bits, half as many: 4 tiles between acquire and commit
+	// instead of 8.
 	WideDst bool
-	// UnpackToDst are circular buffers of [FP32] that copy_tile moves to a wide Dst with all bits.
-	// Otherwise SrcA is on the way, which has 19.
+	// UnpackToDst are circular buffers of [FP32] that copy_tile moves to a wide Dst with all bits,
+	// instead of the 19 bits of SrcA.
 	UnpackToDst []int
 }
 

@@ -6,9 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Where a kernel's data is linked: local RAM after the block that it shares with the firmware
-// (struct rp_local in include/reprise/abi.h), up to the end of the largest local RAM of any
-// processor.
+// The addresses of a kernel's data: local RAM after the block shared with the firmware (struct
+// rp_local in include/reprise/abi.h), up to the end of the largest local RAM.
 const (
 	localRAM    = 0xFFB00000
 	localData   = localRAM + 0x480
@@ -16,34 +15,31 @@ const (
 )
 
 // MinStack is the room, in bytes, that [Image.Fits] leaves for the stacks of firmware and kernel at
-// the top of local RAM. It is not a promise that a kernel doesn't need more.
+// the top of local RAM. A kernel may need more.
 const MinStack = 256
 
 // An Image is a kernel ready to be written to L1.
 type Image struct {
-	// Text is what goes to L1, at any multiple of 16: text, then the initial data that the start-up
-	// code copies to local RAM. The first byte is the entry point. The length is a multiple of 16.
+	// Text goes to L1, at any multiple of 16: text, then initial data that the start-up code copies
+	// to local RAM. The first byte is the entry point. The length is a multiple of 16.
 	Text []byte
-	// Arch is the architecture that lib/start.c was compiled for, 0 when the kernel was linked
-	// without it.
+	// Arch is the architecture that lib/start.c was compiled for, 0 for a kernel linked without it.
 	Arch chip.Arch
 	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and
 	// clears.
 	DataSize, BSSSize uint32
-	// Formats are what the kernel prints, for package kernels/print: the section of its file that
-	// isn't loaded. Nil if it doesn't print.
+	// Formats are the formats of the kernel's prints, for package kernels/print: a section of the
+	// file that isn't loaded. Nil if it doesn't print.
 	Formats []byte
-	// File is the ELF file that Text is from, for call stacks. Nil if code of the file isn't where
-	// Text has it.
+	// File is Text's ELF file, for call stacks. Nil if Text moves code of the file.
 	File []byte
-	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of
-	// [Load].
+	// Metal describes a kernel that tt-metal built; nil for kernels of [Load].
 	Metal *MetalKernel
 }
 
-// Fits reports whether a processor of an architecture can run the kernel: it was compiled for that
-// architecture, and its data leaves [MinStack] bytes of local RAM, or what tt-metal's linker script
-// leaves for kernels of [LoadMetal]. The error wraps [ErrMachine] or [ErrLocalRAM].
+// Fits reports whether a processor of an architecture can run the kernel: it was compiled for the
+// architecture, and its data leaves [MinStack] bytes of local RAM, or as tt-metal's linker script
+// says for kernels of [LoadMetal]. The error wraps [ErrMachine] or [ErrLocalRAM].
 func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
 	switch {
 	case !arch.Valid():
@@ -63,7 +59,7 @@ func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
 	return nil
 }
 
-// machineError is an [ErrMachine] that says in its own words what doesn't fit.
+// machineError is an [ErrMachine] with a text of its own.
 type machineError string
 
 func misfit(format string, a ...any) error {

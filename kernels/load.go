@@ -10,24 +10,23 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// maxFile bounds what Load reads, in bytes: a kernel's file is its text, data, symbols and
-// relocations.
+// maxFile bounds a kernel's file, in bytes.
 const maxFile = 16 << 20
 
-// maxImage is the kernel configuration area of L1, the same size on both architectures:
+// maxImage is the kernel configuration area of L1 on both architectures:
 // abi.L1Map.KernelConfigSize.
 const maxImage = 0x11400
 
-// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream's kernels for it are
-// linked. Here NCRISC runs kernels from L1 like the other processors.
+// ncriscIRAM is the instruction RAM of Wormhole's NCRISC, where upstream links kernels for this
+// processor. Here NCRISC runs kernels from L1 like the other processors.
 const (
 	ncriscIRAM    = 0xFFC00000
 	ncriscIRAMEnd = ncriscIRAM + 0x4000
 )
 
-// Load reads a linked kernel and lays out what goes to L1. It refuses files that could not run from
-// an arbitrary place in L1 on any processor; each error wraps one of the package's sentinels and
-// says what to change. The result does not refer to file's memory. Load never panics, whatever the
+// Load reads a linked kernel and lays out its bytes in L1. It refuses files that can't run from an
+// arbitrary place in L1 on any processor; each error wraps one of the package's sentinels and says
+// what to change. The result does not refer to file's memory. Load never panics, whatever the
 // bytes.
 func Load(file []byte) (*Image, error) {
 	im, err := load(file)
@@ -37,7 +36,7 @@ func Load(file []byte) (*Image, error) {
 	return im, err
 }
 
-// load is Load for a file that stays as it is, which the result refers to.
+// load is Load without a copy of file.
 func load(file []byte) (*Image, error) {
 	f, err := open(file)
 	if err != nil {
@@ -61,7 +60,6 @@ func load(file []byte) (*Image, error) {
 	return im, nil
 }
 
-// open reads the headers of a linked executable for the cores.
 func open(file []byte) (*elf.File, error) {
 	if len(file) > maxFile {
 		return nil, refuse(ErrTooLarge, "the file has %d bytes, and at most %d are read", len(file), maxFile)
@@ -85,8 +83,8 @@ func open(file []byte) (*elf.File, error) {
 	return f, nil
 }
 
-// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header.
-// elf.NewFile has read a whole header, so they are there.
+// headerFlags is e_flags, which debug/elf doesn't export for ELF32: bytes 36..39 of the header,
+// which elf.NewFile has checked to exist.
 func headerFlags(file []byte) uint32 {
 	return uint32(file[36]) | uint32(file[37])<<8 | uint32(file[38])<<16 | uint32(file[39])<<24
 }
@@ -96,8 +94,8 @@ type span struct{ start, end uint64 }
 
 func (s span) contains(addr uint64) bool { return s.start <= addr && addr < s.end }
 
-// layout puts the loaded segments, ordered by physical address, into one image, and returns it and
-// the text's span. Data must be within room.
+// layout puts the loaded segments, by physical address, into one image, and returns it and the
+// text's span. Data must be within room.
 func layout(f *elf.File, room span) (*Image, span, error) {
 	var loads []*elf.Prog
 	for _, p := range f.Progs {
@@ -169,10 +167,9 @@ func layout(f *elf.File, room span) (*Image, span, error) {
 	return im, text, nil
 }
 
-// maxFormats bounds the section with formats, in bytes.
 const maxFormats = 1 << 20
 
-// formatsOf reads what the kernel prints: the section into which reprise/print.h puts it.
+// formatsOf reads the section with the formats of reprise/print.h.
 func formatsOf(f *elf.File) ([]byte, error) {
 	s := f.Section(".reprise_print")
 	if s == nil || s.Size == 0 {
@@ -189,7 +186,6 @@ func formatsOf(f *elf.File) ([]byte, error) {
 	return b, nil
 }
 
-// archOf reads the absolute symbol that lib/start.c defines.
 func archOf(f *elf.File) chip.Arch {
 	symbols, err := f.Symbols()
 	if err != nil {

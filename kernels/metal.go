@@ -9,47 +9,43 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// minMetalStack is the least room for a stack, in bytes, that tt-metal's linker script leaves on
-// any processor.
+// minMetalStack is the least stack, in bytes, of tt-metal's linker script on any processor.
 const minMetalStack = 192
 
-// maxVariables bounds the firmware's variables that a kernel may name. tt-metal's firmware has
-// fewer than 40.
+// maxVariables bounds the firmware's variables that a kernel names. tt-metal's firmware has fewer
+// than 40.
 const maxVariables = 1 << 12
 
-// A MetalKernel is what the file of a kernel that tt-metal built says about the base firmware that
-// it was linked with. The kernel reads and writes that firmware's variables at addresses that were
-// fixed then, so it runs on that firmware only.
+// A MetalKernel describes a kernel that tt-metal built and the base firmware that it was linked
+// with. The kernel accesses that firmware's variables at fixed addresses, so it runs on that
+// firmware only.
 type MetalKernel struct {
-	// LinkedAt is the address that the text was linked at: the end of the base firmware's text of
-	// the same processor, or the first byte of NCRISC's instruction RAM if IRAM is set.
+	// LinkedAt is the text's linked address: the end of the processor's base firmware, or with IRAM
+	// the first byte of NCRISC's instruction RAM.
 	LinkedAt uint32
-	// FirmwareEnd is the end of the base firmware's text as the kernel knows it, 0 if the kernel
-	// doesn't name it.
+	// FirmwareEnd is the end of the base firmware's text that the kernel names, or 0.
 	FirmwareEnd uint32
-	// LocalStart is the address in local RAM where the firmware's data ends and the kernel's
-	// begins.
+	// LocalStart is the address in local RAM between the firmware's data and the kernel's.
 	LocalStart uint32
-	// LocalLimit is how many bytes of data tt-metal's linker script allows from LocalStart, 0 if
-	// the file doesn't say it.
+	// LocalLimit is the bytes of data that tt-metal's linker script allows from LocalStart, 0 if
+	// unknown.
 	LocalLimit uint32
-	// GlobalPointer is the value of register gp that the kernel expects, which the firmware sets.
+	// GlobalPointer is the value of register gp, set by the firmware, that the kernel expects.
 	GlobalPointer uint32
-	// Variables are the firmware's variables that the kernel was linked with, ordered by address
-	// and name.
+	// Variables are the firmware's variables that the kernel was linked with, by address and name.
 	Variables []MetalVariable
-	// DRAMBanks and L1Banks are how many banks the kernel was compiled for, 0 if it doesn't know
-	// the bank tables. Compute kernels don't.
+	// DRAMBanks and L1Banks are the banks that the kernel was compiled for, 0 for a kernel without
+	// bank tables, such as a compute kernel.
 	DRAMBanks, L1Banks int
 	// IRAM says that the kernel runs in the instruction RAM of Wormhole's NCRISC, where the
 	// firmware copies it from L1. Its text can't run anywhere else.
 	IRAM bool
-	// StoredAddresses is how many words of jump tables and tables of functions have an address of
-	// text. tt-metal's own loader refuses such kernels. [LoadMetal] puts code in front of their
-	// text that stores the addresses before each run.
+	// StoredAddresses is the number of words in jump tables and tables of functions with an address
+	// of text. tt-metal's own loader refuses such kernels; [LoadMetal] prepends code that stores
+	// the addresses before each run.
 	StoredAddresses int
-	// NCRISC says that the kernel was linked for NCRISC. Files for the other processors don't say
-	// which one it is; the base firmware with the same end of text does.
+	// NCRISC says that the kernel was linked for NCRISC. Files for other processors don't name the
+	// processor; base firmware with the same end of text does.
 	NCRISC bool
 }
 
@@ -60,14 +56,13 @@ type MetalVariable struct {
 	Size uint32 // bytes
 }
 
-// LoadMetal reads a kernel that tt-metal built, as it lies in tt-metal's kernel cache:
-// <processor>/<processor>.elf. It does what tt-metal's host does before it writes the kernel to a
-// core: instructions that make absolute addresses of text become relative to the program counter,
-// so that the text may be placed at any multiple of 16 in L1.
+// LoadMetal reads a kernel from tt-metal's kernel cache: <processor>/<processor>.elf. As tt-metal's
+// host does, it makes absolute addresses of text relative to the program counter, so that the text
+// may be placed at any multiple of 16 in L1.
 //
-// The kernel runs only on the base firmware that it was linked with: [Image.Metal] has what proves
-// that they belong together. Each error wraps one of the package's sentinels and says what to do.
-// The result does not refer to file's memory. LoadMetal never panics, whatever the bytes.
+// The kernel runs only on the base firmware that it was linked with; [Image.Metal] proves that they
+// belong together. Each error wraps one of the package's sentinels and says what to do. The result
+// does not refer to file's memory. LoadMetal never panics, whatever the bytes.
 func LoadMetal(file []byte) (*Image, error) {
 	f, err := open(file)
 	if err != nil {
@@ -110,8 +105,8 @@ func LoadMetal(file []byte) (*Image, error) {
 	return im, nil
 }
 
-// metalSymbols reads the absolute symbols that tt-metal's linker script and the weakened base
-// firmware give a kernel.
+// metalSymbols reads the absolute symbols of tt-metal's linker script and of the weakened base
+// firmware.
 func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	m := &MetalKernel{}
 	var local bool
@@ -150,7 +145,7 @@ func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	return m, nil
 }
 
-// checkPlaces compares where text and data are with what the symbols say.
+// checkPlaces checks the places of text and data against the symbols.
 func (m *MetalKernel) checkPlaces(f *elf.File, text span) error {
 	m.LinkedAt = uint32(text.start)
 	if text.start%4 != 0 || text.end%4 != 0 {
@@ -178,7 +173,7 @@ func (m *MetalKernel) checkPlaces(f *elf.File, text span) error {
 }
 
 // dataLimit reads the size that tt-metal's linker script allows for the data segment at an address.
-// The section has three words for each segment: address, address after trimming, limit in bytes.
+// The section has three words per segment: address, address after trimming, limit in bytes.
 func dataLimit(f *elf.File, addr uint32) uint32 {
 	s := f.Section(".segments")
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 || s.Type != elf.SHT_PROGBITS {

@@ -7,24 +7,24 @@ import (
 	"slices"
 )
 
-// maxBase bounds what a processor's base firmware may have in the file, in bytes.
+// maxBase bounds a segment of base firmware, in bytes.
 const maxBase = 128 << 10
 
 // A MetalBase is tt-metal's base firmware of one processor.
 type MetalBase struct {
-	// Segments are what a core holds, ordered by address: text in L1 at its entry, then data in the
-	// processor's local RAM, whose first values the host leaves in L1 for the firmware.
+	// Segments are ordered by address: text in L1 at its entry, then data in local RAM, whose first
+	// values the host leaves in L1 for the firmware.
 	Segments []MetalSegment
-	// TextEnd is where kernels for the processor are linked, but those for the instruction RAM of
+	// TextEnd is where kernels for the processor are linked, except for the instruction RAM of
 	// Wormhole's NCRISC.
 	TextEnd uint32
-	// LocalEnd is where their data begins in local RAM.
+	// LocalEnd is the start of kernels' data in local RAM.
 	LocalEnd uint32
-	// GlobalPointer is the value that the firmware gives register gp.
+	// GlobalPointer is the firmware's value of register gp.
 	GlobalPointer uint32
-	// Variables are those that kernels may be linked with, ordered by address and name.
+	// Variables are variables for kernels to be linked with, by address and name.
 	Variables []MetalVariable
-	// DRAMBanks and L1Banks are how many banks it was compiled for, 0 if it has no bank tables.
+	// DRAMBanks and L1Banks are the banks that it was compiled for, 0 without bank tables.
 	DRAMBanks, L1Banks int
 }
 
@@ -97,7 +97,7 @@ func LoadMetalBase(file []byte) (*MetalBase, error) {
 	return b, nil
 }
 
-// read takes what kernels are linked with from the symbols.
+// read reads the symbols that kernels are linked with.
 func (b *MetalBase) read(f *elf.File, symbols []elf.Symbol, text span) error {
 	var stack bool
 	for _, s := range symbols {
@@ -133,7 +133,7 @@ func sortVariables(vs []MetalVariable) {
 	})
 }
 
-// bankCounts returns how many banks tt-metal's tables have: 16 bits per bank and NoC.
+// bankCounts returns the number of banks in tt-metal's tables: 16 bits per bank and NoC.
 func bankCounts(vs []MetalVariable) (dram, l1 int) {
 	const nocs, coordinate = 2, 2
 	for _, v := range vs {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Major opcodes of the RISC-V instructions that the mover has to tell apart.
+// Major opcodes of RISC-V instructions.
 const (
 	opLoad   = 0x03
 	opFence  = 0x0F
@@ -23,7 +23,7 @@ const (
 	opSystem = 0x73
 )
 
-// An instruction is a word of text. One whose low two bits are not set is a Tensix instruction.
+// An instruction is a word of text. Without the low two bits it is a Tensix instruction.
 type instruction uint32
 
 func (i instruction) opcode() uint32 { return uint32(i) & 0x7F }
@@ -40,8 +40,8 @@ func (i instruction) writes(register uint32) bool {
 	return false
 }
 
-// uses reports whether the instruction computes with a register. A store of its value doesn't
-// count: functions save registers.
+// uses reports whether the instruction computes with a register. Storing it doesn't count:
+// functions save registers.
 func (i instruction) uses(register uint32) bool {
 	switch i.opcode() {
 	case opLoad, opImm, opStore, opJALR:
@@ -54,7 +54,7 @@ func (i instruction) uses(register uint32) bool {
 	return false
 }
 
-// low returns the signed 12 bits that the instruction adds to rs1, false for one that doesn't.
+// low returns the signed 12 bits that the instruction adds to rs1, or false.
 func (i instruction) low() (int32, bool) {
 	switch {
 	case i.opcode() == opLoad, i.opcode() == opImm && uint32(i)>>12&7 == 0, i.opcode() == opJALR:
@@ -65,7 +65,7 @@ func (i instruction) low() (int32, bool) {
 	return 0, false
 }
 
-// withLow returns the instruction with other 12 bits. It is one of those that low knows.
+// withLow returns an instruction that low knows with other 12 bits.
 func (i instruction) withLow(v uint32) instruction {
 	if i.opcode() == opStore {
 		return i&^(0x7F<<25|0x1F<<7) | instruction(v>>5&0x7F<<25|v&0x1F<<7)
@@ -73,7 +73,7 @@ func (i instruction) withLow(v uint32) instruction {
 	return i&0xFFFFF | instruction(v<<20)
 }
 
-// branch returns the distance of a conditional branch, jump that of JAL.
+// branch returns the distance of a conditional branch, jump JAL's.
 func (i instruction) branch() uint32 {
 	w := uint32(i)
 	return uint32(int32(w)>>31)<<12 | w<<4&0x800 | w>>20&0x7E0 | w>>7&0x1E
@@ -84,20 +84,18 @@ func (i instruction) jump() uint32 {
 	return uint32(int32(w)>>31)<<20 | w&0xFF000 | w>>9&0x800 | w>>20&0x7FE
 }
 
-// relativeToFixed reports whether an instruction adds to a register that doesn't depend on the
-// text: zero or gp.
+// relativeToFixed reports whether an instruction adds to zero or gp, which don't depend on the
+// text.
 func relativeToFixed(i instruction) bool {
 	_, ok := i.low()
 	return ok && (i.rs1() == 0 || i.rs1() == 3)
 }
 
-// callerSaved reports whether a function may leave anything in a register for its caller: all but
-// sp, gp, tp and s0 to s11.
+// callerSaved reports whether a call may change a register: all but sp, gp, tp and s0 to s11.
 func callerSaved(register uint32) bool {
 	return !(2 <= register && register <= 4 || register == 8 || register == 9 || 18 <= register && register <= 27)
 }
 
-// word returns the instruction at an address of the text.
 func (m *mover) word(addr uint32) instruction {
 	return instruction(binary.LittleEndian.Uint32(m.image[addr-uint32(m.text.start):]))
 }
@@ -114,10 +112,10 @@ func (m *mover) bad(place uint32, t elf.R_RISCV, symbol uint32, why string) erro
 	return &RelocationError{Offset: place, Type: uint32(t), Symbol: name, Why: why}
 }
 
-// pair finds the upper half of each lower half. The linker does not keep which belong together. An
-// instruction belongs to the one whose register reaches it along the code. Where none does, as
-// beyond a jump table, it belongs to the nearest one in front of it of the same symbol and
-// register, which is how tt-metal's loader finds all of them.
+// pair finds the upper half of each lower half; the linker doesn't keep the pairs. A lower half
+// belongs to the upper half whose register reaches it along the code. Where none does, as beyond a
+// jump table, it belongs to the nearest one before it of the same symbol and register, which is the
+// only rule of tt-metal's loader.
 func (m *mover) pair() error {
 	reached := map[uint32][]*upper{} // by the place of the lower half
 	places := slices.Sorted(maps.Keys(m.upper))
@@ -159,8 +157,8 @@ func (m *mover) pair() error {
 	return nil
 }
 
-// belongs reports whether an instruction adds the lower half to the register with an upper half,
-// and both are the address.
+// belongs reports whether an instruction adds the lower half to an upper half's register, giving
+// the address.
 func (m *mover) belongs(u *upper, l lower) bool {
 	hi, i := m.word(u.place), m.word(l.place)
 	low, ok := i.low()
@@ -168,8 +166,8 @@ func (m *mover) belongs(u *upper, l lower) bool {
 }
 
 // follow returns the places of lower halves that an upper half's register reaches. It follows
-// branches and jumps, and goes on after calls; it ends where the register is set again, at returns,
-// and at jumps through registers.
+// branches and jumps, and continues after calls. It ends where the register is set again, at
+// returns, and at jumps through registers.
 func (m *mover) follow(u *upper) ([]uint32, error) {
 	register := m.word(u.place).rd()
 	type state struct {
@@ -221,8 +219,8 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 	return lows, nil
 }
 
-// rewrite changes how an upper half and its lower halves make their addresses: from absolute (LUI)
-// to relative to the program counter (AUIPC), or back, or to initial data that moved.
+// rewrite makes a pair's addresses relative to the program counter (AUIPC) instead of absolute
+// (LUI), or the reverse, or follows moved initial data.
 func (m *mover) rewrite(u *upper, from, to uint32) error {
 	t, base := elf.R_RISCV_HI20, u.place
 	if from == opAUIPC {

@@ -7,15 +7,13 @@ import (
 	"slices"
 )
 
-// maxSteps bounds the search for the instructions that use the upper half of an address, over a
-// whole file.
+// maxSteps bounds the search for uses of upper halves of addresses in a file.
 const maxSteps = 1 << 20
 
-// A mover makes the text of a kernel that was linked at a fixed address independent of where it is
-// placed, with the relocations that the linker kept. Two instructions that make an absolute address
-// of text, LUI and ADDI or a load or a store, become relative to the program counter: AUIPC and the
-// same second instruction. Instructions that make an address of data or a number from the program
-// counter become absolute. Relocation types: RISC-V ELF psABI, "Relocations".
+// A mover makes a kernel's text, linked at a fixed address, independent of its place, with the
+// relocations that the linker kept. LUI and ADDI or a load or a store, an absolute address of text,
+// become AUIPC and the same second instruction. Addresses of data and numbers relative to the
+// program counter become absolute. Relocation types: RISC-V ELF psABI, "Relocations".
 type mover struct {
 	file    *elf.File
 	symbols []elf.Symbol
@@ -32,15 +30,15 @@ type mover struct {
 	steps   int                 // left for search
 }
 
-// An upper is the relocation of an instruction that makes the upper 20 bits of an address.
+// An upper is a relocation of the upper 20 bits of an address.
 type upper struct {
 	place  uint32
 	symbol uint32
 	target uint32
-	lows   []lower // those that use it
+	lows   []lower // its users
 }
 
-// A lower is the relocation of an instruction that adds the lower 12 bits of an address.
+// A lower is a relocation of the lower 12 bits of an address.
 type lower struct {
 	place  uint32
 	symbol uint32
@@ -91,8 +89,7 @@ func (m *mover) move() error {
 	return m.rewriteAll(m.pcImage, opAUIPC)
 }
 
-// rewriteAll rewrites pairs that are relative to the program counter, whose halves the relocations
-// join.
+// rewriteAll rewrites pairs relative to the program counter, which relocations join.
 func (m *mover) rewriteAll(all map[uint32]*upper, to uint32) error {
 	for _, place := range slices.Sorted(maps.Keys(all)) {
 		u := all[place]
@@ -106,7 +103,7 @@ func (m *mover) rewriteAll(all map[uint32]*upper, to uint32) error {
 	return nil
 }
 
-// loaded reports whether a section is part of a segment that is copied to the core.
+// loaded reports whether a section is in a loaded segment.
 func (m *mover) loaded(s *elf.Section) bool {
 	for _, p := range m.file.Progs {
 		if p.Type == elf.PT_LOAD && p.Vaddr <= s.Addr && s.Addr+s.Size <= p.Vaddr+p.Memsz {
@@ -116,8 +113,8 @@ func (m *mover) loaded(s *elf.Section) bool {
 	return false
 }
 
-// holds reports whether a section is part of the text. One without bytes at its end is: tt-metal's
-// linker script puts the symbol of the initial data's place there.
+// holds reports whether a section is part of the text, or empty at its end: there tt-metal's linker
+// script puts the symbol of the initial data's place.
 func (m *mover) holds(s *elf.Section) bool {
 	return s.Flags&elf.SHF_ALLOC != 0 && m.text.start <= s.Addr && s.Addr+s.Size <= m.text.end
 }
@@ -127,8 +124,7 @@ func (m *mover) isText(s elf.Symbol) bool {
 	return s.Section != elf.SHN_UNDEF && int(s.Section) < len(m.file.Sections) && m.holds(m.file.Sections[s.Section])
 }
 
-// read sorts the relocations of one section, and refuses those that can't be right wherever the
-// text is placed.
+// read sorts a section's relocations, and refuses those that depend on the text's place.
 func (m *mover) read(rela []byte, inText bool) error {
 	differences := map[uint32]int{} // by place: addresses of text that are added less those that are subtracted
 	for ; len(rela) >= 12; rela = rela[12:] {
@@ -209,8 +205,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 				m.pcLower[at] = append(m.pcLower[at], offset)
 			}
 		default:
-			// The linker has numbers of its own, which change with its version, for instructions
-			// that it made relative to gp or to zero. Those do not depend on where the text is.
+			// The linker has version-dependent numbers for instructions relative to gp or zero,
+			// which don't depend on the text's place.
 			own := t == 47 || t == 48 || t >= 60
 			if !own || toText || !inText || !relativeToFixed(m.word(offset)) {
 				return bad("a kind that kernels don't use: link with the script and options of tt-metal")

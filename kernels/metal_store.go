@@ -5,23 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// A stored is a word of the image that has an address of text: an entry of a jump table or of a
-// table of functions.
+// A stored is a word with an address of text: an entry of a jump table or table of functions.
 type stored struct {
 	place  uint32 // from the first byte of the image
 	symbol uint32
 	target uint32 // as linked
 }
 
-// dataImage is the symbol of the place of the initial data, right after the text, from which the
-// kernel copies it.
+// dataImage is the symbol of the initial data, right after the text, for the kernel's copy.
 const dataImage = "__kernel_data_lma"
 
-// codeLine is the size in bytes of the parts in which processors fetch code ahead.
+// codeLine is the size of the processors' prefetches of code, in bytes.
 const codeLine = 64
 
-// store notes a word that needs the address of some text once the kernel is placed. It returns why
-// it can't.
+// store notes a word that needs an address of text at run time. It returns why that is impossible,
+// or "".
 func (m *mover) store(offset, symbol, target uint32) string {
 	for _, p := range m.file.Progs {
 		if p.Type != elf.PT_LOAD || uint64(offset) < p.Vaddr || uint64(offset)+4 > p.Vaddr+p.Filesz {
@@ -40,9 +38,8 @@ func (m *mover) store(offset, symbol, target uint32) string {
 	return "address of text in data without initial values"
 }
 
-// separate decides how far initial data that is stored to must be moved away from the text. A
-// processor may have fetched what follows the text along with its end, and must not execute any of
-// what was changed since.
+// separate decides how far to move initial data that the kernel stores to from the text. A
+// processor may prefetch the bytes after the text, which mustn't change.
 func (m *mover) separate() {
 	size := uint32(m.text.end - m.text.start)
 	for _, s := range m.stored {
@@ -53,7 +50,7 @@ func (m *mover) separate() {
 	}
 }
 
-// placed returns where the address of some text is once the initial data was moved.
+// placed returns an address after the move of the initial data.
 func (m *mover) placed(symbol, addr uint32) uint32 {
 	if symbol != 0 && m.symbols[symbol-1].Name == dataImage {
 		return addr + m.gap
@@ -61,7 +58,6 @@ func (m *mover) placed(symbol, addr uint32) uint32 {
 	return addr
 }
 
-// paddr returns the physical address of the text.
 func (m *mover) paddr() uint64 {
 	for _, p := range m.file.Progs {
 		if p.Type == elf.PT_LOAD && p.Memsz != 0 && p.Flags&elf.PF_X != 0 {
@@ -71,10 +67,9 @@ func (m *mover) paddr() uint64 {
 	return 0
 }
 
-// withAddresses returns the image with code in front of it that stores the addresses of text, each
-// time the kernel is entered, and then goes on to the kernel's first instruction. The code finds
-// out where it is by the program counter, uses registers that a function need not preserve, and may
-// run any number of times on the same image.
+// withAddresses prepends code to the image that stores the addresses of text at each entry of the
+// kernel, then jumps to its first instruction. The code finds its place by the program counter,
+// uses caller-saved registers, and may run any number of times.
 func (m *mover) withAddresses() []byte {
 	size := uint32(m.text.end - m.text.start)
 	const (

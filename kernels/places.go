@@ -12,11 +12,10 @@ import (
 // placesMagic ends the table of placesOf.
 const placesMagic = 0x53455449 // "ITES"
 
-// placesOf returns a table that follows a kernel's formats: from where in the source checks of
-// reprise/watch.h are called, as far as debug information says it. An entry is the offset of the
-// return address in the text, the line, and where the name of the file is after the start of the
-// formats, in words; the entries follow the names, and after them come their number and
-// placesMagic. It is nil without such calls.
+// placesOf returns a table, after a kernel's formats, of the source lines that call the checks of
+// reprise/watch.h, from debug information. It has the files' names, then entries, their number and
+// placesMagic. An entry is three words: the offset of the return address in the text, the line, and
+// the offset of the file's name in the formats. It is nil without such calls.
 func placesOf(f *elf.File, file []byte, formats int) []byte {
 	symbols, err := f.Symbols()
 	if formats == 0 || err != nil {
@@ -65,7 +64,7 @@ func placesOf(f *elf.File, file []byte, formats int) []byte {
 	return le.AppendUint32(le.AppendUint32(append(names, table...), count), placesMagic)
 }
 
-// called returns the address of the function that the instruction at an offset of a text calls.
+// called returns the function that the instruction at an offset of a text calls.
 func called(text []byte, pc uint32) (to uint32, ok bool) {
 	const ra = 1
 	word := func(at uint32) uint32 { return binary.LittleEndian.Uint32(text[at:]) }
@@ -80,7 +79,7 @@ func called(text []byte, pc uint32) (to uint32, ok bool) {
 	return 0, false
 }
 
-// ownSource reports whether a file is of this package.
+// ownSource reports whether a file belongs to this package.
 func ownSource(name string) bool {
 	name = strings.TrimPrefix(name, "./")
 	return strings.HasPrefix(name, "lib/") || strings.HasPrefix(name, "include/") && isSource(name)

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// checkRelocations proves from the relocations that the linker kept that neither text nor data hold
-// an address that is not known before the kernel is placed. Text may be anywhere and data is where
-// it was linked, so absolute addresses of data and distances within text are fine; absolute
-// addresses of text, and distances between text and data, are not. imageSize is the length of text
-// and initial data, which move together.
+// checkRelocations proves, from the relocations that the linker kept, that text and data hold no
+// address that depends on the kernel's place. Text may be anywhere and data is where it was linked.
+// So absolute addresses of data and distances within text are fine; absolute addresses of text, and
+// distances between text and data, are not. imageSize is the length of text and initial data, which
+// move together.
 //
 // Relocation types: RISC-V ELF psABI, "Relocations".
 func checkRelocations(f *elf.File, text span, imageSize uint32) error {
@@ -56,7 +56,7 @@ func checkRelocations(f *elf.File, text span, imageSize uint32) error {
 	return nil
 }
 
-// place says what a symbol's value is.
+// place is the kind of a symbol's value.
 type place uint8
 
 const (
@@ -90,7 +90,7 @@ func nameOf(f *elf.File, s elf.Symbol) string {
 	return s.Name
 }
 
-// judge returns why a relocation is refused, "" if it isn't.
+// judge returns why a relocation is refused, or "".
 func judge(t elf.R_RISCV, fromText bool, to place, target uint64, image span) string {
 	if to == undefined {
 		return "symbol that nothing defines; link what defines it"

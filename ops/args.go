@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// argList is the arguments of a function for graphs and Observers: tensors, shapes, and what else
-// has a text.
+// argList is the arguments of a function for graphs and Observers: tensors, shapes, and any other
+// value with a text.
 type argList []any
 
 // optional returns a tensor as an argument that may be left out: then it is nil.
@@ -19,7 +19,6 @@ func optional(t *Tensor) any {
 	return t
 }
 
-// present returns the tensors that aren't nil.
 func present(ts ...*Tensor) []*Tensor {
 	return slices.DeleteFunc(ts, func(t *Tensor) bool { return t == nil })
 }
@@ -42,7 +41,6 @@ func (l argList) tensors(yield func(*Tensor) bool) {
 	}
 }
 
-// graph returns the arguments for graphs.
 func (l argList) graph() []graph.Arg {
 	out := make([]graph.Arg, len(l))
 	for i, v := range l {
@@ -67,7 +65,6 @@ func (l argList) graph() []graph.Arg {
 	return out
 }
 
-// texts returns the texts of the arguments.
 func (l argList) texts() []string {
 	out := make([]string, len(l))
 	for i, a := range l.graph() {
@@ -76,7 +73,7 @@ func (l argList) texts() []string {
 	return out
 }
 
-// text returns a host tensor as an argument. Graphs have no node for it.
+// text returns a host tensor as an argument; graphs have no node for a host tensor.
 func (h *Host) text() string {
 	if h == nil {
 		return "nullptr"
@@ -84,7 +81,6 @@ func (h *Host) text() string {
 	return fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType)
 }
 
-// specArgs returns the arguments of what allocates a tensor.
 func specArgs(s Spec, device int) argList {
 	return argList{s.Shape, s.DType, s.Layout, device, s.Memory}
 }

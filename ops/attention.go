@@ -29,14 +29,14 @@ type Attention struct {
 // values. The result has a row for each query, as wide as the values. With Causal, query i attends
 // to keys 0 to i.
 //
-// All are floats of one data type in tile layout. One program computes it on the engines, a row of
-// tiles of queries on a core, against 256 keys at a time, as flash attention does: scores stay in
-// the L1 of the core that computes them, in fp32, and any number of keys fits. Probabilities are
-// rounded to the data type, or to TF32, before they are summed and multiplied by the values. A
+// All tensors are floats of one data type in tile layout. One program computes the result on the
+// engines as flash attention does: a core has a row of tiles of queries, and takes 256 keys at a
+// time. Scores stay in that core's L1 in fp32, so the number of keys isn't limited. Probabilities
+// are rounded to the data type, or to TF32, before they are summed and multiplied by the values. A
 // query must attend to some key.
 //
-// What stands in keys and values after the last key that is attended to must be finite, because it
-// is multiplied by 0; a cache begins with zeros.
+// Keys and values after the last attended key are multiplied by 0 and must be finite; a cache
+// begins with zeros.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
@@ -57,7 +57,6 @@ func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *T
 	return d.attention(ctx, attention{a, "scaled_dot_product_attention_decode", q, k, v, position, true}, opts)
 }
 
-// attention is a call of Attention.
 type attention struct {
 	Attention
 	name     string
@@ -85,7 +84,6 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 	}, opts...)
 }
 
-// fits checks shapes.
 func (a *attention) fits() error {
 	x, y, z := a.q.geo.dims, a.k.geo.dims, a.v.geo.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
@@ -105,7 +103,7 @@ func (a *attention) fits() error {
 	return nil
 }
 
-// job returns the job of an attention; in are queries, keys, values, and the mask if there is one.
+// job returns the program's job; in are queries, keys, values, and the mask if there is one.
 func (a *attention) job(out *Tensor, in []*Tensor) job {
 	q, k, v := a.q.geo, a.k.geo, a.v.geo
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale

@@ -13,7 +13,7 @@ const (
 	blockTileBytes = tileBlocks * (1 + blockSize)
 )
 
-// packBlocks makes tiles of BFloat8B of tiles of BFloat16, as packers do (package arith,
+// packBlocks converts tiles of BFloat16 to tiles of BFloat8B, as packers do (package arith,
 // Format.StoreBlock).
 func packBlocks(from []byte) []byte {
 	const tileBytes = 2 * tileSize * tileSize
@@ -34,8 +34,7 @@ func packBlocks(from []byte) []byte {
 	return out
 }
 
-// packInBlock returns the sign and the magnitude of a BFloat16 in a block of an exponent. Zero has
-// no sign.
+// packInBlock returns a BFloat16's sign and magnitude in a block of an exponent. Zero has no sign.
 func packInBlock(v uint16, exponent byte) byte {
 	magnitude := uint32(v & 0x7F)
 	if v&0x7F80 != 0 {
@@ -52,7 +51,7 @@ func packInBlock(v uint16, exponent byte) byte {
 	return m | byte(v>>15)<<7
 }
 
-// unpackBlocks makes tiles of BFloat16 of tiles of BFloat8B, without rounding, as unpackers do.
+// unpackBlocks converts tiles of BFloat8B to tiles of BFloat16, exactly, as unpackers do.
 func unpackBlocks(from []byte) []byte {
 	var out []byte
 	for ; len(from) > 0; from = from[blockTileBytes:] {

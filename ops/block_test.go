@@ -141,27 +141,15 @@ func TestBlocksAreWeightsOnly(t *testing.T) {
 	h, err := ops.NewHost([]int{32, 32}, ops.BFloat8B, make([]float32, 1024))
 	b.must(err)
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() error
-		want error
-	}{
-		"in rows":           {func() error { _, err := b.ToDevice(b.ctx, h, ops.RowMajor, dram); return err }, ops.ErrMemory},
-		"add":               {func() error { _, err := b.Add(b.ctx, w, w); return err }, ops.ErrDataType},
-		"left of a product": {func() error { _, err := b.Matmul(b.ctx, w, x); return err }, ops.ErrDataType},
-		"both":              {func() error { _, err := b.Matmul(b.ctx, w, w); return err }, ops.ErrDataType},
-		"times rows":        {func() error { _, err := b.Matmul(b.ctx, rows, w); return err }, ops.ErrMemory},
-		"to other layouts":  {func() error { _, err := b.ToLayout(b.ctx, w, ops.RowMajor); return err }, ops.ErrDataType},
-		"in shards of rows": {func() error {
-			_, err := b.ToDevice(b.ctx, h, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 1)))
-			return err
-		}, ops.ErrMemory},
-		"result": {func() error { _, err := b.Matmul(b.ctx, x, x, ops.WithDataType(ops.BFloat8B)); return err }, ops.ErrDataType},
-	} {
-		if err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
-	}
+	b.refused(before, map[string]refusal{
+		"in rows":           {failure(b.ToDevice(b.ctx, h, ops.RowMajor, dram)), ops.ErrMemory},
+		"add":               {failure(b.Add(b.ctx, w, w)), ops.ErrDataType},
+		"left of a product": {failure(b.Matmul(b.ctx, w, x)), ops.ErrDataType},
+		"both":              {failure(b.Matmul(b.ctx, w, w)), ops.ErrDataType},
+		"times rows":        {failure(b.Matmul(b.ctx, rows, w)), ops.ErrMemory},
+		"to other layouts":  {failure(b.ToLayout(b.ctx, w, ops.RowMajor)), ops.ErrDataType},
+		"in shards of rows": {failure(b.ToDevice(b.ctx, h, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 1)))),
+			ops.ErrMemory},
+		"result": {failure(b.Matmul(b.ctx, x, x, ops.WithDataType(ops.BFloat8B))), ops.ErrDataType},
+	})
 }

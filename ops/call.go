@@ -20,15 +20,15 @@ type call struct {
 	rec *recording // of the trace that the operation is recorded into, or nil
 	to  runner
 	result
-	quiet  bool      // nobody hears of functions
+	quiet  bool      // no observer and no graph capture is active
 	others []*Tensor // results after the first one, for graphs: set when the functions inside have ended
 }
 
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is the function's name in graphs; the tensors among its
-// arguments must be usable.
+// do runs an operation for the user. name is its name in graphs; the tensors among args must be
+// usable.
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,8 +79,8 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 	return t, nil
 }
 
-// function runs a function that graphs and Observers record. A function that hangs has no end in
-// graphs.
+// function runs a function and records it for graphs and Observers. A function that hangs has no
+// end in graphs.
 func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	if c.quiet {
 		return f()
@@ -95,7 +95,6 @@ func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*
 	return t, err
 }
 
-// captured runs a function that graphs record.
 func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	captures := &c.d.captures
 	if !captures.active() {
@@ -118,8 +117,8 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	return t, err
 }
 
-// deviceOp allocates the result and computes it with one program. class is the name of TT-NN's
-// class for the operation.
+// deviceOp allocates the result and computes it with one program. class is TT-NN's class of the
+// operation.
 func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *Tensor) error) (*Tensor, error) {
 	inside := func() (*Tensor, error) {
 		out, err := c.output(s)
@@ -143,7 +142,6 @@ func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *
 	return c.function(name, args, func() (*Tensor, error) { return c.function(class, argList{name, s.Shape}, inside) })
 }
 
-// output returns the tensor for the result: that of Into, or a new one.
 func (c *call) output(s Spec) (*Tensor, error) {
 	t := c.into
 	if t == nil {
@@ -155,7 +153,6 @@ func (c *call) output(s Spec) (*Tensor, error) {
 	return t, nil
 }
 
-// create allocates a tensor.
 func (c *call) create(s Spec) (*Tensor, error) {
 	g, err := s.geometry()
 	if err != nil {
@@ -180,8 +177,7 @@ func (c *call) discard(err error, t *Tensor) error {
 	return err
 }
 
-// release releases intermediate tensors, after an error if it isn't nil, and returns the first
-// error.
+// release releases intermediate tensors and returns the first error, err before others.
 func (c *call) release(err error, ts []*Tensor) error {
 	for _, t := range ts {
 		if free := t.releaseLocked(); err == nil {
@@ -191,9 +187,8 @@ func (c *call) release(err error, ts []*Tensor) error {
 	return err
 }
 
-// memoryLike returns the memory configuration of a result: that of the option, or that of an
-// operand. If the operand's shards are for another shape or layout, the result is interleaved in
-// the same memory.
+// memoryLike returns the memory configuration of a result: the option's, or the operand's. If the
+// operand's shards are for another shape or layout, the result is interleaved in the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	s := t.geo.spec
 	switch {
@@ -205,21 +200,18 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	return s.Memory
 }
 
-// like returns the spec of a result that is like an operand.
 func (c *call) like(t *Tensor) Spec {
 	s := t.geo.spec.clone()
 	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
 	return s
 }
 
-// shaped returns the spec of a result that is like an operand, of another shape.
 func (c *call) shaped(t *Tensor, shape []int) Spec {
 	s := t.geo.spec
 	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
 	return s
 }
 
-// memoryOr returns the memory configuration that the option says, or another one.
 func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	if c.memory != nil {
 		return c.memory.clone()
@@ -227,8 +219,8 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	return m
 }
 
-// checkEach returns an error unless the tensors for several results, if there are any, can take
-// them.
+// checkEach returns an error unless there are as many tensors to write to as results, and all are
+// usable.
 func (c *call) checkEach(results int, a *Tensor) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
 		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
@@ -244,9 +236,8 @@ func (c *call) checkEach(results int, a *Tensor) error {
 	return nil
 }
 
-// scratch returns a tensor in DRAM for what an operation leaves between its programs. One
-// operation's scratch tensors of the same kind differ in their slots; the next operation uses them
-// again.
+// scratch returns a tensor in DRAM for data between the programs of an operation. Each slot of one
+// operation has its own tensor; the next operation reuses the tensors.
 func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	s.Memory = Interleaved(allocator.DRAM)
 	g, err := s.geometry()
@@ -268,7 +259,7 @@ func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	return t, err
 }
 
-// leaving calls a part of an operation, which leaves its result in t.
+// leaving runs f with t as the destination of its result.
 func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
 	own := c.result
 	c.result = result{into: t}

@@ -18,18 +18,18 @@ import (
 // Capture records operations and their allocations as a graph.
 type Capture struct {
 	all   *captures
-	lock  *sync.Mutex // an operation holds it
+	lock  *sync.Mutex // held during an operation
 	rec   *graph.Recorder
 	mode  graph.Mode
-	first *graph.Recorder // of another chip of a mesh, whose graph has the memory of all chips; nil otherwise
+	first *graph.Recorder // of another chip of a mesh, whose graph has the memory of all chips; or nil
 
 	zonesMu sync.Mutex
 	zones   []graph.Zone
 }
 
 // Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device.
-// Close or drain the Listener before the capture ends. Other records are ignored, and so are zones
-// beyond a million.
+// Close or drain the Listener before the capture ends. Other records, and zones beyond a million,
+// are ignored.
 func (c *Capture) Record(r print.Record) {
 	const most = 1 << 20
 	if !r.Zone {
@@ -49,7 +49,6 @@ func (c *Capture) Record(r print.Record) {
 	}
 }
 
-// withZones adds to a report the zones so far.
 func (c *Capture) withZones(r *graph.Report) *graph.Report {
 	c.zonesMu.Lock()
 	defer c.zonesMu.Unlock()
@@ -59,7 +58,6 @@ func (c *Capture) withZones(r *graph.Report) *graph.Report {
 	return r
 }
 
-// memory records a use of memory.
 func (c *Capture) memory(event func(*graph.Recorder)) {
 	event(c.rec)
 	if c.first != nil {
@@ -67,7 +65,6 @@ func (c *Capture) memory(event func(*graph.Recorder)) {
 	}
 }
 
-// start begins a capture. lock is what an operation holds.
 func (all *captures) start(cfg graph.Config, lock *sync.Mutex, first *graph.Recorder) *Capture {
 	lock.Lock()
 	defer lock.Unlock()
@@ -101,9 +98,9 @@ func (c *Capture) Set(some graph.Details, on bool) { c.rec.Set(some, on) }
 // Has reports whether this capture records all of some details.
 func (c *Capture) Has(some graph.Details) bool { return c.rec.Has(some) }
 
-// End ends the capture and returns its report. It has the times on the device of all programs that
-// are done: [Device.Wait] first, if the last ones may not be. The error wraps [ErrNotCapturing] if
-// it isn't the innermost.
+// End ends the capture and returns its report. The report has the device times of all programs that
+// are done: call [Device.Wait] first if programs may be running. The error wraps [ErrNotCapturing]
+// if another capture is inside this one.
 func (c *Capture) End() (*graph.Report, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -115,8 +112,8 @@ func (c *Capture) End() (*graph.Report, error) {
 	return c.withZones(r), err
 }
 
-// EndToFile ends the capture and writes its report to a file, whole or not at all, whose
-// directories it creates. If the file can't be written it returns the report and the error.
+// EndToFile ends the capture and writes its report to a file, whole or not at all; it creates
+// missing directories. If writing fails EndToFile returns the report and the error.
 func (c *Capture) EndToFile(path string) (*graph.Report, error) {
 	r, err := c.End()
 	if r == nil {
@@ -143,7 +140,6 @@ func writeReport(r *graph.Report, path string) error {
 	if err != nil {
 		return err
 	}
-	// Temporary files are for their owner only.
 	if err = errors.Join(r.Encode(f), f.Chmod(0o644), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -153,7 +149,7 @@ func writeReport(r *graph.Report, path string) error {
 	return err
 }
 
-// Report returns a report of the capture so far. The capture goes on.
+// Report returns a report of the capture so far, which goes on.
 func (c *Capture) Report() *graph.Report {
 	c.all.time(c, false)
 	return c.withZones(c.rec.Report())
@@ -163,7 +159,6 @@ func (c *Capture) Report() *graph.Report {
 // a hang these are the functions that hang.
 func (c *Capture) Open() []string { return c.rec.Open() }
 
-// describe returns the description of the device for reports.
 func (d *captures) describe() graph.Device {
 	grid, l1, p := d.dev.Grid(), d.dev.Memory(allocator.L1), d.dev.Arch().Params()
 	g := graph.Device{
@@ -180,7 +175,6 @@ func (d *captures) describe() graph.Device {
 	return g
 }
 
-// archName returns the name of an architecture in reports.
 func archName(a chip.Arch) string {
 	if a == chip.Wormhole {
 		return "wormhole_b0"

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// captures are the graph captures that are under way on a device. They hear of operations from this
-// package, and of all other uses of the device (buffers, programs, transfers) from an Observer.
+// captures are the active graph captures of a device. This package tells them of operations; an
+// Observer tells them of all other uses of the device (buffers, programs, transfers).
 type captures struct {
 	dev *reprise.Device
 	id  int // of the device in graphs
@@ -24,7 +24,7 @@ type captures struct {
 	stop  func()        // removes the Observer
 	bufs  map[*reprise.Buffer]*graph.Buffer
 	next  uint64        // number of the latest buffer
-	open  *reprise.Call // the observed call whose function is open, or nil
+	open  *reprise.Call // the call whose function is open, or nil
 
 	times capturedTimes
 
@@ -32,14 +32,14 @@ type captures struct {
 	gen  uint64                  // number of captures without dispatch so far
 }
 
-// active reports whether there is a capture.
 func (c *captures) active() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.stack) > 0
 }
 
-// noDispatch reports whether there is a capture without dispatch: nothing may reach the device.
+// noDispatch reports whether a capture without dispatch is active: then nothing may reach the
+// device.
 func (c *captures) noDispatch() bool { return c.generation() > 0 }
 
 // generation returns the number of the current capture without dispatch, or 0.
@@ -52,7 +52,6 @@ func (c *captures) generation() uint64 {
 	return c.gen
 }
 
-// each calls f for each capture.
 func (c *captures) each(f func(*Capture)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,12 +70,10 @@ func (c *captures) deallocate(b *graph.Buffer) {
 	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Deallocate(b) }) })
 }
 
-// failed records that an operation failed.
 func (c *captures) failed(op string, err error) {
 	c.each(func(one *Capture) { one.rec.Error(errorKind(err), err.Error(), op) })
 }
 
-// errorKind returns the kind of an error in graphs.
 func errorKind(err error) string {
 	var h *dispatch.HangError
 	if errors.As(err, &h) {
@@ -85,9 +82,8 @@ func errorKind(err error) string {
 	return "exception"
 }
 
-// program records a program of a capture without dispatch, with its circular buffers where the
-// device would place them: those without an address after one another from the start of their
-// memory on.
+// program records a program of a capture without dispatch. Circular buffers without an address are
+// placed as the device would: one after another from the start of L1.
 func (c *captures) program(cbs []reprise.CircularBuffer, placed bool) {
 	out := make([]graph.CircularBuffer, len(cbs))
 	next := uint64(c.dev.Memory(allocator.L1).Low)
@@ -103,7 +99,6 @@ func (c *captures) program(cbs []reprise.CircularBuffer, placed bool) {
 	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Program(c.id, out...) }) })
 }
 
-// run records a program that runs.
 func (c *captures) run(x *reprise.Executable) {
 	c.each(func(one *Capture) { one.run(c.id, x) })
 }
@@ -132,7 +127,7 @@ func coreRanges(rs []chip.Range) []graph.CoreRange {
 	return out
 }
 
-// time gives a report the times of its programs. last says that no more follow.
+// time sets the times of a report's programs. last says that the capture ends.
 func (c *captures) time(one *Capture, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +137,6 @@ func (c *captures) time(one *Capture, last bool) {
 	one.rec.SetPrograms(c.times.programs(one, c.id))
 }
 
-// remove removes a capture, which must be the innermost one.
 func (c *captures) remove(one *Capture) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

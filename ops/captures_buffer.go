@@ -60,14 +60,13 @@ func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, er
 	return p, nil
 }
 
-// bufferID returns a new id, which no buffer of another chip of a mesh has either.
+// bufferID returns an id that is unique among the buffers of all chips of a mesh.
 func (c *captures) bufferID() uint64 {
 	c.next++
 	return uint64(c.id)<<40 | c.next
 }
 
-// buffer returns the description of a buffer. A buffer has one description as long as it is
-// allocated.
+// buffer returns the description of a buffer, the same one until its release.
 func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +103,6 @@ func bufferType(k allocator.Kind) graph.BufferType {
 	return graph.L1
 }
 
-// maxPerBank returns the bytes of a buffer in the bank with most of its pages.
 func maxPerBank(b *reprise.Buffer) int64 {
 	count, most := map[int]int64{}, int64(0)
 	for i := range b.Pages() {
@@ -122,7 +120,7 @@ func maxPerBank(b *reprise.Buffer) int64 {
 	return most * int64(b.PageStride())
 }
 
-// pagesOf returns the places of the pages of a buffer: each as first is, where page says.
+// pagesOf returns a buffer's pages: copies of first at the places that page returns.
 func pagesOf(first graph.Page, page func(int) (reprise.Place, bool)) []graph.Page {
 	out := []graph.Page{}
 	for i := 0; ; i++ {

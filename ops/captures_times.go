@@ -10,18 +10,17 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// timesPatience is how long the end of a capture waits for the times of programs: the device notes
-// that the last one is done a little later than the host sees it.
+// timesPatience limits how long the end of a capture waits for the times of programs. The device
+// stores a program's time slightly later than its completion.
 const timesPatience = time.Second
 
-// capturedTimes relates the programs that queues start during captures to functions of the graphs.
-// The device notes times of programs without their names, so it is the order in each queue that
-// tells them apart.
+// capturedTimes relates the programs that queues start during captures to functions of graphs. The
+// device stores times without names, so programs are matched by their order in each queue.
 type capturedTimes struct {
 	log      *observe.ProgramLog // nil without times
-	began    map[uint64][]uint64 // clocks of its queues when a call began, by call
+	began    map[uint64][]uint64 // clocks of the call's queues at its begin, by call
 	started  map[int][]*programStart
-	recorded []capturedProgram // into the trace that is being captured
+	recorded []capturedProgram // into the trace under capture
 	traces   map[*reprise.Trace][]capturedProgram
 	replays  map[*reprise.Trace]int
 }
@@ -33,18 +32,18 @@ type capturedProgram struct {
 	in    map[*Capture]int
 }
 
-// programStart is the programs that a call has put into a queue.
+// programStart is the programs that one call has put into a queue.
 type programStart struct {
-	from       uint64 // clock of the queue before the call: programs that were started earlier are of nobody
+	from       uint64 // clock of the queue before the call: earlier programs belong to no function
 	programs   []capturedProgram
-	until      *reprise.Event // after a replay whose programs can't be counted; otherwise nil
+	until      *reprise.Event // after a replay with an unknown number of programs; otherwise nil
 	in         map[*Capture]int
 	trace      string
 	replay     int
 	begin, end time.Time // of the call
 }
 
-// startLocked begins to collect times. A device that can't tell them has none in its graphs.
+// startLocked begins to collect times, if the device stores them.
 func (t *capturedTimes) startLocked(dev *reprise.Device) {
 	log, err := observe.CollectPrograms(dev)
 	if err != nil {
@@ -54,17 +53,15 @@ func (t *capturedTimes) startLocked(dev *reprise.Device) {
 		traces: map[*reprise.Trace][]capturedProgram{}, replays: map[*reprise.Trace]int{}}
 }
 
-// stopLocked ends the collection.
 func (t *capturedTimes) stopLocked() {
 	if t.log != nil {
-		_ = t.log.Stop() // what was read before an error is right
+		_ = t.log.Stop() // times read before an error are valid
 	}
 	*t = capturedTimes{}
 }
 
 func startsPrograms(k reprise.CallKind) bool { return k == reprise.CallRun || k == reprise.CallReplay }
 
-// beginLocked notes when a call that starts programs began.
 func (t *capturedTimes) beginLocked(call *reprise.Call) {
 	if t.log == nil || !startsPrograms(call.Kind) {
 		return
@@ -80,8 +77,8 @@ func (t *capturedTimes) beginLocked(call *reprise.Call) {
 	t.began[call.ID] = at
 }
 
-// calledLocked notes which programs a call has put into queues, and that the innermost open
-// functions did that.
+// calledLocked relates the programs that a call has put into queues to the innermost open
+// functions.
 func (c *captures) calledLocked(ctx context.Context, call *reprise.Call) {
 	t := &c.times
 	began := t.began[call.ID]
@@ -113,7 +110,6 @@ func (c *captures) calledLocked(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// functionsLocked returns the innermost open function of each capture.
 func (c *captures) functionsLocked() map[*Capture]int {
 	in := make(map[*Capture]int, len(c.stack))
 	for _, one := range c.stack {
@@ -122,9 +118,9 @@ func (c *captures) functionsLocked() map[*Capture]int {
 	return in
 }
 
-// replayed returns the programs of a replay on a queue, and whether that is all of them: a trace
-// with control flow runs them as often as its conditions say. in are the functions of programs that
-// no function of the captures has recorded.
+// replayed returns the programs of a replay on a queue. The result is false for a trace with
+// control flow, whose conditions decide how many run. in are the functions of programs that no
+// captured function has recorded.
 func (t *capturedTimes) replayed(tr *reprise.Trace, q *reprise.Queue, in map[*Capture]int) ([]capturedProgram, bool) {
 	var out []capturedProgram
 	recorded := t.traces[tr]
@@ -147,7 +143,6 @@ func (t *capturedTimes) replayed(tr *reprise.Trace, q *reprise.Queue, in map[*Ca
 	return out, true
 }
 
-// record notes that a program is recorded into a trace.
 func (c *captures) record(x *reprise.Executable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +151,6 @@ func (c *captures) record(x *reprise.Executable) {
 	}
 }
 
-// capturedLocked notes which programs a trace has that was captured.
 func (t *capturedTimes) capturedLocked(call *reprise.Call) {
 	if tr, ok := call.Object.(*reprise.Trace); ok && tr != nil && t.log != nil && call.Err == nil {
 		t.traces[tr] = t.recorded
@@ -164,7 +158,6 @@ func (t *capturedTimes) capturedLocked(call *reprise.Call) {
 	t.recorded = nil
 }
 
-// programs returns the programs of a capture whose times are known.
 func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 	if t.log == nil {
 		return nil
@@ -191,8 +184,8 @@ func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 	return out
 }
 
-// walk calls f for each program of a queue whose time is known, in the order of their starts, and
-// returns how many programs the queue must have started.
+// walk calls f for each program of a queue with a known time, in order of start, and returns how
+// many programs the queue must have started.
 func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgram, start, end uint64)) int {
 	n := 0
 	for _, s := range t.started[queue] {
@@ -225,7 +218,7 @@ func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgra
 	return n
 }
 
-// settle waits a moment for the times of programs that are done.
+// settle waits up to timesPatience for the times of programs that are done.
 func (t *capturedTimes) settle() {
 	if t.log == nil {
 		return

@@ -12,14 +12,13 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// internalCall is the context key that marks an operation's own transfers and runs: graphs leave
-// them out.
+// internalCall is the context key of transfers and runs inside an operation; graphs leave them out.
 type internalCall struct{}
 
 // watcher is the device's Observer during captures.
 type watcher struct{ c *captures }
 
-// isFunction reports whether a call is a function in graphs when it isn't part of an operation.
+// isFunction reports whether a call outside of operations is a function in graphs.
 func isFunction(k reprise.CallKind) bool {
 	switch k {
 	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallRun, reprise.CallReplay, reprise.CallQueueWait:
@@ -37,8 +36,8 @@ func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
 	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
 		return
 	}
-	// Functions in a graph nest, and calls of several goroutines don't: while one is open, others
-	// are recorded at their end.
+	// Functions in a graph nest, but calls of several goroutines don't. While one call is open,
+	// others are recorded when they end.
 	if c.open == nil && len(c.stack) > 0 {
 		c.open = call
 		c.beginLocked(call)
@@ -90,8 +89,8 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// RecordControl is told of loops, branches and calls that a trace has: in graphs they are functions
-// around what is recorded in them.
+// RecordControl shows a loop, branch or call of a trace as a function around the operations
+// recorded inside.
 func (w watcher) RecordControl(name string) (end func()) {
 	c := w.c
 	c.mu.Lock()
@@ -111,7 +110,7 @@ func (w watcher) RecordControl(name string) (end func()) {
 	}
 }
 
-// endLocked records the end of a call. A call that hangs has none.
+// endLocked records the end of a call, unless the call hangs.
 func (c *captures) endLocked(ctx context.Context, call *reprise.Call) {
 	c.calledLocked(ctx, call)
 	x, _ := call.Object.(*reprise.Executable)

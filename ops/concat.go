@@ -8,18 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// maxArgs is the most words of runtime arguments, unique and common ones together. Source: tt-metal
+// maxArgs is the most words of runtime arguments, unique and common together. Source: tt-metal
 // max_runtime_args.
 const maxArgs = 341
 
 // Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program
-// takes up to 16 tensors, or fewer if they have very many shards. More are concatenated in groups
-// first, whose results need memory for the time of the call, so a trace can't hold such a call (see
-// [Device.Capture]).
+// takes up to 16 tensors, fewer if they have very many shards. More tensors are concatenated in
+// groups first. The groups need memory for the time of the call, so a trace can't hold such a call
+// (see [Device.Capture]).
 //
-// It takes all data types, layouts and memories. Whole pages are copied where all tensors have the
-// result's: of row-major tensors along any dimension but the last, of tiles unless a tensor before
-// the last ends inside of one along the dimension.
+// Concat takes all data types, layouts and memories. It copies whole pages of row-major tensors
+// along any dimension but the last, and of tiles if each tensor but the last ends at a tile's edge.
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
@@ -33,7 +32,6 @@ func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOp
 	}, opts...)
 }
 
-// concatDim checks the tensors of a concatenation and returns the dimension, counted from 0.
 func concatDim(in []*Tensor, dim int) (int, error) {
 	a := in[0].geo.spec
 	rank, along := len(a.Shape), dim
@@ -77,9 +75,9 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	return out, c.release(err, groups)
 }
 
-// fitting returns how many of the tensors one program can take: their descriptions must fit the
-// runtime arguments, together with the kernel's own and a result that has as many shards as any of
-// them.
+// fitting returns how many of the tensors one program can take. Their descriptions must fit the
+// runtime arguments, with the kernel's own and those of a result with as many shards as any of the
+// tensors.
 func fitting(in []*Tensor) int {
 	most := 0
 	for _, t := range in {
@@ -94,7 +92,6 @@ func fitting(in []*Tensor) int {
 	return len(in)
 }
 
-// concatOnce concatenates tensors with one program.
 func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	a := in[0]
 	shape := slices.Clone(a.geo.spec.Shape)
@@ -124,8 +121,7 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	})
 }
 
-// wholePages reports whether each page of a result is a page of one of the tensors that it has
-// along a dimension.
+// wholePages reports whether each page of a concatenation is a page of one of the tensors.
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 	g, unit := out.geo, 1
 	switch {

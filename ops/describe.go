@@ -16,10 +16,9 @@ const (
 )
 
 // headerWords is the length of a tensor's description in a kernel's common arguments, without the
-// banks of its shards; tensorStructBytes is the size of the struct that a kernel makes of it.
+// banks of shards; tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
 const headerWords, tensorStructBytes = 16, 72
 
-// argWords returns the number of words that describe appends.
 func (g *geometry) argWords() int {
 	if s := g.sharding; s != nil {
 		return headerWords + ceil(ceil(s.Tensor[0], s.Shard[0])*ceil(g.wide, s.Shard[1]), 4)
@@ -56,7 +55,6 @@ func describe(args []uint32, t *Tensor, transposed bool) ([]uint32, error) {
 	return append(args, banks...), nil
 }
 
-// shardBanks returns the banks of a tensor's shards, four to a word.
 func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
 	s := g.sharding
 	var words []uint32

@@ -38,17 +38,15 @@ type Device struct {
 	lastID   uint64                 // of a tensor
 }
 
-// scratchKey identifies a scratch tensor.
 type scratchKey struct {
 	queue int // whose programs use it
 	slot  int // which of those that an operation has
 	kind  kind
 }
 
-// loaded is a program in the cache.
 type loaded struct {
 	*reprise.Executable
-	number int // in the order of loading
+	number int // in order of loading
 }
 
 // Option configures a Device.
@@ -60,14 +58,14 @@ func WithQueue(id int) Option { return func(d *Device) { d.q = d.dev.Queue(id) }
 // WithID sets the number of the device in graphs; the default is 0.
 func WithID(id int) Option { return func(d *Device) { d.id = id } }
 
-// WithBlocking makes every operation wait until the device has finished it. Then the operation that
-// hangs is the one that returns the *dispatch.HangError, and durations in graphs include the work
-// of the device.
+// WithBlocking makes every operation wait until the device has finished it. Then a hanging
+// operation itself returns the *dispatch.HangError, and durations in graphs include the device's
+// work.
 func WithBlocking() Option { return func(d *Device) { d.blocking = true } }
 
-// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own where
-// one of its first two dimensions is 1 and that of the other operand isn't, and names the functions
-// inside operations as TT-NN did in 2025. By default one program does all of it, as in later TT-NN.
+// WithSeparateRepeat makes Add and Multiply repeat an operand with an operation of its own if one
+// of its first two dimensions is 1 and the other operand's isn't. Functions inside operations then
+// have TT-NN's names of 2025. By default one program repeats and computes, as in later TT-NN.
 func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = true } }
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
@@ -95,8 +93,8 @@ func (d *Device) ProgramCacheEntries() int {
 	return len(d.cache)
 }
 
-// ClearProgramCache unloads all programs, and releases the memory that operations of several
-// programs keep between them. Traces keep what they recorded.
+// ClearProgramCache unloads all programs and releases the scratch memory of operations. Traces keep
+// what they recorded.
 func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +122,6 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	return nil
 }
 
-// sortedKeys returns the keys of a map in the order of a number that each value has.
 func sortedKeys[K comparable, V any](m map[K]V, number func(V) int) []K {
 	return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return number(m[a]) - number(m[b]) })
 }
@@ -185,9 +182,8 @@ func (d *Device) Capture(ctx context.Context, name string, record func(ctx conte
 	return q.Capture(ctx, name, func(ctx context.Context, r *reprise.Recorder) error { return d.Record(ctx, r, record) })
 }
 
-// Record records the operations that are called with the context of the function record, with a
-// recorder of the queue of ctx, as [Device.Capture] does: it is for a trace that has more in it,
-// such as one over several devices.
+// Record is [Device.Capture] into a trace that a caller records with r, such as a trace over
+// several devices. r is a recorder of the Device's queue.
 func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ctx context.Context) error) error {
 	rec := &recording{Recorder: r}
 	err := record(context.WithValue(ctx, recordingOf{d}, rec))
@@ -196,7 +192,6 @@ func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ct
 	return cmp.Or(rec.refused, err)
 }
 
-// image returns a kernel's image, which it loads once.
 func (d *Device) image(name string) (*kernels.Image, error) {
 	if im := d.images[name]; im != nil {
 		return im, nil
@@ -208,7 +203,6 @@ func (d *Device) image(name string) (*kernels.Image, error) {
 	return im, err
 }
 
-// createName returns the name of TT-NN's function that allocates a tensor.
 func (d *Device) createName() string {
 	if d.separateRepeat {
 		return "create_device_tensor"
@@ -229,13 +223,13 @@ func WithObserver(o Observer) Option {
 // BeginCapture starts to record operations with their arguments and tensors, and other uses of the
 // device: buffers, programs and transfers. [Capture.End] returns the graph.
 //
-// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the
-// allocator's state, and one that doesn't fit is at address 0; nothing is loaded, transferred or
+// With graph.NoDispatch no operation reaches the device. Tensors are allocated in a copy of the
+// allocator's state; a tensor that doesn't fit is at address 0. Nothing is loaded, transferred or
 // run, and [Device.ToHost] returns no data. Calls to the reprise.Device itself still run. After the
 // capture its tensors can't be used ([ErrPlanned]).
 //
-// Captures nest: each of them records everything, and they end from the innermost to the outermost.
-// The mode of the outermost one decides whether operations run.
+// Captures nest: each records everything, and the innermost ends first. The outermost one's mode
+// decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
 
 // SetDetails switches what the captures of the Device record: those that are under way, from the

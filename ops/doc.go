@@ -12,26 +12,24 @@
 //	h, err = d.ToHost(ctx, s)
 //
 // Products of matrices, arithmetic, functions of elements, reductions, softmax and norms of floats
-// run on the Tensix engines, with the same bits on every backend. The packers of the engines round
-// to bfloat16 to nearest, with ties away from zero, take subnormal numbers for zero and make
-// infinities of NaNs.
+// run on the Tensix engines, with the same bits on every backend. Packers round to bfloat16 to
+// nearest, ties away from zero; they replace subnormal numbers by zero and NaNs by infinities.
 //
-// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; those of row-major
-// tensors have the same results as those of tiles, and take longer. TT-NN refuses or converts such
-// tensors; here [Device.ToLayout] makes tiles of them. With integers, which wrap around, these
-// operations run on the RISC-V cores, but for Divide, which refuses them; so do ArgMax and
-// everything that only copies. Typecast takes any tensor, and runs on the engines for tiles of
-// floats and Int32; Dequantize and Requantize take tiles of Int32. The other operations are for
-// tiles of floats only: their errors wrap [ErrMemory] for row-major tensors and [ErrDataType] for
-// integers.
+// Matmul, Add, Subtract, Multiply, Divide and Relu take floats in any layout; row-major tensors
+// give the same results more slowly. TT-NN refuses or converts row-major tensors; here
+// [Device.ToLayout] converts them. On integers, which wrap around, these operations run on the
+// RISC-V cores; Divide refuses integers. ArgMax and copies run on the RISC-V cores too. Typecast
+// takes any tensor and uses the engines for tiles of floats and Int32; Dequantize and Requantize
+// take tiles of Int32. The other operations take tiles of floats only: their errors wrap
+// [ErrMemory] for row-major tensors and [ErrDataType] for integers.
 //
 // The padding of tiles is zero in every result.
 //
-// An operation makes and loads a program for each kind of tensors that it runs with; later calls
-// find it in the program cache. Inside [Device.Capture] only programs in the cache can run: for any
-// other the operation returns a [*CacheMissError]. [WithParam] makes the position of
-// [Device.RotaryEmbedding], [Device.UpdateCache] and [Device.ScaledDotProductAttentionDecode] a
-// parameter of the trace, so that one trace decodes a sequence.
+// An operation loads a program for each kind of tensors into the program cache. Inside
+// [Device.Capture] only cached programs run; otherwise the operation returns a [*CacheMissError].
+// [WithParam] makes the position of [Device.RotaryEmbedding], [Device.UpdateCache] and
+// [Device.ScaledDotProductAttentionDecode] a parameter of the trace, so that one trace decodes a
+// sequence.
 //
 // [Device.BeginCapture] records operations and their allocations as a graph, for TT-NN's
 // visualizer.

@@ -9,12 +9,11 @@ import (
 // DataType is the type of a tensor's elements, with the kernels' numbers.
 type DataType uint8
 
-// The data types. A tensor of BFloat8B, TT-NN's bfloat8_b, is one of tiles: weights, which are the
-// second operand of a product. On a device, 16 elements of a row share an exponent, that of the
-// largest, and have a sign and 7 bits each, so a tile takes 1,088 bytes instead of 2,048. On the
-// host elements are those of BFloat16; [Device.ToDevice] rounds them to their block's exponent,
-// half away from zero, as packers do: the error is at most 2^-7 of the largest element of the
-// block.
+// The data types. BFloat8B, TT-NN's bfloat8_b, is for tiles of weights: the second operand of a
+// product. On a device, 16 elements of a row share the exponent of the largest and have a sign and
+// 7 bits each, so a tile takes 1,088 bytes instead of 2,048. Host elements are BFloat16.
+// [Device.ToDevice] rounds to the block's exponent, half away from zero, as packers do: the error
+// is at most 2^-7 of the block's largest element.
 const (
 	UInt8 DataType = iota
 	UInt16
@@ -47,7 +46,7 @@ func (t DataType) Size() int {
 	return 4
 }
 
-// Float reports whether elements are floats with an exponent each.
+// Float reports whether elements are floats with their own exponents.
 func (t DataType) Float() bool { return t == BFloat16 || t == Float32 }
 
 // Number is the Go types that elements convert to and from.

@@ -23,10 +23,9 @@ const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
-// Floats are added by the engines, as they are by TT-NN: BFloat16 by the matrix unit with sums in
-// 32 bits, rounded once; Float32 by the vector unit, which takes subnormal numbers for zero. Tiles
-// go to the engines as they are; of tensors in rows, or in different layouts, the elements are
-// brought into the order of the result first, with the same sums.
+// The engines add floats as TT-NN does: the matrix unit adds BFloat16 with sums in 32 bits, rounded
+// once; the vector unit adds Float32 and replaces subnormal numbers by zero. Elements of row-major
+// tensors, or of different layouts, are first brought into the result's order, with the same sums.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
@@ -44,8 +43,8 @@ func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (
 }
 
 // Divide divides the first tensor by the second, of the same data type, element by element. A
-// dimension that is 1 in one of them is repeated. The tensors are of floats: the vector unit
-// multiplies with 1 / b, which has an error of 2^-22 of itself, and is 0 for |b| above 2^126.
+// dimension that is 1 in one of them is repeated. The tensors are of floats. The vector unit
+// multiplies by 1 / b, which has a relative error of 2^-22 and is 0 for |b| above 2^126.
 func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
 }
@@ -66,7 +65,6 @@ func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tenso
 	}, opts...)
 }
 
-// repeatFirst repeats operands along their first two dimensions before it computes.
 func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, err error) {
 	pair := [2]*Tensor{a, b}
 	var repeated []*Tensor
@@ -92,8 +90,7 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	return out, c.release(err, repeated)
 }
 
-// together returns the spec of a result with the dimensions of all tensors, where those that are 1
-// are repeated.
+// together returns the spec of the result of tensors that repeat along dimensions of 1.
 func (c *call) together(in ...*Tensor) (Spec, error) {
 	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
 	for _, t := range in {
@@ -119,7 +116,6 @@ func (c *call) together(in ...*Tensor) (Spec, error) {
 	return s, nil
 }
 
-// prim computes a result from two tensors.
 func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	const none = "nullopt"
 	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
@@ -148,7 +144,6 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	})
 }
 
-// unary computes a result from one tensor.
 func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		switch {
@@ -194,7 +189,6 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 	}, opts...)
 }
 
-// repeat is Repeat as part of another operation.
 func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
 	return c.function("ttnn::repeat", argList{a, times}, func() (*Tensor, error) {
 		return c.primRepeat(a, times, m)
@@ -211,7 +205,6 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 
-// repeatedShape returns the shape of a repeated tensor.
 func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	if _, err := volume(times); err != nil {
 		return nil, fmt.Errorf("repetitions: %w", err)
@@ -228,8 +221,8 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	return shape, err
 }
 
-// Where returns the elements of a where those of condition are not zero, and those of b elsewhere.
-// The tensors are of one data type, floats in tile layout. A dimension that is 1 in some of them is
+// Where returns the elements of a where condition isn't zero, and the elements of b elsewhere. The
+// tensors are floats of one data type in tile layout. A dimension that is 1 in some of them is
 // repeated.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
@@ -250,10 +243,8 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 	}, opts...)
 }
 
-// tileElements is the number of elements of a tile.
 const tileElements = 32 * 32
 
-// floats reports whether tensors are of floats, which the engines compute with.
 func floats(ts ...*Tensor) bool {
 	for _, t := range ts {
 		if !t.geo.spec.DType.Float() {
@@ -263,11 +254,10 @@ func floats(ts ...*Tensor) bool {
 	return true
 }
 
-// inRows reports whether a tensor is of floats and not in tiles: its shards are no whole tiles, so
-// they aren't computed in place.
+// inRows reports whether a tensor is of row-major floats: its shards aren't whole tiles, so they
+// aren't computed in place.
 func inRows(t *Tensor) bool { return floats(t) && t.geo.spec.Layout != Tile }
 
-// tilesOfPage returns how many tiles hold the elements of a page.
 func (g *geometry) tilesOfPage() int {
 	if g.spec.Layout == Tile {
 		return 1
@@ -275,8 +265,8 @@ func (g *geometry) tilesOfPage() int {
 	return ceil(g.pageWidth, tileElements)
 }
 
-// doubled returns the number of pages of a circular buffer for so many pages at a time: room for
-// twice as many, unless that is much of a core's memory.
+// doubled returns a circular buffer's pages for n pages at a time: twice n unless that is much of
+// L1.
 func doubled(pages, bytes int) int {
 	const limit = 64 << 10
 	if pages*bytes > limit {
@@ -285,15 +275,13 @@ func doubled(pages, bytes int) int {
 	return 2 * pages
 }
 
-// each returns the job of a program that computes a tensor of tiles from one of them, element by
-// element, with numbers.
+// each returns the job of a program that computes tiles from the tiles of one tensor.
 func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
 	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
 }
 
-// elements returns the job of a program that computes the elements of tensors in any layout. The
-// kernel is one for tiles: it gets the elements in the order in which pages of the result have
-// them.
+// elements returns the job of a program for tensors in any layout. The kernel computes tiles: it
+// gets elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
 	n := out.geo.tilesOfPage()
 	room := doubled(n, tileElements*out.geo.spec.DType.Size())

@@ -7,15 +7,14 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Embedding returns the rows of a table that indices choose: of indices [..., n] and a table [rows,
-// width] it is [..., n, width]. Indices are unsigned integers or Int32, in one to three dimensions,
-// of any layout and memory; the table, in two dimensions or with others of 1 before, is row-major
-// with a row in each page: interleaved or height sharded, of any data type. The row of an index
-// that isn't below the number of rows is zero.
+// Embedding returns the table's rows that indices choose: indices [..., n] and a table [rows,
+// width] give [..., n, width]. Indices are integers in one to three dimensions, in any layout and
+// memory. The table is of any data type, row-major, with one row in each page: interleaved or
+// height sharded; only its last two dimensions may exceed 1. An index outside of the table gives a
+// row of zeros.
 //
-// The result has the table's data type, is row-major and interleaved in the table's memory;
-// [WithLayout] makes it tiles. Rows of a row-major result are copied whole. The error wraps
-// [ErrShape], [ErrDataType] or [ErrMemory].
+// The result has the table's data type, is row-major, and interleaved in the table's memory;
+// [WithLayout] makes tiles of it. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
 		x, t := indices.geo.spec, table.geo
@@ -42,7 +41,6 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 	}, opts...)
 }
 
-// embedRows returns the job that copies rows of a table.
 func embedRows(out, indices, table *Tensor) job {
 	g := out.geo
 	bytes := ceil(g.pageBytes, chunkBytes) * chunkBytes

@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// format returns the format of a data type in the engines, which don't compute with the other data
-// types.
+// format returns the engines' format of a data type that they compute with.
 func (t DataType) format() kernels.Format {
 	switch t {
 	case Float32:
@@ -22,14 +21,11 @@ func (t DataType) format() kernels.Format {
 	return kernels.BF16
 }
 
-// onEngines reports whether the engines compute a result: all tensors are floats in tile layout,
-// the operands of one data type.
+// onEngines reports whether all tensors are floats in tile layout, which the engines compute with.
 func onEngines(out *Tensor, in ...*Tensor) bool {
 	return floatTiles(append(slices.Clip(in), out)...) == nil
 }
 
-// floatTiles returns an error unless tensors are floats in tile layout: the engines can't compute
-// with others.
 func floatTiles(ts ...*Tensor) error {
 	for _, t := range ts {
 		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
@@ -39,7 +35,6 @@ func floatTiles(ts ...*Tensor) error {
 	return nil
 }
 
-// inTiles returns an error unless tensors are in tile layout.
 func inTiles(ts ...*Tensor) error {
 	for _, t := range ts {
 		if l := t.geo.spec.Layout; l != Tile {
@@ -49,8 +44,7 @@ func inTiles(ts ...*Tensor) error {
 	return nil
 }
 
-// unsupportedError is the error of an operation that only the engines do, for a tensor that they
-// can't compute with.
+// unsupportedError is the error for a tensor that the engines can't compute with.
 func (t *Tensor) unsupportedError() error {
 	if s := t.geo.spec; !s.DType.Float() {
 		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)
@@ -58,7 +52,6 @@ func (t *Tensor) unsupportedError() error {
 	return inTiles(t)
 }
 
-// fits returns an error unless a tensor is one of a set.
 func (t *Tensor) fits(set catalog.Tensors) error {
 	switch {
 	case set == catalog.FloatTiles, set == catalog.EngineTiles && !tilesForEngines(t):
@@ -69,7 +62,6 @@ func (t *Tensor) fits(set catalog.Tensors) error {
 	return nil
 }
 
-// tilesForEngines reports whether tensors are tiles of BFloat16, Float32 or Int32.
 func tilesForEngines(ts ...*Tensor) bool {
 	for _, t := range ts {
 		if s := t.geo.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {

@@ -19,8 +19,8 @@ var (
 	ErrReleased = reprise.ErrReleased
 	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
 	ErrWrongDevice = reprise.ErrWrongDevice
-	// ErrOtherHost is in errors about meshes that have chips of other hosts: operations run on the
-	// chips of this one.
+	// ErrOtherHost is in errors about meshes with chips of other hosts: operations run on this
+	// host's chips.
 	ErrOtherHost = errors.New("the mesh has chips of other hosts")
 	// ErrQueue is in errors about a queue that the device doesn't have: see [OnQueue].
 	ErrQueue = errors.New("no such queue")
@@ -57,8 +57,7 @@ func (e *CacheMissError) Is(target error) bool { return target == ErrCacheMiss }
 // Unwrap returns the device's error.
 func (e *CacheMissError) Unwrap() error { return e.Err }
 
-// opError is the error of an operation. The package is named once, also if the error of an
-// operation inside is its cause.
+// opError is the error of an operation. Nested opErrors name the package once.
 type opError struct {
 	op  string
 	err error

@@ -23,8 +23,8 @@ type geometry struct {
 	sharding  *allocator.ShardSpec // nil if interleaved
 }
 
-// geometry checks a spec and computes the layout of its elements. The error wraps ErrShape,
-// ErrDataType or ErrMemory.
+// geometry checks a spec and lays its elements out. The error wraps ErrShape, ErrDataType or
+// ErrMemory.
 func (s Spec) geometry() (*geometry, error) {
 	if _, err := volume(s.Shape); err != nil {
 		return nil, err
@@ -84,7 +84,6 @@ func (s Spec) geometry() (*geometry, error) {
 	return g, nil
 }
 
-// config returns the configuration of a buffer for the pages.
 func (g *geometry) config(name string) reprise.BufferConfig {
 	c := reprise.BufferConfig{Kind: g.spec.Memory.Kind, PageSize: g.pageBytes, Name: name, Sharding: g.sharding}
 	if g.sharding == nil {
@@ -93,8 +92,8 @@ func (g *geometry) config(name string) reprise.BufferConfig {
 	return c
 }
 
-// at returns the byte offset in the pages of element w of a row, and how many elements from it on
-// are contiguous.
+// at returns the byte offset of element w of a row in the pages, and how many contiguous elements
+// begin there.
 func (g *geometry) at(row, w int) (off, run int) {
 	size := g.spec.DType.Size()
 	if g.spec.Layout == RowMajor {
@@ -107,8 +106,8 @@ func (g *geometry) at(row, w int) (off, run int) {
 	return page*g.hostPageBytes() + in*size, min(faceSize-w%faceSize, g.dims[3]-w)
 }
 
-// each calls f for every contiguous run of elements: its offset in the pages, its offset in the
-// rows, and its length, in bytes.
+// each calls f for every contiguous run of elements with its offset in the pages, its offset in the
+// rows, and its length, all in bytes.
 func (g *geometry) each(f func(page, row, n int)) {
 	size := g.spec.DType.Size()
 	for row := range g.dims[0] * g.dims[1] * g.dims[2] {
@@ -120,7 +119,6 @@ func (g *geometry) each(f func(page, row, n int)) {
 	}
 }
 
-// hostPageBytes returns the size of a page whose elements are those of the host.
 func (g *geometry) hostPageBytes() int {
 	if g.spec.DType == BFloat8B {
 		return tileSize * tileSize * g.spec.DType.Size()
@@ -166,7 +164,6 @@ type kindFields struct {
 	cores   string // of shards
 }
 
-// kind returns the kind of a valid Spec.
 func (s Spec) kind() kind {
 	k := kindFields{dims: to4D(s.Shape), rank: len(s.Shape), dtype: s.DType, layout: s.Layout, memory: s.Memory.Kind, place: s.Memory.Layout}
 	if shard := s.Memory.Shard; shard != nil {
@@ -175,17 +172,15 @@ func (s Spec) kind() kind {
 	return unique.Make(k)
 }
 
-// maxConcat is the most tensors that one program concatenates, if their arguments fit. No program
-// has more.
+// maxConcat is the most tensors of one program, if their arguments fit.
 const maxConcat = 16
 
-// programKey identifies a program in the cache. Addresses are not part of it: each run sets its
-// own.
+// programKey identifies a program in the cache. It has no addresses: each run sets them.
 type programKey struct {
 	program    *catalog.Program
 	transposed bool
 	function   string
 	kinds      [1 + maxConcat]kind // of the result and of operands
-	words      [48]uint32          // arguments, the first ones' number first
-	more       string              // arguments that have no room there
+	words      [48]uint32          // arguments, after the number of the first ones
+	more       string              // arguments beyond words
 }

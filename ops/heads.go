@@ -8,18 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// gatherPages is the number of pages that the kernel copies at a time; kPages in
-// kernels/gather.cpp.
+// gatherPages is the number of pages that a core copies at a time; kPages in kernels/gather.cpp.
 const gatherPages = 4
 
 // Heads are queries, keys and values of the heads of attention.
 type Heads struct{ Q, K, V *Tensor }
 
-// SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads: the
-// tensor is [batches, 1, rows, (heads + 2 kvHeads) width], with the queries of all heads first,
-// then the keys, then the values; the results are [batches, heads, rows, width] and twice [batches,
-// kvHeads, rows, width]. The tensor is in tile layout, of any data type, and width is a multiple of
-// 32. Keys aren't transposed: [Device.ScaledDotProductAttention] takes them as they are.
+// SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads. The
+// tensor is [batches, 1, rows, (heads + 2 kvHeads) width]: the queries of all heads, then keys,
+// then values. The results are [batches, heads, rows, width] and twice [batches, kvHeads, rows,
+// width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. Keys
+// aren't transposed.
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
@@ -65,9 +64,9 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 	return Heads{out[0], out[1], out[2]}, nil
 }
 
-// ConcatHeads puts the rows of heads beside one another, as TT-NN's nlp_concat_heads: of [batches,
-// heads, rows, width] it makes [batches, 1, rows, heads width]. The tensor is in tile layout, of
-// any data type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
+// ConcatHeads puts the rows of heads side by side, as TT-NN's nlp_concat_heads: [batches, heads,
+// rows, width] becomes [batches, 1, rows, heads width]. The tensor is in tile layout, of any data
+// type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
 		g := a.geo
@@ -81,15 +80,14 @@ func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (
 	}, opts...)
 }
 
-// gathering is an order of tiles: those of a result count four indices, and come from the sum of a
-// first tile and the product of each index and its step.
+// gathering is an order of tiles. Tile (i, j, k, l) of the result is tile first + i steps[0] + j
+// steps[1] + k steps[2] + l steps[3] of the operand.
 type gathering struct {
 	sizes [3]int // of the last three indices
 	first int
 	steps [4]int
 }
 
-// gather copies tiles in another order.
 func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (*Tensor, error) {
 	if err := inTiles(a); err != nil {
 		return nil, err

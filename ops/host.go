@@ -13,8 +13,8 @@ type Host struct {
 	Data []byte
 }
 
-// NewHost returns a host tensor of numbers, which are converted to the data type. The error wraps
-// [ErrShape] if their count isn't that of the shape, or [ErrDataType] if the data type isn't valid.
+// NewHost returns a host tensor of numbers, converted to the data type. The error wraps [ErrShape]
+// if their count isn't the shape's, or [ErrDataType] for an invalid data type.
 func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	n, err := volume(shape)
 	if err != nil {
@@ -33,8 +33,7 @@ func NewHost[T Number](shape []int, t DataType, values []T) (*Host, error) {
 	return h, nil
 }
 
-// Values returns the elements of a host tensor, converted from its data type; nil if it has no
-// data.
+// Values returns the elements of a host tensor, converted from its data type; nil without data.
 func Values[T Number](h *Host) []T {
 	if h.Data == nil {
 		return nil
@@ -47,9 +46,9 @@ func Values[T Number](h *Host) []T {
 	return out
 }
 
-// Convert returns a tensor of another type of floats, such as BFloat16 or BFloat8B for weights in
-// Float32: each element is rounded to nearest, ties to even, to the type that it has on the host.
-// The error wraps [ErrDataType] if one of the types isn't of floats.
+// Convert returns a tensor of another float type, such as BFloat16 or BFloat8B for weights in
+// Float32. Each element is rounded to nearest, ties to even, to the type's host elements. The error
+// wraps [ErrDataType] for integers.
 func (h *Host) Convert(to DataType) (*Host, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("ops: convert host tensor: %w", err)
@@ -85,10 +84,9 @@ func (h *Host) check() error {
 	return nil
 }
 
-// maxElements limits the elements of a tensor, so that products of sizes can't overflow.
+// maxElements bounds a tensor, so that products of sizes can't overflow.
 const maxElements = 1 << 40
 
-// volume returns the number of elements of a shape.
 func volume(shape []int) (int, error) {
 	if len(shape) < 1 || len(shape) > 4 {
 		return 0, fmt.Errorf("%w: %v: a tensor has 1 to 4 dimensions", ErrShape, shape)

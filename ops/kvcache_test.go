@@ -2,7 +2,6 @@ package ops_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -178,43 +177,32 @@ func TestAttentionRefuses(t *testing.T) {
 		return err
 	}
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		err, want error
-	}{
-		"a position beyond":        {b.UpdateCache(b.ctx, cache, row, 64), ops.ErrShape},
-		"a row too narrow":         {b.UpdateCache(b.ctx, cache, narrow, 0), ops.ErrShape},
-		"a cache of another type":  {b.UpdateCache(b.ctx, cache, other, 0), ops.ErrDataType},
-		"a cache of rows":          {b.UpdateCache(b.ctx, cache, rows, 0), ops.ErrMemory},
-		"a cache into":             {b.UpdateCache(b.ctx, cache, row, 0, ops.Into(angles)), ops.ErrMemory},
-		"the cache itself":         {b.UpdateCache(b.ctx, cache, cache, 0), ops.ErrMemory},
-		"two batches":              {b.FillCache(b.ctx, cache, row, 0), ops.ErrShape},
-		"a batch beyond":           {b.FillCache(b.ctx, cache, angles, 2), ops.ErrShape},
-		"turning half a tile":      {rotary(narrow, narrow, narrow, 0), ops.ErrShape},
-		"angles of another width":  {rotary(row, narrow, narrow, 0), ops.ErrShape},
-		"no angle":                 {rotary(row, angles, angles, 64), ops.ErrShape},
-		"too few angles":           {rotary(cache, row, row, ops.AllRows), ops.ErrShape},
-		"angles of another type":   {rotary(row, other, other, 0), ops.ErrDataType},
-		"a parameter of all rows":  {rotary(row, angles, angles, ops.AllRows, ops.WithParam("p")), ops.ErrNoParam},
-		"3 heads":                  {split(3, 3), ops.ErrShape},
-		"no heads":                 {split(0, 4), ops.ErrShape},
-		"heads into one":           {split(4, 2, ops.Into(row)), ops.ErrShape},
-		"heads into two":           {split(4, 2, ops.IntoEach(row, row)), ops.ErrShape},
-		"heads into the operand":   {split(4, 2, ops.IntoEach(qkv, row, row)), ops.ErrMemory},
-		"other keys":               {attend(row, narrow, narrow, ops.Attention{}), ops.ErrShape},
-		"too few keys":             {attend(cache, row, row, ops.Attention{Causal: true}), ops.ErrShape},
-		"a mask too small":         {attend(row, cache, cache, ops.Attention{Mask: narrow}), ops.ErrShape},
-		"queries of another type":  {attend(other, cache, cache, ops.Attention{}), ops.ErrDataType},
-		"queries in rows":          {attend(rows, cache, cache, ops.Attention{}), ops.ErrMemory},
-		"a parameter of a prefill": {attend(row, cache, cache, ops.Attention{}, ops.WithParam("p")), ops.ErrNoParam},
-	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.err, c.want)
-		}
-	}
-	if _, err := b.Exp(b.ctx, row, ops.WithParam("p")); !errors.Is(err, ops.ErrNoParam) {
-		t.Errorf("a parameter of an operation without one: %v", err)
-	}
-	if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-		t.Error("what is allocated changed")
-	}
+	b.refused(before, map[string]refusal{
+		"a position beyond":                       {b.UpdateCache(b.ctx, cache, row, 64), ops.ErrShape},
+		"a row too narrow":                        {b.UpdateCache(b.ctx, cache, narrow, 0), ops.ErrShape},
+		"a cache of another type":                 {b.UpdateCache(b.ctx, cache, other, 0), ops.ErrDataType},
+		"a cache of rows":                         {b.UpdateCache(b.ctx, cache, rows, 0), ops.ErrMemory},
+		"a cache into":                            {b.UpdateCache(b.ctx, cache, row, 0, ops.Into(angles)), ops.ErrMemory},
+		"the cache itself":                        {b.UpdateCache(b.ctx, cache, cache, 0), ops.ErrMemory},
+		"two batches":                             {b.FillCache(b.ctx, cache, row, 0), ops.ErrShape},
+		"a batch beyond":                          {b.FillCache(b.ctx, cache, angles, 2), ops.ErrShape},
+		"turning half a tile":                     {rotary(narrow, narrow, narrow, 0), ops.ErrShape},
+		"angles of another width":                 {rotary(row, narrow, narrow, 0), ops.ErrShape},
+		"no angle":                                {rotary(row, angles, angles, 64), ops.ErrShape},
+		"too few angles":                          {rotary(cache, row, row, ops.AllRows), ops.ErrShape},
+		"angles of another type":                  {rotary(row, other, other, 0), ops.ErrDataType},
+		"a parameter of all rows":                 {rotary(row, angles, angles, ops.AllRows, ops.WithParam("p")), ops.ErrNoParam},
+		"3 heads":                                 {split(3, 3), ops.ErrShape},
+		"no heads":                                {split(0, 4), ops.ErrShape},
+		"heads into one":                          {split(4, 2, ops.Into(row)), ops.ErrShape},
+		"heads into two":                          {split(4, 2, ops.IntoEach(row, row)), ops.ErrShape},
+		"heads into the operand":                  {split(4, 2, ops.IntoEach(qkv, row, row)), ops.ErrMemory},
+		"other keys":                              {attend(row, narrow, narrow, ops.Attention{}), ops.ErrShape},
+		"too few keys":                            {attend(cache, row, row, ops.Attention{Causal: true}), ops.ErrShape},
+		"a mask too small":                        {attend(row, cache, cache, ops.Attention{Mask: narrow}), ops.ErrShape},
+		"queries of another type":                 {attend(other, cache, cache, ops.Attention{}), ops.ErrDataType},
+		"queries in rows":                         {attend(rows, cache, cache, ops.Attention{}), ops.ErrMemory},
+		"a parameter of a prefill":                {attend(row, cache, cache, ops.Attention{}, ops.WithParam("p")), ops.ErrNoParam},
+		"a parameter of an operation without one": {failure(b.Exp(b.ctx, row, ops.WithParam("p"))), ops.ErrNoParam},
+	})
 }

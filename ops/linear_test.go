@@ -2,7 +2,6 @@ package ops_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 
@@ -75,27 +74,27 @@ func TestFunctionsOfElements(t *testing.T) {
 		positive := abs(x)
 		for _, f := range []struct {
 			name   string
-			device func(*ops.Tensor) (*ops.Tensor, error)
+			device func(context.Context, *ops.Tensor, ...ops.OpOption) (*ops.Tensor, error)
 			exact  func(float64) float64
 			in     *plain
 		}{
-			{"abs", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Abs(b.ctx, t) }, math.Abs, x},
-			{"exp", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Exp(b.ctx, t) }, math.Exp, x},
-			{"gelu", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Gelu(b.ctx, t) }, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, x},
-			{"log", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Device.Log(b.ctx, t) }, math.Log, positive},
-			{"neg", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Neg(b.ctx, t) }, func(v float64) float64 { return -v }, x},
-			{"reciprocal", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Reciprocal(b.ctx, t) }, func(v float64) float64 { return 1 / v }, x},
-			{"rsqrt", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Rsqrt(b.ctx, t) }, func(v float64) float64 { return 1 / math.Sqrt(v) }, positive},
-			{"sigmoid", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sigmoid(b.ctx, t) }, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, x},
-			{"sign", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sign(b.ctx, t) }, func(v float64) float64 { return math.Copysign(1, v) }, x},
-			{"silu", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Silu(b.ctx, t) }, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, x},
-			{"sqrt", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Sqrt(b.ctx, t) }, math.Sqrt, positive},
-			{"square", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Square(b.ctx, t) }, func(v float64) float64 { return v * v }, x},
-			{"tanh", func(t *ops.Tensor) (*ops.Tensor, error) { return b.Tanh(b.ctx, t) }, math.Tanh, x},
+			{"abs", b.Abs, math.Abs, x},
+			{"exp", b.Exp, math.Exp, x},
+			{"gelu", b.Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, x},
+			{"log", b.Device.Log, math.Log, positive},
+			{"neg", b.Neg, func(v float64) float64 { return -v }, x},
+			{"reciprocal", b.Reciprocal, func(v float64) float64 { return 1 / v }, x},
+			{"rsqrt", b.Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, positive},
+			{"sigmoid", b.Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, x},
+			{"sign", b.Sign, func(v float64) float64 { return math.Copysign(1, v) }, x},
+			{"silu", b.Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, x},
+			{"sqrt", b.Sqrt, math.Sqrt, positive},
+			{"square", b.Square, func(v float64) float64 { return v * v }, x},
+			{"tanh", b.Tanh, math.Tanh, x},
 		} {
 			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 				in := &plain{f.in.dims, dt, f.in.v}
-				got := b.get(b.ok(f.device(b.put(in, ops.Tile, ops.Interleaved(allocator.DRAM)))))
+				got := b.get(b.ok(f.device(b.ctx, b.put(in, ops.Tile, ops.Interleaved(allocator.DRAM)))))
 				b.everywhere(f.name+" of "+dt.String(), got)
 				for i, v := range in.v {
 					want := f.exact(v)
@@ -127,59 +126,11 @@ func TestOnlyOnTheEngines(t *testing.T) {
 		b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))
 	bias := b.zeros(dram, 2, 32)
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() error
-		want error
-	}{
-		"rows":             {func() error { _, err := b.Exp(b.ctx, rows); return err }, ops.ErrMemory},
-		"integers":         {func() error { _, err := b.Exp(b.ctx, ints); return err }, ops.ErrDataType},
-		"into rows":        {func() error { _, err := b.Exp(b.ctx, tiles, ops.Into(rows)); return err }, ops.ErrMemory},
-		"linear of rows":   {func() error { _, err := b.Linear(b.ctx, rows, tiles, nil); return err }, ops.ErrMemory},
-		"a bias of 2 rows": {func() error { _, err := b.Linear(b.ctx, tiles, tiles, bias); return err }, ops.ErrShape},
-	} {
-		if err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
-	}
-}
-
-// A trace of operations on the engines computes with what is in its tensors when it is replayed.
-func TestTraceOnTheEngines(t *testing.T) {
-	b := open(t, sim.Blackhole(sim.Strict(5)))
-	dram := ops.Interleaved(allocator.DRAM)
-	x, y, bias := normal([4]int{1, 1, 40, 64}, ops.BFloat16, 1), normal([4]int{1, 1, 64, 50}, ops.BFloat16, 2),
-		normal([4]int{1, 1, 1, 50}, ops.BFloat16, 3)
-	tx, ty, tb := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(bias, ops.Tile, dram)
-	product := b.ok(b.Linear(b.ctx, tx, ty, tb))
-	sums := b.ok(b.Sum(b.ctx, product, -1))
-	run := func(ctx context.Context) error {
-		if _, err := b.Linear(ctx, tx, ty, tb, ops.Into(product)); err != nil {
-			return err
-		}
-		_, err := b.Sum(ctx, product, -1, ops.Into(sums))
-		return err
-	}
-	tr, err := b.Capture(b.ctx, "linear", run)
-	b.must(err)
-	next := normal(x.dims, ops.BFloat16, 4)
-	v := make([]float32, len(next.v))
-	for i := range v {
-		v[i] = float32(next.v[i])
-	}
-	h, err := ops.NewHost(next.dims[:], ops.BFloat16, v)
-	b.must(err)
-	b.must(b.CopyHostToDevice(b.ctx, h, tx))
-	b.must(tr.Replay(b.ctx))
-	if d := cmp.Diff(b.engines().linear(next, y, bias, func(v uint32) uint32 { return v }).v, b.get(product)); d != "" {
-		t.Error(d)
-	}
-	replayed := b.get(sums)
-	b.must(run(b.ctx))
-	if d := cmp.Diff(b.get(sums), replayed); d != "" {
-		t.Error(d)
-	}
-	b.must(tr.Release(b.ctx))
+	b.refused(before, map[string]refusal{
+		"rows":             {failure(b.Exp(b.ctx, rows)), ops.ErrMemory},
+		"integers":         {failure(b.Exp(b.ctx, ints)), ops.ErrDataType},
+		"into rows":        {failure(b.Exp(b.ctx, tiles, ops.Into(rows))), ops.ErrMemory},
+		"linear of rows":   {failure(b.Linear(b.ctx, rows, tiles, nil)), ops.ErrMemory},
+		"a bias of 2 rows": {failure(b.Linear(b.ctx, tiles, tiles, bias)), ops.ErrShape},
+	})
 }

@@ -2,11 +2,13 @@ package ops_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
@@ -61,4 +63,22 @@ func (b *bench) Log(args ...any) { b.Helper(); b.TB.Log(args...) }
 func (b *bench) must(err error) {
 	b.Helper()
 	devtest.Must(b, err)
+}
+
+// refusal is the error that an operation returned, and the one that it has to wrap.
+type refusal struct{ err, want error }
+
+func failure(_ *ops.Tensor, err error) error { return err }
+
+// refused checks refusals, and that DRAM has what it had before.
+func (b *bench) refused(before uint64, cases map[string]refusal) {
+	b.Helper()
+	for name, c := range cases {
+		if !errors.Is(c.err, c.want) {
+			b.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+	if b.dev.MemoryFingerprint(allocator.DRAM) != before {
+		b.Error("what was refused changed what is allocated")
+	}
 }

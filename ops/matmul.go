@@ -11,35 +11,33 @@ import (
 )
 
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1
-// in one of the tensors. The result has the operands' data type or that of [WithDataType], to which
-// it is converted once, at the end.
+// in one of the tensors. The result has the operands' data type or that of [WithDataType]; it is
+// rounded once.
 //
-// Floats are multiplied by the engines: with all bits of the operands (HiFi4) and sums in 32 bits,
-// whatever the data types. Of BFloat16, the error of a sum is at most 2^-11 of the sum of the
-// absolute values of its products; rounding to BFloat16 adds 2^-8 of the result. Of Float32 the
-// engines take 11 bits of the significand (TF32) and cut off the others, as in TT-NN: each product
-// adds an error of up to 2^-9 of itself. TT-NN's default for bfloat16 is half the phases (HiFi2)
-// and sums in 16 bits; its options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// The engines multiply floats with all bits of the operands (HiFi4) and sums in 32 bits. For
+// BFloat16 the error of a sum is at most 2^-11 of the sum of the absolute values of its products;
+// rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the
+// significand (TF32) and cut off the others, as in TT-NN: each product adds an error of up to 2^-9
+// of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums in 16 bits; its
+// options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
 //
-// Wormhole's matrix unit has a bug, which no kernel can avoid: where a negative sum is only one
-// unit in the last place of its greatest addend, it becomes minus 16 times that addend's power of
-// two. Of sums of 128 products of random numbers one in some twenty millions does.
+// Wormhole's matrix unit has a bug, which no kernel can avoid: a negative sum of one unit in the
+// last place of its greatest addend becomes minus 16 times that addend's power of two. About one in
+// twenty million sums of 128 products of random numbers is wrong.
 //
-// The right operand of tiles of floats may be BFloat8B; its elements are then those of BFloat16
-// that its blocks have.
+// The right operand of tiles of floats may be BFloat8B.
 //
-// Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory
-// on a core for 32 rows of it. Integers are summed in 32 bits by RISC-V cores.
+// Data-movement cores convert row-major operands to tiles. A row-major result needs L1 for 32 of
+// its rows on a core. RISC-V cores sum integers in 32 bits.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
 
-// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, to which
-// [WithActivation] applies a function. The bias is nil, or it has the operands' data type, tile
-// layout and one row for all of the result, or for all of a matrix of it. It is added to the sums
-// before they are rounded.
+// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, with a function by
+// [WithActivation]. The bias is nil, or it has the operands' data type, tile layout and one row for
+// the whole result or for each of its matrices. It is added to the sums before they are rounded.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
 	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
 	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
@@ -78,7 +76,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	})
 }
 
-// productOptions returns those options of a product that are set, by their names in TT-NN.
+// productOptions returns a product's options, by their names in TT-NN.
 func productOptions(r result) (args argList) {
 	if r.transposeA {
 		args = append(args, "transpose_a=true")
@@ -92,7 +90,7 @@ func productOptions(r result) (args argList) {
 	return args
 }
 
-// multiply computes a product on the engines, in the form that takes less time.
+// multiply computes a product on the engines, in the faster form.
 func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) error {
 	simple := engineMatmul(out, a, b, bias, string(c.activation))
 	simple.title = title
@@ -123,7 +121,6 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 	return err
 }
 
-// product returns the spec of a product of matrices with a bias, which may be nil.
 func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 	x, y := a.geo.spec, b.geo.spec
 	weights := y.DType == BFloat8B && x.DType.Float()
@@ -161,9 +158,8 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
 // are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
-// of [WithDim]. In the result that dimension is 1; it is left out if keep is false and there are
-// others. The result is row major and, unless an option says otherwise, interleaved in the
-// operand's memory.
+// of [WithDim]. In the result this dimension is 1; without keep it is left out if there are others.
+// The result is row-major and by default interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
@@ -184,12 +180,12 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 	}, opts...)
 }
 
-// matmulBlock is the number of tiles of a product that a core computes at once; kBlock in
+// matmulBlock is the number of result tiles that a core computes at once; kBlock in
 // kernels/blocks.h.
 const matmulBlock = 4
 
-// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil.
-// The function, which may be empty, is applied to the elements of the result.
+// engineMatmul returns the job that multiplies matrices of tiles, adds a bias unless it is nil, and
+// applies a function unless it is empty.
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
 		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
@@ -203,8 +199,7 @@ func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job 
 	return j
 }
 
-// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows,
-// and rows of tiles.
+// engineMatmulRows returns the job that multiplies matrices in any layout.
 func engineMatmulRows(out *Tensor, a, b operand) job {
 	d := out.geo.dims
 	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
@@ -221,19 +216,17 @@ func engineMatmulRows(out *Tensor, a, b operand) job {
 	return j
 }
 
-// operand is an operand of a product: the matrices of a tensor, or those with rows and columns
-// exchanged.
+// operand is an operand of a product; transposed exchanges rows and columns of its matrices.
 type operand struct {
 	*Tensor
 	transposed bool
 }
 
-// operands returns those of a product of two tensors, as options say.
 func (r *result) operands(a, b *Tensor) (left, right operand) {
 	return operand{a, r.transposeA}, operand{b, r.transposeB}
 }
 
-// dims returns the dimensions of the matrices as the product has them.
+// dims returns the operand's dimensions in the product.
 func (o operand) dims() [4]int {
 	d := o.geo.dims
 	if o.transposed {
@@ -242,7 +235,6 @@ func (o operand) dims() [4]int {
 	return d
 }
 
-// text returns the shape for errors.
 func (o operand) text() string {
 	if o.transposed {
 		return fmt.Sprint(o.geo.spec.Shape) + " transposed"
@@ -250,11 +242,11 @@ func (o operand) text() string {
 	return fmt.Sprint(o.geo.spec.Shape)
 }
 
-// inner returns the number of tiles of a row of a left operand.
+// inner returns the number of tiles in a row of a left operand.
 func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
 
-// transpose makes a job that of transposed operands, if there are any. The kernel of the engines
-// then has flags as arguments after the others, and turns tiles of a left operand.
+// transpose adds the transpositions of operands to a job. The engines' kernel then takes two flags
+// after its other arguments, and turns tiles of a left operand.
 func (j *job) transpose(a, b operand) {
 	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
 		return
@@ -265,12 +257,11 @@ func (j *job) transpose(a, b operand) {
 	}
 }
 
-// engineTurned and engineTurn are kTurned and kTurn in kernels/compute/transposed.h: the circular
-// buffer of turned tiles of a left operand, and how many are turned at once.
+// engineTurned is the circular buffer of turned left tiles, engineTurn how many are turned at once;
+// kTurned and kTurn in kernels/compute/transposed.h.
 const engineTurned, engineTurn = 7, 4
 
 // turnRings adds the circular buffer of turned tiles to those of a product in the simple form.
-// There is room for as many tiles of the operands as are turned at once.
 func turnRings(buffers []ring) []ring {
 	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
 	for len(buffers) < engineTurned {

@@ -10,41 +10,40 @@ import (
 )
 
 const (
-	// blocksBudget is the L1 that the circular buffers of a product in blocks may take of each
-	// core: a third, so that tensors in L1 have room.
+	// blocksBudget is the L1 of each core for the circular buffers of a product in blocks: a third,
+	// so that tensors in L1 have room.
 	blocksBudget = 512 << 10
-	// tileClocks is what the matrix unit takes for a product of two tiles in four phases: 16
-	// instructions each.
+	// tileClocks is the time of a product of two tiles in the matrix unit: four phases of 16
+	// instructions.
 	tileClocks = 64
-	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some
-	// 350 B in a clock.
+	// readClocks is the time to read a tile from DRAM, with all cores reading: 2 KiB at about 350 B
+	// per clock.
 	readClocks = 6
-	// blocksLatency is what a product in blocks takes longer to begin than one in the simple form,
-	// in clocks.
+	// blocksLatency is how many clocks later a product in blocks begins than one in the simple
+	// form.
 	blocksLatency = 200
-	// argsClocks is what the arguments of a core add to the launch of the simple form, in clocks.
+	// argsClocks is the time to launch a core's arguments in the simple form.
 	argsClocks = 30
-	// blocksTransposedLeft and blocksTransposedRight are flags after those of MatmulParts, in
+	// blocksTransposedLeft and blocksTransposedRight are flags next to MatmulParts, in
 	// kernels/matmul_blocks.h.
 	blocksTransposedLeft, blocksTransposedRight = 8, 16
 	// passTiles is the least length of a pass.
 	passTiles = 8
-	// stepClocks is the work that should follow a step: some times what a hand-over takes, so that
-	// it is hidden.
+	// stepClocks is the work per step that hides the hand-over of the next one.
 	stepClocks = 2000
 )
 
-// blocking is how a product is cut into blocks. Lengths are in tiles.
+// blocking is how a product is cut into blocks, in tiles.
 type blocking struct {
-	m, n, inner        int // of the result, and what is summed over
+	m, n, inner        int // height and width of the result, and the inner dimension
 	matrices           int
-	one                bool // all left matrices are one
+	one                bool // all left matrices are stacked to one
 	narrow             bool // sums of 16 bits
 	perM, perN         int  // the largest block
-	step               int  // indices of the inner dimension that are sent at once
+	step               int  // indices of the inner dimension per multicast
 	passSteps, passes  int
 	subRows, subWidth  int       // of the part of a block that Dst has room for
-	most               chip.Core // how many cores there are in each direction
+	most               chip.Core // columns and rows of cores
 	grid               chip.Range
 	bias               bool
 	flags              uint32
@@ -54,22 +53,20 @@ type blocking struct {
 
 // blocks cuts a product into blocks, or returns nil if the simple form is quicker.
 //
-// Each core's block is as small as the grid allows, since all cores work at the same time: the
-// height of the result in tiles divided by the rows of cores, and the width by the columns. If
-// there is one right matrix, the rows of all left ones are those of one matrix, unless they are
-// transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row
-// of the grid needs the same tiles of the left operand and a column those of the right one, so each
+// The blocks are as small as the grid allows: the result's height in tiles divided by the rows of
+// cores, and its width by the columns. With one right matrix, all left matrices are stacked to one
+// unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several
+// in turn. A row of the grid needs the same left tiles and a column the same right tiles, so each
 // tile is read from DRAM once for all blocks of a turn; in the simple form it is read once for
 // every four tiles of the result that need it.
 //
-// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the
-// next ones arrive meanwhile. Dst has room for four sums of 32 bits in each of its halves, of which
-// one is computed while the other is packed. A tile of the left operand stays in SrcB for all tiles
-// of its row, so a part of a block is as wide as possible. The tiles of a block's first part are
-// used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make
-// a pass; if that isn't all, there is room for two passes, so that tiles of the next one arrive,
-// and sums of 32 bits are kept between them. A pass has at least passTiles indices, so that moving
-// the sums takes less time than computing them.
+// A step has as many inner indices as keep the engines busy for stepClocks; the next ones arrive
+// meanwhile. Each half of Dst holds four sums of 32 bits; one half is computed while the other is
+// packed. A left tile stays in SrcB for all tiles of its row, so a part of a block is as wide as
+// possible. The tiles of a block's first part are used as they arrive; the other parts find them in
+// L1. As many steps as fit into blocksBudget make a pass. With several passes there is room for
+// two, so that the next one's tiles arrive, and sums of 32 bits are kept between them. A pass has
+// at least passTiles indices, so that moving the sums takes less time than computing them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.geo.spec.DType == BFloat8B
@@ -123,9 +120,9 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	return k, nil
 }
 
-// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form:
-// those of the core with most work, or those in which DRAM gives the tiles, and what is needed
-// before. The figures are from bench ops on the vendor's simulator.
+// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: the
+// larger of the busiest core's and DRAM's, and those of the start. The figures are from bench ops
+// on the vendor's simulator.
 func (k *blocking) worthwhile() bool {
 	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
 	busy := min(tiles, cores)
@@ -134,8 +131,8 @@ func (k *blocking) worthwhile() bool {
 	return inBlocks*k.inner+blocksLatency < simple*k.inner+busy*argsClocks
 }
 
-// cut divides blocks into parts and the inner dimension into passes. It fails if that takes too
-// much L1.
+// cut divides blocks into parts and the inner dimension into passes. It fails if the circular
+// buffers don't fit into blocksBudget.
 func (k *blocking) cut(p MatmulProgram) error {
 	room := matmulBlock
 	if k.narrow {
@@ -166,7 +163,7 @@ func (k *blocking) cut(p MatmulProgram) error {
 		k.step, blocksBudget)
 }
 
-// partialBytes returns the size of a tile of sums between passes.
+// partialBytes returns the size of a tile of sums that is kept between passes.
 func (k *blocking) partialBytes() int {
 	if k.narrow {
 		return k.outSize
@@ -174,8 +171,7 @@ func (k *blocking) partialBytes() int {
 	return tileSize * tileSize * Float32.Size()
 }
 
-// turns returns an upper bound of the number of blocks that a core computes in turn: 2 if there are
-// several.
+// turns bounds the number of blocks that a core computes: 2 stands for several.
 func (k *blocking) turns() int {
 	if k.matrices > 1 || ceil(k.m, k.perM) > k.most.Y || ceil(k.n, k.perN) > k.most.X {
 		return 2
@@ -183,7 +179,7 @@ func (k *blocking) turns() int {
 	return 1
 }
 
-// rings returns the circular buffers by index, as kernels/matmul_blocks.h has them.
+// rings returns the circular buffers by index; see kernels/matmul_blocks.h.
 func (k *blocking) rings() []ring {
 	parts := ceil(k.perM, k.subRows) * ceil(k.perN, k.subWidth)
 	sub := k.subRows * k.subWidth
@@ -209,8 +205,6 @@ func (k *blocking) rings() []ring {
 	return r
 }
 
-// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is
-// nil.
 func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
 	args, err := k.args(c.d.dev)
 	j := job{
@@ -223,7 +217,7 @@ func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, e
 	return j, err
 }
 
-// args returns the arguments of all kernels, as kernels/matmul_blocks.h has them.
+// args returns the arguments of all kernels; see kernels/matmul_blocks.h.
 func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
 	args := words(
@@ -231,7 +225,7 @@ func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, int(flag(k.bias)), int(k.flags),
 		k.grid.Start.X, k.grid.Start.Y,
 	)
-	// A core's x depends on its column only, and y on its row.
+	// A core's virtual x depends on its column only, and y on its row.
 	var x, y uint32
 	for i, at := range []chip.Core{
 		k.grid.Start, {X: k.grid.Start.X + min(1, across-1), Y: k.grid.Start.Y + min(1, down-1)}, k.grid.End,

@@ -120,7 +120,7 @@ func (s Spec) clone() Spec {
 	return s
 }
 
-// String returns all fields as text. Specs are equal if their strings are.
+// String returns all fields as text; equal texts are equal Specs.
 func (s Spec) String() string {
 	return fmt.Sprintf("%s,%v,%v,%v", shapeText(s.Shape), s.DType, s.Layout, s.Memory)
 }

@@ -14,8 +14,8 @@ import (
 
 // Mesh runs operations on the chips of a mesh. A [MeshTensor] has a part on each chip, all at the
 // same address. Operations of one chip run on its [Device], with the parts. Their results should go
-// [Into] the parts of a mesh tensor, in the same order on all chips, because results that chips
-// allocate for themselves take addresses that are then not free on all chips.
+// [Into] the parts of a mesh tensor: results that single chips allocate take addresses that are
+// then not free on all chips.
 //
 //	sum, err := m.Empty(ctx, spec)
 //	for i := range m.Size() {
@@ -34,15 +34,14 @@ type Mesh struct {
 // NewMesh returns a Mesh that runs operations on queue 0 of each chip of m. One worker core of each
 // chip drives the links for collectives (see mesh.Links). Chips are numbered in the order of
 // mesh.Mesh.Chips, in graphs too. The options apply to each chip, except WithID and WithQueue.
-// Observers are notified of collectives on chip 0. All chips must be this host's (ErrOtherHost): of
-// a mesh across hosts use a submesh.
+// Observers are notified of collectives on chip 0. All chips must be this host's (ErrOtherHost):
+// take a submesh of a mesh across hosts.
 func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) (*Mesh, error) {
 	links, err := m.NewLinks(ctx, core)
 	if err != nil {
 		return nil, fmt.Errorf("ops: new mesh: %w", err)
 	}
-	// After NewLinks, in which the hosts of the mesh wait for each other: each of them may have
-	// other chips of it.
+	// Check after NewLinks, in which the hosts of the mesh wait for each other.
 	if here, all := len(m.Here()), m.Size(); here < all {
 		err := fmt.Errorf("%w: %d of the %d chips of %v are here: give a submesh of these", ErrOtherHost, here, all, m)
 		return nil, fmt.Errorf("ops: new mesh: %w", errors.Join(err, links.Release(ctx)))
@@ -76,8 +75,7 @@ func (m *Mesh) Size() int { return len(m.chips) }
 // Chip returns the Device of chip i.
 func (m *Mesh) Chip(i int) *Device { return m.chips[i] }
 
-// function runs a function that the graphs of all chips record, and of which the Observers of chip
-// 0 are notified.
+// function runs a function, and records it in the graphs of all chips and for chip 0's Observers.
 func (m *Mesh) function(ctx context.Context, name string, args func(i int) argList, f func(context.Context) ([]*Tensor, error)) error {
 	end := func(error) {}
 	if first := m.chips[0]; len(first.observers) > 0 {
@@ -103,7 +101,7 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) argLi
 	return err
 }
 
-// make runs a function for the user, which makes a tensor.
+// make runs a function for the user that makes a tensor.
 func (m *Mesh) make(ctx context.Context, name string, args func(i int) argList,
 	f func(context.Context) (*MeshTensor, error)) (out *MeshTensor, err error) {
 	err = m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // MeshCapture records operations on a mesh as a graph.
-type MeshCapture struct{ chips []*Capture } // of each chip; that of chip 0 has the descriptions of all
+type MeshCapture struct{ chips []*Capture } // of each chip; chip 0's describes all
 
 // BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device.
 // The graph is that of chip 0, with the buffers and circular buffers of all chips and the addresses
@@ -28,8 +28,8 @@ func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	return c
 }
 
-// inFunctions gives programs of another chip the functions that the same programs of chip 0 have,
-// in the order of their starts. What chip 0 didn't run has none.
+// inFunctions assigns programs of another chip to the functions of the same programs on chip 0, in
+// order of start. Programs that chip 0 didn't run get none.
 func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	for i := range runs {
 		run := &runs[i]
@@ -44,7 +44,7 @@ func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	return runs
 }
 
-// recorder returns that of chip 0, or nil before its capture has begun.
+// recorder returns chip 0's recorder, or nil before its capture has begun.
 func (c *MeshCapture) recorder() *graph.Recorder {
 	if len(c.chips) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (c *MeshCapture) recorder() *graph.Recorder {
 	return c.chips[0].rec
 }
 
-// End ends the capture and returns its report, with the times of the programs of all chips, each in
-// cycles of its own chip's clock.
+// End ends the capture and returns its report, with the times of the programs of all chips in
+// cycles of each chip's own clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
@@ -79,9 +79,9 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// Record returns a handler for print.Listen on a chip of the mesh, which adds the zones of its
-// kernels to the report: see [Capture.Record]. Chips count from 0, by rows; there is no handler for
-// others.
+// Record returns a handler for print.Listen on a chip of the mesh, which adds its kernels' zones to
+// the report: see [Capture.Record]. Chips count from 0, by rows; the handler of another number is
+// nil.
 func (c *MeshCapture) Record(chip int) print.Handler {
 	if chip < 0 || chip >= len(c.chips) {
 		return nil
@@ -90,8 +90,7 @@ func (c *MeshCapture) Record(chip int) print.Handler {
 }
 
 // clusterDescriptor returns the chips of the mesh and the links between them as YAML, with the keys
-// of tt-umd's descriptor of a cluster that the vendor's visualizer reads. Chips have their numbers
-// in graphs.
+// of tt-umd's cluster descriptor that the vendor's visualizer reads.
 func (m *Mesh) clusterDescriptor() string {
 	var b strings.Builder
 	number := map[int]int{} // by index in the graph of the machine
@@ -134,7 +133,6 @@ func (m *Mesh) clusterDescriptor() string {
 	return b.String()
 }
 
-// meshMapping returns the places of the chips in the mesh as YAML.
 func (m *Mesh) meshMapping() string {
 	var b strings.Builder
 	b.WriteString("chips:\n")
@@ -144,8 +142,7 @@ func (m *Mesh) meshMapping() string {
 	return b.String()
 }
 
-// place returns a coordinate of a mesh as a YAML list of column, row and two zeros, which are rack
-// and shelf.
+// place returns a mesh coordinate as a YAML list: column, row, rack 0, shelf 0.
 func place(coord []int) string {
 	x, y := 0, 0
 	if n := len(coord); n > 0 {

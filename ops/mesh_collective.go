@@ -11,11 +11,10 @@ import (
 )
 
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers,
-// which wrap around, or Float32 or BFloat16, which are rounded after each addition, in the order
-// that mesh.Links documents. The result is interleaved in DRAM; its page size must be a multiple of
-// 4 up to 4096 bytes.
+// which wrap around, or Float32 or BFloat16, which are rounded after each addition in the order of
+// mesh.Links. The result is interleaved in DRAM; its page size is a multiple of 4 up to 4096 bytes.
 //
-// The engines add Float32 and BFloat16, each page while the next one arrives, as [Device.Add] does.
+// The engines add Float32 and BFloat16 as [Device.Add] does, each page while the next one arrives.
 // RISC-V cores add integers, and rows of more than 1024 numbers of BFloat16.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
@@ -37,13 +36,12 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	})
 }
 
-// sumOf returns how links add the elements of a tensor.
 func sumOf(s Spec) (mesh.Combine, error) {
 	g, err := s.geometry()
 	if err != nil {
 		return mesh.Replace, err
 	}
-	tiles := g.pageBytes <= tileSize*tileSize*s.DType.Size() // a page is a tile, or less
+	tiles := g.pageBytes <= tileSize*tileSize*s.DType.Size() // a page fits into a tile
 	switch {
 	case s.DType == UInt32 || s.DType == Int32:
 		return mesh.SumInt32, nil
@@ -59,10 +57,9 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, s.DType)
 }
 
-// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves each chip one slice of
-// the sum: slice i along the first dimension on chip i of mesh.Links.Line. The result is
-// interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes, and each slice must
-// consist of whole pages.
+// ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
+// the first dimension on chip i of mesh.Links.Line. The result is interleaved in DRAM; its page
+// size is a multiple of 4 up to 4096 bytes, and each slice consists of whole pages.
 func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::reduce_scatter"
 	if err := t.check(m); err != nil {
@@ -84,7 +81,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 			whole.Shape, n)
 	}
 	return m.make(ctx, name, t.args, func(ctx context.Context) (out *MeshTensor, err error) {
-		// Links work in place and leave the slices of other chips undefined.
+		// Links sum in place and leave other chips' slices undefined.
 		sums, err := m.create(ctx, whole)
 		if err != nil {
 			return nil, err
@@ -111,7 +108,6 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 	})
 }
 
-// places returns the place of each chip in the line.
 func (m *Mesh) places() []int {
 	chips, out := m.m.Chips(), make([]int, len(m.chips))
 	for i, c := range m.links.Line() {
@@ -120,9 +116,9 @@ func (m *Mesh) places() []int {
 	return out
 }
 
-// AllGather leaves on every chip the parts of all chips, concatenated along the first dimension in
-// the order of mesh.Links.Line. The result is interleaved in DRAM; its page size must be a multiple
-// of 4 up to 4096 bytes, and each part must consist of whole pages of it.
+// AllGather concatenates the parts of all chips along the first dimension, in the order of
+// mesh.Links.Line, on every chip. The result is interleaved in DRAM; its page size is a multiple of
+// 4 up to 4096 bytes, and each part consists of whole pages.
 func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_gather"
 	if err := t.check(m); err != nil {
@@ -136,7 +132,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	}
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
-	// Every chip fills all places with its own part; the collective replaces all but its own.
+	// Every chip fills all places with its own part; the collective replaces the others.
 	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
 		return m.into(ctx, s, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
@@ -147,14 +143,14 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	})
 }
 
-// result returns the Spec of a part in interleaved DRAM, whose pages links transfer.
+// result returns a part's Spec in interleaved DRAM, whose pages links transfer.
 func (t *MeshTensor) result() Spec {
 	s := t.Spec()
 	s.Memory = Interleaved(allocator.DRAM)
 	return s
 }
 
-// into allocates a tensor for a function, and deallocates it if that fails.
+// into allocates a tensor for f, and deallocates it if f fails.
 func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) (*MeshTensor, error) {
 	out, err := m.create(ctx, s)
 	if err != nil {
@@ -169,8 +165,8 @@ func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) 
 	return nil, err
 }
 
-// exchange fills a tensor on each chip and runs on it the program that load returns, as the
-// function class. The program stays loaded until the tensor is deallocated.
+// exchange fills a tensor on each chip and runs the program that load returns, as the function
+// class. The program stays loaded until the tensor is deallocated.
 func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, fill func(i int, d *Device) error,
 	load func(*mesh.Buffer) (*mesh.Executable, error)) error {
 	for i, d := range m.chips {

@@ -18,10 +18,10 @@ type MeshTensor struct {
 // Spec returns the Spec of each chip's part.
 func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 
-// args returns the arguments on a chip of what takes the tensor alone.
+// args returns the arguments on a chip of a function of the tensor alone.
 func (t *MeshTensor) args(i int) argList { return argList{t.parts[i]} }
 
-// On returns the part on chip i. It can only be deallocated together with the others.
+// On returns the part on chip i. It can only be deallocated with the others.
 func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
 
 // Empty allocates a tensor on all chips.
@@ -30,7 +30,6 @@ func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
 		func(ctx context.Context) (*MeshTensor, error) { return m.create(ctx, s) })
 }
 
-// create allocates a tensor as part of an operation.
 func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 	g, err := s.geometry()
 	if err != nil {
@@ -132,7 +131,6 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 	return errors.Join(errs...)
 }
 
-// check returns an error unless the tensor is one of the mesh.
 func (t *MeshTensor) check(m *Mesh) error {
 	switch {
 	case t == nil:

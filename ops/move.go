@@ -23,15 +23,13 @@ func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ..
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, argList{a, m}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
-		s.Memory = m
+		s := Spec{Shape: a.geo.spec.Shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
 		return c.copy(a, s)
 	}, opts...)
 }
 
 // ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same,
-// except that a sharded tensor becomes interleaved in the same memory unless an option gives it
-// shards.
+// but a sharded tensor becomes interleaved in the same memory unless an option says otherwise.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
@@ -45,14 +43,13 @@ func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 		argList{a, s.Layout, s.Memory}, a, s)
 }
 
-// WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least
-// 1.
+// WithSteps makes Slice take every steps[i]-th element in dimension i, from 1 on.
 func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
 
 // Slice copies a part of a tensor: the elements from begin up to, but not including, end in each
 // dimension, or some of them (see [WithSteps]). It takes all data types, layouts and memories.
-// Whole pages are copied where the part has them: rows of row-major tensors if it has all of the
-// last dimension, tiles if it begins and ends at borders of tiles.
+// Whole pages are copied where possible: rows of row-major tensors with all of the last dimension,
+// and tiles if the part begins and ends at borders of tiles.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
@@ -81,26 +78,24 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 	}, opts...)
 }
 
-// Tilize copies a row-major tensor to tiles. Its name in graphs is TT-NN's; otherwise it is
-// [Device.ToLayout]. The error wraps [ErrMemory] if the tensor isn't row-major.
+// Tilize copies a row-major tensor to tiles: [Device.ToLayout] under another name in graphs. The
+// error wraps [ErrMemory] if the tensor isn't row-major.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
-// Untilize copies a tensor of tiles to rows, without the tiles' padding. Its name in graphs is
-// TT-NN's; otherwise it is [Device.ToLayout]. The error wraps [ErrMemory] if the tensor is
-// row-major.
+// Untilize copies a tensor of tiles to rows, without padding: [Device.ToLayout] under another name
+// in graphs. The error wraps [ErrMemory] if the tensor is row-major.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
 
-// relayout is a change of layout, with its names for whole tiles, and for others.
+// relayout is a change of layout, with TT-NN's names without padding and with padding.
 type relayout struct {
 	to                               Layout
 	name, padded, class, paddedClass string
 }
 
-// relay copies a tensor of the other layout to a layout.
 func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+r.name, argList{a}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
@@ -118,12 +113,11 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 	}, opts...)
 }
 
-// Pad returns a tensor with more elements around those of another one: padding[i] is how many come
-// before and after them in dimension i. The elements have a value, converted to the data type. It
-// takes all data types, layouts and memories. Whole pages are copied where padding leaves them
-// whole: of row-major tensors if the last dimension has none, of tiles if padding of the last two
-// dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each
-// dimension, or is negative.
+// Pad returns a tensor with padding[i] elements before and after another one's in dimension i. The
+// added elements have a value, converted to the data type. Pad takes all data types, layouts and
+// memories. Whole pages are copied where possible: of row-major tensors if the last dimension isn't
+// padded, of tiles if the last two dimensions are padded by whole tiles. The error wraps [ErrShape]
+// if padding doesn't have a pair for each dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {

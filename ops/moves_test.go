@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -91,5 +92,27 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 			}
 			b.must(tr.Release(b.ctx))
 		})
+	}
+}
+
+// A tensor shares no memory with a caller's Spec or MemoryConfig, nor with another tensor's Spec.
+func TestSpecsAreNotShared(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	m := ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 2))
+	spec := ops.Spec{Shape: []int{64, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: m}
+	want := spec.String()
+	a := b.ok(b.Empty(b.ctx, spec))
+	made := []*ops.Tensor{a, b.ok(b.ToMemoryConfig(b.ctx, a, m)), b.ok(b.Relu(b.ctx, a)), b.ok(b.Relu(b.ctx, a, ops.WithMemoryConfig(m))),
+		b.ok(b.ToLayout(b.ctx, a, ops.Tile)), b.ok(b.Slice(b.ctx, a, []int{0, 0}, []int{64, 32})), b.zeros(m, spec.Shape...)}
+	change := func(s ops.Spec) { s.Shape[0], s.Memory.Shard.Shape[0], s.Memory.Shard.Cores[0].End.Y = 1, 64, 7 }
+	change(spec)
+	for _, x := range made {
+		change(x.Spec())
+		x.Shape()[0] = 2
+	}
+	for i, x := range made {
+		if got := x.Spec().String(); got != want {
+			t.Errorf("tensor %d: %s, want %s", i, got, want)
+		}
 	}
 }

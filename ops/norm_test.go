@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -87,32 +86,21 @@ func TestRowsRefused(t *testing.T) {
 	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
 	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() (*ops.Tensor, error)
-		want error
-	}{
-		"another dimension": {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 4) }, ops.ErrShape},
-		"rows":              {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, rows, -1) }, ops.ErrMemory},
-		"a mask of rows":    {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1) }, ops.ErrMemory},
-		"a narrow mask":     {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, other, 1) }, ops.ErrShape},
-		"a mask of fp32":    {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, wide, 1) }, ops.ErrDataType},
-		"a scale of 0":      {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, 0) }, ops.ErrShape},
-		"an infinite scale": {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, float32(math.Inf(1))) },
-			ops.ErrShape},
-		"into rows":             {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, -1, ops.Into(rows)) }, ops.ErrMemory},
-		"norm of rows":          {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, rows, nil, nil, 0) }, ops.ErrMemory},
-		"weights of two rows":   {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, tiles, row, tiles, 0) }, ops.ErrShape},
-		"narrow weights":        {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, other, 0) }, ops.ErrShape},
-		"weights of fp32":       {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, wide, 0) }, ops.ErrDataType},
-		"a negative eps":        {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, -1) }, ops.ErrShape},
-		"an eps of NaN":         {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, float32(math.NaN())) }, ops.ErrShape},
-		"a norm into its input": {func() (*ops.Tensor, error) { return b.RMSNorm(b.ctx, tiles, row, 0, ops.Into(tiles)) }, ops.ErrMemory},
-	} {
-		if _, err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
-	}
+	b.refused(before, map[string]refusal{
+		"another dimension":     {failure(b.Softmax(b.ctx, tiles, 4)), ops.ErrShape},
+		"rows":                  {failure(b.Softmax(b.ctx, rows, -1)), ops.ErrMemory},
+		"a mask of rows":        {failure(b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1)), ops.ErrMemory},
+		"a narrow mask":         {failure(b.ScaleMaskSoftmax(b.ctx, tiles, other, 1)), ops.ErrShape},
+		"a mask of fp32":        {failure(b.ScaleMaskSoftmax(b.ctx, tiles, wide, 1)), ops.ErrDataType},
+		"a scale of 0":          {failure(b.ScaleMaskSoftmax(b.ctx, tiles, row, 0)), ops.ErrShape},
+		"an infinite scale":     {failure(b.ScaleMaskSoftmax(b.ctx, tiles, row, float32(math.Inf(1)))), ops.ErrShape},
+		"into rows":             {failure(b.Softmax(b.ctx, tiles, -1, ops.Into(rows))), ops.ErrMemory},
+		"norm of rows":          {failure(b.LayerNorm(b.ctx, rows, nil, nil, 0)), ops.ErrMemory},
+		"weights of two rows":   {failure(b.LayerNorm(b.ctx, tiles, row, tiles, 0)), ops.ErrShape},
+		"narrow weights":        {failure(b.RMSNorm(b.ctx, tiles, other, 0)), ops.ErrShape},
+		"weights of fp32":       {failure(b.RMSNorm(b.ctx, tiles, wide, 0)), ops.ErrDataType},
+		"a negative eps":        {failure(b.RMSNorm(b.ctx, tiles, row, -1)), ops.ErrShape},
+		"an eps of NaN":         {failure(b.RMSNorm(b.ctx, tiles, row, float32(math.NaN()))), ops.ErrShape},
+		"a norm into its input": {failure(b.RMSNorm(b.ctx, tiles, row, 0, ops.Into(tiles))), ops.ErrMemory},
+	})
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// Observer is notified of functions: operations, and the functions inside them that graphs show.
-// [WithObserver] attaches one to a Device. A reprise.Observer is notified of the calls to the
-// device that functions make.
+// Observer is notified of operations, and of the functions inside them that graphs show. A
+// reprise.Observer is notified of the functions' calls to the device.
 //
 // Begin is called before a function starts and End after it has ended, on the same goroutine. Begin
-// returns a context derived from its argument; the function's own calls get it, and so does End. An
-// Observer must return quickly and must not use the device.
+// returns a context derived from its argument, for the function's own calls and End. An Observer
+// must return quickly and must not use the device.
 type Observer interface {
 	Begin(ctx context.Context, f *Function) context.Context
 	End(ctx context.Context, f *Function)
@@ -32,10 +31,8 @@ type Function struct {
 	Err    error     // set when the Observer's End is called
 }
 
-// levelKey is the context key of the level of the innermost function.
 type levelKey struct{}
 
-// observers are those of a Device.
 type observers []Observer
 
 // begin calls Begin of all Observers. It returns the context for the function's calls, and a func
@@ -58,7 +55,7 @@ func (all observers) begin(ctx context.Context, device int, name string, args []
 }
 
 // Log returns an Observer that logs every function at its end: operations at level Info, functions
-// inside them at Debug, failures at Error. It is nil, an Observer of nothing, for a nil Logger.
+// inside them at Debug, failures at Error. It is nil for a nil Logger.
 func Log(l *slog.Logger) Observer {
 	if l == nil {
 		return nil
@@ -88,8 +85,8 @@ func (l logger) End(ctx context.Context, f *Function) {
 	l.LogAttrs(ctx, at, f.Name, attrs...)
 }
 
-// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host. It is
-// nil, an Observer of nothing, for a nil Timeline.
+// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host. It is nil
+// for a nil Timeline.
 func OnTimeline(t *observe.Timeline) Observer {
 	if t == nil {
 		return nil

@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -230,34 +229,23 @@ func TestElementsRefused(t *testing.T) {
 	ints := b.ok(b.Typecast(b.ctx, tiles, ops.Int32))
 	bytes := b.ok(b.Typecast(b.ctx, tiles, ops.UInt8))
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() (*ops.Tensor, error)
-		want error
-	}{
-		"quotients of integers": {func() (*ops.Tensor, error) { return b.Divide(b.ctx, ints, ints) }, ops.ErrDataType},
-		"an unknown type":       {func() (*ops.Tensor, error) { return b.Typecast(b.ctx, tiles, 77) }, ops.ErrDataType},
-		"blocks":                {func() (*ops.Tensor, error) { return b.Typecast(b.ctx, tiles, ops.BFloat8B) }, ops.ErrDataType},
-		"quantised integers":    {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, ints, 1, 0) }, ops.ErrDataType},
-		"quantised rows":        {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, rows, 1, 0) }, ops.ErrMemory},
-		"a scale of 0":          {func() (*ops.Tensor, error) { return b.Quantize(b.ctx, tiles, 0, 0) }, ops.ErrShape},
-		"a large zero point":    {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, ints, 1, 1<<24+1) }, ops.ErrShape},
-		"dequantised floats":    {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, tiles, 1, 0) }, ops.ErrDataType},
-		"dequantised bytes":     {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, bytes, 1, 0) }, ops.ErrDataType},
-		"dequantised to integers": {func() (*ops.Tensor, error) { return b.Dequantize(b.ctx, ints, 1, 0, ops.WithDataType(ops.Int32)) },
-			ops.ErrDataType},
-		"requantised to scale 0": {func() (*ops.Tensor, error) { return b.Requantize(b.ctx, ints, 1, 0, 0, 0) }, ops.ErrShape},
-		"where of other heights": {func() (*ops.Tensor, error) { return b.Where(b.ctx, tiles, other, tiles) }, ops.ErrShape},
-		"where of rows":          {func() (*ops.Tensor, error) { return b.Where(b.ctx, tiles, rows, tiles) }, ops.ErrMemory},
-		"random integers":        {func() (*ops.Tensor, error) { return b.Rand(b.ctx, ints.Spec(), 0, 1, 0) }, ops.ErrDataType},
-		"random rows":            {func() (*ops.Tensor, error) { return b.Rand(b.ctx, rows.Spec(), 0, 1, 0) }, ops.ErrMemory},
-		"no range":               {func() (*ops.Tensor, error) { return b.Rand(b.ctx, tiles.Spec(), 1, 0, 0) }, ops.ErrShape},
-		"no such dimension":      {func() (*ops.Tensor, error) { return b.Sum(b.ctx, tiles, -3) }, ops.ErrShape},
-	} {
-		if _, err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if b.dev.MemoryFingerprint(allocator.DRAM) != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
-	}
+	b.refused(before, map[string]refusal{
+		"quotients of integers":   {failure(b.Divide(b.ctx, ints, ints)), ops.ErrDataType},
+		"an unknown type":         {failure(b.Typecast(b.ctx, tiles, 77)), ops.ErrDataType},
+		"blocks":                  {failure(b.Typecast(b.ctx, tiles, ops.BFloat8B)), ops.ErrDataType},
+		"quantised integers":      {failure(b.Quantize(b.ctx, ints, 1, 0)), ops.ErrDataType},
+		"quantised rows":          {failure(b.Quantize(b.ctx, rows, 1, 0)), ops.ErrMemory},
+		"a scale of 0":            {failure(b.Quantize(b.ctx, tiles, 0, 0)), ops.ErrShape},
+		"a large zero point":      {failure(b.Dequantize(b.ctx, ints, 1, 1<<24+1)), ops.ErrShape},
+		"dequantised floats":      {failure(b.Dequantize(b.ctx, tiles, 1, 0)), ops.ErrDataType},
+		"dequantised bytes":       {failure(b.Dequantize(b.ctx, bytes, 1, 0)), ops.ErrDataType},
+		"dequantised to integers": {failure(b.Dequantize(b.ctx, ints, 1, 0, ops.WithDataType(ops.Int32))), ops.ErrDataType},
+		"requantised to scale 0":  {failure(b.Requantize(b.ctx, ints, 1, 0, 0, 0)), ops.ErrShape},
+		"where of other heights":  {failure(b.Where(b.ctx, tiles, other, tiles)), ops.ErrShape},
+		"where of rows":           {failure(b.Where(b.ctx, tiles, rows, tiles)), ops.ErrMemory},
+		"random integers":         {failure(b.Rand(b.ctx, ints.Spec(), 0, 1, 0)), ops.ErrDataType},
+		"random rows":             {failure(b.Rand(b.ctx, rows.Spec(), 0, 1, 0)), ops.ErrMemory},
+		"no range":                {failure(b.Rand(b.ctx, tiles.Spec(), 1, 0, 0)), ops.ErrShape},
+		"no such dimension":       {failure(b.Sum(b.ctx, tiles, -3)), ops.ErrShape},
+	})
 }

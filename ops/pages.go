@@ -18,9 +18,9 @@ func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
 	return g.config(name), nil
 }
 
-// Encode returns the content of the buffer of a tensor with this spec: the pages of the host
-// tensor's elements, with zeros in the padding of tiles. The error wraps [ErrShape] or
-// [ErrDataType] unless both have the same shape and data type.
+// Encode returns the buffer's content for a tensor with this spec: the host tensor's elements in
+// pages, with zeros in the padding of tiles. The error wraps [ErrShape] or [ErrDataType] unless
+// both have the same shape and data type.
 func (s Spec) Encode(h *Host) ([]byte, error) {
 	g, err := s.geometry()
 	if err == nil {
@@ -35,8 +35,8 @@ func (s Spec) Encode(h *Host) ([]byte, error) {
 	return g.encode(h.Data), nil
 }
 
-// Decode is the inverse of [Spec.Encode]: the host tensor of a buffer's content. The error wraps
-// [ErrShape] if that doesn't have the size of the tensor.
+// Decode is the inverse of [Spec.Encode]. The error wraps [ErrShape] if the content doesn't have
+// the tensor's size.
 func (s Spec) Decode(pages []byte) (*Host, error) {
 	g, err := s.geometry()
 	if want := 0; err == nil {
@@ -50,10 +50,9 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 	return &Host{Shape: s.clone().Shape, DType: s.DType, Data: g.decode(nil, pages)}, nil
 }
 
-// FromBuffer returns a tensor whose elements are in a buffer that the caller allocated, by
-// [Spec.BufferConfig], and that the caller releases: [Device.Deallocate] only ends the use of the
-// tensor. The tensor is interleaved. The error wraps [ErrWrongDevice], or [ErrMemory] if the buffer
-// has other pages.
+// FromBuffer returns an interleaved tensor in a buffer that the caller allocated with
+// [Spec.BufferConfig] and releases: [Device.Deallocate] only ends the use of the tensor. The error
+// wraps [ErrWrongDevice], or [ErrMemory] if the buffer has other pages.
 func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	t, err := d.fromBuffer(b, s)
 	if err != nil {
@@ -84,7 +83,6 @@ func (d *Device) fromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	return &Tensor{d: d, id: d.lastID, geo: g, buf: b, borrowed: true}, nil
 }
 
-// fits returns an error unless the host tensor has the shape and the data type of a spec.
 func (h *Host) fits(s Spec) error {
 	if !slices.Equal(h.Shape, s.Shape) || h.DType != s.DType {
 		return fmt.Errorf("%w: host tensor %v of %v, device tensor %v of %v", ErrShape, h.Shape, h.DType, s.Shape, s.DType)

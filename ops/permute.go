@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Transpose exchanges two dimensions of a tensor; negative ones count from the end: -1 is the last
-// one. It takes all data types, layouts and memories, and copies elements unchanged. The result has
-// the operand's layout. The error wraps [ErrShape] if the tensor doesn't have the dimensions.
+// Transpose exchanges two dimensions of a tensor; negative ones count from the end. It takes all
+// data types, layouts and memories, and copies elements unchanged. The result has the operand's
+// layout. The error wraps [ErrShape] for a dimension that the tensor doesn't have.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
 		return c.transpose(a, dim0, dim1)
@@ -33,11 +33,11 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each
 // dimension once; negative ones count from the end. Otherwise it is as [Device.Transpose].
 //
-// Where the elements of pages stay together, whole pages are copied: rows of row-major tensors if
-// the last dimension stays, tiles if the last two do. Tiles with their last two dimensions
-// exchanged are read once and transposed. Otherwise a core keeps up to 128 KiB of the operand in
-// L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element,
-// which are those of the next rows of the result too.
+// Whole pages are copied where possible: rows of row-major tensors if the last dimension stays,
+// tiles if the last two do. Tiles with their last two dimensions exchanged are read once and
+// transposed. Otherwise a core caches up to 128 KiB of the operand in L1: whole tiles if rows of 16
+// elements stay together, or the 64 bytes around each element, which the result's next rows need
+// too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::permute", argList{a, dims}, func(c *call) (*Tensor, error) {
 		order := slices.Clone(dims)
@@ -51,7 +51,6 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 	}, opts...)
 }
 
-// dimension counts a dimension of a shape from 0.
 func dimension(dim int, shape []int) (int, error) {
 	rank := len(shape)
 	along := fromEnd(dim, rank)
@@ -61,7 +60,6 @@ func dimension(dim int, shape []int) (int, error) {
 	return along, nil
 }
 
-// fromEnd counts a dimension from 0.
 func fromEnd(dim, rank int) int {
 	if dim < 0 {
 		return dim + rank
@@ -84,16 +82,14 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one;
 // negative ones count from the end.
 //
-// As in TT-NN, the tensor is permuted first, and so is the result of TopK at the end. What is
-// permuted is kept in DRAM that belongs to the program cache: [Device.ClearProgramCache] releases
-// it, and a trace holds it.
+// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are kept in
+// DRAM that belongs to the program cache: [Device.ClearProgramCache] releases this memory, and a
+// trace holds it.
 func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
 
-// WithSmallest makes [Device.TopK] find the smallest elements, smallest first. TT-NN:
-// largest=False.
+// WithSmallest makes [Device.TopK] find the smallest elements. TT-NN: largest=False.
 func WithSmallest() OpOption { return func(r *result) { r.smallest = true } }
 
-// along returns the dimension that an option says, or -1.
 func (r result) along() int {
 	if r.dim != nil {
 		return *r.dim
@@ -101,8 +97,8 @@ func (r result) along() int {
 	return -1
 }
 
-// lastAlong returns a tensor with a dimension moved to the end, and the order of dimensions that
-// moves it back: the tensor itself and nil if it is the last one.
+// lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back.
+// For the last dimension it returns the tensor itself and nil.
 func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	s := a.geo.spec.clone()
 	rank := len(s.Shape)
@@ -131,13 +127,12 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	return t, back, c.leaving(t, func() (*Tensor, error) { return c.permuteAs(a, order) })
 }
 
-// permuteAs is permute for an operation that isn't one of permuting.
+// permuteAs is permute as a part of another operation.
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
 	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
 }
 
-// movedBack permutes a result in scratch memory to where it belongs: its memory is like that of the
-// operand.
+// movedBack permutes a result out of scratch memory, to memory like the operand's.
 func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
 	own := c.result
 	defer func() { c.result = own }()

@@ -23,25 +23,25 @@ type job struct {
 	in       []*Tensor
 
 	args       []uint32 // common arguments before those that describe tensors
-	engineArgs []uint32 // of the engines' kernel: those of each core, after its first tile and number of tiles
-	params     []uint32 // common arguments before all others, in all kernels: what may differ from run to run
-	numbers    []uint32 // common arguments of the engines' kernel after params; the program doesn't depend on them
+	engineArgs []uint32 // arguments of the engines' kernel on each core, after its first tile and number of tiles
+	params     []uint32 // common arguments of all kernels before others; may differ from run to run
+	numbers    []uint32 // common arguments of the engines' kernel after params; not in the program's key
 
-	transposed [2]bool    // of a product, which operands are
+	transposed [2]bool    // which operands of a product are transposed
 	buffers    []ring     // circular buffers by index
-	pieces     int        // what cores share, if not the pages of out
-	together   int        // pages of the result that follow one another on one core; 0 is 1
-	allCores   bool       // the program is on all workers, not only on those with a page of the result
-	grid       chip.Range // of a product in blocks: its cores
-	semaphores int        // of a product in blocks, on each core of the grid
-	sharded    []*Tensor  // place the circular buffers in these tensors instead: every core has a shard of each
+	pieces     int        // units of work to divide among cores, if not the pages of out
+	together   int        // consecutive pages of the result on one core; 0 is 1
+	allCores   bool       // the program is on all workers, also those without a page of the result
+	grid       chip.Range // the cores of a product in blocks
+	semaphores int        // of a product in blocks, on each core
+	sharded    []*Tensor  // tensors that hold the circular buffers: every core has a shard of each
 }
 
-// ring is the size of a circular buffer: bytes of a page, 0 for a tile of what the catalog says,
-// and number of pages, 0 if there is no such buffer.
+// ring is the size of a circular buffer: bytes of a page, 0 for a tile in the catalog's format, and
+// number of pages, 0 for none.
 type ring struct{ page, pages int }
 
-// tiles returns circular buffers of so many tiles.
+// tiles returns circular buffers of counts tiles.
 func tiles(counts ...int) []ring {
 	out := make([]ring, len(counts))
 	for i, n := range counts {
@@ -50,7 +50,6 @@ func tiles(counts ...int) []ring {
 	return out
 }
 
-// words returns numbers as arguments of kernels.
 func words(n ...int) []uint32 {
 	out := make([]uint32, len(n))
 	for i, v := range n {
@@ -59,7 +58,6 @@ func words(n ...int) []uint32 {
 	return out
 }
 
-// flag returns 1 for true.
 func flag(on bool) uint32 {
 	if on {
 		return 1
@@ -67,7 +65,7 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// rings returns circular buffers of so many pages each.
+// rings returns circular buffers of so many pages each, with pages of sizes bytes.
 func rings(pages int, sizes ...int) []ring {
 	out := make([]ring, len(sizes))
 	for i, n := range sizes {
@@ -76,7 +74,7 @@ func rings(pages int, sizes ...int) []ring {
 	return out
 }
 
-// run runs a program, as the runner does: from the program cache, or loaded.
+// run runs a program from the program cache, or loads it first.
 func (c *call) run(j job) error {
 	if err := j.out.fits(j.program.Result); err != nil {
 		return err
@@ -85,8 +83,7 @@ func (c *call) run(j job) error {
 	return c.to.run(c.ctx, &j)
 }
 
-// compute allocates a result and computes it with the program of a job. Otherwise it is as
-// deviceOp.
+// compute is deviceOp with the program of a job.
 func (c *call) compute(name, class string, args argList, s Spec, f func(out *Tensor) job) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error { return c.run(f(out)) })
 }
@@ -140,7 +137,6 @@ func (j *job) planned() (buffers []reprise.CircularBuffer, placed bool) {
 	return j.circular(on), j.sharded != nil
 }
 
-// memory implements work.
 func (j *job) memory() []*reprise.Buffer {
 	buffers := []*reprise.Buffer{j.out.buf}
 	for _, t := range j.in {
@@ -163,7 +159,6 @@ func (j *job) parameter() (string, []reprise.Arg) {
 	return j.c.param, args
 }
 
-// engine returns the kernel of the engines, or nil.
 func (j *job) engine() *catalog.Engine {
 	if e := j.program.Engine; e == nil || j.transposed == [2]bool{} {
 		return e
@@ -171,7 +166,6 @@ func (j *job) engine() *catalog.Engine {
 	return j.program.Engine.Transposed
 }
 
-// types returns the formats of operands and result in the engines.
 func (j *job) types() catalog.Types {
 	t := catalog.Types{Result: j.out.geo.spec.DType.format()}
 	t.Left = t.Result // if there are no operands
@@ -185,7 +179,6 @@ func (j *job) types() catalog.Types {
 	return t
 }
 
-// images returns the names of the engines' kernels.
 func (j *job) images() [3]string {
 	names := j.engine().Images(j.function, j.types())
 	for i := range names {
@@ -194,7 +187,7 @@ func (j *job) images() [3]string {
 	return names
 }
 
-// writer returns the kernel that writes what the engines leave, or "".
+// writer returns the kernel that writes the engines' results, or "".
 func (j *job) writer() string {
 	if j.program.Engine == nil || j.sharded != nil {
 		return ""
@@ -206,7 +199,6 @@ func (j *job) writer() string {
 // all common arguments.
 func (j *job) byPlace() bool { return j.semaphores > 0 }
 
-// kernels returns the kernels of a job's program.
 func (j *job) kernels(on []chip.Range, shares map[chip.Core]share, common []uint32) ([]reprise.Kernel, error) {
 	var list []reprise.Kernel
 	add := func(name string, p chip.Processor, common, more []uint32) error {
@@ -234,8 +226,7 @@ func (j *job) kernels(on []chip.Range, shares map[chip.Core]share, common []uint
 	return list, err
 }
 
-// writerArgs returns those of the common arguments that the writer has: the description of the
-// result.
+// writerArgs returns the writer's common arguments: the description of the result.
 func (j *job) writerArgs(common []uint32) []uint32 {
 	if j.byPlace() {
 		return common
@@ -244,7 +235,7 @@ func (j *job) writerArgs(common []uint32) []uint32 {
 	return common[first : first+j.out.geo.argWords()]
 }
 
-// name returns the name of the program: that of the kernel that computes, if it has no other.
+// name returns the program's name, by default that of the kernel that computes.
 func (j *job) name() string {
 	if name := cmp.Or(j.title, j.program.Title, j.function); name != "" || j.program.Engine == nil {
 		return cmp.Or(name, j.program.Reader)
@@ -274,7 +265,6 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 	return x.SetCommonArgs(j.program.Reader, common)
 }
 
-// key identifies the program in the cache.
 func (j *job) key() programKey {
 	k := programKey{program: j.program, transposed: j.transposed != [2]bool{} && j.program.Engine != nil, function: j.function}
 	k.kinds[0] = j.out.geo.kind
@@ -289,7 +279,6 @@ func (j *job) key() programKey {
 	return k
 }
 
-// describeKey returns the key as text, for errors.
 func (j *job) describeKey() string {
 	text := fmt.Sprintf("%s;%v", j.program.Reader, j.args)
 	if j.program.Engine != nil {
@@ -301,13 +290,12 @@ func (j *job) describeKey() string {
 	return text
 }
 
-// isLoaded reports whether the program of a job is in the cache.
 func (c *call) isLoaded(j job) bool {
 	_, ok := c.d.cache[j.key()]
 	return ok
 }
 
-// circular returns the circular buffers: in the shards of tensors, or of their own.
+// circular returns the circular buffers: in the shards of tensors, or in memory of their own.
 func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	var out []reprise.CircularBuffer
 	for i, t := range j.sharded {
@@ -329,7 +317,6 @@ func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 // share is the pages of a result that one core computes.
 type share struct{ first, pages uint32 }
 
-// cores returns the cores of a job, and their shares.
 func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 	workers := j.c.q.Workers()
 	switch {
@@ -345,7 +332,6 @@ func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 	return on, shares
 }
 
-// inShards returns the cores of shards, and the share of each: its shard.
 func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
 	shares := map[chip.Core]share{}
 	for _, r := range s.Cores {
@@ -356,8 +342,8 @@ func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
 	return s.Cores, shares
 }
 
-// split divides the pages of a result among cores, column by column; so many of them stay together.
-// It returns the cores that have pages, and their shares.
+// split divides pages among cores, column by column, in multiples of together. It returns the cores
+// that have pages, and their shares.
 func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core]share) {
 	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	parts := pages / together

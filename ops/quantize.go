@@ -10,9 +10,8 @@ import (
 )
 
 // Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to
-// 127, ties away from zero. The tensor is one of BFloat16 or Float32 in tile layout. The vector
-// unit multiplies with 1 / scale in fp32. The scale is a positive number, and zero is from -2^24 to
-// 2^24.
+// 127, ties away from zero. The tensor is BFloat16 or Float32 in tile layout. The vector unit
+// multiplies by 1 / scale in fp32. The scale is positive, and zero is from -2^24 to 2^24.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
 // numbers out of range.
@@ -28,9 +27,8 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 	}, opts...)
 }
 
-// Requantize returns integers of one quantisation in another one: (q - zero) * scale / toScale +
-// toZero of each element q, as [Device.Quantize] rounds it. The tensor is one of Int32 in tile
-// layout.
+// Requantize converts one quantisation to another: (q - zero) * scale / toScale + toZero of each
+// element q, rounded as by [Device.Quantize]. The tensor is Int32 in tile layout.
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::requantize", argList{a, scale, zero, toScale, toZero}, func(c *call) (*Tensor, error) {
@@ -46,7 +44,7 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 }
 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as
-// BFloat16 or what [WithDataType] says. The vector unit computes in fp32. The numbers are as for
+// BFloat16 or the type of [WithDataType]. The vector unit computes in fp32. The numbers are as for
 // [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
@@ -64,7 +62,7 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 	}, opts...)
 }
 
-// quantize runs a kernel that computes elements with a factor and a number.
+// quantize runs a kernel of elements with a factor and an addend.
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
 	s := a.geo.spec.clone()
 	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
@@ -74,7 +72,7 @@ func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, numb
 	})
 }
 
-// quantized returns an error unless a tensor has integers of a quantisation that the engines take.
+// quantized returns an error unless the tensor is tiles of Int32 and the numbers are valid.
 func (t *Tensor) quantized(scale float32, zero int32) error {
 	if s := t.geo.spec; s.DType != Int32 {
 		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
@@ -82,7 +80,6 @@ func (t *Tensor) quantized(scale float32, zero int32) error {
 	return cmp.Or(inTiles(t), checkQuantization(scale, zero))
 }
 
-// checkQuantization returns an error for numbers that a quantisation can't have.
 func checkQuantization(scale float32, zero int32) error {
 	if !(scale >= 0x1p-125 && scale <= 0x1p125) || zero < -1<<24 || zero > 1<<24 {
 		return fmt.Errorf("%w: a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", ErrShape, scale, zero)
@@ -90,17 +87,15 @@ func checkQuantization(scale float32, zero int32) error {
 	return nil
 }
 
-// Typecast converts the elements of a tensor to another data type; the result has the tensor's
-// shape and layout. Floats become integers towards zero, and the nearest integer of the type if
-// they don't fit. Integers become the nearest float. Integers become narrower ones by their low
-// bits.
+// Typecast converts the elements of a tensor to another data type; shape and layout stay. Floats
+// are truncated to integers, and saturate. Integers become the nearest float. Integers become
+// narrower ones by their low bits.
 //
-// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32
-// then, numbers below the range -2^31 + 1, and BFloat16 is rounded to with ties away from zero.
-// RISC-V cores convert everything else, which is slow: NaN becomes 0, and ties go to the even
-// number.
+// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32,
+// numbers below the range become -2^31 + 1, and rounding to BFloat16 takes ties away from zero.
+// RISC-V cores convert everything else, slowly: NaN becomes 0, and ties go to the even number.
 //
-// Errors wrap [ErrDataType] for BFloat8B, and for a data type that doesn't exist.
+// Errors wrap [ErrDataType] for BFloat8B and invalid data types.
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::typecast", argList{a, to}, func(c *call) (*Tensor, error) {
 		if to >= numDataTypes || to == BFloat8B {

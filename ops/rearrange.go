@@ -6,24 +6,23 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// axis says which elements of a tensor a dimension of a result has.
+// axis says which elements of a tensor lie along a dimension of a result.
 type axis struct {
 	from   int // dimension of the tensor
 	begin  int // index of the first element taken
 	step   int // to the next one
-	before int // elements of the result before it, which have the value
-	taken  int // number of elements taken; those after them have the value too
+	before int // elements of the fill value before them
+	taken  int // number of elements taken; fill values follow
 }
 
-// arrangement says which element of a tensor each element of a result is.
+// arrangement says where each element of a result comes from.
 type arrangement struct {
 	axes  [4]axis
-	value uint32 // bits of the elements that the tensor doesn't have
+	value uint32 // bits of the fill value
 	order bool   // both tensors have the same elements, row by row; axes don't matter
 	wraps bool   // axes begin again at the end of the tensor
 }
 
-// whole returns the arrangement that takes all elements at their places.
 func whole(dims [4]int) arrangement {
 	var m arrangement
 	for i, n := range dims {
@@ -32,8 +31,8 @@ func whole(dims [4]int) arrangement {
 	return m
 }
 
-// Memory that a core uses for pages of an operand, at most, and the size of a chunk in
-// kernels/rearrange.cpp.
+// slotBytes limits the memory for cached pages of an operand on a core; chunkBytes is the size of a
+// chunk in kernels/rearrange.cpp.
 const slotBytes, chunkBytes = 128 << 10, 64
 
 // Keys of slots in kernels/rearrange.cpp.
@@ -44,7 +43,6 @@ const (
 	transposed
 )
 
-// rearrange computes a result from a tensor of the same data type.
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
 	if p, ok := m.pages(out.geo, a.geo); ok {
 		return c.run(c.pages(p, out, a))
@@ -52,7 +50,6 @@ func (c *call) rearrange(m arrangement, out, a *Tensor) error {
 	return c.run(m.job(out, a))
 }
 
-// job returns the job that moves elements.
 func (m *arrangement) job(out, a *Tensor) job {
 	g, from := out.geo, a.geo
 	tiles := from.spec.Layout == Tile
@@ -87,7 +84,7 @@ func (m *arrangement) job(out, a *Tensor) job {
 	}
 }
 
-// axisWords returns the numbers of axes as arguments of kernels: each of all four axes.
+// axisWords returns axes as kernel arguments, field by field.
 func axisWords(axes [4]axis) []uint32 {
 	out := make([]uint32, 20, 32)
 	for i, x := range axes {
@@ -98,8 +95,7 @@ func axisWords(axes [4]axis) []uint32 {
 	return out
 }
 
-// transposesTiles reports whether each tile of a result is a tile of the tensor with rows and
-// columns exchanged.
+// transposesTiles reports whether each tile of a result is a transposed tile of the tensor.
 func (m *arrangement) transposesTiles(out, from *geometry) bool {
 	whole := func(x axis, dim int) bool {
 		return x.from == dim && x.begin == 0 && x.step == 1 && x.before == 0 && x.taken == from.dims[dim]
@@ -116,10 +112,10 @@ type pageMap struct {
 	size     [4]int  // of the tensor, by dimension of the result
 	distance [4]int  // from page to page in the tensor, by dimension of the result
 	value    uint32
-	blank    bool // pages of the value are needed
+	blank    bool // pages of the fill value are needed
 }
 
-// pages returns the arrangement of whole pages that has the same result, if there is one.
+// pages returns the arrangement as one of whole pages, if possible.
 func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	if m.order && out.spec.Layout == from.spec.Layout && out.samePlaces(from) {
 		n := out.pages
@@ -155,17 +151,15 @@ func (m *arrangement) pages(out, from *geometry) (*pageMap, bool) {
 	return p, !p.blank || !ragged || m.value == 0
 }
 
-// halfBytes is the memory that kernels/pages.cpp reads pages to at a time, if more than one page
-// fits; halfPages is the most pages.
+// halfBytes is the memory for pages that kernels/pages.cpp reads at a time, if more than one page
+// fits; halfPages limits their number.
 const halfBytes, halfPages = 16 << 10, 8
 
-// half returns how many pages of a result are copied at a time, and the room for each.
 func (c *call) half(g *geometry) (pages, bytes int) {
 	bytes = ceil(g.pageBytes, chunkBytes) * chunkBytes
 	return min(max(1, halfBytes/bytes), halfPages, ceil(g.pages, c.q.Workers().Size())), bytes
 }
 
-// pages returns the job that copies pages.
 func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	half, bytes := c.half(out.geo)
 	room := 2 * half
@@ -179,7 +173,6 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	}
 }
 
-// elementWord returns a word of elements, all with the same bits.
 func elementWord(t DataType, v uint32) uint32 {
 	switch t {
 	case UInt8:
@@ -192,8 +185,6 @@ func elementWord(t DataType, v uint32) uint32 {
 	return v
 }
 
-// permuted returns the arrangement that takes dimension order[i] of a tensor for dimension i of the
-// result.
 func permuted(dims, order [4]int) arrangement {
 	m := whole(dims)
 	for i, k := range order {
@@ -202,7 +193,7 @@ func permuted(dims, order [4]int) arrangement {
 	return m
 }
 
-// order4 counts an order of dimensions from the first of four.
+// order4 extends an order of dimensions to four.
 func order4(order []int) [4]int {
 	d := [4]int{0, 1, 2, 3}
 	for i, k := range order {
@@ -211,7 +202,6 @@ func order4(order []int) [4]int {
 	return d
 }
 
-// isOrder reports whether a list has each of its indices once.
 func isOrder(order []int) bool {
 	s := slices.Sorted(slices.Values(order))
 	for i, k := range s {

@@ -7,17 +7,17 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of
-// floats in tile layout. Sums have 32 bits and are rounded once. Along one of the last two
-// dimensions the matrix unit sums, which takes 11 bits of the significand of Float32 elements, as
-// in TT-NN; along another one the vector unit, which takes all bits.
+// Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is floats
+// in tile layout. Sums have 32 bits and are rounded once. Along one of the last two dimensions the
+// matrix unit sums, with 11 bits of the significand of Float32 elements, as in TT-NN. Along another
+// one the vector unit sums with all bits.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
-// Mean returns the means along a dimension: sums of elements times 1/n, which along one of the last
-// two dimensions has the precision of the tensor's elements as in TT-NN: 8 bits, or 11 of Float32.
-// The tensor and the dimension are as for [Device.Sum].
+// Mean returns the means along a dimension: sums of elements times 1/n. Along one of the last two
+// dimensions 1/n has 8 bits, or 11 for Float32, as in TT-NN. The tensor and the dimension are as
+// for [Device.Sum].
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
@@ -52,7 +52,6 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 	}, opts...)
 }
 
-// engineReduce returns the job that reduces n rows or columns of a tensor of tiles.
 func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 	each, padding := a.geo.wide, uint32(0)
 	if rows {
@@ -72,7 +71,7 @@ func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 	}
 }
 
-// factor returns what a reduction of n elements multiplies by.
+// factor returns the factor of a reduction of n elements.
 func factor(op string, n int) float32 {
 	if op == "mean" {
 		return 1 / float32(n)
@@ -89,8 +88,7 @@ func (t DataType) lowest() uint32 {
 	return bits
 }
 
-// engineFold returns the job that reduces the first or the second of four dimensions, of n, of a
-// tensor of tiles.
+// engineFold returns the job that reduces the first or second of four dimensions, of length n.
 func engineFold(op string, second bool, n int, out, a *Tensor) job {
 	return job{
 		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},

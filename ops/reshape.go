@@ -6,14 +6,13 @@ import (
 )
 
 // Reshape returns a tensor of another shape with the same elements, row by row. One dimension of
-// the shape may be -1: it is what the number of elements makes it. It takes all data types, layouts
+// the shape may be -1: the number of elements determines it. Reshape takes all data types, layouts
 // and memories.
 //
-// Where the elements keep their places in memory, no element is copied and the result shares the
-// operand's memory, which is allocated until both have been deallocated: in row-major layout if the
-// last dimension stays the same; in tile layout if moreover the last but one does, or is a multiple
-// of 32 before and after. Options that say where the result goes make it a copy. The error wraps
-// [ErrShape] if the shape doesn't have as many elements.
+// If no element moves in memory, the result shares the operand's memory, which is freed after both
+// have been deallocated. In row-major layout the last dimension must stay the same; in tile layout
+// the last but one too, or be a multiple of 32 before and after. Options about the result's place
+// force a copy. The error wraps [ErrShape] if the shape doesn't have as many elements.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::reshape", argList{a, shape}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
@@ -34,7 +33,6 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 	}, opts...)
 }
 
-// reshaped returns a shape with as many elements as another one, of which one dimension may be -1.
 func reshaped(from, shape []int) ([]int, error) {
 	n, err := volume(from)
 	if err != nil {
@@ -64,8 +62,7 @@ func reshaped(from, shape []int) ([]int, error) {
 	return out, nil
 }
 
-// view returns a tensor that shares another one's memory, or nil if the elements of its spec have
-// other places there.
+// view returns a tensor that shares another one's memory, or nil if elements would move.
 func (c *call) view(a *Tensor, s Spec) *Tensor {
 	g, err := s.geometry()
 	if err != nil || !g.samePlaces(a.geo) {
@@ -79,8 +76,8 @@ func (c *call) view(a *Tensor, s Spec) *Tensor {
 	return &Tensor{d: c.d, id: c.d.lastID, geo: g, buf: a.buf, plan: a.plan, users: a.users}
 }
 
-// samePlaces reports whether tensors with the same number of elements, data type, layout and memory
-// configuration have them at the same places.
+// samePlaces reports whether two tensors with the same number of elements, data type, layout and
+// memory configuration store each element at the same place.
 func (g *geometry) samePlaces(o *geometry) bool {
 	if g.pages != o.pages || g.pageBytes != o.pageBytes || g.wide != o.wide || g.dims[3] != o.dims[3] {
 		return false

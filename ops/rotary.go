@@ -7,27 +7,26 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// AllRows is the position of [Device.RotaryEmbedding] for rows that each have their own.
+// AllRows is the position of [Device.RotaryEmbedding] for rows at positions of their own.
 const AllRows = -1
 
 // RotaryEmbedding turns pairs of elements of each row by an angle that depends on the row's
-// position, as in TT-NN's rotary_embedding: in the form of Hugging Face's models, where element i
-// of a row is paired with element i + width/2,
+// position, as TT-NN's rotary_embedding. It has the form of Hugging Face's models, where element i
+// of a row is paired with element i + width/2:
 //
 //	y = x cos + rotate(x) sin, where rotate(x) is the negative right half of the row, then the left half.
 //
-// (The form of the Llama authors' checkpoints pairs neighbours; permuting the columns of the
-// weights makes one of the other.)
+// (The Llama authors' checkpoints pair neighbours; permuting the weights' columns converts them.)
 //
 // The tensor is [batches, heads, rows, width]; width is a multiple of 64. cos and sin have a row
-// for each position, and the two elements of a pair have the same angle: [1, 1, positions, width],
-// or the tensor's batches and heads instead of 1. If position is [AllRows], row i is at position i;
-// otherwise all rows are at that one, as in decoding, and in a capture [WithParam] makes it a
-// parameter of the trace. One that is set beyond the last row of cos is that row.
+// for each position, with the same angle for both elements of a pair: [1, 1, positions, width], or
+// the tensor's batches and heads instead of 1. With [AllRows], row i is at position i. Otherwise
+// all rows are at the given position, as in decoding, and in a capture [WithParam] makes it a
+// parameter of the trace; beyond the last row of cos the last row is taken.
 //
-// All are floats of one data type in tile layout. Of BFloat16, products are exact and their sum has
-// 32 bits and is rounded once; of Float32, each is rounded. The error wraps [ErrShape],
-// [ErrDataType] or [ErrMemory].
+// All are floats of one data type in tile layout. BFloat16 products are exact, and their sum in 32
+// bits is rounded once; each Float32 product is rounded. The error wraps [ErrShape], [ErrDataType]
+// or [ErrMemory].
 func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
 	args := argList{x, cos, sin, position}
 	return d.do(ctx, "ttnn::experimental::rotary_embedding", args, func(c *call) (*Tensor, error) {

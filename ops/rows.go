@@ -9,22 +9,21 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// rowOperation is a kernel of the engines that passes several times over each row of tiles of a
-// tensor, of which a core has all.
+// rowOperation is an engines' kernel that passes several times over each row of tiles; a core has
+// all of a row.
 type rowOperation struct {
 	program *catalog.Program
 	args    []uint32  // of the engines, after those of all these kernels
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
 	weights []*Tensor // of one row each, or nil
-	keeps   bool      // it keeps fp32 tiles of a row, if there is room, and has an argument after args that says so
+	keeps   bool      // keeps fp32 tiles of a row, if there is room; an argument after args says so
 }
 
-// maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer
-// rows are read again in each pass.
+// maxResident limits the circular buffers of whole rows of operands, in bytes. Longer rows are read
+// in each pass.
 const maxResident = 512 << 10
 
-// job returns the operation as a job.
 func (o rowOperation) job(out, a *Tensor) job {
 	wide, page := out.geo.wide, a.geo.pageBytes
 	weights := present(slices.Clone(o.weights)...)
@@ -56,18 +55,17 @@ func (o rowOperation) job(out, a *Tensor) job {
 
 // Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s
 // the sum of the row's e^(x - m). A row is the elements along dimension dim; -1 is the last one.
-// The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of the tensor's
-// shape and data type. Padding doesn't count.
+// Padding doesn't count. The tensor is BFloat16 or Float32 in tile layout; the result has its shape
+// and data type.
 //
-// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the
-// error is at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row stays
-// in the L1 of its core if it takes no more than 512 KiB, and is read three times otherwise. Up to
-// 85 tiles of BFloat16 are a row whose e^(x - m) stay there too; they are computed twice otherwise.
-// For another dimension than the last one the tensor is permuted before and after, in memory as
-// [WithDim] has it.
+// The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en and numeric_stable: the error is
+// at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row of up to 512 KiB
+// stays in L1; a longer one is read three times. For up to 85 tiles of BFloat16 e^(x - m) stays in
+// L1 too; for longer rows it is computed twice. For another dimension than the last one the tensor
+// is permuted before and after, in memory as for [WithDim].
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
-// a dimension that it doesn't have.
+// Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for a dimension that
+// the tensor doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::softmax", argList{a, dim}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -92,11 +90,10 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last
-// dimension, as attention needs it. The mask is nil, or it has the tensor's data type, tile layout
-// and width, and each of its other dimensions is that of the tensor or 1; it typically has zeros,
-// and minus infinity where an element must not count. A row must have an element that counts. The
-// scale is a number other than 0. The scaled and masked element v is rounded to fp32, which adds
-// 2^-23 of the largest |v| of the row to the error.
+// dimension, as attention needs it. The mask is nil, or has the tensor's data type, tile layout and
+// width; each other dimension is the tensor's or 1. It typically has zeros, and minus infinity for
+// elements that don't count. A row must have an element that counts. The scale isn't 0. The scaled
+// and masked element v is rounded to fp32, which adds 2^-23 of the row's largest |v| to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
 		return c.softmax(a, mask, scale)
@@ -124,7 +121,6 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	})
 }
 
-// fitsMask returns an error unless a mask fits the tensor.
 func (t *Tensor) fitsMask(mask *Tensor) error {
 	if have, want := mask.geo.spec.DType, t.geo.spec.DType; have != want {
 		return fmt.Errorf("%w: a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
@@ -138,29 +134,28 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 	return nil
 }
 
-// LayerNorm returns (x - m) / sqrt(v + eps) for each element x, where m is the mean of its row and
-// v the mean of the row's (x - m)^2, times gamma, plus beta. Tensors are of BFloat16 or Float32 in
-// tile layout. gamma and beta are nil, or they have the tensor's data type and one row of its
-// width; the result has the tensor's shape and data type. Padding doesn't count. eps is at least 0.
+// LayerNorm returns (x - m) / sqrt(v + eps) * gamma + beta for each element x, where m is the mean
+// of its row and v the mean of the row's (x - m)^2. Tensors are BFloat16 or Float32 in tile layout.
+// gamma and beta are nil, or have the tensor's data type and one row of its width; the result has
+// the tensor's shape and data type. Padding doesn't count. eps is at least 0.
 //
-// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en: of a row whose mean is not
-// large beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
-// rounding to BFloat16. Rows and weights stay in the L1 of a core if they take no more than 512
-// KiB, and are read for each of three passes otherwise.
+// The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en. If a row's mean is not large
+// beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
+// rounding to BFloat16. Rows and weights of up to 512 KiB stay in L1; otherwise each of three
+// passes reads them.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
-// weights of another width.
+// Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for weights of
+// another width.
 func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
 }
 
-// RMSNorm returns x / sqrt(q + eps) for each element x, where q is the mean of its row's squares,
-// times gamma. Otherwise it is as [Device.LayerNorm].
+// RMSNorm returns x / sqrt(q + eps) * gamma for each element x, where q is the mean of its row's
+// squares. Otherwise it is as [Device.LayerNorm].
 func (d *Device) RMSNorm(ctx context.Context, a, gamma *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "rms_norm", kind: "RMSNORM", eps: eps, keepMean: true, gamma: gamma}, a, opts)
 }
 
-// norm is a normalisation of rows.
 type norm struct {
 	name, kind  string // in TT-NN
 	eps         float32
@@ -196,7 +191,6 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 	})
 }
 
-// operation returns what the engines do for a tensor.
 func (n norm) operation(a *Tensor) rowOperation {
 	var keep, weights uint32
 	passes := 3
@@ -215,7 +209,6 @@ func (n norm) operation(a *Tensor) rowOperation {
 	}
 }
 
-// fitsWeights returns an error unless weights are one row of the tensor's width.
 func (t *Tensor) fitsWeights(w *Tensor) error {
 	if have, want := w.geo.spec.DType, t.geo.spec.DType; have != want {
 		return fmt.Errorf("%w: weights of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)

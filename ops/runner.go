@@ -8,15 +8,13 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// runner is how an operation's effects reach the device: at once, in the trace that is captured, or
-// not at all. One is chosen when the operation starts. Its methods need Device.mu held.
+// runner carries an operation's effects out: at once, in the trace under capture, or not at all. It
+// is chosen when the operation starts; its methods need Device.mu held.
 type runner interface {
-	// allocate gives a new tensor its memory.
 	allocate(t *Tensor, cfg reprise.BufferConfig) error
-	// keep keeps a tensor that the operation leaves between its programs.
+	// keep keeps a scratch tensor for later operations.
 	keep(k scratchKey, t *Tensor)
-	// refuse returns an error if the operation can't change the device's memory now. The error says
-	// how.
+	// refuse returns err if the device's memory can't change now.
 	refuse(err error) error
 	run(ctx context.Context, w work) error
 	write(ctx context.Context, t *Tensor, content func() []byte) error
@@ -30,13 +28,11 @@ type runner interface {
 type work interface {
 	// executable returns the program, loaded and with its arguments.
 	executable() (*reprise.Executable, error)
-	// planned returns the circular buffers of a program that isn't loaded, and whether they are
-	// placed in tensors.
+	// planned returns the circular buffers of a program that isn't loaded, and whether they lie in
+	// tensors.
 	planned() (buffers []reprise.CircularBuffer, placed bool)
-	// memory returns the memory that the program accesses.
 	memory() []*reprise.Buffer
-	// parameter returns the name of the parameter that the program takes from a trace, or "", and
-	// where.
+	// parameter returns the name of the program's trace parameter, or "", and its arguments.
 	parameter() (string, []reprise.Arg)
 }
 
@@ -129,7 +125,7 @@ func (r traced) run(_ context.Context, w work) error {
 
 func (r traced) finish(_ context.Context, err error) error { return err }
 
-// plan only tells the graph, in a capture without dispatch: the device stays unchanged.
+// plan only records graphs, in a capture without dispatch: the device stays unchanged.
 type plan struct {
 	d       *Device
 	scratch []*Tensor

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// sameShards reports whether tensors of one data type have the same shards in L1, with a full shard
-// of each on every core, so that each core can compute its shards in place.
+// sameShards reports whether tensors of one data type have the same full shards in L1, so that each
+// core can compute its shards in place.
 func sameShards(out *Tensor, in ...*Tensor) bool {
 	g := out.geo
 	s := g.sharding
@@ -31,7 +31,6 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 	return true
 }
 
-// hasShards reports whether the queue's workers include all cores of a tensor's shards.
 func (c *call) hasShards(t *Tensor) bool {
 	workers := c.q.Workers()
 	for _, r := range t.geo.sharding.Cores {
@@ -42,8 +41,7 @@ func (c *call) hasShards(t *Tensor) bool {
 	return true
 }
 
-// runInShards computes a result from tensors with the same shards. The kernel's circular buffers
-// are placed in the tensors.
+// runInShards computes a result in the shards of tensors, where the kernel's circular buffers are.
 func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand

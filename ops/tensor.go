@@ -15,8 +15,8 @@ type Tensor struct {
 	geo   *geometry
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned        // of a tensor without a buffer
-	parts []*Tensor       // of a tensor on a mesh: those on all chips, this one included
-	users *int            // number of tensors that share the memory, or nil if no other does; guarded by d.mu
+	parts []*Tensor       // of a tensor on a mesh: on all chips, this one included
+	users *int            // number of tensors that share the memory, or nil for one; guarded by d.mu
 	freed bool            // guarded by d.mu
 
 	borrowed bool // buf is the caller's
@@ -35,7 +35,7 @@ func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
 
 // Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without
-// dispatch that doesn't fit.
+// dispatch that didn't fit.
 func (t *Tensor) Address() uint32 {
 	if t.buf != nil {
 		return t.buf.Addr()
@@ -43,7 +43,6 @@ func (t *Tensor) Address() uint32 {
 	return t.plan.addr
 }
 
-// checkLocked returns an error unless the tensor is one of d and can be used.
 func (t *Tensor) checkLocked(d *Device) error {
 	switch {
 	case t == nil:
@@ -58,7 +57,6 @@ func (t *Tensor) checkLocked(d *Device) error {
 	return nil
 }
 
-// graph returns the tensor's description for graphs.
 func (t *Tensor) graph() *graph.Tensor {
 	s := t.geo.spec
 	n := 1
@@ -86,7 +84,6 @@ func (t *Tensor) graph() *graph.Tensor {
 	return g
 }
 
-// arg returns the tensor as a function's argument.
 func (t *Tensor) arg() graph.Arg {
 	if t == nil || t.geo == nil {
 		return graph.Arg{Text: "nullptr"}
@@ -110,7 +107,6 @@ func (d *Device) Deallocate(t *Tensor) error {
 	return t.releaseLocked()
 }
 
-// releaseLocked frees the memory.
 func (t *Tensor) releaseLocked() error {
 	planning := t.d.captures.noDispatch()
 	if t.users != nil && *t.users > 1 {
@@ -121,7 +117,7 @@ func (t *Tensor) releaseLocked() error {
 		return nil
 	}
 	if t.buf != nil && planning {
-		// Only the graph records it: the device must stay unchanged.
+		// Only record the release: the device must stay unchanged.
 		t.d.captures.deallocate(t.d.captures.buffer(t.buf))
 		return nil
 	}

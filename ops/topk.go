@@ -8,15 +8,15 @@ import (
 )
 
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or
-// UInt32 if a row has more than 2^16 elements; with [WithSmallest] the smallest ones. A row is the
-// elements along the last dimension, or that of [WithDim], which is k in both results. Of equal
-// elements the first comes first. NaN is larger than any number, and zeros of both signs are equal.
-// It takes all data types, layouts and memories; both results have the operand's layout. [IntoEach]
+// UInt32 if a row has more than 2^16 elements. With [WithSmallest] it finds the smallest. A row is
+// the elements along the last dimension, or that of [WithDim]; both results have k there. Equal
+// elements stay in order. NaN is larger than any number, and zeros of both signs are equal. TopK
+// takes all data types, layouts and memories; both results have the operand's layout. [IntoEach]
 // takes tensors for the values and the indices.
 //
-// It takes time for each element and, where elements get larger along a row, for each and k. A core
-// has 12 B of memory for each of k, for tiles 384 B. The error wraps [ErrShape] if k isn't from 1
-// to the length of a row, or the tensor doesn't have the dimension.
+// The time grows with the elements, and with k where elements get larger along a row. A core needs
+// 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't from 1 to the
+// length of a row, or for a dimension that the tensor doesn't have.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
@@ -55,7 +55,6 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 	return values, indices, nil
 }
 
-// topKSpecs returns the specs of both results along the last dimension.
 func topKSpecs(a *Tensor, k int) (values, indices Spec) {
 	values = a.geo.spec.clone()
 	values.Shape[len(values.Shape)-1] = k
@@ -66,7 +65,7 @@ func topKSpecs(a *Tensor, k int) (values, indices Spec) {
 	return values, indices
 }
 
-// topK searches along the last dimension. Results go into two tensors, or new ones.
+// topK searches along the last dimension. each is two tensors for the results, or nil.
 func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, err error) {
 	own := c.result
 	defer func() { c.result = own }()
@@ -98,8 +97,8 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 	return values, indices, err
 }
 
-// topKMoved searches along a dimension that has been moved to the end, and moves it back in both
-// results. Memory of new results is like that of the operand.
+// topKMoved searches along a dimension that was moved to the end, and moves it back in both
+// results.
 func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Tensor, err error) {
 	s, numbers := topKSpecs(in, k)
 	var found [2]*Tensor
@@ -128,7 +127,6 @@ func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Ten
 	return moved[0], moved[1], nil
 }
 
-// topK returns the job that finds the largest elements of rows, or the smallest ones.
 func topK(k int, smallest bool, out, a, indices *Tensor) job {
 	rows := 1
 	if out.geo.spec.Layout == Tile {

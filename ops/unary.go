@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// function computes a function of elements that only the engines have, by its name in TT-NN.
+// function computes a function of elements on the engines, by its name in TT-NN.
 func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, argList{a}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -24,19 +24,19 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 	}, opts...)
 }
 
-// computeNames are the names in the compute API of functions that have others in TT-NN.
+// computeNames are the compute API's names of functions with other names in TT-NN.
 var computeNames = map[string]string{"neg": "negative", "reciprocal": "recip"}
 
-// Functions of elements take tensors of floats in tile layout. They compute in fp32 on the vector
-// unit: the error of a BFloat16 result is at most 0.505 units of its last place. The test of the
-// compute API in package kernels has the error of each function over all BFloat16 numbers.
+// Functions of elements take tensors of floats in tile layout. The vector unit computes in fp32:
+// the error of a BFloat16 result is at most 0.505 units of its last place. The compute API's test
+// in package kernels has each function's error over all BFloat16 numbers.
 
 // Abs is the absolute value of each element.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "abs", a, opts)
 }
 
-// Ceil is the next whole number from each element upwards.
+// Ceil rounds each element up to a whole number.
 func (d *Device) Ceil(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "ceil", a, opts)
 }
@@ -46,12 +46,12 @@ func (d *Device) Exp(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor,
 	return d.function(ctx, "exp", a, opts)
 }
 
-// Floor is the next whole number from each element downwards.
+// Floor rounds each element down to a whole number.
 func (d *Device) Floor(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "floor", a, opts)
 }
 
-// Frac is each element without its whole part, with its sign.
+// Frac is the fractional part of each element, with its sign.
 func (d *Device) Frac(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "frac", a, opts)
 }
@@ -76,7 +76,7 @@ func (d *Device) Reciprocal(ctx context.Context, a *Tensor, opts ...OpOption) (*
 	return d.function(ctx, "reciprocal", a, opts)
 }
 
-// Round is the whole number nearest to each element; the even one of two.
+// Round is the whole number nearest to each element, ties to even.
 func (d *Device) Round(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "round", a, opts)
 }
@@ -116,18 +116,17 @@ func (d *Device) Tanh(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 	return d.function(ctx, "tanh", a, opts)
 }
 
-// Trunc is the next whole number from each element towards zero.
+// Trunc rounds each element to a whole number towards zero.
 func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "trunc", a, opts)
 }
 
-// Rand returns a tensor of random numbers, evenly distributed from low on and below high, or high
-// by rounding. The spec is one of BFloat16 or Float32 in tile layout. The numbers are those of the
-// engines' generators, one for each core, which start with seed plus the core's first tile: they
-// are the same again for the same seed, spec and grid of cores.
+// Rand returns a tensor of uniformly distributed random numbers from low on and below high (or high
+// by rounding). The spec is BFloat16 or Float32 in tile layout. The engines' generators, one per
+// core, start with seed plus the core's first tile: equal seed, spec and grid of cores give equal
+// numbers.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for numbers that are no
-// range.
+// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for an invalid range.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
 	args := append(specArgs(s, d.id), low, high, seed)
 	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {

@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// windows are windows that slide over images, of a convolution or a pool. Pairs are of height and
-// width.
+// windows are the sliding windows of a convolution or a pool. Pairs are height and width.
 type windows struct {
 	batch    int
 	image    [2]int
@@ -17,7 +16,7 @@ type windows struct {
 	kernel, stride, padding, dilation [2]int
 }
 
-// positions returns how many positions the window has in an image. The error wraps ErrShape.
+// positions returns the window's number of positions in an image. The error wraps ErrShape.
 func (w *windows) positions() ([2]int, error) {
 	var out [2]int
 	for i, side := range []string{"height", "width"} {
@@ -37,8 +36,7 @@ func (w *windows) positions() ([2]int, error) {
 	return out, nil
 }
 
-// check returns an error unless a tensor has the images: a row for each of their positions, and a
-// column for each channel.
+// check returns an error unless a tensor has a row for each pixel and a column for each channel.
 func (w *windows) check(a *Tensor) error {
 	rows, d := w.batch*w.image[0]*w.image[1], a.geo.dims
 	if d[0] != 1 || d[1] != 1 || d[2] != rows || d[3] != w.channels {
@@ -51,9 +49,9 @@ func (w *windows) check(a *Tensor) error {
 	return nil
 }
 
-// slots returns the number of pages of the images that a core has to hold to compute a row of tiles
-// of the result: those from the image row under the top of the window at the first position to that
-// under its bottom at the last. It is what Windows.place in kernels/windows.h brings.
+// slots returns how many pages of the images a core has to hold for a row of result tiles: from the
+// image row under the window's top at the first position to that under its bottom at the last.
+// Windows.place in kernels/windows.h reads them.
 func (w *windows) slots(a *geometry, positions [2]int) int {
 	each, rows := positions[0]*positions[1], 1
 	if a.spec.Layout == Tile {
@@ -72,8 +70,8 @@ func (w *windows) slots(a *geometry, positions [2]int) int {
 	return most * a.wide
 }
 
-// args returns the arguments of Windows in kernels/windows.h. outside are the bits of the element
-// outside of the images.
+// args returns the arguments of Windows in kernels/windows.h. outside is the bits of padding
+// elements.
 func (w *windows) args(positions [2]int, outside uint32, slots int) []uint32 {
 	out := words(w.image[0], w.image[1], w.channels)
 	for _, pair := range [][2]int{positions, w.kernel, w.stride, w.padding, w.dilation} {
@@ -82,12 +80,11 @@ func (w *windows) args(positions [2]int, outside uint32, slots int) []uint32 {
 	return append(out, outside, uint32(slots))
 }
 
-// rings returns the circular buffers for the slots: their pages, and a word for each.
+// rings returns the circular buffers of the slots: their pages, and a word for each.
 func (w *windows) rings(a *geometry, slots int) []ring {
 	return []ring{{ceil(a.pageBytes, 64) * 64, slots}, {4 * slots, 1}}
 }
 
-// orElse returns a pair, or another one if it is zero.
 func orElse(pair, other [2]int) [2]int {
 	if pair == [2]int{} {
 		return other
@@ -106,18 +103,17 @@ type Conv2dConfig struct {
 	Dilation [2]int // distance of the elements of the window; the default is 1, 1
 }
 
-// windows returns the windows of a convolution.
 func (c Conv2dConfig) windows() windows {
 	one := [2]int{1, 1}
 	return windows{c.Batch, [2]int{c.Height, c.Width}, c.In, c.Kernel, orElse(c.Stride, one), c.Padding, orElse(c.Dilation, one)}
 }
 
-// Conv2dWeights prepares the weights of a convolution on the host: elements of [out channels, in
-// channels, height, width] of the window, as in TT-NN, become a matrix of [1, 1, height * width *
-// in channels, out channels], which [Device.Conv2d] takes. With groups, the channels in and out are
-// divided into that many parts, and a part of the result depends on the same part of the images
-// only: the weights then have in channels / groups, and the matrix has zeros for the other
-// channels. The error wraps [ErrShape].
+// Conv2dWeights prepares the weights of a convolution on the host. Elements [out channels, in
+// channels, height, width] of the window, as in TT-NN, become the matrix [1, 1, height * width * in
+// channels, out channels] that [Device.Conv2d] takes. With groups, in and out channels are divided
+// into that many parts, and each part of the result depends on the same part of the images. The
+// weights then have in channels / groups; the matrix has zeros for other channels. The error wraps
+// [ErrShape].
 func Conv2dWeights(h *Host, groups int) (*Host, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
@@ -142,20 +138,20 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 	return m, nil
 }
 
-// Conv2d slides a window over images and computes, at each of its positions, the sums of the
-// elements under it times weights, plus a bias, on the engines. [WithActivation] applies a function
-// to the sums, and [WithDataType] sets the type of the result.
+// Conv2d slides a window over images. At each position it computes, on the engines, the sums of the
+// elements under the window times weights, plus a bias. [WithActivation] applies a function to the
+// sums, and [WithDataType] sets the type of the result.
 //
 // The images are [1, 1, Batch * Height * Width, In], of BFloat16 or Float32, in either layout: a
-// row for each position, row by row of an image, image after image. The weights are a matrix as
-// [Conv2dWeights] makes it, in tile layout; the bias is [1, 1, 1, Out] in tile layout, or nil. All
-// of them have one data type. The result is [1, 1, Batch * height * width, Out] in tile layout,
-// where height and width are the number of the window's positions.
+// row for each pixel, row by row, image after image. The weights are a matrix from [Conv2dWeights]
+// in tile layout; the bias is [1, 1, 1, Out] in tile layout, or nil. All have one data type. The
+// result is [1, 1, Batch * height * width, Out] in tile layout, where height and width are the
+// numbers of positions.
 //
-// It is computed as a product of matrices, as by [Device.Linear], whose left operand a core gathers
-// from the images in its L1. Of BFloat16, the error is at most 2^-11 of the sum of the absolute
-// values of products and bias, and 2^-8 of the result for rounding; of Float32 it is at most 2^-9
-// of that sum. The pages of the images that a row of tiles of the result needs have to fit in L1.
+// Each core gathers the left operand of a matrix product, as in [Device.Linear], from images in its
+// L1. For BFloat16 the error is at most 2^-11 of the sum of the absolute values of products and
+// bias, and 2^-8 of the result for rounding; for Float32 it is at most 2^-9 of that sum. The
+// images' pages for a row of result tiles must fit in L1.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
@@ -174,8 +170,8 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 	}, opts...)
 }
 
-// convolved checks the operands of a convolution, and returns the number of positions in an image
-// and the spec of the result.
+// convolved checks a convolution's operands, and returns the positions in an image and the result's
+// spec.
 func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int) ([2]int, Spec, error) {
 	positions, err := w.positions()
 	if err == nil {
@@ -203,7 +199,7 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 	return positions, s, err
 }
 
-// windowed returns the spec of what windows over images leave, in tiles.
+// windowed returns the spec of a result of windows, in tiles.
 func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
 	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
 	s.Memory = c.memoryOr(Interleaved(images.geo.spec.Memory.Kind))
@@ -211,8 +207,7 @@ func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels i
 	return s, err
 }
 
-// convolution returns the job of a convolution: the product of matrices of engineMatmul, with
-// another reader.
+// convolution returns the job of a convolution: engineMatmul with another reader.
 func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
 	slots := w.slots(images.geo, positions)
 	return job{
@@ -234,11 +229,10 @@ type Pool2dConfig struct {
 	Dilation [2]int // distance of the elements of the window; the default is 1, 1
 }
 
-// MaxPool2d slides a window over images and takes, of each channel, the largest of the elements
-// under it, on the engines. Padding is smaller than any element. The images are as for
-// [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile layout, where
-// height and width are the number of the window's positions. It is exact, but that subnormal
-// numbers count as zero.
+// MaxPool2d slides a window over images and takes, for each channel, the largest element under it,
+// on the engines. Padding is smaller than any element. The images are as for [Device.Conv2d]; the
+// result is [1, 1, Batch * height * width, Channels] in tile layout, where height and width are the
+// numbers of positions. It is exact, but subnormal numbers count as zero.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
@@ -267,7 +261,6 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 	}, opts...)
 }
 
-// largest returns the job of a pool.
 func (w *windows) largest(out, images *Tensor, positions [2]int) job {
 	slots := w.slots(images.geo, positions)
 	return job{

@@ -24,9 +24,8 @@ func Trained() (*Network, error) {
 	return DecodeNetwork(weightsFile)
 }
 
-// Split divides images into those the network is trained on and those held out to measure it: of
-// every label, a quarter (rounded down) is held out. The choice is the same for the same images, on
-// every machine; order is kept.
+// Split divides images into those the network is trained on and those held out to measure it: a
+// quarter of every label, rounded down. The choice is the same on every machine; order is kept.
 func Split(images []Image) (training, heldOut []Image) {
 	var perLabel [Classes][]int
 	for i, m := range images {

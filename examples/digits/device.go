@@ -20,8 +20,8 @@ var prebuilt = images.New(archives, "kernels/prebuilt")
 // ErrNoKernels means that there are no kernels for an architecture.
 var ErrNoKernels = errors.New("no kernels for this architecture")
 
-// Kernels are the ELF files of a program that runs one layer on any number of cores. The sources
-// are in the directory kernels; package kernels of this module loads them.
+// Kernels are the ELF files of a program that runs one layer on any number of cores, from the
+// sources in the directory kernels.
 type Kernels struct {
 	Reader []byte // BRISC: input pages and the packed layer from DRAM
 	Dense  []byte // TRISC0, TRISC1 and TRISC2, the same file for each: the arithmetic
@@ -48,8 +48,7 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 	return k, nil
 }
 
-// lanes is the number of compute processors of a core, each of which has its own pair of circular
-// buffers.
+// lanes is the number of compute processors of a core, each with its own pair of circular buffers.
 const lanes = 3
 
 // Indices of the circular buffers that the kernels use (kernels/layout.h).
@@ -60,8 +59,8 @@ const (
 	bufferPages   = 4  // of each input and output buffer: one being processed, one ready, two in flight
 )
 
-// CircularBuffer is a circular buffer that every core that runs a layer needs. Its address in L1
-// must be a multiple of 64, the alignment that Blackhole needs to copy pages from and to DRAM.
+// CircularBuffer is a circular buffer on every core of a layer. Its address in L1 must be a
+// multiple of 64, Blackhole's alignment for transfers with DRAM.
 type CircularBuffer struct {
 	Index    int
 	PageSize int // bytes
@@ -86,9 +85,8 @@ type Share struct {
 	First, Pages uint32
 }
 
-// Shares divides pages among cores as evenly as possible, in order. Some shares are empty when
-// there are more cores than pages; a kernel with an empty share has nothing to do. It returns nil
-// for less than one core.
+// Shares divides pages among cores as evenly as possible, in order. With more cores than pages some
+// shares are empty, and their kernels do nothing. It returns nil for less than one core.
 func Shares(pages, cores int) []Share {
 	var all []Share
 	first := 0
@@ -101,8 +99,8 @@ func Shares(pages, cores int) []Share {
 }
 
 // ReaderArgs returns the runtime arguments of the reader. input is the address of the interleaved
-// DRAM buffer of activation pages, weights that of the interleaved DRAM buffer whose only page is
-// the packed layer.
+// DRAM buffer of activation pages; weights is that of the one-page DRAM buffer with the packed
+// layer.
 func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
 	return []uint32{input, s.First, s.Pages, PageBytes, weights, uint32(l.PackedSize())}
 }
@@ -111,7 +109,7 @@ func (l *Layer) ReaderArgs(input, weights uint32, s Share) []uint32 {
 func (l *Layer) DenseArgs(s Share) []uint32 { return []uint32{s.Pages} }
 
 // WriterArgs returns the runtime arguments of the writer. output is the address of the interleaved
-// DRAM buffer of result pages.
+// DRAM buffer of results.
 func (l *Layer) WriterArgs(output uint32, s Share) []uint32 {
 	return []uint32{output, s.First, s.Pages, PageBytes}
 }

@@ -27,22 +27,22 @@ var (
 
 // Errors of layers and files of weights.
 var (
-	// ErrShape: layer sizes that the format, a 64-byte page or the next layer can't hold.
+	// ErrShape: layer sizes beyond the format, a 64-byte page or the next layer.
 	ErrShape = errors.New("layer shape not supported")
 	// ErrRequantise: a multiplier or shift with which some input would overflow an int32.
 	ErrRequantise = errors.New("requantisation could overflow int32")
-	// ErrFormat: bytes that are not a packed layer or not a file of weights.
+	// ErrFormat: neither a packed layer nor a file of weights.
 	ErrFormat = errors.New("not in the weights format")
-	// ErrChecksum: a file of weights whose content does not have the checksum in its header.
+	// ErrChecksum: a file of weights that doesn't match the checksum in its header.
 	ErrChecksum = errors.New("checksum differs")
 )
 
-// ParseError says where a file of images is invalid. Err is, or wraps, one of the sentinels of this
-// package, or is the error of the reader.
+// ParseError says where a file of images is invalid. Err wraps one of the sentinels of this
+// package, or is the reader's error.
 type ParseError struct {
 	Line   int    // 1-based; the line that was being read
 	Column int    // 1-based field number in the line, 0 for the whole line
-	Text   string // the offending field, shortened, or a description of what was found
+	Text   string // the offending field, shortened, or a description
 	Err    error
 }
 

@@ -35,7 +35,6 @@ const (
 	offFileZero  = 20
 )
 
-// sizes returns the offset of the weights and the size of the packed layer.
 func (l *Layer) sizes() (weights, size int) {
 	weights = layerHeader + roundUp(4*l.rows, packedAlign)
 	return weights, weights + roundUp(l.rows*l.in, packedAlign)
@@ -77,8 +76,8 @@ func (l *Layer) Pack() []byte {
 	return b
 }
 
-// UnpackLayer reads a packed layer from the start of b and returns the rest of b. Errors wrap
-// ErrFormat, ErrShape or ErrRequantise. Only bytes that Pack can write are accepted.
+// UnpackLayer reads a packed layer from the start of b and returns the rest of b. It accepts only
+// bytes that Pack can write. Errors wrap ErrFormat, ErrShape or ErrRequantise.
 func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	if len(b) < layerHeader || le.Uint32(b) != layerMagic {
 		return nil, nil, fmt.Errorf("digits: unpack layer: no layer header in %d bytes: %w", len(b), ErrFormat)
@@ -109,7 +108,7 @@ func UnpackLayer(b []byte) (*Layer, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Packing it again finds every inconsistency of offsets, padding and flags.
+	// Pack it again to find every inconsistency of offsets, padding and flags.
 	if !bytes.Equal(l.Pack(), b[:size]) {
 		return nil, nil, fmt.Errorf("digits: unpack layer: offsets, flags or padding of %d by %d: %w", out, in, ErrFormat)
 	}

@@ -30,9 +30,10 @@ type Image struct {
 	Label  uint8
 }
 
-// ParseImages reads images as comma-separated lines of 64 pixels and a label, gzip-compressed or
-// plain (told apart by gzip's two magic bytes). Lines end with "\n" or "\r\n"; the last one may end
-// with the file. Errors are *ParseError.
+// ParseImages reads images as comma-separated lines of 64 pixels and a label, plain or
+// gzip-compressed. Lines end with "
+// " or "\r
+// ", the last one also without. Errors are *ParseError.
 func ParseImages(r io.Reader) ([]Image, error) {
 	br := bufio.NewReader(r)
 	magic, err := br.Peek(2)
@@ -64,7 +65,6 @@ func compressedError(err error) error {
 	return err
 }
 
-// parseLines reads the plain form.
 func parseLines(br *bufio.Reader) ([]Image, error) {
 	var images []Image
 	for line := 1; ; line++ {
@@ -96,13 +96,12 @@ func parseLines(br *bufio.Reader) ([]Image, error) {
 	return images, nil
 }
 
-// trimEnd drops one line ending.
 func trimEnd(text []byte) []byte {
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	return bytes.TrimSuffix(text, []byte("\r"))
 }
 
-// parseLine reads one line without its ending. The error lacks the line number.
+// parseLine reads a line without its ending. The error lacks the line number.
 func parseLine(text []byte) (Image, *ParseError) {
 	var img Image
 	if len(text) > maxLine {
@@ -133,8 +132,8 @@ func parseLine(text []byte) (Image, *ParseError) {
 	return img, nil
 }
 
-// parseField parses an integer of one to maxDigits digits. The format has no signs, spaces or
-// fractions, which strconv would accept.
+// parseField parses an integer of one to maxDigits digits, without signs, spaces and fractions,
+// which strconv would accept.
 func parseField(field []byte) (int, bool) {
 	if len(field) == 0 || len(field) > maxDigits {
 		return 0, false
@@ -149,7 +148,6 @@ func parseField(field []byte) (int, bool) {
 	return v, true
 }
 
-// shorten truncates a field for an error message.
 func shorten(field []byte) string {
 	const most = 16
 	if len(field) > most {

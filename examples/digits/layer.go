@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// le is the byte order of everything that a device or a file of weights holds.
+// le is the byte order on devices and in files of weights.
 var le = binary.LittleEndian
 
 // Limits of a layer.
 const (
-	// RowMultiple is the multiple that the stored rows of a layer are rounded up to, so that a
-	// kernel can process several at a time.
+	// RowMultiple is the multiple that a layer's stored rows are rounded up to, so that a kernel
+	// can process several at a time.
 	RowMultiple = 16
 	// MaxScores is the number of int32 scores in a page.
 	MaxScores = PageBytes / 4
@@ -26,13 +26,12 @@ type LayerConfig struct {
 	In, Out int     // inputs (a multiple of 4, 4 to 64) and outputs (1 to 64; 1 to 16 with Scores)
 	Weights []int8  // Out rows of In
 	Biases  []int32 // Out
-	Scores  bool    // the outputs are int32 sums instead of requantised int8; Multiplier and Shift are then 0
+	Scores  bool    // outputs are int32 sums instead of requantised int8; Multiplier and Shift are then 0
 
 	Multiplier uint32 // of the requantisation, at least 1
 	Shift      uint32 // of the requantisation, 1 to 31
 
-	// The values of one unit of an input, a weight and an output. They document the quantisation
-	// and are not used.
+	// The values of one unit of an input, a weight and an output, which document the quantisation.
 	InputScale, WeightScale, OutputScale float64
 }
 
@@ -48,8 +47,8 @@ type Layer struct {
 	weightScale, scale float64
 }
 
-// NewLayer returns a layer. Errors wrap ErrShape, or ErrRequantise when some input could overflow
-// an int32.
+// NewLayer returns a layer. Errors wrap ErrShape, or ErrRequantise if some input could overflow an
+// int32.
 func NewLayer(c LayerConfig) (*Layer, error) {
 	most := PageBytes
 	if c.Scores {
@@ -86,8 +85,8 @@ func NewLayer(c LayerConfig) (*Layer, error) {
 	return l, nil
 }
 
-// checkOverflow proves that no input makes an intermediate value leave int32. Partial sums are
-// bounded too, because the bound adds magnitudes.
+// checkOverflow proves that no input makes an intermediate value leave int32. The bound adds
+// magnitudes, so it holds for partial sums too.
 func (l *Layer) checkOverflow() error {
 	for o := range l.out {
 		most := abs64(int64(l.biases[o]))
@@ -123,8 +122,8 @@ func (l *Layer) String() string {
 	return fmt.Sprintf("%d to %d, times %d shift %d", l.in, l.out, l.multiplier, l.shift)
 }
 
-// Forward returns the page that a device writes for a page of input. It is the definition of the
-// layer's arithmetic.
+// Forward returns the page that a device writes for a page of input: the definition of the layer's
+// arithmetic.
 func (l *Layer) Forward(in Page) Page {
 	var out Page
 	for o := range l.out {
@@ -138,8 +137,7 @@ func (l *Layer) Forward(in Page) Page {
 	return out
 }
 
-// sum adds the bias and the products of one output. int32 wraps in Go as on the device, but
-// checkOverflow excludes it.
+// sum adds the bias and the products of one output.
 func (l *Layer) sum(o int, in *Page) int32 {
 	acc := l.biases[o]
 	for i, w := range l.weights[o*l.in : (o+1)*l.in] {

@@ -3,7 +3,7 @@ package digits
 import "fmt"
 
 // PageBytes is the size of an activation page: one image, or one image's results. It is the largest
-// DRAM alignment of the two architectures, so a page of an interleaved buffer is never padded.
+// DRAM alignment of the two architectures, so pages of interleaved buffers have no padding.
 const PageBytes = 64
 
 // Page is the activations of one image between two layers; the package comment has its layouts.
@@ -17,9 +17,8 @@ type Network struct {
 	layers []*Layer
 }
 
-// NewNetwork checks that the layers fit each other: the first takes the pixels of an image, each
-// takes the outputs of the one before, and only the last has scores, ten of them. Errors wrap
-// ErrShape.
+// NewNetwork checks that the layers fit each other: the first takes an image's pixels, each takes
+// the outputs of the one before, and only the last has ten scores. Errors wrap ErrShape.
 func NewNetwork(layers ...*Layer) (*Network, error) {
 	if len(layers) == 0 {
 		return nil, fmt.Errorf("digits: new network: no layers: %w", ErrShape)

@@ -2,9 +2,8 @@ package digits
 
 import "strings"
 
-// Render draws an image as eight lines of sixteen characters, each pixel two block characters as
-// dark as its ink. Lines end with a newline and are all of one width, so that several images can
-// stand side by side.
+// Render draws an image as eight lines of sixteen block characters, two for each pixel, as dark as
+// its ink. All lines have one width, so that images can be put side by side.
 func Render(m Image) string { return render(m, []rune(" ░▒▓█")) }
 
 // RenderASCII draws as Render does, with ASCII characters alone.

@@ -20,12 +20,12 @@ const Tokens = 27
 // End is the token after the last letter of a word, and the one before the first letter.
 const End = 0
 
-// MaxLetters is the length of the longest word that a model may make: with the End before it, a
-// word then has 32 positions.
+// MaxLetters is the length of the longest word of a model; with the End before, a word then has 32
+// positions.
 const MaxLetters = 31
 
-// ErrWord is in errors about words that have other characters than the letters a to z, no letter,
-// or more than MaxLetters.
+// ErrWord is in errors about words without letters, with other characters than a to z, or longer
+// than MaxLetters.
 var ErrWord = errors.New("not a word")
 
 // All returns the 63,849 words of the embedded list, in alphabetical order (credit:
@@ -49,8 +49,8 @@ func All() ([]string, error) {
 	return all, nil
 }
 
-// Split divides words into those a model is trained on and those held back: one word in ten. The
-// choice is the same for the same words, on every machine; order is kept.
+// Split divides words into those a model is trained on and those held back: one in ten. The choice
+// is the same on every machine; order is kept.
 func Split(words []string) (training, heldBack []string) {
 	order := make([]int, len(words))
 	for i := range order {
@@ -90,8 +90,8 @@ func Encode(word string) ([]uint8, error) {
 // Letter returns the letter of a token from 1 to 26.
 func Letter(token uint8) byte { return 'a' - 1 + token }
 
-// Decode returns the words in a sequence of tokens, each of which ends with End. Letters after the
-// last End are no word yet.
+// Decode returns the words in a sequence of tokens, each ended by End. Letters after the last End
+// are left out.
 func Decode(tokens []uint8) []string {
 	var words []string
 	var word []byte

@@ -15,44 +15,43 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Bounds of a tree that is searched for kernels.
+// Bounds of the search for kernels.
 const (
 	maxEntries = 1 << 21
 	maxDepth   = 16
 )
 
-// ErrTooMany means that a folder has more files, or folders inside one another, than a kernel cache
-// has.
+// ErrTooMany means that a folder has more files or deeper folders than a kernel cache.
 var ErrTooMany = errors.New("too many files or folders")
 
 // ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
 var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
 
 // A Cache is one or more folders with kernels and base firmware that tt-metal built, such as its
-// kernel cache, a folder of pre-compiled firmware, or a part of them. It is read only.
+// kernel cache or pre-compiled firmware, or a part of them. It is read only.
 type Cache struct {
 	Roots []string
 	// Kernels are ordered by path.
 	Kernels []Kernel
 	// FirmwareFolders are the folders with base firmware, in order.
 	FirmwareFolders []string
-	// Firmware is all that could be read and is of a known revision, ordered by folder.
+	// Firmware is all readable firmware of a known revision, ordered by folder.
 	Firmware []*Firmware
 	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs
 	// them.
 	Ethernet []EthernetFile
-	// Problems says what was found and can't be used: files that can't be read, base firmware of
-	// unknown revisions, links to folders, which are not followed.
+	// Problems lists unusable files: unreadable ones, base firmware of unknown revisions, and links
+	// to folders, which are not followed.
 	Problems []error
 }
 
 // A Kernel is the file of one kernel for one processor.
 type Kernel struct {
 	Path string // of the ELF file
-	Name string // as tt-metal calls it; the folder's if it isn't in a cache
-	Hash string // of its arguments and defines; empty if it isn't in a cache
-	// Build is tt-metal's build key, and Commit the hash of its sources. They are empty if the path
-	// doesn't say them.
+	Name string // as tt-metal calls it; the folder's outside of a cache
+	Hash string // of its arguments and defines; empty outside of a cache
+	// Build is tt-metal's build key, and Commit the hash of its sources; empty if the path doesn't
+	// have them.
 	Build, Commit string
 	// Processor is the processor by the file's name.
 	Processor chip.Processor
@@ -67,9 +66,9 @@ func (k *Kernel) Load() (*kernels.Image, error) {
 	return kernels.LoadMetal(file)
 }
 
-// OpenCache searches folders for kernels and base firmware. Kernels are listed without being read.
-// The error wraps one of package io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever
-// else the folders have is skipped, or is among Problems.
+// OpenCache searches folders for kernels and base firmware, and lists kernels without reading them.
+// The error wraps one of package io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Other
+// files are skipped, or are among Problems.
 func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 	c := &Cache{Roots: roots}
 	firmware := map[string]bool{}
@@ -103,7 +102,7 @@ func (c *Cache) search(ctx context.Context, root string, firmware map[string]boo
 	if err != nil {
 		return fmt.Errorf("metal: %s: %w", root, err)
 	}
-	// A link to the folder itself is followed; links inside of it are not, since they could lead in
+	// A link to the folder itself is followed; links inside are not, because they could lead in
 	// circles.
 	w := walker{cache: c, root: root, full: full, start: root, firmware: firmware}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
@@ -123,9 +122,9 @@ func (c *Cache) search(ctx context.Context, root string, firmware map[string]boo
 // A walker collects what a tree has.
 type walker struct {
 	cache    *Cache
-	root     string // as it was given
+	root     string // as given
 	full     string // its absolute path
-	start    string // where the walk began: the root, without links
+	start    string // the root without links
 	entries  int
 	firmware map[string]bool // folders
 }
@@ -153,7 +152,7 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 	if d.IsDir() || !ok && !isEthernet {
 		return nil
 	}
-	// The root's own path is part of where a file is: it may be a part of a cache.
+	// A file's place includes the root's own path, which may be a part of a cache.
 	shown := filepath.Join(w.root, rel)
 	if isEthernet {
 		e := ethernetFile(filepath.Join(w.full, rel), eth)
@@ -187,19 +186,17 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 
 func (w *walker) problem(err error) { w.cache.Problems = append(w.cache.Problems, err) }
 
-// inside reports whether a folder of that name is one that tt-metal makes.
+// inside reports whether tt-metal makes folders of this name.
 func inside(name string) bool {
 	return isProcessor(name+".elf") || name == "firmware" || name == "kernels"
 }
 
-// isProcessor reports whether the file of a processor has that name.
 func isProcessor(name string) bool {
 	_, worker := processorOf(name)
 	_, ethernet := ethernetOf(name)
 	return worker || ethernet
 }
 
-// processorOf returns the processor of a worker whose file has that name.
 func processorOf(name string) (chip.Processor, bool) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		if name == FileName(p) {
@@ -209,7 +206,6 @@ func processorOf(name string) (chip.Processor, bool) {
 	return 0, false
 }
 
-// firmwareDir returns the folder of base firmware that a file is of.
 func firmwareDir(path string) string {
 	dir, name := filepath.Split(path)
 	dir = filepath.Clean(dir)
@@ -219,7 +215,7 @@ func firmwareDir(path string) string {
 	return dir
 }
 
-// locate reads a path as tt-metal's cache has it: [<commit>/]<build
+// locate reads a path in tt-metal's cache: [<commit>/]<build
 // key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
 func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
@@ -250,9 +246,9 @@ func isCommit(name string) bool {
 	return 7 <= len(name) && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// OpenKernel returns a kernel by the name of its file, and a cache of the base firmware of its
-// build if the file is in tt-metal's kernel cache; otherwise the cache is empty. The error wraps
-// [ErrEthernet] for a file of an Ethernet core, by its name, or one of [OpenCache].
+// OpenKernel returns a kernel by its file's name, and a cache of its build's base firmware if the
+// file is in tt-metal's kernel cache; otherwise the cache is empty. The error wraps [ErrEthernet]
+// for a file of an Ethernet core, by its name, or one of [OpenCache].
 func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	if err := refuseEthernet(path); err != nil {
 		return nil, nil, err
@@ -281,15 +277,14 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	return &k, &Cache{Problems: []error{err}}, nil
 }
 
-// ErrNoFirmware means that a cache doesn't have the base firmware that a kernel was linked with.
+// ErrNoFirmware means that a cache lacks the base firmware of a kernel.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
 
-// A NoFirmwareError says why a cache doesn't have a kernel's base firmware. It matches
-// [ErrNoFirmware].
+// A NoFirmwareError says why a cache lacks a kernel's base firmware. It matches [ErrNoFirmware].
 type NoFirmwareError struct {
 	Build string // the kernel's build key, may be empty
-	// Err is why the firmware of the kernel's build can't be used, a [*FirmwareError]; or how
-	// firmware that is there differs, a [*MismatchError]; or nil if there is none.
+	// Err says why the build's firmware is unusable, a [*FirmwareError], or how the firmware
+	// differs, a [*MismatchError]. It is nil without firmware.
 	Err error
 }
 
@@ -308,9 +303,9 @@ func (e *NoFirmwareError) Is(target error) bool { return target == ErrNoFirmware
 // Unwrap returns Err.
 func (e *NoFirmwareError) Unwrap() error { return e.Err }
 
-// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor
-// that it is for. Of several that have the same symbols it is the one of the same build. The error
-// is a [*NoFirmwareError].
+// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the kernel's
+// processor. Among firmware with equal symbols it prefers the kernel's build. The error is a
+// [*NoFirmwareError].
 func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Processor, error) {
 	var first error
 	for _, near := range []bool{true, false} {

@@ -8,14 +8,13 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A MismatchError says that a kernel was not linked with some base firmware, by the first symbol
-// that differs.
+// A MismatchError names the first symbol by which a kernel doesn't fit base firmware.
 type MismatchError struct {
 	Dir       string         // of the firmware
 	Processor chip.Processor // whose firmware was compared
 	Symbol    string
-	// Kernel is the symbol as the kernel was linked with it, Firmware as the firmware has it. A
-	// size of 0 means that the symbol is an address alone.
+	// Kernel is the symbol in the kernel, Firmware in the firmware. A size of 0 stands for an
+	// address alone.
 	Kernel, Firmware kernels.MetalVariable
 	Missing          bool // the firmware doesn't have the symbol
 }
@@ -40,8 +39,8 @@ func place(v kernels.MetalVariable) string {
 // ErrNotMetal is the error of [Firmware.Check] for an image that tt-metal didn't build.
 var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
 
-// Check proves by the symbols that a kernel was linked with this firmware. The error is a
-// [*MismatchError] that says which symbol differs, or wraps [ErrNotMetal].
+// Check proves by symbols that a kernel was linked with this firmware. The error is a
+// [*MismatchError], or wraps [ErrNotMetal].
 func (f *Firmware) Check(im *kernels.Image) error {
 	_, err := f.Processor(im)
 	return err
@@ -63,7 +62,7 @@ func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
 		if e == nil {
 			return p, nil
 		}
-		// The one with the kernel's end of text is the one that was meant.
+		// Report the firmware with the kernel's end of text: it was meant.
 		if closest == nil || e.Symbol != textEnd && closest.Symbol == textEnd {
 			closest = e
 		}

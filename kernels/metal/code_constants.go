@@ -3,8 +3,8 @@ package metal
 import "encoding/binary"
 
 // codeConstants returns the numbers that a kernel's instructions make or address: those of LUI with
-// what is added to it, and immediates of small numbers. It follows the text from the first to the
-// last byte, without branches, so numbers may be among them that no path makes.
+// additions, and immediates of small numbers. It reads the text in order, without branches, so some
+// numbers may occur on no path.
 func codeConstants(text []byte) map[uint32]bool {
 	c := codeReader{found: map[uint32]bool{}}
 	c.known[0] = true
@@ -14,7 +14,7 @@ func codeConstants(text []byte) map[uint32]bool {
 	return c.found
 }
 
-// codeReader has what is in the registers, as far as it is known.
+// codeReader has the known contents of registers.
 type codeReader struct {
 	reg   [32]uint32
 	known [32]bool
@@ -71,8 +71,8 @@ func (c *codeReader) set(rd, v uint32, known bool) {
 	}
 }
 
-// immediate is what an instruction makes of a register and its immediate; false for one that isn't
-// followed.
+// immediate returns an instruction's result from a register and its immediate; false for other
+// instructions.
 func immediate(w, a, imm uint32) (uint32, bool) {
 	shift := imm & 31
 	switch w >> 12 & 7 {
@@ -99,7 +99,7 @@ func immediate(w, a, imm uint32) (uint32, bool) {
 	return 0, false
 }
 
-// combine is what an instruction makes of two registers; false for one that isn't followed.
+// combine returns an instruction's result from two registers; false for other instructions.
 func combine(w, a, b uint32) (uint32, bool) {
 	switch f := w >> 12 & 7; w >> 25 {
 	case 0:

@@ -12,12 +12,11 @@ import (
 // fetchEntryType is the type of the prefetch queue's entries in tt-metal's cq_prefetch.cpp.
 const fetchEntryType = "prefetch_q_entry_type"
 
-// Constants are the values of a kernel's constexpr variables at the level of the file, by name, as
-// its debug information has them. prefetch_q_entry_type is a type: its value is its size in bytes.
+// Constants are the values of a kernel's global constexpr variables by name, from its debug
+// information. prefetch_q_entry_type is a type; its value is its size in bytes.
 type Constants map[string]uint64
 
-// ErrNoDebugInfo is returned for a file without debug information, which is where the values are
-// that it was compiled with.
+// ErrNoDebugInfo is returned for a file without debug information, which has the constants.
 var ErrNoDebugInfo = errors.New("the file has no debug information: build it with -g, as tt-metal does, and don't strip it")
 
 // ReadConstants reads the constants of a kernel's ELF file. The error wraps ErrNoDebugInfo if the
@@ -56,7 +55,7 @@ func ReadConstants(r io.ReaderAt) (Constants, error) {
 	}
 }
 
-// unitConstants reads the children of a unit, and leaves r after them.
+// unitConstants reads a unit's children, and advances r past them.
 func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants, error) {
 	all := Constants{}
 	if !unit.Children {

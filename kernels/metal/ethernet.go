@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrEthernet means that a file is for a processor of an Ethernet core. Reprise runs nothing of
-// tt-metal's there.
+// ErrEthernet means that a file is for a processor of an Ethernet core, where Reprise runs nothing
+// of tt-metal's.
 var ErrEthernet = errors.New("it is for a processor of an Ethernet core: Reprise runs kernels and base firmware of tt-metal on workers, and its command queues")
 
 // An EthernetFile is a kernel or base firmware for one processor of an Ethernet core.
@@ -18,15 +18,15 @@ type EthernetFile struct {
 	Path string // of the ELF file
 	// Processor is the processor as tt-metal calls it, such as active_erisc.
 	Processor string
-	// Firmware is set for base firmware, which has no Name and no Hash. A file that is not laid out
-	// as in a cache counts as base firmware too.
+	// Firmware is set for base firmware, which has no Name and no Hash, and for a file outside of a
+	// cache's layout.
 	Firmware bool
-	// Name, Hash, Build and Commit are what they are of a [Kernel].
+	// Name, Hash, Build and Commit are as of a [Kernel].
 	Name, Hash, Build, Commit string
 }
 
-// ethernetProcessors are those of Ethernet cores: of one that has a link, where Wormhole has one
-// processor and Blackhole two if tt-metal's firmware takes both, and of one that has none.
+// ethernetProcessors are the processors of Ethernet cores: with a link, one on Wormhole, and one or
+// two on Blackhole as the firmware needs; and of idle ones.
 var ethernetProcessors = []string{"erisc", "active_erisc", "subordinate_active_erisc", "idle_erisc", "subordinate_idle_erisc"}
 
 // ethernetOf returns the processor of an Ethernet core whose file has that name.

@@ -1,6 +1,6 @@
-// Package metal reads what tt-metal leaves on a user's disk: its kernel cache, with the kernels
-// that it built, and folders of base firmware. It tells which base firmware a kernel was linked
-// with, since the kernel runs on no other.
+// Package metal reads tt-metal's files: its kernel cache, with the kernels that it built, and
+// folders of base firmware. It finds the base firmware that a kernel was linked with, the only one
+// that the kernel runs on.
 package metal
 
 import (
@@ -23,20 +23,20 @@ import (
 type Firmware struct {
 	// Dir is the folder that it was read from.
 	Dir string
-	// Layout is what the firmware and the host agree on: the revision of tt-metal and the
-	// architecture, found by where the five files are loaded.
+	// Layout is the contract of firmware and host: the revision of tt-metal and the architecture,
+	// found by the addresses of the five files.
 	Layout *abi.Layout
 	// Base has the file of each processor.
 	Base [chip.NumProcessors]*kernels.MetalBase
-	// DRAMBanks and L1Banks are how many banks the firmware was compiled for. Kernels linked with
-	// it have the same number, and so must the chip.
+	// DRAMBanks and L1Banks are the banks that the firmware was compiled for. Kernels linked with
+	// it have the same numbers, and so must the chip.
 	DRAMBanks, L1Banks int
 }
 
-// A FirmwareError says why a folder has no base firmware that can be used.
+// A FirmwareError says why a folder has no usable base firmware.
 type FirmwareError struct {
 	Dir  string
-	Path string // the file that is missing or wrong; empty if all can be read, but don't belong together
+	Path string // the missing or wrong file; empty if the files don't belong together
 	Err  error
 	Hint string // what to do; may be empty
 }
@@ -69,9 +69,9 @@ var ErrMixed = errors.New("the files were not built together")
 func FileName(p chip.Processor) string { return strings.ToLower(p.String()) + ".elf" }
 
 // OpenFirmware reads base firmware from a folder: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and
-// trisc2.elf, either in the folder itself or as tt-metal lays them out, in one folder per
-// processor. Each error is a [*FirmwareError]; it wraps an error of package io/fs, one of package
-// kernels, an [*abi.UnknownFirmwareError] or [ErrMixed].
+// trisc2.elf, either in the folder itself or in one folder per processor, as tt-metal does. The
+// error is a [*FirmwareError]; it wraps an error of package io/fs or package kernels, an
+// [*abi.UnknownFirmwareError] or [ErrMixed].
 func OpenFirmware(dir string) (*Firmware, error) {
 	f := &Firmware{Dir: dir}
 	var addresses [chip.NumProcessors]uint32
@@ -104,8 +104,7 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	return f, nil
 }
 
-// FirmwareFile returns where a folder of base firmware has the file of a processor, or where it
-// should have it.
+// FirmwareFile returns the place of a processor's file in a folder of base firmware.
 func FirmwareFile(dir string, p chip.Processor) string {
 	name := FileName(p)
 	flat := filepath.Join(dir, name)
@@ -136,7 +135,7 @@ func hint(dir string) string {
 	return "it wants brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, as in tt-metal's cache below firmware/"
 }
 
-// escape keeps the name of a folder from being read as a pattern.
+// escape quotes a folder's name in a pattern.
 func escape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
@@ -150,15 +149,13 @@ func isFirmware(dir string) bool {
 	return true
 }
 
-// maxFile bounds the files that are read, in bytes. It is more than package kernels takes.
+// maxFile bounds the files that are read, in bytes, above the limit of package kernels.
 const maxFile = 32 << 20
 
-// ErrNotFile means that a name is that of something else than a file with contents: a folder, a
-// pipe, a device.
+// ErrNotFile means that a name is a folder, a pipe or a device instead of a file.
 var ErrNotFile = errors.New("not a regular file")
 
-// readFile reads an ELF file. Pipes would make it wait and devices have no end, so it reads
-// neither.
+// readFile reads an ELF file. It refuses pipes, which would block, and devices, which have no end.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -172,8 +169,8 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Segments returns what the host writes to a core, with its address: the segments of each processor
-// in order, without those that have no initial contents.
+// Segments returns the host's writes to a core, with addresses: each processor's segments with
+// initial contents, in order.
 func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	return func(yield func(uint32, []byte) bool) {
 		for p := range f.Base {
@@ -186,8 +183,8 @@ func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 	}
 }
 
-// CountsArgs reports whether the firmware and its kernels want the number of runtime arguments in a
-// word before them: tt-metal's, of March 2026 or later, that was built with the watcher.
+// CountsArgs reports whether the firmware and its kernels expect the number of runtime arguments in
+// a word before them: tt-metal of March 2026 or later, built with the watcher.
 func (f *Firmware) CountsArgs() bool {
 	return slices.ContainsFunc(f.Base[chip.BRISC].Variables, func(v kernels.MetalVariable) bool { return v.Name == "rta_count" })
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// QueueFirmware is tt-metal's command-queue firmware as a folder has it: for each queue three
-// kernels that were compiled for one another.
+// QueueFirmware is a folder's command-queue firmware of tt-metal: for each queue three kernels that
+// were compiled for one another.
 type QueueFirmware struct {
 	Dir    string
-	Base   *Firmware      // that all kernels were linked with
+	Base   *Firmware      // of all kernels
 	Queues []QueueKernels // by number of the queue; empty if kernels have no debug information
-	// Prefetch, Dispatch and Subordinate are all kernels of the folder, by kind, if one of them has
+	// Prefetch, Dispatch and Subordinate are all kernels of the folder by kind, if one of them has
 	// no debug information. Their constants are those of the revision's table for a device, which
 	// [QueueKernel.Has] can confirm.
 	Prefetch, Dispatch, Subordinate []QueueKernel
@@ -43,9 +43,8 @@ type QueueKernel struct {
 	code map[uint32]bool // what Has looks in
 }
 
-// Has reports whether the kernel's instructions make a number, or address it, on any path. It is an
-// indication that the kernel was compiled with that constant, and its absence one that it wasn't,
-// where the kernel uses the constant as it is.
+// Has reports whether the kernel's instructions make or address a number, on any path. If the
+// kernel uses a constant unchanged, this indicates whether it was compiled with the constant.
 func (k *QueueKernel) Has(v uint32) bool { return k.code[v] }
 
 var (
@@ -75,7 +74,7 @@ const (
 	subordinate
 )
 
-// kindOf tells the kind of a kernel by its path: tt-metal's cache has
+// kindOf returns a kernel's kind by its path: tt-metal's cache has
 // kernels/<name>/<hash>/<processor>/<processor>.elf.
 func kindOf(path string) (kind, bool) {
 	switch path = filepath.ToSlash(path); {
@@ -117,11 +116,11 @@ func kindBelow(dir, path string) (kind, bool) {
 	return kindOf(rel)
 }
 
-// OpenQueueFirmware reads the command-queue kernels under a folder: that of a cache of tt-metal, or
-// any other in which cq_prefetch, cq_dispatch and cq_dispatch_subordinate are in the files' paths.
-// Their constants are in their debug information; if one of them has none, it returns the kernels
-// without constants, by kind. The base firmware that they were linked with is in the folder too, or
-// in that of their build in tt-metal's cache.
+// OpenQueueFirmware reads the command-queue kernels under a folder: of a cache of tt-metal, or any
+// other with cq_prefetch, cq_dispatch and cq_dispatch_subordinate in the files' paths. Their
+// constants are in their debug information; if one of them has none, it returns the kernels without
+// constants, by kind. Their base firmware is in the folder too, or in their build's in tt-metal's
+// cache.
 //
 // The error is the context's, or wraps [ErrNoQueueFirmware], [ErrSplitQueue], [ErrSeveralQueues],
 // [ErrNoFirmware], a [*ConstantError], an error of [kernels.LoadMetal] or one of package io/fs.
@@ -183,8 +182,8 @@ func openQueueKernels(ctx context.Context, dir string) (found [3][]QueueKernel, 
 	return found, nil
 }
 
-// findBase returns the base firmware that all kernels were linked with: of the folder, otherwise of
-// the build in whose cache the kernels lie.
+// findBase returns the base firmware of all kernels: from the folder, otherwise from the build in
+// whose cache the kernels are.
 func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
 	c, err := OpenCache(ctx, fw.Dir)
 	if err != nil && !errors.Is(err, ErrEmpty) {
@@ -209,8 +208,7 @@ func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
 	return nil, fmt.Errorf("%w: put it into the folder too", ErrNoFirmware)
 }
 
-// linkedWith returns an error unless all kernels were linked with f, each for the processor that it
-// runs on.
+// linkedWith returns an error unless all kernels were linked with f, each for its own processor.
 func (fw *QueueFirmware) linkedWith(f *Firmware) error {
 	for _, k := range fw.kernels() {
 		p, err := f.Processor(k.Image)
@@ -291,8 +289,8 @@ func matchQueues(found [3][]QueueKernel) ([]QueueKernels, error) {
 	return queues, nil
 }
 
-// inOrder sorts the queues of one device by number: the share of host memory of each begins where
-// that of the one before ends.
+// inOrder sorts one device's queues by number: each queue's share of host memory begins at the end
+// of the one before.
 func inOrder(queues []QueueKernels) ([]QueueKernels, error) {
 	slices.SortFunc(queues, func(a, b QueueKernels) int { return cmp.Compare(a.Constants.Base, b.Constants.Base) })
 	for i := range queues[1:] {

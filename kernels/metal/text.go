@@ -8,14 +8,13 @@ import (
 	"io/fs"
 )
 
-// movedSuffix follows the name of a kernel's file in that of the copy which tt-metal rewrites, so
-// that it runs at any address, and keeps (tt_metal/llrt/tt_elffile.cpp, XIPify; build.cpp).
+// movedSuffix follows a kernel file's name in that of the position-independent copy that tt-metal
+// makes and keeps (tt_metal/llrt/tt_elffile.cpp, XIPify; build.cpp).
 const movedSuffix = ".xip.elf"
 
-// Text returns the instructions of a kernel or base firmware as tt-metal loads them, and the
-// address that they were linked for. It reads the ELF file at path and the rewritten copy beside
-// it. The error wraps one of package io/fs, or [errors.ErrUnsupported] if nothing in the file is
-// executable.
+// Text returns the instructions of a kernel or base firmware as tt-metal loads them, and their
+// linked address. It reads the ELF file at path and the rewritten copy beside it. The error wraps
+// one of package io/fs, or [errors.ErrUnsupported] for a file without executable segment.
 func Text(path string) (text []byte, linked uint32, err error) {
 	text, linked, err = executable(path)
 	if err != nil {

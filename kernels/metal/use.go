@@ -8,12 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// ErrOwnFirmware is the error for a kernel that tt-metal built on workers with Reprise's own base
-// firmware.
+// ErrOwnFirmware is the error for a kernel of tt-metal on workers with Reprise's own base firmware.
 var ErrOwnFirmware = errors.New("metal: the kernel was built by tt-metal, and the workers run Reprise's own base firmware: open the device with the base firmware of the kernel's build")
 
-// A ProcessorError says that a kernel was linked for another processor than the one that should run
-// it.
+// A ProcessorError says that a kernel was linked for another processor.
 type ProcessorError struct {
 	Linked, Asked chip.Processor
 }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// braces is a format of DPRINT("x {}\n", x) whose values follow as items. What is before a
-// placeholder goes out as soon as its value is there; a format that numbers its placeholders waits
-// for all of them.
+// braces is a format of DPRINT("x {}
+// ", x) whose values follow as items. Text before a placeholder is printed as soon as its value
+// arrives; a format with numbered placeholders waits for all values.
 type braces struct {
-	texts    []string // what is around the placeholders, one more than these
+	texts    []string // around the placeholders, one more than these
 	specs    []spec
 	numbered bool
 	args     []arg // of a numbered format, so far
-	values   int   // how many follow
-	at       int   // how many have come
+	values   int   // number of values
+	at       int   // values so far
 }
 
-// A spec is what is in braces: {index:spec}, as of Python and C++'s std::format.
+// A spec is the text in braces: {index:spec}, as in Python and C++'s std::format.
 type spec struct {
 	index int // -1: the next one
 	fill  rune
@@ -26,7 +26,7 @@ type spec struct {
 	conv  conversion
 }
 
-// parseBraces reads a format with some values. Two braces are one. What can't be read is text.
+// parseBraces reads a format. Two braces are one; invalid braces are text.
 func parseBraces(format string, values int) *braces {
 	b := &braces{values: values}
 	var text strings.Builder
@@ -59,7 +59,6 @@ func parseBraces(format string, values int) *braces {
 	return b
 }
 
-// parseSpec reads what is in braces.
 func parseSpec(s string) spec {
 	out := spec{index: -1, fill: ' ', conv: conversion{width: -1, precision: -1}}
 	index, s, _ := strings.Cut(s, ":")
@@ -102,7 +101,7 @@ func parseSpec(s string) spec {
 	return out
 }
 
-// start returns the text before the first value, and whether there is no value at all.
+// start returns the text before the first value, and whether the format takes no values.
 func (b *braces) start() (text string, done bool) {
 	switch {
 	case b.values == 0:
@@ -113,10 +112,9 @@ func (b *braces) start() (text string, done bool) {
 	return b.texts[0], false
 }
 
-// noValue stands for a value that isn't there.
+// noValue is printed for a missing value.
 const noValue = "<no value>"
 
-// rest is the text from a placeholder on, without values.
 func (b *braces) rest(from int) string {
 	out := ""
 	for i := from; i < len(b.specs); i++ {
@@ -131,8 +129,8 @@ func (b *braces) rest(from int) string {
 	return out
 }
 
-// add returns the text that a value makes complete, and whether it was the last one. shown is the
-// value as a stream shows it.
+// add returns the text up to the next placeholder, and whether this was the last value. shown is
+// the value's text in a stream.
 func (b *braces) add(a arg, shown string) (text string, done bool) {
 	a.shown = shown
 	b.at++
@@ -162,7 +160,6 @@ func (b *braces) add(a arg, shown string) (text string, done bool) {
 	return text, done
 }
 
-// text formats a value.
 func (s spec) text(a arg) string {
 	c := s.conv
 	width := c.width

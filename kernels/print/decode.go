@@ -14,11 +14,11 @@ type place struct {
 	on   chip.Processor
 }
 
-// A Decoder makes lines of records. Whatever the bytes, it returns text.
+// A Decoder turns records into lines. It accepts any bytes.
 type Decoder struct {
 	device   string
 	programs map[uint32]*Program
-	open     map[place]*line // that DPRINT has begun
+	open     map[place]*line // unfinished lines of DPRINT
 }
 
 // NewDecoder returns a Decoder for the records of a device.
@@ -26,7 +26,6 @@ func NewDecoder(device string) *Decoder {
 	return &Decoder{device: device, programs: map[uint32]*Program{}, open: map[place]*line{}}
 }
 
-// Add makes a program known.
 func (d *Decoder) Add(p *Program) { d.programs[p.ID] = p }
 
 // A line is what a stream has printed since its last newline.
@@ -39,8 +38,7 @@ type line struct {
 // maxLine bounds a line that never ends, in bytes.
 const maxLine = 8 << 10
 
-// decode appends the lines that records end, which were read from a processor's ring, and returns
-// how many records there were.
+// decode appends the lines that end in a processor's records, and returns the number of records.
 func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record, n uint32) {
 	for len(words) > 0 {
 		r, rest, ok := split(words)
@@ -56,7 +54,7 @@ func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record
 	return out, n
 }
 
-// note returns a record that is of no kernel.
+// note returns a record of no kernel.
 func (d *Decoder) note(at place, level slog.Level, text string) Record {
 	return Record{Device: d.device, Core: at.core, Processor: at.on, Level: level, Text: text}
 }
@@ -107,7 +105,7 @@ func zone(rec Record, k *Kernel, words []uint32) Record {
 	return rec
 }
 
-// end ends the line of a stream that lacks its newline.
+// end ends a stream's line without a newline.
 func (d *Decoder) end(out []Record, at place) []Record {
 	if l := d.open[at]; l != nil && l.text.Len() > 0 {
 		l.record.Text = l.text.String()
@@ -117,9 +115,8 @@ func (d *Decoder) end(out []Record, at place) []Record {
 	return out
 }
 
-// Message returns what an entry of a kernel's formats says, with File, Line and Level: the text
-// that a check of package debug/watch has there, or a format with its arguments in the words after
-// it. It is false if there is no such entry.
+// Message returns an entry of a kernel's formats, with File, Line and Level: a text of package
+// kernels/watch, or a format with its arguments in words. It is false for an unknown entry.
 func (p *Program) Message(on chip.Processor, entry uint32, words []uint32) (Record, bool) {
 	r := Record{Processor: on, Program: p.Name}
 	k := p.kernel(on)

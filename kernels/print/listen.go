@@ -12,27 +12,25 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Device is one whose kernels print: what reprise.Device.Debug returns.
+// A Device has printing kernels; it is reprise.Device.Debug's result.
 type Device interface {
 	Name() string
 	ReadL1(worker chip.Core, addr uint32, p []byte) error
 	WriteL1(worker chip.Core, addr uint32, p []byte) error
 	PrintArea() (addr uint32, ok bool) // where in L1 kernels print to
 	PrintEpoch() uint64                // goes up when the rings are emptied, and is odd meanwhile
-	// Printing returns all programs with kernels that print, and a version that is another one when
-	// they are others; no programs if they are those of a version that it has returned before.
-	// Versions are never 0.
+	// Printing returns all programs with printing kernels and a version that changes with them, or
+	// no programs for the version since. Versions are never 0.
 	Printing(since uint64) (programs []*Program, version uint64)
-	OnPrinting(f func()) (cancel func()) // has f called when there are more or before there are fewer, and before and after rings are emptied
+	OnPrinting(f func()) (cancel func()) // calls f after programs are added, before some are removed, and before and after rings are emptied
 }
 
 // Options change how Listen reads.
 type Options struct {
-	// Patience is how many cycles of its clock a kernel with a full ring waits without a visit of
-	// the host before it drops records; 0 means 2^30, about a second. A kernel that nobody listens
-	// to doesn't wait.
+	// Patience is how many cycles a kernel with a full ring waits for the host before it drops
+	// records; 0 means 2^30, about a second. A kernel without a listener doesn't wait.
 	Patience uint32
-	// Name is the device's in records. If it is empty, they have none.
+	// Name is the device's name in records, or empty.
 	Name string
 }
 
@@ -52,31 +50,31 @@ type Listener struct {
 	mu      sync.Mutex // of all below, and held while the handler runs
 	handle  Handler
 	decoder *Decoder
-	version uint64  // of the programs that are known
+	version uint64  // of the known programs
 	cores   []*core // that they run on
 	byCore  map[chip.Core]*core
-	left    []left // rings that nobody prints to any more, and that haven't been told so
+	left    []left // rings without a printing kernel, whose processors haven't been told
 	epoch   uint64
 	err     error
 	closed  bool
 }
 
-// A core is one that programs run on that print.
+// A core runs printing programs.
 type core struct {
 	at    chip.Core
 	rings [chip.NumProcessors]reader
-	held  []Record // that others with an earlier time may still come before
+	held  []Record // earlier records of other processors may still come
 }
 
-// A reader is how far one ring was read.
+// A reader is the state of reading one ring.
 type reader struct {
-	prints  bool // a kernel on this processor does
+	prints  bool // a kernel on this processor prints
 	visited bool
 	pos     uint32
 	beat    uint32
-	told    uint32 // of the records that were made, how many were read or reported lost
+	told    uint32 // number of records read or reported lost
 	newest  uint64 // the time of the last record
-	broken  bool   // its header is none
+	broken  bool   // its header is invalid
 }
 
 // left is a ring that was read.
@@ -85,10 +83,10 @@ type left struct {
 	reader
 }
 
-// Listen reads what kernels print until Close, and calls the handler with each line: first with
-// those that are still in the rings of the cores. Only cores with programs that print are visited,
-// while there are some: each fraction of a millisecond when they print, each 10 ms when they don't.
-// The device may hang and be recovered meanwhile. Close the Listener before the device.
+// Listen calls the handler with each line that kernels print until Close, beginning with lines that
+// are still in the rings. It visits only cores with printing programs: each fraction of a
+// millisecond while they print, each 10 ms otherwise. The device may hang and be recovered
+// meanwhile. Close the Listener before the device.
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
@@ -193,7 +191,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 	return n, nil
 }
 
-// leaveLocked tells a processor that kernels needn't wait for this Listener any more.
+// leaveLocked tells a processor that this Listener has ended, so that kernels don't wait.
 func (l *Listener) leaveLocked(r *left) error {
 	if err := l.sayLocked(r.place, &r.reader, 0); err != nil {
 		return fmt.Errorf("debug/print: stop reading what kernels of %v print: %w", r.core, err)
@@ -201,9 +199,8 @@ func (l *Listener) leaveLocked(r *left) error {
 	return nil
 }
 
-// learnLocked takes in which programs there are. Of one that is gone everything has been read, and
-// lines that lack their newline are handed over; whatever is loaded there next, when nobody may be
-// listening, doesn't wait.
+// learnLocked updates the known programs. It hands over the remaining lines of programs that are
+// gone, also without a newline, and tells their processors not to wait.
 func (l *Listener) learnLocked() {
 	list, version := l.dev.Printing(l.version)
 	if version == l.version {
@@ -247,7 +244,6 @@ func (l *Listener) learnLocked() {
 	}
 }
 
-// readLocked reads the rings of a core and returns how many bytes there were.
 func (l *Listener) readLocked(c *core) (n int, err error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -288,9 +284,9 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	return n, nil
 }
 
-// untilLocked returns the time up to which all records of a core have been read. A processor that
-// makes one now, or has handed one over since its ring was read, took its time after that of the
-// last one read. The others take theirs after this look, and so after all that was read.
+// untilLocked returns the time up to which all of a core's records have been read. A processor that
+// makes a record now, or has added one since its ring was read, took the time after its last record
+// read. The other processors take later times.
 func (l *Listener) untilLocked(c *core) (uint64, error) {
 	var headers [HeadersSize]byte
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
@@ -306,7 +302,6 @@ func (l *Listener) untilLocked(c *core) (uint64, error) {
 	return until, nil
 }
 
-// ringLocked reads a ring and returns how many bytes there were.
 func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) {
 	r, at := &c.rings[p], place{c.at, p}
 	from, ok := h.start(r.pos)
@@ -332,7 +327,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 			return 0, err
 		}
 	}
-	// A kernel that doesn't wait may have overwritten some meanwhile.
+	// A kernel that doesn't wait may have overwritten data meanwhile.
 	var now [headerSize]byte
 	if err := l.dev.ReadL1(c.at, l.area+uint32(p)*headerSize, now[:]); err != nil {
 		return 0, err
@@ -343,8 +338,8 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	}
 	records, read := l.decoder.decode(nil, at, wordsOf(data))
 	r.told += read
-	// Whatever was made and not read is lost. That many were made only if the processor made none
-	// meanwhile; else a later visit says it, or the last one.
+	// Records that were made and not read are lost. Their number is exact only if the processor
+	// made none meanwhile; otherwise a later visit reports them.
 	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
 		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
 		note.Lost = lost
@@ -362,7 +357,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	return max(n, 1), nil
 }
 
-// sayLocked tells a processor how far its ring was read.
+// sayLocked tells a processor how far the host has read.
 func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	if r.beat++; r.beat == 0 {
 		r.beat = 1
@@ -372,7 +367,7 @@ func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 
-// flushLocked hands over what was held back, and lines that lack their newline.
+// flushLocked hands over records held back, and lines without a newline.
 func (l *Listener) flushLocked(c *core) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		c.held = l.decoder.end(c.held, place{c.at, p})
@@ -384,8 +379,8 @@ func (l *Listener) flushLocked(c *core) {
 	c.held = nil
 }
 
-// Drain hands over what kernels have printed so far: call it after [reprise.Queue.Wait] to have all
-// lines of what has run.
+// Drain hands over all prints so far: call it after [reprise.Queue.Wait] for the lines of finished
+// programs.
 func (l *Listener) Drain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,8 +403,8 @@ func (l *Listener) drainLocked() error {
 	return err
 }
 
-// Close hands over what is left and ends the Listener. Kernels don't wait for it any more. The
-// error is that of the last access to the device.
+// Close hands over the remaining records and ends the Listener; kernels no longer wait for it. The
+// error is the last access's.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {

@@ -8,9 +8,8 @@ import (
 
 const placesMagic = 0x53455449 // "ITES"
 
-// Place returns the file and line from which a kernel calls a check of package debug/watch, whose
-// return address is at an offset in the kernel's text: package kernels puts them after the formats.
-// It is false if they aren't known.
+// Place returns the file and line of a call of a check of package kernels/watch, by its return
+// address's offset in the kernel's text: see package kernels. It is false if unknown.
 func (p *Program) Place(on chip.Processor, offset uint32) (file string, line int, ok bool) {
 	k := p.kernel(on)
 	if k == nil {

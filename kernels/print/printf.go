@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// An arg is an argument.
 type arg struct {
 	typ  argType
 	bits uint64
@@ -17,7 +16,7 @@ type arg struct {
 	shown    string // of a text: itself; as a stream shows it
 }
 
-// arguments reads those of a record; it has fewer if the record is too short.
+// arguments reads a record's arguments, fewer if it is too short.
 func arguments(types []argType, words []uint32) (out []arg) {
 	for _, t := range types {
 		n := 1
@@ -43,7 +42,7 @@ func arguments(types []argType, words []uint32) (out []arg) {
 	return out
 }
 
-// characters is n characters in words.
+// characters returns the first n characters in words.
 func characters(words []uint32, n int) string {
 	b := make([]byte, 0, 4*len(words))
 	for _, w := range words {
@@ -73,7 +72,7 @@ func (a arg) float() float64 {
 // maxWidth bounds widths and precisions.
 const maxWidth = 256
 
-// printf formats as C's function does. What doesn't fit is in the text as it is, in angle brackets.
+// printf formats as in C. Invalid conversions appear in angle brackets.
 func printf(format string, args []arg) string {
 	var b strings.Builder
 	next := func() (arg, bool) {
@@ -109,7 +108,6 @@ func printf(format string, args []arg) string {
 	}
 }
 
-// A conversion is one of C's, such as %-8.3f.
 type conversion struct {
 	flags            string
 	width, precision int // -1 if there is none
@@ -117,8 +115,8 @@ type conversion struct {
 	short            int // of h
 }
 
-// parseConversion reads what is after a percent sign and returns the rest. The verb is 0 if it is
-// none.
+// parseConversion reads the text after a percent sign and returns the rest. The verb is 0 if
+// invalid.
 func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
 	c.width, c.precision = -1, -1
 	i := 0
@@ -164,7 +162,6 @@ func parseConversion(s string, next func() (arg, bool)) (c conversion, rest stri
 
 func (c conversion) has(flag string) bool { return strings.Contains(c.flags, flag) }
 
-// text converts an argument.
 func (c conversion) text(a arg) string {
 	switch c.verb {
 	case 'd', 'i':
@@ -231,8 +228,7 @@ func (c conversion) text(a arg) string {
 func (c conversion) float(v float64, verb byte, precision int) string {
 	var s string
 	if (verb == 'g' || verb == 'G') && !c.has("#") {
-		// C removes zeros at the end, and its exponent has two digits, as Go's %g has with a
-		// precision.
+		// C removes trailing zeros, and its exponent has two digits, as Go's %g with a precision.
 		s = fmt.Sprintf("%."+strconv.Itoa(max(precision, 1))+string(verb), v)
 	} else {
 		s = strconv.FormatFloat(v, verb, precision, 64)
@@ -258,7 +254,6 @@ func (c conversion) float(v float64, verb byte, precision int) string {
 	return c.sized(sign, s, finite && c.has("0"))
 }
 
-// number puts an integer together.
 func (c conversion) number(sign, digits string) string {
 	if n := c.precision - len(digits); n > 0 {
 		digits = strings.Repeat("0", n) + digits
@@ -266,7 +261,6 @@ func (c conversion) number(sign, digits string) string {
 	return c.sized(sign, digits, c.has("0") && c.precision < 0)
 }
 
-// sized fills a number to the width.
 func (c conversion) sized(sign, digits string, zeros bool) string {
 	if n := c.width - len(sign) - len(digits); zeros && !c.has("-") && n > 0 {
 		digits = strings.Repeat("0", n) + digits
@@ -274,7 +268,6 @@ func (c conversion) sized(sign, digits string, zeros bool) string {
 	return c.pad(sign+digits, false)
 }
 
-// pad fills a text to the width.
 func (c conversion) pad(s string, left bool) string {
 	n := c.width - len(s)
 	switch {

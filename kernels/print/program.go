@@ -7,22 +7,22 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Program is the kernels that print on some cores of a program.
+// A Program is a program's printing kernels and their cores.
 type Program struct {
-	ID      uint32 // by which records name it: see [Program.Identify]
+	ID      uint32 // in records: see [Program.Identify]
 	Name    string
 	Cores   []chip.Range // logical
 	Kernels []Kernel
 }
 
-// A Kernel prints.
+// A Kernel is a printing kernel.
 type Kernel struct {
 	Name      string
 	Processor chip.Processor
 	Formats   []byte // kernels.Image.Formats
 }
 
-// Identify sets the ID, which depends on everything but the cores. It is never 0.
+// Identify sets the ID, a hash of everything but the cores, never 0.
 func (p *Program) Identify() {
 	h := fnv.New32a() // never fails
 	put := func(b []byte) {
@@ -38,7 +38,7 @@ func (p *Program) Identify() {
 	p.ID = max(h.Sum32(), 1)
 }
 
-// kernel returns the one on a processor, nil if none there prints.
+// kernel returns the kernel on a processor, or nil.
 func (p *Program) kernel(on chip.Processor) *Kernel {
 	for i := range p.Kernels {
 		if p.Kernels[i].Processor == on {
@@ -48,7 +48,6 @@ func (p *Program) kernel(on chip.Processor) *Kernel {
 	return nil
 }
 
-// A format is an entry of a kernel's formats.
 type format struct {
 	text  string
 	file  string
@@ -57,7 +56,7 @@ type format struct {
 	types []argType
 }
 
-// argType is the type of an argument as a record has it.
+// argType is the type of an argument in a record.
 type argType uint8
 
 const (
@@ -68,10 +67,10 @@ const (
 	typeText
 )
 
-// maxArgs is how many a format has at most: 8 of reprise_print, 32 of DPRINT.
+// maxArgs is the most arguments of a format: 8 of reprise_print, 32 of DPRINT.
 const maxArgs = 32
 
-// format reads the entry at an offset. It is false if there is none.
+// format reads the entry at an offset, or returns false.
 func (k *Kernel) format(at uint32) (f format, ok bool) {
 	if uint64(at)+8 > uint64(len(k.Formats)) || at%4 != 0 {
 		return format{}, false
@@ -92,7 +91,7 @@ func (k *Kernel) format(at uint32) (f format, ok bool) {
 		return format{}, false
 	}
 	f.text = string(b[:end])
-	// The text is filled to 8, 32, 80 or 200 bytes; the name of the file is after it.
+	// The text is padded to 8, 32, 80 or 200 bytes; the file's name follows.
 	for _, size := range []int{8, 32, 80, 200} {
 		if end < size {
 			b = b[min(size, len(b)):]

@@ -24,16 +24,16 @@ type Record struct {
 	Text      string         `json:"text"`           // without the newline at its end
 	File      string         `json:"file,omitempty"` // of the source, empty for DPRINT
 	Line      int            `json:"line,omitempty"`
-	// Zone says that this is a zone (reprise/zone.h) whose name is Text. It took from Start to
-	// Time, both cycles of the same clock.
+	// Zone says that this is a zone (reprise/zone.h) named Text, from Start to Time on the same
+	// clock.
 	Zone  bool   `json:"zone,omitempty"`
 	Start uint64 `json:"start,omitempty"`
-	// Lost is how many records the processor dropped before this one, because nobody took them in
-	// time. Such a Record has a Text that says so, and is of no kernel.
+	// Lost is how many records the processor dropped before this one, because the host was late.
+	// Such a Record's Text says so, and it is of no kernel.
 	Lost uint32 `json:"lost,omitempty"`
 }
 
-// String returns the record as a line, without characters that a terminal would obey.
+// String returns the record as a line without control characters.
 func (r Record) String() string {
 	s := fmt.Sprintf("%v %v", r.Core, r.Processor)
 	if r.Device != "" {
@@ -51,8 +51,7 @@ func (r Record) String() string {
 	return s + ": " + Printable(r.Text)
 }
 
-// Printable replaces what would move a terminal's cursor or worse: texts of kernels may have
-// anything.
+// Printable replaces control characters, which kernels' texts may have.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -62,9 +61,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// A Handler is given records: those of a core in the order of their device time, from one
-// goroutine. It should return quickly: kernels with a full ring wait for it. It must not load
-// programs or recover the device.
+// A Handler receives records: a core's in the order of device time, from one goroutine. It should
+// return quickly, because kernels with a full ring wait. It must not load programs or recover the
+// device.
 type Handler func(Record)
 
 // ToWriter returns a Handler that writes lines to a file or terminal. Errors of w are ignored.
@@ -72,7 +71,7 @@ func ToWriter(w io.Writer) Handler {
 	return func(r Record) { _, _ = fmt.Fprintln(w, r) }
 }
 
-// ToLog returns a Handler that makes records of a log, with the time of their arrival.
+// ToLog returns a Handler that writes to a log, with the time of arrival.
 func ToLog(h slog.Handler) Handler {
 	return func(r Record) {
 		ctx := context.Background()

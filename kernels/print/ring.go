@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// The area of a core's L1 that kernels print to: a header for each processor, then a ring for each.
-// Sizes are in bytes. Source: kernels/include/reprise/print.h.
+// The area of a core's L1 for prints: a header for each processor, then a ring for each. Sizes are
+// in bytes. Source: kernels/include/reprise/print.h.
 const (
 	AreaSize = ringsAt + chip.NumProcessors*RingSize // AreaSize is the whole area.
 	RingSize = 1024                                  // RingSize is the ring of one processor.
@@ -23,19 +23,18 @@ const (
 const (
 	atTaken    = 0 // and the host's other words
 	atPut      = 16
-	recordHead = 4 // words of a record before what it holds
+	recordHead = 4 // words of a record's head
 )
 
 var le = binary.LittleEndian
 
-// header is that of a ring. Positions count bytes, and wrap.
+// header is a ring's header. Positions count bytes, and wrap.
 type header struct {
 	taken, beat, told uint32 // the host's
 	put, tail, made   uint32 // the processor's
-	busy              bool   // the processor makes a record, whose time it may have taken, and made may count it
+	busy              bool   // the processor is making a record: it may have taken the time, and made may count the record
 }
 
-// parseHeader reads a processor's header from those of a core.
 func parseHeader(b []byte, p chip.Processor) header {
 	b = b[int(p)*headerSize:]
 	return header{
@@ -45,7 +44,6 @@ func parseHeader(b []byte, p chip.Processor) header {
 	}
 }
 
-// untaken returns the first record that the host hasn't taken.
 func (h header) untaken() uint32 {
 	if h.taken-h.tail <= h.put-h.tail {
 		return h.taken
@@ -53,9 +51,8 @@ func (h header) untaken() uint32 {
 	return h.tail
 }
 
-// start returns where to go on reading that has come as far as from: there, or at the first record
-// that is left. It is false if the header is none: its positions are further apart than the ring is
-// long.
+// start returns where to continue reading after from: there, or at the first record left. It is
+// false for invalid positions, further apart than the ring's size.
 func (h header) start(from uint32) (uint32, bool) {
 	if h.put-h.tail > RingSize {
 		return h.put, false
@@ -66,7 +63,7 @@ func (h header) start(from uint32) (uint32, bool) {
 	return from, true
 }
 
-// spans returns the one or two ranges of a ring that hold the bytes from one position to another.
+// spans returns the one or two ranges of a ring between two positions.
 func spans(from, to uint32) (out [][2]uint32) {
 	for from != to {
 		at := from % RingSize
@@ -86,7 +83,7 @@ const (
 	kindZone   = 3
 )
 
-// A raw record is one as it lies in a ring.
+// A raw record is a record in a ring.
 type raw struct {
 	kind    uint8
 	program uint32
@@ -94,7 +91,7 @@ type raw struct {
 	words   []uint32
 }
 
-// split takes the first record from what was read of a ring. It is false if there is none.
+// split returns the first record, or false if invalid.
 func split(words []uint32) (r raw, rest []uint32, ok bool) {
 	first := words[0]
 	n := int(first & 0xFF)
@@ -113,7 +110,6 @@ func split(words []uint32) (r raw, rest []uint32, ok bool) {
 	return r, words[n:], true
 }
 
-// wordsOf returns bytes as words.
 func wordsOf(b []byte) []uint32 {
 	out := make([]uint32, len(b)/4)
 	for i := range out {

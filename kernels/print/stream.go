@@ -36,17 +36,17 @@ const (
 	itemBraces    = 23 // offset of an entry in the kernel's formats, whose placeholders the next values fill
 )
 
-// A stream is the state of a C++ stream: what sticks from one value to the next.
+// A stream is the state of a C++ stream between values.
 type stream struct {
 	width, precision int // 0: none, and 6 digits
 	base             int // 0: 10
 	fixed            bool
 
 	slice  *slice
-	braces *braces // that lacks values
+	braces *braces // waiting for values
 }
 
-// stream appends the lines that a record ends.
+// stream appends the lines that end in a record.
 func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []uint32) []Record {
 	l := d.open[at]
 	if l != nil && (l.record.Program != rec.Program || l.record.Kernel != rec.Kernel) {
@@ -57,7 +57,7 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 		l = &line{record: rec}
 		d.open[at] = l
 	}
-	l.record.Time = rec.Time // a line of several statements has the time of the last one, so that lines stay in order
+	l.record.Time = rec.Time // a line has the time of its last statement, so that lines stay in order
 	for len(words) > 0 {
 		s, n, ok := l.state.item(k, words)
 		if !ok {
@@ -83,8 +83,7 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 	return out
 }
 
-// item returns the text of the first item and how many words it takes. It is false for words that
-// are none.
+// item returns the text of the first item and its number of words, or false if invalid.
 func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	low := words[0] & 0xFFFFFF
 	n = 1
@@ -182,7 +181,7 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 	return "", n, true
 }
 
-// value is the text that a value ends: its own, or what a format with placeholders has it for.
+// value returns the text that a value ends: its own, or a format's with placeholders.
 func (s *stream) value(a arg, shown string) string {
 	if s.braces == nil {
 		return s.put(shown)
@@ -194,7 +193,7 @@ func (s *stream) value(a arg, shown string) string {
 	return text
 }
 
-// put is a value's text, filled to the width that was set for it.
+// put pads a value's text to the width set for it.
 func (s *stream) put(text string) string {
 	if n := s.width - len(text); n > 0 {
 		text = strings.Repeat(" ", n) + text

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// A slice is data of a tile that a kernel prints row by row.
 type slice struct {
 	format  uint8
 	rows    bool // each row is a line
-	reason  int  // why there are no data; 0
+	reason  int  // why there are no data, or 0
 	left    int  // data to come
 	columns int
 	column  int
-	rest    string // bytes of a datum whose others are to come
+	rest    string // bytes of an incomplete datum
 }
 
 // Why a slice has no data. Source: kernels/include/api/debug/dprint.h.
@@ -25,7 +24,7 @@ const (
 	sliceThread  = 3
 )
 
-// maxData bounds the data of a slice: a tile's.
+// maxData bounds the data of a slice to a tile's.
 const maxData = 1024
 
 func newSlice(head, data, columns uint32) *slice {
@@ -35,7 +34,6 @@ func newSlice(head, data, columns uint32) *slice {
 	}
 }
 
-// failure says why there are no data.
 func (s *slice) failure() string {
 	switch s.reason {
 	case 0:
@@ -65,8 +63,7 @@ const (
 	uint32s = 24
 )
 
-// datumBytes is how many bytes a record has of a datum: of a block format, its exponent and its own
-// bits.
+// datumBytes returns a datum's bytes in a record: in a block format, its exponent and its own bits.
 func datumBytes(format uint8) int {
 	switch format {
 	case fp32, int32s, uint32s:
@@ -77,7 +74,6 @@ func datumBytes(format uint8) int {
 	return 2
 }
 
-// add returns the text of data.
 func (s *slice) add(to *stream, data string) string {
 	var b strings.Builder
 	data = s.rest + data
@@ -105,7 +101,6 @@ func (s *slice) add(to *stream, data string) string {
 	return b.String()
 }
 
-// datum returns the text of one.
 func (s *slice) datum(to *stream, b string) string {
 	var v uint32
 	for i := range len(b) {
@@ -139,7 +134,7 @@ func (s *slice) datum(to *stream, b string) string {
 	return strconv.FormatUint(uint64(v), 10)
 }
 
-// half is a number of fp16 as the engines have it: all exponents are of numbers, 0 is of zero.
+// half converts the engines' fp16: every exponent is of numbers, 0 of zero and subnormals.
 func half(v uint16) float64 {
 	e, m := int(v>>10&31), float64(v&0x3FF)
 	f := math.Ldexp(1024+m, e-25)
@@ -152,8 +147,7 @@ func half(v uint16) float64 {
 	return f
 }
 
-// block is a number of a block format: the exponent in the low byte, then a sign and bits of the
-// magnitude.
+// block converts a number of a block format: exponent in the low byte, then sign and magnitude.
 func block(v uint32, bits int) float64 {
 	e, m := int(v&0xFF), v>>8&(1<<bits-1)
 	f := math.Ldexp(float64(m), e-127-(bits-1))

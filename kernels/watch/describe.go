@@ -45,8 +45,7 @@ const (
 	ctrlMulticast = 1 << 5
 )
 
-// describe sets the text of a failure, and what it is about. value is that of a request's
-// alignment.
+// describe sets a failure's text and subject. value is the alignment of a request.
 func (f *Failure) describe(what byte, value uint32, args [6]uint32) {
 	switch f.Check {
 	case Assertion:
@@ -109,7 +108,6 @@ func pages(n uint32) string {
 	return fmt.Sprintf("%d pages", n)
 }
 
-// request returns the request of a record.
 func request(args [6]uint32) *Request {
 	r := &Request{
 		NoC: chip.NOC(args[0] >> 24), Tile: corner(args[1]), Address: uint64(args[3])<<32 | uint64(args[2]), Local: args[4], Length: args[5],

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// A Check is a kind of what kernels check.
+// A Check is a kind of check in kernels.
 type Check uint8
 
 // Checks. Source: kernels/include/reprise/watch.h.
@@ -34,8 +34,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("check %d", uint8(c))
 }
 
-// A Failure is a check that failed. It is the cause of the *dispatch.HangError of a wait for the
-// program.
+// A Failure is a failed check: the cause of a wait's *dispatch.HangError.
 type Failure struct {
 	Core      chip.Core      `json:"core"` // logical
 	Processor chip.Processor `json:"processor"`
@@ -45,22 +44,22 @@ type Failure struct {
 	Text      string         `json:"text"` // such as "assertion `n < 4` failed"
 	File      string         `json:"file,omitempty"`
 	Line      int            `json:"line,omitempty"`
-	Offset    uint32         `json:"offset"` // in the kernel's text of the instruction after the check, in bytes
+	Offset    uint32         `json:"offset"` // in the kernel's text, of the instruction after the check, in bytes
 	PC        uint32         `json:"pc"`     // its address in L1
 	SP        uint32         `json:"sp"`     // stack pointer, an address in local RAM
 	Buffer    *Buffer        `json:"buffer,omitempty"`
 	Request   *Request       `json:"request,omitempty"`
 }
 
-// Buffer is what a check of a circular buffer has found.
+// Buffer is the finding of a circular buffer's check.
 type Buffer struct {
 	Number  uint32 `json:"number"`
 	Pages   uint32 `json:"pages"`   // that the kernel pushes, pops, or waits for
-	Allowed uint32 `json:"allowed"` // that it may push or pop: those that it has reserved or waited for and not yet pushed or popped
+	Allowed uint32 `json:"allowed"` // pages that it may push or pop: reserved or waited for before
 	Size    uint32 `json:"size"`    // of the buffer, in pages; 0 if there is none
 }
 
-// Request is a request to a NoC that wasn't made.
+// Request is a refused NoC request.
 type Request struct {
 	NoC     chip.NOC `json:"noc"`
 	Tile    chip.XY  `json:"tile"`            // the other end, or the last corner of a multicast, as the kernel names it

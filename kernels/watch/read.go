@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// The area of a core's L1 with a record for each processor, which is zero before the core starts.
-// Source: kernels/include/reprise/watch.h.
+// The area of a core's L1 with a record for each processor, zero before the core starts. Source:
+// kernels/include/reprise/watch.h.
 const (
 	AreaSize = chip.NumProcessors * recordSize // AreaSize is its bytes.
 
@@ -29,8 +29,8 @@ func Failed(area []byte) bool {
 	return false
 }
 
-// Failures returns what the area of a core says, for the programs that are known, in the order of
-// processors. Whatever the bytes, it returns text.
+// Failures returns the failures in a core's area, for known programs, in the order of processors.
+// It accepts any bytes.
 func Failures(core chip.Core, area []byte, programs []*print.Program) (out []Failure) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		b := area[int(p)*recordSize:][:recordSize]

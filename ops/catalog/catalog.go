@@ -1,7 +1,6 @@
-// Package catalog is the table of operations on tensors: what each takes, where it runs, and its
-// programs with their kernels and the formats of their circular buffers. Package ops runs programs
-// as this table says, internal/fwbuild compiles their kernels, and the table in docs/operations.md
-// is made of it.
+// Package catalog is the table of operations on tensors: operands, where they run, programs,
+// kernels and the formats of circular buffers. Package ops runs the programs, internal/fwbuild
+// compiles their kernels, and docs/operations.md shows the table.
 package catalog
 
 import (
@@ -22,16 +21,16 @@ type Operation struct {
 type Variant struct {
 	Operands string
 	RunsOn   string
-	Error    string // at most
+	Error    string // upper bound
 }
 
-// Program is the kernels of a program. The files are below ops/kernels.
+// Program is a program's kernels, in files below ops/kernels.
 type Program struct {
-	Title  string  // if the program isn't named after its kernel that computes
+	Title  string  // if the program isn't named after the kernel that computes
 	Reader string  // on BRISC: reads operands for the engines, or computes the result
 	Engine *Engine // computes what Reader reads, or nil
-	Writer string  // on NCRISC: writes what Engine leaves; tile_writer if it is empty
-	Result Tensors // what the result has to be
+	Writer string  // on NCRISC: writes Engine's results; tile_writer if empty
+	Result Tensors // what the result may be
 }
 
 // Tensors is a set of tensors.
@@ -45,7 +44,7 @@ const (
 	InTiles             // tiles of any type
 )
 
-// Content says what a circular buffer holds, and so its format.
+// Content is what a circular buffer holds; it determines the format.
 type Content uint8
 
 // The contents.
@@ -60,19 +59,18 @@ const (
 // Engine is a kernel of the engines.
 type Engine struct {
 	Name      string    // of its source in ops/kernels/compute
-	Functions []string  // that FUNCTION may be, by their names in the compute API; "" is none
-	Converts  bool      // FUNCTION is what converts to the result's format
-	Types     []Types   // that it is compiled for; images of several may be combined
+	Functions []string  // values of FUNCTION, by their names in the compute API; "" is none
+	Converts  bool      // FUNCTION converts to the result's format
+	Types     []Types   // to compile for; images of several may be combined
 	Buffers   []Content // circular buffers by index
-	Unpacked  []int     // circular buffers of Wide that copy_tile moves to Dst with all bits
-	Exact     []int     // those too if the first operand is FP32
+	Unpacked  []int     // circular buffers of Wide that copy_tile moves to Dst unrounded
+	Exact     []int     // as Unpacked if the first operand is FP32
 	Packs     bool      // the pack thread packs operands too
 	Narrow    bool      // Dst holds 16 bits
 	// Transposed is the kernel for products with transposed operands, or nil.
 	Transposed *Engine
 }
 
-// Types are the formats of operands and result.
 type Types struct{ Left, Right, Result kernels.Format }
 
 // Format returns the format of a circular buffer's content.
@@ -80,8 +78,7 @@ func (t Types) Format(c Content) kernels.Format {
 	return [...]kernels.Format{Result: t.Result, Left: t.Left, Right: t.Right, Wide: kernels.FP32}[c]
 }
 
-// Source returns what the kernel is compiled with for some formats. It has no file and no
-// definitions.
+// Source returns the kernel's compile options for some formats, without files and definitions.
 func (e *Engine) Source(t Types) kernels.ComputeSource {
 	s := kernels.ComputeSource{Formats: map[int]kernels.Format{}, Fidelity: kernels.HiFi4, WideDst: !e.Narrow, UnpackToDst: e.Unpacked}
 	for i, c := range e.Buffers {
@@ -95,7 +92,7 @@ func (e *Engine) Source(t Types) kernels.ComputeSource {
 	return s
 }
 
-// FunctionsOf returns what FUNCTION may be for some formats.
+// FunctionsOf returns the values of FUNCTION for some formats.
 func (e *Engine) FunctionsOf(t Types) []string {
 	switch {
 	case e.Converts:
@@ -109,10 +106,10 @@ func (e *Engine) FunctionsOf(t Types) []string {
 // ToFormat returns the function that converts to a format.
 func ToFormat(f kernels.Format) string { return "to_" + f.String() }
 
-// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after
-// what it depends on: the unpack thread's after the formats of operands, the second one's only if
-// it is another; the math thread's after those and the function; the pack thread's after the format
-// of the result, and that of operands which it packs.
+// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after all
+// that it depends on. The unpack thread's has the operands' formats, the second one only if it
+// differs; the math thread's has the function too; the pack thread's has the result's format, and
+// the operands' if it packs them.
 func (e *Engine) Images(function string, t Types) [3]string {
 	from, to := "_"+t.Left.String(), "_"+t.Result.String()
 	if e.Packs && t.Left != t.Result {
@@ -127,7 +124,6 @@ func (e *Engine) Images(function string, t Types) [3]string {
 	return [3]string{e.Name + from + ".unpack", e.Name + function + from + ".math", e.Name + to + ".pack"}
 }
 
-// Engines returns the kernels of the engines that operations have, each once.
 func Engines() []*Engine {
 	var list []*Engine
 	for _, o := range Operations {

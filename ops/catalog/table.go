@@ -2,12 +2,12 @@ package catalog
 
 import "github.com/reprise-tt/reprise/kernels"
 
-// Kernels of data movement that several programs have.
+// Data-movement kernels of several programs.
 const (
-	tileReader    = "tile_reader"    // brings tiles of operands to the engines
-	elementReader = "element_reader" // brings elements of any layout to the engines, in the order of the result
-	pageWriter    = "page_writer"    // writes what came by elementReader
-	shardTiles    = "shard_tiles"    // hands shards in L1 to the engines where they are
+	tileReader    = "tile_reader"    // reads tiles of operands for the engines
+	elementReader = "element_reader" // reads elements of any layout for the engines, in the result's order
+	pageWriter    = "page_writer"    // writes results for elementReader
+	shardTiles    = "shard_tiles"    // gives the engines shards in L1 in place
 	TileWriter    = "tile_writer"    // writes tiles of the result
 )
 
@@ -19,7 +19,6 @@ var (
 	weights     = append([]Types{{bf16, bfp8, fp32}, {bf16, bfp8, bf16}, {fp32, bfp8, fp32}, {fp32, bfp8, bf16}}, products...)
 	activations = []string{"", "gelu", "relu", "silu"}
 
-	// usual is the circular buffers of most kernels: the result and up to three operands.
 	usual = []Content{Result, Left, Left, Left}
 )
 

@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// ErrArch is in errors about an architecture that has no devices for reports.
+// ErrArch is in errors about an architecture without standard devices.
 var ErrArch = errors.New("unknown architecture")
 
 // standard are devices as TT-NN describes them, by architecture: a Wormhole with 8 by 8 compute
-// cores (test_graph_report.py), and a Blackhole p150b as in the captures under graph_l1_traces: 110
-// cores, 8 channels of DRAM, circular buffers from 111616 on.
+// cores (test_graph_report.py), and a Blackhole p150b (captures under graph_l1_traces).
 var standard = map[string]Device{
 	"wormhole": {GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424,
 		FirstCircularBuffer: 103712,
@@ -22,8 +21,7 @@ var standard = map[string]Device{
 		DRAMChannels:        8, DRAMSizePerChannel: 0xFF000000, Arch: "blackhole"},
 }
 
-// CheckArch returns an error with [ErrArch] unless an architecture has devices for
-// [Report.Describe], or is empty.
+// CheckArch returns an error with [ErrArch] unless [Report.Describe] takes an architecture.
 func CheckArch(arch string) error {
 	if _, ok := standard[arch]; arch != "" && !ok {
 		return fmt.Errorf("graph: %w %q: want one of %v", ErrArch, arch, slices.Sorted(maps.Keys(standard)))
@@ -31,9 +29,9 @@ func CheckArch(arch string) error {
 	return nil
 }
 
-// Describe adds the devices that the nodes name, as those of an architecture, wormhole or
-// blackhole, if the report describes none: a list of nodes alone doesn't. An empty architecture
-// changes nothing. Errors wrap [ErrArch].
+// Describe adds the devices that the nodes name to a report without devices, such as a list of
+// nodes alone. They are those of an architecture, wormhole or blackhole; an empty one changes
+// nothing. Errors wrap [ErrArch].
 func (r *Report) Describe(arch string) error {
 	if err := CheckArch(arch); err != nil {
 		return err
@@ -55,11 +53,11 @@ func (r *Report) Describe(arch string) error {
 	return nil
 }
 
-// defaultCores are those of a Wormhole, which TT-NN assumes as well.
+// defaultCores is a Wormhole's number of cores, TT-NN's default as well.
 const defaultCores = 64
 
-// Cores returns how many cores interleaved buffers are spread over: those of the devices' grid, and
-// 64 if the report describes none.
+// Cores returns how many cores interleaved buffers are spread over: those of the devices' grid, or
+// 64 without devices.
 func (r *Report) Cores() int {
 	var most int64
 	for _, d := range r.Devices {
@@ -73,14 +71,14 @@ func (r *Report) Cores() int {
 	return int(most)
 }
 
-// maxSide limits the sides of a grid of cores. No chip has as many.
+// maxSide limits the sides of a grid of cores; chips have smaller ones.
 const maxSide = 64
 
-// DeviceIDs returns the numbers of the devices that nodes name, in order, without those that are
-// second numbers, and the first ones of these by them: TT-NN's captures of what ran have buffers
-// under the number of a mesh and programs under that of its chip. Here as in [PerCore] the only
-// device with buffers alone and the only one with programs alone are one. A mesh of several chips
-// stays a device of its own.
+// DeviceIDs returns the numbers of the devices that nodes name, in order. TT-NN's captures of what
+// ran have buffers under the number of a mesh and programs under its chip's. So the only device
+// with buffers alone and the only one with programs alone are taken as one, as in [PerCore]: second
+// maps the first number to the other, and ids leaves the first out. A mesh of several chips stays a
+// device of its own.
 func (g *Graph) DeviceIDs() (ids []int64, second map[int64]int64) {
 	all, programs, buffers := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
 	for i := range g.Nodes {

@@ -18,7 +18,7 @@ type Call struct {
 }
 
 // Calls returns the calls of a graph in the order of their starts. An end belongs to the innermost
-// open function of its name; the functions inside of that one didn't end. An end without a start is
+// open function of its name; functions inside this one didn't end. An end without a start is
 // ignored.
 func (g *Graph) Calls() []Call {
 	var out []Call
@@ -79,7 +79,7 @@ func (r *Report) PrintTree(w io.Writer) error {
 	return nil
 }
 
-// CallTrace returns the names of all functions in the order in which they began.
+// CallTrace returns the names of all functions in the order of their starts.
 func CallTrace(g *Graph) []string {
 	var out []string
 	for i := range g.Nodes {
@@ -90,8 +90,7 @@ func CallTrace(g *Graph) []string {
 	return out
 }
 
-// Durations returns the duration of each function by name. Of several calls of one name the last
-// one counts.
+// Durations returns the duration of each function by name, of its last call.
 func Durations(g *Graph) map[string]time.Duration {
 	m := map[string]time.Duration{}
 	for i := range g.Nodes {

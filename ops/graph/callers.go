@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// callers returns the call stack, innermost first, without skip frames and without the frames of
-// this module on top: the visualizer shows the first file and line as those of the operation. A
-// goroutine that this module started keeps all its frames.
+// callers returns the call stack, innermost first, without skip frames and this module's frames on
+// top: the visualizer shows the first file and line as the operation's. A goroutine that this
+// module started keeps all its frames.
 func callers(skip int) []string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip, pcs)])
@@ -29,8 +29,8 @@ func callers(skip int) []string {
 	}
 }
 
-// ofRuntime reports whether a function is in one of the packages that call a Recorder on behalf of
-// their callers.
+// ofRuntime reports whether a function is in a package that calls a Recorder on behalf of its
+// callers.
 func ofRuntime(function string) bool {
 	const module = "github.com/reprise-tt/reprise"
 	for _, p := range []string{module + ".", module + "/mesh.", module + "/ops."} {
@@ -41,7 +41,7 @@ func ofRuntime(function string) bool {
 	return false
 }
 
-// ofGo reports whether a function starts or ends goroutines.
+// ofGo reports whether a function belongs to Go's runtime and synchronisation.
 func ofGo(function string) bool {
 	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "golang.org/x/sync/")
 }

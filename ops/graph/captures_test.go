@@ -138,31 +138,6 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	}
 }
 
-// Dataflow buffers and scratchpads count in peaks, on the cores that they lie on and until the next
-// program, unless a dataflow buffer lies in a buffer.
-func TestPeaksOfDataflowBuffersAndScratchpads(t *testing.T) {
-	r, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"dataflow_buffer_allocate","params":{"size":4096,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"0"}},
-	{"counter":1,"node_type":"dataflow_buffer_allocate","params":{"size":8192,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"1"}},
-	{"counter":2,"node_type":"scratchpad_allocate","params":{"size":1024,"core_range_set":"{[1-0 - 2-0]}"}},
-	{"counter":3,"node_type":"scratchpad_allocate","params":{"size":512,"core_range_set":"{[2-0 - 2-0]}"}},
-	{"counter":4,"node_type":"circular_buffer_deallocate_all","params":{}},
-	{"counter":5,"node_type":"scratchpad_allocate","params":{"size":256,"core_range_set":"{[0-0 - 2-0]}"}}]`), Limits{})
-	devtest.Must(t, err)
-	if d := cmp.Diff(CoreUse{Dataflow: 4096, Scratchpad: 1536, Total: 5120}, PerCore(r.Graph, 64)); d != "" {
-		t.Error(d)
-	}
-	if got := PeakL1(r.Graph); got != 4096+1024+512 {
-		t.Errorf("peak of L1: %d", got)
-	}
-	var after []int64
-	for _, row := range Table(r.Graph) {
-		after = append(after, row.Circular)
-	}
-	if d := cmp.Diff([]int64{4096, 4096, 5120, 5632, 0, 256}, after); d != "" {
-		t.Error(d)
-	}
-}
-
 // Memory counts on the chip that it is on; a program that begins frees the circular buffers of its
 // own chip.
 func TestPeaksOfTwoChips(t *testing.T) {
@@ -185,31 +160,6 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	}
 	if got := PeakL1(g); got != 9000 {
 		t.Errorf("peak of L1: %d", got)
-	}
-}
-
-// The operands of a call that names none are those of the calls inside, as in the importer's test
-// of the same captures.
-func TestOperandsOfCalls(t *testing.T) {
-	type ids struct{ In, Out []string }
-	for name, want := range map[string]ids{
-		"matmul_run":           {[]string{"1"}, []string{"5"}},
-		"sharded_add":          {[]string{"7", "9"}, []string{"11"}},
-		"sharded_add_in_place": {[]string{"13", "15"}, []string{"13"}},
-		"conv2d":               {[]string{"1", "12", "15", "3", "25", "26", "27", "28", "38"}, []string{"14", "41"}},
-	} {
-		g := capture(t, name).Graph
-		all := g.Operands(g.Calls())
-		text := func(nodes []int) []string {
-			out := []string{}
-			for _, c := range nodes {
-				out = append(out, g.Nodes[c].Params[ParamTensorID])
-			}
-			return out
-		}
-		if d := cmp.Diff(want, ids{text(all[0].In), text(all[0].Out)}); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 // CoreRange is a rectangle of cores, both corners included.
 type CoreRange struct{ X0, Y0, X1, Y1 int }
 
-// coresText formats rectangles of cores as a format spells them.
 func coresText(f Format, cores []CoreRange) string {
 	s := make([]string, len(cores))
 	for i, c := range cores {
@@ -24,16 +23,16 @@ func coresText(f Format, cores []CoreRange) string {
 	return "{" + strings.Join(s, ", ") + "}"
 }
 
-// FormatCores returns a set of cores as {[0-0 - 7-7]}, the form of [Format2026v1] and
-// [Format2026v2]. [ParseCores] reads it.
+// FormatCores returns a set of cores in the form of [Format2026v1] and [Format2026v2], such as
+// {[0-0 - 7-7]}. [ParseCores] reads it.
 func FormatCores(cores []CoreRange) string { return coresText(Format2026v2, cores) }
 
-// maxRanges limits how many rectangles are read from one string. No program has as many.
+// maxRanges limits how many rectangles are read from one string.
 const maxRanges = 1024
 
 // ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
-// 7-7]} or the JSON array of rectangles with start and end. It returns nil for an empty set and for
-// a string that it can't read.
+// 7-7]} or a JSON array of rectangles with start and end. It returns nil for an empty set and
+// invalid text.
 func ParseCores(s string) []CoreRange {
 	type corner struct{ X, Y int }
 	var js []struct{ Start, End corner }

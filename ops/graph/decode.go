@@ -28,8 +28,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// readReport is a report file of any [Format]. Its fields take precedence over those of the same
-// names in wireReport.
+// readReport is a report file of any [Format]. Its fields hide wireReport's of the same names.
 type readReport struct {
 	wireReport
 	Version          *int                         `json:"version"`
@@ -66,7 +65,6 @@ func decodeReport(b []byte, lim Limits) (*Report, error) {
 	return f.report(lim)
 }
 
-// decodeArray reads a report that is only the array of nodes.
 func decodeArray(b []byte, lim Limits) (*Report, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	g, err := decodeNodes(d, lim)
@@ -79,7 +77,6 @@ func decodeArray(b []byte, lim Limits) (*Report, error) {
 	return &Report{Version: Version, Graph: g}, nil
 }
 
-// report checks a report file and converts it.
 func (f *readReport) report(lim Limits) (*Report, error) {
 	switch {
 	case f.Version == nil:
@@ -138,7 +135,7 @@ func decodeMetadata(fields map[string]json.RawMessage) (Metadata, error) {
 	return m, nil
 }
 
-// keyed returns a map with numbers as keys. want says what they are.
+// keyed converts a map's keys to numbers. want describes the keys for errors.
 func keyed[K int | uint64, V any](byText map[string][]V, field, want string, parse func(string) (K, error)) (map[K][]V, error) {
 	if len(byText) == 0 {
 		return nil, nil
@@ -155,8 +152,8 @@ func keyed[K int | uint64, V any](byText map[string][]V, field, want string, par
 }
 
 // DecodePython reads the records of TT-NN's Python layer: a JSON array, as a report has it under
-// python_io or in a file beside it (NAME.python_io.json). Empty input is no records. Errors are a
-// [*FormatError].
+// python_io or in a file beside it (NAME.python_io.json). Empty input gives no records. Errors are
+// a [*FormatError].
 func DecodePython(b []byte) ([]PythonRecord, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, nil

@@ -1,12 +1,12 @@
-// Package graph records what ran on devices and what it allocated, and analyses the result: the
+// Package graph records operations on devices and their allocations, and analyses the result: the
 // tree of operations, their tensors, peaks of memory.
 //
-// A [Graph] is a list of nodes in the order of time, in the form that TT-NN's graph capture has. A
-// [Recorder] makes one from events; [Decode] reads one that Reprise or TT-NN wrote, in any
-// [Format]. [Report] is a graph with its devices, its time and the pages of buffers.
-// [Graph.Operands] is the data flow between operations.
+// A [Graph] is a list of nodes in the order of time, in the form of TT-NN's graph capture. A
+// [Recorder] makes a Graph from events; [Decode] reads one that Reprise or TT-NN wrote, in any
+// [Format]. [Report] is a graph with its devices, times and the pages of buffers. [Graph.Operands]
+// is the data flow between operations.
 //
-// The package accesses no device: package ops tells a Recorder what runs.
+// The package accesses no device: package ops calls a Recorder.
 //
 // Facts about nodes, files and figures come from TT-NN's document about graph tracing and from
 // tt-metal's sources: ttnn/core/graph (graph_processor.cpp, graph_trace_utils.cpp) and

@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// clusterColor returns the background of a function at a depth.
 func clusterColor(depth int) string {
 	return []string{"#e3f2fd", "#e8f5e9", "#fff8e1", "#fce4ec", "#ede7f6", "#e0f7fa"}[depth%6]
 }
 
-// label returns the text of a node in pictures, in one or two lines.
 func (n *Node) label() []string {
 	for _, k := range []string{ParamName, ParamTensorID, ParamShape, ParamErrorMessage} {
 		if s := n.Params[k]; s != "" {
@@ -26,8 +24,8 @@ func (n *Node) label() []string {
 }
 
 // Dot writes the graph in Graphviz's language: a box for each node, a frame around each function's
-// nodes, an arrow for each connection. The frame of a function that didn't end reaches to the end
-// of the function around it, or of the graph.
+// nodes, an arrow for each connection. A function that didn't end has a frame up to the end of the
+// function around it, or of the graph.
 func (g *Graph) Dot(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "digraph graph_trace {")
@@ -62,8 +60,7 @@ func (g *Graph) Dot(w io.Writer) error {
 	return b.Flush()
 }
 
-// lastOf returns the last node of each call: its end, or without one the end of the function around
-// it.
+// lastOf returns the last node of each call: its end, or the end of the function around it.
 func (g *Graph) lastOf(calls []Call) []int {
 	last := make([]int, len(calls))
 	for i, c := range calls {
@@ -78,7 +75,6 @@ func (g *Graph) lastOf(calls []Call) []int {
 	return last
 }
 
-// quote returns lines as a quoted string of Graphviz's language.
 func quote(lines ...string) string {
 	r := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	for i, s := range lines {

@@ -8,8 +8,8 @@ import (
 )
 
 // DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, an
-// ellipse for each tensor from outside, a frame around the functions that a function called, and an
-// arrow with the shape for each tensor that one hands to another. It fails if maxLevel is below 1.
+// ellipse for each tensor from outside, a frame around the callees of a function, and an arrow with
+// the shape for each tensor that goes from one function to another. maxLevel must be at least 1.
 func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	if maxLevel < 1 {
 		return fmt.Errorf("graph: data flow up to level %d: levels count from 1", maxLevel)
@@ -70,7 +70,6 @@ func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
 	return b.Flush()
 }
 
-// dims returns the dimensions of a shape's text, such as 1×32.
 func dims(shape string) string {
 	d := ParseShape(shape)
 	s := make([]string, len(d))

@@ -62,8 +62,7 @@ func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// placed says in an error where in the file its text is, if it isn't JSON, or not of the form of a
-// report.
+// placed adds to an error the line and column of text that isn't JSON, or not of a report's form.
 func placed(err error, file []byte) error {
 	var f *FormatError
 	if !errors.As(err, &f) {
@@ -89,7 +88,6 @@ func placed(err error, file []byte) error {
 	return err
 }
 
-// clip shortens text from outside for a message.
 func clip(b []byte) string {
 	const most = 60
 	if len(b) > most {

@@ -2,8 +2,8 @@ package graph
 
 import "fmt"
 
-// Format is a form that TT-NN's graphs had. It changed several times while the version in report
-// files stayed [Version]; formats are named by the year that they appeared in.
+// Format is a form of TT-NN's graphs, which changed several times while the version in report files
+// stayed [Version]. Formats are named by the year of their appearance.
 type Format uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	// errors and devices.
 	Format2026v1
 	// Format2026v2 (spring of 2026) has numbers as JSON numbers, and a node for each use of a
-	// tensor. It is the newest form of which every key is known, and the default of a Recorder.
+	// tensor. It is the newest form with only known keys, and the default of a Recorder.
 	Format2026v2
 	// Format2026v3 (from April 2026 on) adds dataflow buffers, scratchpads, ranks and aborts. It is
 	// read but not written.
@@ -32,7 +32,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// sharesTensors reports whether a tensor is one node however often it is used.
+// sharesTensors reports whether all uses of a tensor share one node.
 func (f Format) sharesTensors() bool { return f <= Format2026v1 }
 
 // hasNumber reports whether a parameter is a JSON number in the format (graph_processor.cpp,

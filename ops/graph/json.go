@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// wireNode is a node in a file, of Format2026v1 and later. Keys are in alphabetical order, as in
-// upstream's files.
+// wireNode is a node in a file of Format2026v1 or later, with keys in alphabetical order as
+// upstream.
 type wireNode struct {
 	Arguments    []string       `json:"arguments"`
 	Connections  []int          `json:"connections"`
@@ -22,7 +22,6 @@ type wireNode struct {
 	StackTrace   []string       `json:"stack_trace,omitempty"`
 }
 
-// wireNode2025 is a node in a file of Format2025.
 type wireNode2025 struct {
 	Connections []int          `json:"connections"`
 	Counter     int            `json:"counter"`
@@ -30,7 +29,7 @@ type wireNode2025 struct {
 	Params      map[string]any `json:"params"`
 }
 
-// list returns s, or an empty slice if it is nil: JSON has [] for it and not null.
+// list returns s, or an empty slice for nil, so that JSON has [] instead of null.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -38,7 +37,7 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// MarshalJSON writes the nodes as an array, in the graph's format; Format2026v2 if it has none.
+// MarshalJSON writes the nodes as an array, in the graph's format or Format2026v2.
 func (g *Graph) MarshalJSON() ([]byte, error) {
 	format := g.Format
 	if format == 0 {
@@ -81,7 +80,6 @@ func wire(format Format, n *Node) any {
 	return w
 }
 
-// readNode is a node in a file, of any format.
 type readNode struct {
 	Counter      *int                       `json:"counter"`
 	Type         NodeType                   `json:"node_type"`
@@ -105,7 +103,7 @@ func (g *Graph) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decodeNodes reads one JSON array of nodes and finds out its format.
+// decodeNodes reads one JSON array of nodes and detects its format.
 func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -161,7 +159,6 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	return g, nil
 }
 
-// node checks the node and converts it; i is its index.
 func (r *readNode) node(i int) (Node, error) {
 	if r.Counter == nil {
 		return Node{}, &FormatError{Node: i, Field: "counter", Want: strconv.Itoa(i), Found: "none"}
@@ -202,8 +199,7 @@ func text(v json.RawMessage) (string, error) {
 	return b.String(), err
 }
 
-// relevel computes the levels of nodes, which a file of Format2025 doesn't have, from the functions
-// around them.
+// relevel computes the levels of nodes from the functions around them, for Format2025.
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level

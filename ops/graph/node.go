@@ -26,7 +26,7 @@ const (
 	ScratchpadAllocate NodeType = "scratchpad_allocate"
 )
 
-// maxNodeType is the longest type that is read, in bytes.
+// maxNodeType limits the length of a type, in bytes.
 const maxNodeType = 256
 
 // The keys of parameters.
@@ -57,17 +57,16 @@ const (
 	ParamErrorOperation    = "error_operation"
 )
 
-// ControlPrefix is how the names of functions begin that are loops, branches, their bodies and
-// calls of a trace that was captured: as "control::loop of 5". What they call is recorded once,
-// however often it runs.
+// ControlPrefix begins the names of functions that are loops, branches, their bodies and calls of a
+// captured trace, such as "control::loop of 5". The operations inside are recorded once, however
+// often they run.
 const ControlPrefix = "control::"
 
-// Params are the parameters of a node. Numbers are held as their decimal digits and JSON arrays as
-// their text, whatever form they have in the file.
+// Params are the parameters of a node. Numbers are decimal digits and JSON arrays are text,
+// whatever their form in the file.
 type Params map[string]string
 
-// Int returns a parameter as a number. It returns false if the parameter is missing or not a
-// number.
+// Int returns a parameter as a number, or false if it is missing or not a number.
 func (p Params) Int(key string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(p[key]), 10, 64)
 	return n, err == nil
@@ -79,8 +78,7 @@ func (p Params) Size(key string) int64 {
 	return max(n, 0)
 }
 
-// Bool returns a boolean parameter, which is written as true and false in [Format2025] and as 1 and
-// 0 later.
+// Bool returns a boolean parameter: true or false in [Format2025], 1 or 0 later.
 func (p Params) Bool(key string) bool {
 	switch strings.ToLower(strings.TrimSpace(p[key])) {
 	case "1", "true":
@@ -114,20 +112,19 @@ type Node struct {
 	StackTrace []string
 }
 
-// Name returns the name of the function of a start or an end.
+// Name returns the function's name of a start or an end.
 func (n *Node) Name() string { return n.Params[ParamName] }
 
-// inL1 reports whether a buffer, or an event about one, is in L1, small L1 included.
 func (n *Node) inL1() bool { return n.Params[ParamType] == "L1" }
 
-// device returns the device of an event, 0 in reports that don't say it.
+// device returns the device of an event, 0 if unknown.
 func (n *Node) device() int64 {
 	d, _ := n.Params.Int(ParamDeviceID)
 	return d
 }
 
-// inBuffer reports whether a circular or a dataflow buffer lies in a buffer, so that it takes no
-// memory of its own.
+// inBuffer reports whether a circular or dataflow buffer lies in another buffer and takes no memory
+// of its own.
 func (n *Node) inBuffer() bool {
 	return n.Params.Bool(ParamGloballyAllocated) || n.Params.Bool(ParamBorrowsMemory)
 }
@@ -146,7 +143,6 @@ func (g *Graph) at(counter int) *Node {
 	return &g.Nodes[counter]
 }
 
-// first returns the first node of a type that n is connected to, or nil.
 func (g *Graph) first(n *Node, t NodeType) *Node {
 	for _, c := range n.Connections {
 		if m := g.at(c); m != nil && m.Type == t {
@@ -157,7 +153,7 @@ func (g *Graph) first(n *Node, t NodeType) *Node {
 }
 
 // bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a
-// deallocation to the allocation, which is connected to the buffer.
+// deallocation to the allocation, and this to the buffer.
 func (g *Graph) bufferOf(n *Node) *Node {
 	if b := g.first(n, BufferNode); b != nil {
 		return b

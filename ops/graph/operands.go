@@ -2,11 +2,10 @@ package graph
 
 import "slices"
 
-// Operands are the tensors that a call takes and returns, by counters of nodes of the tensors, each
-// tensor once. A tensor is what [Graph.SameTensor] says.
+// Operands are the tensors that a call takes and returns, each once, as counters of tensor nodes.
+// [Graph.SameTensor] says which nodes are one tensor.
 type Operands struct{ In, Out []int }
 
-// tensorKey identifies a tensor: by its id, or by its node in reports without ids.
 type tensorKey struct {
 	id   string
 	node int
@@ -19,13 +18,12 @@ func (g *Graph) tensorKey(c int) tensorKey {
 	return tensorKey{node: c}
 }
 
-// SameTensor reports whether two tensor nodes are of one tensor: newer formats have a node for each
-// use.
+// SameTensor reports whether two nodes are of one tensor: newer formats have a node for each use.
 func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey(b) }
 
 // Operands returns the operands of calls, which [Graph.Calls] has returned. A call that names none
-// itself has those of the calls inside of it: as inputs what none of them made, as outputs what
-// none of them takes or frees. What a call frees is an input.
+// gets those of its inner calls: inputs that none of them made, and outputs that none of them takes
+// or frees. A freed tensor is an input.
 func (g *Graph) Operands(calls []Call) []Operands {
 	out := make([]Operands, len(calls))
 	takers := map[int][]int{} // by function start, for formats that don't list inputs
@@ -69,7 +67,6 @@ func (g *Graph) Operands(calls []Call) []Operands {
 	return out
 }
 
-// freedIn returns the tensors that each call frees itself.
 func (g *Graph) freedIn(calls []Call) [][]int {
 	out := make([][]int, len(calls))
 	freed := g.Freed()
@@ -91,9 +88,9 @@ func (g *Graph) freedIn(calls []Call) [][]int {
 	return out
 }
 
-// Freed returns the tensors that deallocations free, by node of the deallocation: the latest one in
-// its buffer, or where the graph doesn't say which tensors are in a buffer, at its address. An
-// address alone isn't enough, because a capture of TT-NN without dispatch has every buffer at 0.
+// Freed returns the tensors that deallocations free, by node of the deallocation: the latest tensor
+// in the buffer, or without such a connection the latest at the address. An address alone isn't
+// enough, because TT-NN's captures without dispatch have every buffer at 0.
 func (g *Graph) Freed() map[int]int {
 	type place struct{ device, address int64 }
 	latest := map[place]int{}
@@ -129,7 +126,6 @@ func (g *Graph) Freed() map[int]int {
 	return out
 }
 
-// lastTensor returns the last tensor in a buffer before a node, or -1.
 func (g *Graph) lastTensor(buffer *Node, before int) int {
 	last := -1
 	for _, c := range buffer.Connections {
@@ -140,7 +136,6 @@ func (g *Graph) lastTensor(buffer *Node, before int) int {
 	return last
 }
 
-// distinct returns each tensor once, in order.
 func (g *Graph) distinct(nodes []int) []int {
 	seen := map[tensorKey]bool{}
 	out := []int{}
@@ -153,7 +148,6 @@ func (g *Graph) distinct(nodes []int) []int {
 	return out
 }
 
-// less returns the tensors that are not among others.
 func (g *Graph) less(nodes, others []int) []int {
 	drop := map[tensorKey]bool{}
 	for _, c := range others {
@@ -168,5 +162,4 @@ func (g *Graph) less(nodes, others []int) []int {
 	return out
 }
 
-// common returns the tensors that are among others too.
 func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }

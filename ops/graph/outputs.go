@@ -2,8 +2,8 @@ package graph
 
 import "fmt"
 
-// OutputTensors returns the nodes of the output tensors of the function that ended last. The error
-// wraps [ErrNoFunctions].
+// OutputTensors returns the output tensors of the last function that ended. The error wraps
+// [ErrNoFunctions].
 func OutputTensors(g *Graph) ([]int, error) {
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		if n := &g.Nodes[i]; n.Type == FunctionEnd {
@@ -13,7 +13,6 @@ func OutputTensors(g *Graph) ([]int, error) {
 	return nil, fmt.Errorf("graph: output tensors: %w", ErrNoFunctions)
 }
 
-// tensorsOf returns the tensors that a node is connected to, each once.
 func (g *Graph) tensorsOf(n *Node) []int {
 	out := []int{}
 	seen := map[int]bool{}
@@ -26,9 +25,9 @@ func (g *Graph) tensorsOf(n *Node) []int {
 	return out
 }
 
-// CountTensors counts two kinds of tensors: those made by functions named create_device_tensor that
-// are not outputs, and the outputs of the function that ended last. Names with a namespace in front
-// don't count, as in upstream. The error wraps [ErrNoFunctions].
+// CountTensors counts the tensors made by functions named create_device_tensor that are not
+// outputs, and the outputs of the last function that ended. As in upstream, names with a namespace
+// don't count. The error wraps [ErrNoFunctions].
 func CountTensors(g *Graph) (intermediate, output int, err error) {
 	outputs, err := OutputTensors(g)
 	if err != nil {
@@ -57,9 +56,8 @@ type Output struct {
 	PerCore int64 // bytes on the core with most pages; 0 if the pages are unknown
 }
 
-// Outputs returns the output tensors that have a buffer, in the order of the buffers. The pages of
-// an interleaved buffer are taken to be spread over the given number of cores. The error wraps
-// [ErrNoFunctions].
+// Outputs returns the output tensors that have a buffer, in the order of the buffers, for
+// interleaved buffers spread over the given number of cores. The error wraps [ErrNoFunctions].
 func Outputs(g *Graph, cores int) ([]Output, error) {
 	counters, err := OutputTensors(g)
 	if err != nil {

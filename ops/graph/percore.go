@@ -2,8 +2,7 @@ package graph
 
 import "slices"
 
-// CoreUse is the most L1 of one core that was in use at a time, in bytes. The maxima can be of
-// different times.
+// CoreUse is the most L1 in use on one core, in bytes. The maxima can be of different times.
 type CoreUse struct {
 	Circular   int64 // of circular buffers, on the core with most of them
 	Dataflow   int64 // of dataflow buffers, on the core with most of them
@@ -13,19 +12,18 @@ type CoreUse struct {
 }
 
 // PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and
-// scratchpads count on the cores that they lie on, unless they lie in a buffer, which counts by
-// itself; [CircularPeak] is the older figure, the sum over all. An L1 buffer counts with the size
-// that the report gives for its fullest bank. Without one, the pages of an interleaved buffer are
-// taken to be spread over the given number of cores, usually all of the grid.
+// scratchpads count on their cores, unless they lie in a buffer, which counts by itself;
+// [CircularPeak] is the older figure, the sum over all. An L1 buffer counts with the size of its
+// fullest bank in the report. Without such a size an interleaved buffer's pages are spread over the
+// given number of cores, usually the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
 	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
 	return u
 }
 
-// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted
-// as [PerCore] does, on the device with most of it among those given, or among all if devices is
-// nil.
+// CoreUses calls f after each node that changes the L1 in use, counted as by [PerCore]. The core is
+// on the device with most in use among the given ones; nil stands for all.
 func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse)) {
 	all := g.coreDevices()
 	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
@@ -61,21 +59,19 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 	}
 }
 
-// atLeast returns the larger of each figure.
 func (u CoreUse) atLeast(o CoreUse) CoreUse {
 	return CoreUse{max(u.Circular, o.Circular), max(u.Dataflow, o.Dataflow), max(u.Scratchpad, o.Scratchpad), max(u.L1, o.L1),
 		max(u.Total, o.Total)}
 }
 
-// coreDevices sums up the L1 of one core of each device. TT-NN numbers the mesh with the buffers
-// and the chips with their programs differently: what only programs have and what only buffers have
-// is taken to be one device.
+// coreDevices sums up the L1 of one core of each device. TT-NN numbers a mesh with buffers and its
+// chips with programs differently: devices with programs alone and with buffers alone are taken as
+// one.
 type coreDevices struct {
 	programs map[int64]*programUse
 	buffers  map[int64]int64
 }
 
-// coreDevices returns the sums before the first node, of all devices in the graph.
 func (g *Graph) coreDevices() coreDevices {
 	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
 	for i := range g.Nodes {
@@ -91,8 +87,7 @@ func (g *Graph) coreDevices() coreDevices {
 	return c
 }
 
-// free removes what the programs of a device have allocated, or those of all devices if it has
-// none.
+// free removes the allocations of a device's programs, or of all devices' if it has none.
 func (c *coreDevices) free(device int64) {
 	if _, ok := c.programs[device]; ok {
 		c.programs[device] = newProgramUse()
@@ -103,7 +98,7 @@ func (c *coreDevices) free(device int64) {
 	}
 }
 
-// now returns the largest sums of a device.
+// now returns the largest sums of any device.
 func (c *coreDevices) now() CoreUse {
 	var u, programs CoreUse // programs of devices without buffers
 	var buffers int64       // of devices without programs
@@ -125,14 +120,14 @@ func (c *coreDevices) now() CoreUse {
 	return u.atLeast(programs)
 }
 
-// programUse sums up the L1 that a program takes on each core besides buffers.
+// programUse sums up a program's L1 on each core besides buffers.
 type programUse struct{ circular, dataflow, scratchpad, all *coreSums }
 
 func newProgramUse() *programUse {
 	return &programUse{newCoreSums(), newCoreSums(), newCoreSums(), newCoreSums()}
 }
 
-// add adds what the program allocates with a node, unless it lies in a buffer.
+// add adds a program's allocation, unless it lies in a buffer.
 func (u *programUse) add(n *Node) {
 	if n.inBuffer() {
 		return
@@ -149,8 +144,8 @@ func (u *programUse) add(n *Node) {
 	}
 }
 
-// CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core.
-// Those that lie in a buffer are not counted. This is TT-NN's figure up to [Format2026v2].
+// CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core,
+// without those in a buffer. This is TT-NN's figure up to [Format2026v2].
 func CircularPeak(g *Graph) int64 {
 	var now, peak int64
 	for i := range g.Nodes {
@@ -188,7 +183,6 @@ func perCore(p Params, cores int) int64 {
 	return per * page
 }
 
-// ceil divides non-negative numbers and rounds up.
 func ceil(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 {
@@ -197,8 +191,7 @@ func ceil(a, b int64) int64 {
 	return q
 }
 
-// coreSums sums up sizes by core. It keeps rectangles and no grid: those in a file can be of any
-// size.
+// coreSums sums up sizes by core, as rectangles: those in a file can be of any size.
 type coreSums struct {
 	rects map[string]*rectSum // by text
 	most  int64
@@ -219,12 +212,11 @@ func (c *coreSums) add(text string, size int64) {
 		c.rects[text] = r
 	}
 	r.size = plus(r.size, size)
-	if len(r.ranges) == 0 { // its cores are unknown, so it is compared by itself
+	if len(r.ranges) == 0 { // unknown cores: compare it alone
 		c.most = max(c.most, r.size)
 		return
 	}
-	// The core with the largest sum is at the left edge of a rectangle and at the top edge of one,
-	// so only those are compared.
+	// The core with the largest sum is at the left edge and at the top edge of rectangles.
 	for _, a := range r.ranges {
 		for x := range c.edges(a.X0, a.X1, func(r CoreRange) int { return r.X0 }) {
 			for y := range c.edges(a.Y0, a.Y1, func(r CoreRange) int { return r.Y0 }) {
@@ -234,7 +226,6 @@ func (c *coreSums) add(text string, size int64) {
 	}
 }
 
-// edges returns lo and the rectangles' edges after it up to hi.
 func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
 	m := map[int]bool{lo: true}
 	for _, r := range c.rects {
@@ -247,7 +238,6 @@ func (c *coreSums) edges(lo, hi int, edge func(CoreRange) int) map[int]bool {
 	return m
 }
 
-// at returns the sum on a core.
 func (c *coreSums) at(x, y int) int64 {
 	var sum int64
 	for _, r := range c.rects {

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// PerfFile and DeviceLogFile are the names under which the vendor's tools find the files of a
-// performance report, the first one with an ending of its own before .csv. HostLogFile is a file
-// that must be beside them for ttnn-visualizer to list the folder; it may be empty.
+// PerfFile and DeviceLogFile are the files of a performance report as the vendor's tools find them;
+// the first one continues before .csv. HostLogFile, which may be empty, must be beside them for
+// ttnn-visualizer to list the folder.
 const (
 	PerfFile      = "ops_perf_results_"
 	DeviceLogFile = "profile_log_device.csv"
 	HostLogFile   = "tracy_profile_log_host.tracy"
 )
 
-// cell is what a row of a performance report has in a column, or nil for what isn't known.
+// cell is a value of a row of a performance report; nil is unknown.
 type cell struct {
 	column string
 	value  any
 }
 
-// tensorColumns are the columns of each tensor, after INPUT_0_ and so on.
+// tensorColumns are the columns of each tensor, after a prefix such as INPUT_0_.
 var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
 
-// perfRow is an operation of a device as a performance report has it.
+// perfRow is an operation of a device in a performance report.
 type perfRow struct {
 	runs    []*ProgramRun // of one device and queue, in the order of their starts
 	code    string
@@ -39,15 +39,14 @@ type perfRow struct {
 	window  string // of a convolution: height and width
 }
 
-// WritePerformance writes the report's times as the performance report that tt-metal's profiler
-// writes (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each
-// operation that a device ran, as often as it ran. Durations are from when the programs before were
-// done to when the operation's kernels were; columns of single processors are those of zones that
-// are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL),
-// and empty without. Products have the fidelity of this module's kernels, HiFi4.
+// WritePerformance writes the report's times as tt-metal's profiler does (ops_perf_results_*.csv),
+// for tt-perf-report and ttnn-visualizer: a row for each run of an operation on a device. Durations
+// are from the end of earlier programs to the end of the operation's kernels. Columns of single
+// processors are from zones with tt-metal's names of kernels (BRISC-KERNEL, NCRISC-KERNEL,
+// TRISC-KERNEL), and empty without. Products have the fidelity of this module's kernels, HiFi4.
 func (r *Report) WritePerformance(w io.Writer) error {
 	rows := r.perfRows()
-	ins := 2 // tt-perf-report reads the columns of two
+	ins := 2 // tt-perf-report's minimum
 	for i := range rows {
 		ins = max(ins, len(rows[i].inputs))
 	}
@@ -84,7 +83,7 @@ func (r *Report) WritePerformance(w io.Writer) error {
 
 var cellText = strings.NewReplacer(",", ";", "\n", " ", "\r", " ")
 
-// cells replaces what doesn't belong into cells, as tt-metal does.
+// cells replaces characters in cells as tt-metal does.
 func cells(record ...string) []string {
 	for i := range record {
 		record[i] = cellText.Replace(record[i])
@@ -92,8 +91,7 @@ func cells(record ...string) []string {
 	return record
 }
 
-// perfRows groups the programs of each call of a function, in the order in which the host made the
-// calls.
+// perfRows groups the programs of each call of a function, in the order of the host's calls.
 func (r *Report) perfRows() []perfRow {
 	g := r.Graph
 	if g == nil {
@@ -128,7 +126,7 @@ func (r *Report) perfRows() []perfRow {
 		row := perfRow{runs: []*ProgramRun{p}, code: code}
 		if f := g.at(p.Function); f != nil && f.Type == FunctionStart {
 			row.args = f.Arguments
-			// The functions around an operation of the device have its tensors and arguments.
+			// A device operation has the tensors and arguments of the functions around it.
 			for c := f; c != nil; c = g.at(parents[c.Counter]) {
 				if len(row.inputs) == 0 && len(c.InputTensors) > 0 {
 					row.args, row.inputs = c.Arguments, c.InputTensors
@@ -150,8 +148,8 @@ func (r *Report) perfRows() []perfRow {
 	return rows
 }
 
-// opCode returns the name of the operation that a program is of. The visualizer takes functions
-// without :: for operations of devices, and looks for them in the performance report by name.
+// opCode returns the name of a program's operation. The visualizer takes functions without :: for
+// operations of devices, and looks for their names in the performance report.
 func (r *Report) opCode(p *ProgramRun) string {
 	if r.Graph != nil {
 		if f := r.Graph.at(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
@@ -161,7 +159,7 @@ func (r *Report) opCode(p *ProgramRun) string {
 	return cmp.Or(p.Name, p.Trace, "program")
 }
 
-// perfState is what rows depend on that were before.
+// perfState is the state from row to row.
 type perfState struct {
 	r      *Report
 	calls  map[int]int         // numbers of functions
@@ -175,8 +173,7 @@ func newPerfState(r *Report) *perfState {
 	return &perfState{r: r, calls: map[int]int{}, traces: map[string]int{}, ends: map[[2]int64]uint64{}, zones: r.sortedZones()}
 }
 
-// call returns the number of a row of a function: that of its first row, a new one if the function
-// isn't known.
+// call returns the number of a function's first row; an unknown function gets a new one.
 func (s *perfState) call(function int) int {
 	n := s.calls[function]
 	if n == 0 || function < 0 {
@@ -186,7 +183,6 @@ func (s *perfState) call(function int) int {
 	return n
 }
 
-// trace returns the number of a trace.
 func (s *perfState) trace(name string) int {
 	id, ok := s.traces[name]
 	if !ok {
@@ -196,7 +192,7 @@ func (s *perfState) trace(name string) int {
 	return id
 }
 
-// cells returns a row, with the tensors of so many inputs. Columns are those of tt-metal,
+// cells returns a row with columns for ins inputs. Source: tt-metal,
 // tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
 func (s *perfState) cells(row *perfRow, ins int) []cell {
 	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
@@ -210,7 +206,7 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		}
 	}
 	ns := func(cycles uint64) int64 { return r.timeOf(first.Device, cycles).Nanoseconds() }
-	// The readers sort rows by this time, which is one for all operations of a replay.
+	// The readers sort rows by this time, which all operations of a replay share.
 	s.host = max(first.HostStart, s.host+1)
 	host, hostEnd := s.host.Nanoseconds(), max(last.HostEnd, s.host).Nanoseconds()
 	queue := [2]int64{first.Device, int64(first.Queue)}
@@ -239,7 +235,7 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 	}
 	if multiplies(row.code) {
 		fidelity = "HiFi4"
-		// tt-perf-report fails without the tensors of these.
+		// tt-perf-report fails without these tensors.
 		for _, prefix := range []string{"INPUT_0_", "INPUT_1_", "OUTPUT_0_"} {
 			if tensors[prefix+"MEMORY"] == "" {
 				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
@@ -277,8 +273,7 @@ func (s *perfState) cells(row *perfRow, ins int) []cell {
 		cell{column: "PROGRAM CACHE HIT"}, cell{column: "PM IDEAL [ns]"})
 }
 
-// multiplies reports whether tt-perf-report works out what share of the engines' peak an operation
-// has reached.
+// multiplies reports whether tt-perf-report computes the operation's share of the peak.
 func multiplies(code string) bool {
 	return strings.Contains(code, "Matmul") || strings.Contains(code, "Conv2d") || strings.Contains(code, "OptimizedConvNew")
 }
@@ -299,7 +294,6 @@ func attributes(row *perfRow) string {
 	return "{" + strings.Join(list, "; ") + "}"
 }
 
-// device returns a device of the report, or nil.
 func (r *Report) device(id int64) *Device {
 	for i := range r.Devices {
 		if r.Devices[i].ID == id {
@@ -309,7 +303,6 @@ func (r *Report) device(id int64) *Device {
 	return nil
 }
 
-// tensorCells adds the columns of a tensor.
 func (r *Report) tensorCells(out map[string]string, prefix string, counter int, device int64) {
 	t := r.Graph.at(counter)
 	if t == nil || t.Type != TensorNode {
@@ -337,5 +330,4 @@ func (r *Report) tensorCells(out map[string]string, prefix string, counter int, 
 	out[prefix+"MEMORY"] = fmt.Sprintf("DEV_%d_%s_%s", device, kind, memory)
 }
 
-// afterColons returns what is after the last :: of a name.
 func afterColons(s string) string { return s[strings.LastIndex(s, ":")+1:] }

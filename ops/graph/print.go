@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// maxIndent limits the levels of indentation.
 const maxIndent = 64
 
 // Print writes the graph as text, one line for each node, indented by the functions around it.
-// Consecutive equal lines become one with a count. Buffers and tensors from before the capture have
-// lines where they are first used as arguments.
+// Equal lines in a row become one with a count. Buffers and tensors from before the capture have
+// lines at their first use as arguments.
 func (g *Graph) Print(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	last, times := "", 0
@@ -44,7 +43,6 @@ func (g *Graph) Print(w io.Writer) error {
 	return b.Flush()
 }
 
-// line returns the node as text.
 func (n *Node) line() string {
 	switch n.Type {
 	case CaptureStart:

@@ -2,23 +2,22 @@ package graph
 
 import "time"
 
-// ProgramRun is a program that a device ran, with the times that the device noted.
+// ProgramRun is a program that a device ran, with times from the device.
 type ProgramRun struct {
 	Function int    `json:"function"` // counter of the start of the innermost function that ran it, or that recorded it into the trace; -1 if unknown
 	Name     string `json:"program"`  // empty if it isn't known which program of the trace it was
 	Device   int64  `json:"device_id"`
 	Queue    int    `json:"queue"`
 	Cores    int    `json:"num_cores,omitempty"` // that it ran on, if known
-	// Trace is the name of the trace that was replayed, and Replay the number of the replay from 1
-	// on, of this trace in this capture. They are zero for a program that didn't run in a replay.
+	// Trace is the name of the replayed trace, and Replay the number of its replay in this capture,
+	// from 1 on. They are zero outside of replays.
 	Trace  string `json:"trace,omitempty"`
 	Replay int    `json:"replay,omitempty"`
-	// Start and End are cycles of the device's clock: when the programs before it were done and it
-	// was started, and when its kernels were done. Those of a queue don't overlap.
+	// Start and End are cycles of the device's clock: from the end of earlier programs to the end
+	// of its kernels. Those of a queue don't overlap.
 	Start uint64 `json:"start_cycle"`
 	End   uint64 `json:"end_cycle"`
-	// HostStart and HostEnd are when the host put it into the queue, in nanoseconds since the start
-	// of the capture.
+	// HostStart and HostEnd delimit the host's call, in nanoseconds since the start of the capture.
 	HostStart time.Duration `json:"host_start_ns"`
 	HostEnd   time.Duration `json:"host_end_ns"`
 }
@@ -26,7 +25,7 @@ type ProgramRun struct {
 // Cycles returns how long the program ran.
 func (p *ProgramRun) Cycles() uint64 { return p.End - min(p.Start, p.End) }
 
-// ClockMHz returns the frequency of a device's clock; 1,000 if the report doesn't have it.
+// ClockMHz returns the frequency of a device's clock; 1,000 if unknown.
 func (r *Report) ClockMHz(device int64) float64 {
 	for i := range r.Devices {
 		if d := &r.Devices[i]; d.ID == device && d.ClockMHz > 0 {
@@ -49,14 +48,13 @@ func (t *DeviceTime) add(o DeviceTime) {
 	t.Time += o.Time
 }
 
-// timeOf returns the time of cycles of a device's clock.
 func (r *Report) timeOf(device int64, cycles uint64) time.Duration {
 	return time.Duration(float64(cycles) * 1000 / r.ClockMHz(device))
 }
 
 // DeviceTimes returns how long the programs of each function ran, by the counter of the function's
-// start. The programs of a function are also those of the functions around it. Functions without
-// programs aren't in the map.
+// start. A function's programs count for the functions around it too. Functions without programs
+// are left out.
 func (r *Report) DeviceTimes() map[int]DeviceTime {
 	if len(r.Programs) == 0 || r.Graph == nil {
 		return nil

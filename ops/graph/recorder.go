@@ -15,8 +15,8 @@ type Mode uint8
 const (
 	// Normal captures what a device does, with real addresses.
 	Normal Mode = iota
-	// NoDispatch captures what a device would do. Nothing reaches the device, so a [Recorder] takes
-	// circular buffers from [Recorder.Program].
+	// NoDispatch captures what a device would do. Nothing reaches the device, so [Recorder.Program]
+	// records circular buffers.
 	NoDispatch
 )
 
@@ -39,9 +39,9 @@ type Arg struct {
 	Tensors []*Tensor
 }
 
-// Recorder makes a [Graph] from events. Its methods may be called from several goroutines: events
-// are recorded in the order of the calls, and only one goroutine should begin and end functions. An
-// event that can't be recorded is left out, and [Recorder.Finish] returns the error.
+// Recorder makes a [Graph] from events. Its methods may be called from several goroutines, but only
+// one should begin and end functions. An event that can't be recorded is left out, and
+// [Recorder.Finish] returns the error.
 //
 // The order of nodes and their connections follow graph_processor.cpp of the same time.
 type Recorder struct {
@@ -206,7 +206,7 @@ func (r *Recorder) end(outputs []*Tensor) {
 	})
 }
 
-// addTensor returns the node of a tensor. In formats with a node for each use it is a new one.
+// addTensor returns a tensor's node, which is new in formats with a node for each use.
 func (r *Recorder) addTensor(t *Tensor) int {
 	c, known := r.tensors[t.ID]
 	if !known || !r.cfg.Format.sharesTensors() {
@@ -219,7 +219,6 @@ func (r *Recorder) addTensor(t *Tensor) int {
 	return c
 }
 
-// addBuffer returns the node of a buffer.
 func (r *Recorder) addBuffer(b *Buffer) int {
 	c, known := r.buffers[b.ID]
 	if !known {
@@ -231,7 +230,7 @@ func (r *Recorder) addBuffer(b *Buffer) int {
 	return c
 }
 
-// leaf adds a node to which the current function is connected.
+// leaf adds a node below the current function.
 func (r *Recorder) leaf(t NodeType, p Params, connections ...int) int {
 	c := r.add(t, p, connections...)
 	r.link(r.top().counter, c)
@@ -289,9 +288,9 @@ func (r *Recorder) deallocateCircular(device int) {
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }
 
-// Program records that a program begins, which frees the circular buffers of the program before.
-// With [NoDispatch] it also records the program's own circular buffers (TT-NN has all of them at
-// address 0); otherwise [Recorder.AllocateCircular] records each one once it is placed.
+// Program records that a program begins, which frees the circular buffers of the one before. With
+// [NoDispatch] it also records the program's own circular buffers (TT-NN has all at address 0);
+// otherwise [Recorder.AllocateCircular] records each one when it is placed.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
 		if r.cfg.Format >= Format2026v1 { // the sample of Format2025 in TT-NN's document has no such nodes
@@ -345,9 +344,9 @@ func (r *Recorder) Open() []string {
 	return out
 }
 
-// Finish ends the capture and returns its report. Functions that are still open stay without an
-// end: that is how a report shows which functions hung. The error is the first one of an event; the
-// report is complete but for the events that failed. A second Finish returns the same.
+// Finish ends the capture and returns its report. Functions that are still open have no end, which
+// shows the functions that hung. The error is the first one of an event; the report lacks the
+// events that failed. A second Finish returns the same.
 func (r *Recorder) Finish() (*Report, error) {
 	now := r.cfg.Now()
 	r.mu.Lock()
@@ -366,7 +365,7 @@ func (r *Recorder) Finish() (*Report, error) {
 	return r.reportLocked(), r.err
 }
 
-// Report returns a report of the capture so far. The capture goes on.
+// Report returns a report of the capture so far, which goes on.
 func (r *Recorder) Report() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -397,7 +396,6 @@ func (r *Recorder) reportLocked() *Report {
 	return p
 }
 
-// snapshot returns the allocated buffers.
 func (r *Recorder) snapshot() []OperationBuffer {
 	out := make([]OperationBuffer, 0, len(r.live))
 	for _, id := range slices.Sorted(maps.Keys(r.live)) {

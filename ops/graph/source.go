@@ -12,8 +12,8 @@ import (
 // maxSource is the largest source file that is stored, in bytes.
 const maxSource = 4 << 20
 
-// traceLine matches the file in a line of a stack trace, in Python's form, which a Recorder writes
-// too, or as PATH:LINE.
+// traceLine matches the file in a line of a stack trace: Python's form, which a Recorder writes
+// too, or PATH:LINE.
 var traceLine = regexp.MustCompile(`(?m)^\s*(?:File "([^"\n]+)", line (\d+)|([^:\n]+):(\d+)(?::\d+)?\s*$)`)
 
 // Source is a source file that a stack trace names.
@@ -27,8 +27,8 @@ type Source struct {
 func TraceLine(trace string) string { return traceLine.FindString(trace) }
 
 // SourceOf returns the first file in a stack trace, or false if it isn't on this machine. A report
-// can come from anywhere and a database is given to others, so only regular files of up to
-// maxSource bytes whose extension is that of source code are read.
+// can come from anywhere and its database goes to others. So it reads only regular files of source
+// code of up to maxSource bytes.
 func SourceOf(trace string) (Source, bool) {
 	m := traceLine.FindStringSubmatch(trace)
 	if m == nil {

@@ -80,7 +80,6 @@ func (g *Graph) SVG(w io.Writer) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// cut shortens a label to the width of a box.
 func cut(s string) string {
 	if utf8.RuneCountInString(s) <= svgText {
 		return s
@@ -88,10 +87,9 @@ func cut(s string) string {
 	return string([]rune(s)[:svgText-1]) + "…"
 }
 
-// xmlText escapes a string for XML.
 func xmlText(s string) string { return html.EscapeString(drawn(s)) }
 
-// drawn removes the characters that XML can't have.
+// drawn removes characters that XML doesn't allow.
 func drawn(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= ' ' && r != 0xFFFE && r != 0xFFFF || r == '\t' || r == '\n' {

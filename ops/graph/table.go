@@ -6,15 +6,15 @@ type Row struct {
 	Op    string `json:"current_op"` // the innermost function
 	Event string `json:"event"`      // begin_op, end_op or the type of the node
 	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core after
-	// the event. As in TT-NN, circular buffers that lie in buffers are among them, although they
-	// take no memory of their own: InBuffers says how much that is.
+	// the event. As in TT-NN it includes circular buffers that lie in buffers, InBuffers, which
+	// take no memory of their own.
 	Circular  int64 `json:"total_cb"`
 	InBuffers int64 `json:"cb_in_buffers"`
 	Buffers   int64 `json:"total_buffer"`
 }
 
-// Table returns how much L1 is in use after each event that changes it, in bytes, counted as
-// [PeakL1] does. The starts and ends of functions have rows too.
+// Table returns the L1 in use after each event that changes it, in bytes, counted as by [PeakL1],
+// and at the starts and ends of functions.
 func Table(g *Graph) []Row {
 	t := tracker{g: g, alloc: g.allocations()}
 	var out []Row

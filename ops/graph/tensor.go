@@ -30,8 +30,7 @@ func (t BufferType) String() string {
 	return fmt.Sprintf("BufferType(%d)", uint8(t))
 }
 
-// short returns DRAM for a kind of memory in DRAM and L1 for all others: the type of a buffer in a
-// report is one of the two.
+// short returns DRAM or L1, the type of a buffer in a report.
 func (t BufferType) short() string {
 	if t == DRAM || t == TraceMemory {
 		return "DRAM"
@@ -39,8 +38,8 @@ func (t BufferType) short() string {
 	return "L1"
 }
 
-// ParseBufferType reads a kind of memory in any form that reports have: its number, or its name
-// with or without BufferType:: in front. It returns false for any other string.
+// ParseBufferType reads a kind of memory in any form of reports: a number, or a name with or
+// without BufferType::. It returns false for any other string.
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
@@ -103,8 +102,7 @@ type Buffer struct {
 	Cores      int    // number of cores that hold a shard, 0 if it isn't sharded
 	Address    uint64 // in each bank
 	MaxPerBank int64  // size in the bank with most pages; 0 if unknown
-	// Pages returns the places of the pages, for reports with buffer pages. It is nil if they are
-	// unknown.
+	// Pages returns the places of the pages, for reports with buffer pages; nil if unknown.
 	Pages func() []Page
 }
 
@@ -138,7 +136,7 @@ type CircularBuffer struct {
 	GloballyAllocated bool // it lies in a buffer and takes no memory of its own
 }
 
-// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]). It returns nil for
+// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); it returns nil for
 // any other string.
 func ParseShape(s string) []int {
 	_, s, ok := strings.Cut(s, "Shape([")
@@ -163,7 +161,6 @@ func ParseShape(s string) []int {
 	return out
 }
 
-// shapeText formats a shape as a format spells it.
 func shapeText(format Format, shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
@@ -186,7 +183,6 @@ func boolText(format Format, b bool) string {
 	return "0"
 }
 
-// params returns the parameters of the tensor's node.
 func (t *Tensor) params(format Format) Params {
 	p := Params{ParamShape: shapeText(format, t.Shape)}
 	if format == Format2025 {
@@ -215,7 +211,7 @@ func (t *Tensor) params(format Format) Params {
 	return p
 }
 
-// params returns the parameters of the buffer's node, or of an event about it.
+// params returns the parameters of the buffer's node, or of its events.
 func (b *Buffer) params(format Format, t NodeType) Params {
 	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {

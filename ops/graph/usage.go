@@ -1,12 +1,12 @@
 package graph
 
-// tracker sums up what is allocated while a graph is read from its start. All figures are in bytes.
+// tracker sums up allocations along a graph, in bytes.
 type tracker struct {
 	g        *Graph
 	alloc    map[int]*Node // allocations of buffers
 	open     int
 	circular int64              // circular and dataflow buffers and scratchpads, on one core of the device with most of them
-	inBuffer int64              // of these, what lies in buffers
+	inBuffer int64              // of these, in buffers
 	buffers  int64              // L1 buffers, over all cores
 	programs map[int64][2]int64 // circular and inBuffer by device
 }
@@ -36,14 +36,12 @@ func (t *tracker) step(i int) {
 		}
 	case BufferDeallocate:
 		if b := t.g.bufferOf(n); b != nil && b.inL1() {
-			// A buffer from before the capture may never have been added. Upstream subtracts it
-			// too, below zero.
+			// A buffer from before the capture may never have been added. Upstream goes below zero.
 			t.buffers = max(t.buffers-b.Params.Size(ParamSize), 0)
 		}
 	}
 }
 
-// program adds what a program allocates with node n.
 func (t *tracker) program(n *Node) {
 	device, size := n.device(), n.Params.Size(ParamSize)
 	if t.programs == nil {
@@ -60,8 +58,8 @@ func (t *tracker) program(n *Node) {
 	}
 }
 
-// free removes what the programs of a device have allocated. A mesh has another number than its
-// chips: all of them are meant.
+// free removes the allocations of a device's programs. The number of a mesh stands for all its
+// chips.
 func (t *tracker) free(n *Node) {
 	if _, ok := t.programs[n.device()]; ok {
 		delete(t.programs, n.device())
@@ -76,7 +74,6 @@ func (t *tracker) free(n *Node) {
 	}
 }
 
-// plus adds sizes and saturates.
 func plus(a, b int64) int64 {
 	if s := a + b; s >= a {
 		return s
@@ -85,9 +82,9 @@ func plus(a, b int64) int64 {
 }
 
 // inputs sums up the L1 buffers that directly follow a function's start: those of arguments that
-// the graph has not named before. Any node that is neither a buffer in L1 nor a tensor ends the
-// list. A buffer that is allocated inside of the graph counts at its allocation and not here;
-// upstream counts it twice if the function allocates before anything else.
+// the graph names for the first time. A node other than an L1 buffer or a tensor ends the list. A
+// buffer with an allocation in the graph counts there; upstream counts it twice if the function
+// allocates before anything else.
 func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	var sum int64
 	for i := start + 1; i < len(g.Nodes); i++ {
@@ -104,18 +101,18 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	return sum
 }
 
-// PeakL1 returns the most L1 that was in use at a time, in bytes: buffers over all cores, and the
-// circular buffers, dataflow buffers and scratchpads of one core. This mix is TT-NN's figure;
-// [PerCore] counts all for one core. As in TT-NN, circular buffers that lie in a buffer are counted
-// again ([PeakL1InBuffers]), and freeing a buffer from before the capture that was no argument
-// subtracts its size although it was never added; unlike there, the sum stops at 0.
+// PeakL1 returns the most L1 in use at a time, in bytes: buffers over all cores, and the circular
+// buffers, dataflow buffers and scratchpads of one core. This mix is TT-NN's figure; [PerCore]
+// counts all for one core. As in TT-NN, circular buffers that lie in a buffer count twice
+// ([PeakL1InBuffers]), and freeing a buffer from before the capture subtracts its size even if it
+// never counted; unlike there, the sum stops at 0.
 func PeakL1(g *Graph) int64 {
 	peak, _ := peakL1(g)
 	return peak
 }
 
-// PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers that lie in buffers and
-// take no memory of their own.
+// PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers in buffers, which take no
+// memory of their own.
 func PeakL1InBuffers(g *Graph) int64 {
 	_, twice := peakL1(g)
 	return twice
@@ -132,8 +129,8 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 	return peak, inBuffer
 }
 
-// PeakAllocated returns the most bytes that buffers in all kinds of memory took at a time. Only
-// allocations inside the capture count.
+// PeakAllocated returns the most bytes of buffers in all kinds of memory. Only allocations inside
+// the capture count.
 func PeakAllocated(g *Graph) int64 {
 	var peak int64
 	l := liveBuffers{g: g, size: map[int]int64{}}
@@ -149,7 +146,7 @@ func PeakAllocated(g *Graph) int64 {
 	return peak
 }
 
-// liveBuffers sums up the buffers that were allocated inside the capture and not freed.
+// liveBuffers sums up buffers that the capture has allocated and not freed.
 type liveBuffers struct {
 	g    *Graph
 	size map[int]int64 // by the buffer's node
@@ -164,7 +161,7 @@ func (l *liveBuffers) allocate(n *Node) {
 	}
 }
 
-// free subtracts what the buffer added: nothing if it is from before the capture.
+// free subtracts the buffer's part of the sum: nothing for a buffer from before the capture.
 func (l *liveBuffers) free(n *Node) {
 	if b := l.g.bufferOf(n); b != nil {
 		l.sum = max(l.sum-l.size[b.Counter], 0) // it could be below 0 after the sum has saturated
@@ -201,7 +198,6 @@ func DRAMUsage(g *Graph) DRAMUse {
 	return u
 }
 
-// allocations maps the nodes of buffers to their latest allocation.
 func (g *Graph) allocations() map[int]*Node {
 	m := map[int]*Node{}
 	for i := range g.Nodes {

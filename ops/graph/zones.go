@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// A Zone is a part of a kernel that measured itself: how long one processor of a core was in it.
+// A Zone is a measured section of a kernel on one processor of a core.
 type Zone struct {
 	Device    int64  `json:"device_id"`
-	X         int    `json:"x"` // of the core, as the vendor's tools count: virtual coordinates
+	X         int    `json:"x"` // virtual coordinates of the core, as in the vendor's tools
 	Y         int    `json:"y"`
 	Processor string `json:"processor"` // BRISC, NCRISC, TRISC0, TRISC1 or TRISC2
 	Program   string `json:"program,omitempty"`
@@ -21,22 +21,18 @@ type Zone struct {
 	Name      string `json:"name"`
 	File      string `json:"file,omitempty"`
 	Line      int    `json:"line,omitempty"`
-	// Start and End are cycles of the device's clock, as those of a ProgramRun.
-	Start uint64 `json:"start_cycle"`
-	End   uint64 `json:"end_cycle"`
+	Start     uint64 `json:"start_cycle"`
+	End       uint64 `json:"end_cycle"`
 }
 
-// riscNames are what tt-metal's device log calls processors (tt_metal/impl/profiler), in the order
-// of its rows.
+// riscNames are the processors' names in tt-metal's device log (tt_metal/impl/profiler).
 var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
 
-// kernelZones are the names by which tt-metal's tools know the zone of a whole kernel, by
-// processor.
+// kernelZones are the names of zones of whole kernels in tt-metal's tools, by processor.
 var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL",
 	"TRISC2": "TRISC-KERNEL"}
 
-// zonesOf returns the zones that began and ended in a run, of zones in the order of devices and
-// starts.
+// zonesOf returns the zones within a run. sorted is in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	i, _ := slices.BinarySearchFunc(sorted, run, func(z *Zone, run *ProgramRun) int {
 		return cmp.Or(cmp.Compare(z.Device, run.Device), cmp.Compare(z.Start, run.Start))
@@ -49,8 +45,7 @@ func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	return out
 }
 
-// sortedZones returns the zones of the report in the order of devices and starts, the longer ones
-// first.
+// sortedZones returns the report's zones by device and start, the longer ones first.
 func (r *Report) sortedZones() []*Zone {
 	out := make([]*Zone, len(r.Zones))
 	for i := range r.Zones {
@@ -62,8 +57,8 @@ func (r *Report) sortedZones() []*Zone {
 	return out
 }
 
-// kernelCycles adds to sums, by processor, how long its kernels of a run took: from the first that
-// began on any core to the last that ended, where they have zones with tt-metal's names.
+// kernelCycles adds to sums, by processor, the time of its kernels in a run: from the first start
+// on any core to the last end, for zones with tt-metal's names.
 func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	first, last := map[string]uint64{}, map[string]uint64{}
 	for _, z := range zones {
@@ -80,14 +75,13 @@ func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	}
 }
 
-// deviceLogColumns are those of a device log. Source: tt-metal, tt_metal/impl/profiler
-// (writeCSVHeader).
+// deviceLogColumns is from tt-metal, tt_metal/impl/profiler (writeCSVHeader).
 const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_id, time[cycles since reset], data, run host ID, trace id, trace id counter, zone name, type, source line, source file, meta data"
 
-// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take
-// the chip's kind, clock and number of cores, those of the report's first device, and the zones of
-// kernels: a row for the start and one for the end of each, with the call count of the operation
-// that it ran in. Zones of no operation have the number 0.
+// WriteDeviceLog writes the device log of a performance report. The vendor's tools read from it the
+// first device's architecture, clock and number of cores, and the zones of kernels: a row for each
+// start and each end, with the call count of the operation around it. Zones outside of operations
+// have the number 0.
 func (r *Report) WriteDeviceLog(w io.Writer) error {
 	d := Device{Arch: "wormhole_b0"}
 	if len(r.Devices) > 0 {

@@ -11,8 +11,8 @@ import (
 
 // DType is the type of a tensor's elements, as files spell it. BF16, F32, U8, U16, U32 and I32 are
 // the types of package ops with those bits. [File.Tensor] converts F16 to Float32, BOOL to UInt8,
-// and I8, I16, I64 and U64 to Int32, if all numbers fit. Types that it doesn't read are F64 and
-// those of 8 bits with exponents.
+// and I8, I16, I64 and U64 to Int32, if all numbers fit. It doesn't read F64 and the types of 8
+// bits with exponents.
 type DType string
 
 // The data types.
@@ -34,7 +34,7 @@ const (
 	U64    DType = "U64"
 )
 
-// Size returns the size of an element in bytes; 0 if there is no such type.
+// Size returns the size of an element in bytes; 0 for an unknown type.
 func (t DType) Size() int {
 	switch t {
 	case Bool, U8, I8, F8E5M2, F8E4M3:
@@ -49,12 +49,12 @@ func (t DType) Size() int {
 	return 0
 }
 
-// types are those that are the same in files and in package ops.
+// types are the types that files and package ops share.
 var types = map[ops.DataType]DType{
 	ops.UInt8: U8, ops.UInt16: U16, ops.UInt32: U32, ops.Int32: I32, ops.BFloat16: BF16, ops.Float32: F32,
 }
 
-// converted are those that are read as others: as which, and the bits of an element.
+// converted are types that File.Tensor converts, and the bits of an element.
 var converted = map[DType]struct {
 	to   ops.DataType
 	bits func([]byte) (uint32, error)
@@ -73,8 +73,7 @@ func narrow[N int64 | uint64](n N) (uint32, error) {
 	return uint32(n), nil
 }
 
-// conversion returns the data type that elements get, and the function that converts them, which is
-// nil if none can.
+// conversion returns the data type that elements get, and the function that converts them, or nil.
 func (t DType) conversion() (ops.DataType, func([]byte) ([]byte, error)) {
 	same := func(b []byte) ([]byte, error) { return b, nil }
 	for to, from := range types {

@@ -20,9 +20,9 @@ var (
 
 // FormatError says what is wrong with a file. It matches [ErrFormat].
 type FormatError struct {
-	Tensor string // whose entry in the header is wrong; empty if it is another part of the file
+	Tensor string // whose entry in the header is wrong, or empty
 	Why    string
-	Offset int64 // of the byte of the file after which the header isn't JSON of the form; 0 if it is another error
+	Offset int64 // in the file, after invalid JSON or an unexpected value in the header; otherwise 0
 	Err    error // cause, or nil
 }
 
@@ -53,7 +53,7 @@ type Info struct {
 	Name  string
 	DType DType
 	Shape []int64
-	// Begin and End are where its data are, in bytes after the header.
+	// Begin and End delimit the data, in bytes after the header.
 	Begin, End int64
 }
 
@@ -67,8 +67,7 @@ type File struct {
 	metadata map[string]string
 }
 
-// Open opens a file and reads its header. The error is a [*FormatError] for a file that isn't in
-// the format.
+// Open opens a file and reads its header. The error is a [*FormatError] for an invalid file.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -86,8 +85,7 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-// NewFile reads the header of a file of size bytes. The reader is used until the File isn't any
-// more.
+// NewFile reads the header of a file of size bytes. The File keeps using the reader.
 func NewFile(r io.ReaderAt, size int64) (*File, error) {
 	f := &File{r: r, close: func() error { return nil }, byName: map[string]int{}}
 	if err := f.readHeader(size); err != nil {
@@ -129,12 +127,12 @@ func (f *File) Tensors() []Info {
 	return out
 }
 
-// Metadata returns what the header says about the file.
+// Metadata returns the header's metadata.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensor reads a tensor. See [DType] for the data type that it gets; a scalar gets the shape [1].
-// The error wraps [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers
-// that don't fit into Int32, or ops.ErrShape for a tensor without elements or with more than four
+// Tensor reads a tensor. See [DType] for its data type; a scalar gets the shape [1]. The error
+// wraps [ErrNoTensor], ops.ErrDataType for a type that no operation takes or for integers that
+// don't fit into Int32, or ops.ErrShape for a tensor without elements or with more than four
 // dimensions.
 func (f *File) Tensor(name string) (*ops.Host, error) {
 	i, ok := f.byName[name]

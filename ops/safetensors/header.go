@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// maxHeader is the longest header that the format allows, in bytes.
+// maxHeader is the format's limit for a header, in bytes.
 const maxHeader = 100_000_000
 
-// metadataKey is the entry of a header that is no tensor.
+// metadataKey is the header's entry that isn't a tensor.
 const metadataKey = "__metadata__"
 
 // entry is a tensor in the header.
@@ -51,7 +51,6 @@ func (f *File) readHeader(size int64) error {
 	return f.layOut(size - f.data)
 }
 
-// parse reads the JSON of the header.
 func (f *File) parse(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(err error) error { return notJSON(text, "", "the header isn't JSON of that form", 0, err) }
@@ -98,8 +97,7 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// notJSON is the error of a header that isn't JSON, or whose value that starts at an offset isn't
-// of the form that is wanted.
+// notJSON is the error of a header that isn't JSON, or of an unexpected value at start.
 func notJSON(text []byte, tensor, why string, start int64, err error) error {
 	e := &FormatError{Tensor: tensor, Why: why, Err: err}
 	var whole json.RawMessage
@@ -143,7 +141,6 @@ func (f *File) layOut(size int64) error {
 	return nil
 }
 
-// bytes returns the size of a tensor's data.
 func (t *Info) bytes() (int64, error) {
 	n := int64(t.DType.Size())
 	if n == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // Write writes tensors to a file, in the order of their names. The metadata may be nil. The error
-// wraps ops.ErrDataType for a tensor of a type that files don't have, and ops.ErrShape for one
-// whose data don't fit its shape.
+// wraps ops.ErrDataType for a type that files don't have, and ops.ErrShape for data that don't fit
+// their shape.
 func Write(w io.Writer, tensors map[string]*ops.Host, metadata map[string]string) error {
 	header := map[string]any{}
 	if metadata != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// ErrCount means that there are more images than a deployment was made for, or none.
+// ErrCount is the error for more images than the deployment's number, or none.
 var ErrCount = errors.New("number of images")
 
 // Deployment is a network on a device, for a fixed number of images. Its methods may be called from
-// several goroutines, but they share one set of buffers: scores read while new images are written
-// and run can be of either.
+// several goroutines, but they share one set of buffers: scores that are read while new images run
+// can belong to either images.
 type Deployment struct {
 	images   int
 	borrowed bool              // the caller owns the input buffer
@@ -41,7 +41,7 @@ func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, 
 }
 
 // NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes
-// for each image. Close doesn't free it.
+// for each image. Close keeps this buffer.
 func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
 	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
@@ -165,7 +165,7 @@ func (p *Deployment) Layers() []*reprise.Executable {
 	return append([]*reprise.Executable(nil), p.layers...)
 }
 
-// Pages returns the input buffer of layer i; if i is the number of layers, the buffer of scores.
+// Pages returns the input buffer of layer i, or for the number of layers the buffer of scores.
 func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
 
 // Write writes images to the start of the input buffer; the rest of the buffer stays unchanged.
@@ -176,8 +176,7 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
 }
 
-// Bytes returns the content of the input buffer for up to n images; the rest of its n pages is
-// zeros.
+// Bytes returns the input buffer's content for up to n images, with zeros in the rest of n pages.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
@@ -187,7 +186,7 @@ func Bytes(images []digits.Image, n int) []byte {
 	return b[:n*digits.PageBytes]
 }
 
-// Scores decodes the content of the buffer of scores.
+// Scores decodes the buffer of scores.
 func Scores(b []byte) [][digits.Classes]int32 {
 	scores := make([][digits.Classes]int32, len(b)/digits.PageBytes)
 	for i := range scores {
@@ -206,7 +205,7 @@ func (p *Deployment) Run(ctx context.Context, q *reprise.Queue) error {
 	return nil
 }
 
-// Record records all layers. It is a function for reprise.Queue.Capture.
+// Record records all layers, as a function for reprise.Queue.Capture.
 func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 	for _, x := range p.layers {
 		if err := r.Run(x); err != nil {
@@ -216,8 +215,8 @@ func (p *Deployment) Record(_ context.Context, r *reprise.Recorder) error {
 	return nil
 }
 
-// ReadPages waits for the queue and reads the input pages of layer i, or the scores if i is the
-// number of layers.
+// ReadPages waits for the queue and reads the input pages of layer i, or for the number of layers
+// the scores.
 func (p *Deployment) ReadPages(ctx context.Context, q *reprise.Queue, i int) ([]digits.Page, error) {
 	b := make([]byte, p.images*digits.PageBytes)
 	if err := q.Read(ctx, p.pages[i], 0, b); err != nil {
@@ -239,8 +238,8 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 	return Scores(b), nil
 }
 
-// Close releases programs and buffers. A trace holds what it recorded until it is released. A
-// second Close does nothing.
+// Close releases programs and buffers. A trace holds its memory until it is released. A second
+// Close has no effect.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {

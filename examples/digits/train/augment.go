@@ -7,9 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// warp writes an image to dst, its ink scaled to 0..1, as if it had been written a little
-// elsewhere, larger, slanted or turned: a random affine map near the identity, with the pixel
-// values between the old ones interpolated.
+// warp writes an image to dst, its ink scaled to 0..1, under a random affine map near the identity:
+// shifted, scaled, slanted or turned, with interpolated pixels.
 func warp(dst []float64, m *digits.Image, shift, bend float64, src *rng.Source) {
 	around := func(limit float64) float64 { return float64((float64(2*src.Float64()) - 1) * limit) }
 	dx, dy := around(shift), around(shift)

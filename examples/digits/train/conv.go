@@ -14,11 +14,11 @@ type stage interface {
 	step(o *options, rate float64, batch int)
 }
 
-// convolution is a dense layer that is applied to what is under a window, at each of its positions.
-// Weights are out rows of the window's rows, columns and channels.
+// convolution is a dense layer on the elements under a window, at each position. Weights are out
+// rows of the window's rows, columns and channels.
 type convolution struct {
 	dense
-	under    [][]int // of each position, the elements of the image under the window; -1 for those outside
+	under    [][]int // of each position, the image's elements under the window; -1 outside
 	channels int
 }
 
@@ -103,7 +103,7 @@ type pool struct {
 	under    [][]int
 	channels int
 	y, dx    []float64
-	from     []int // of each output, the input that it is
+	from     []int // input of each output
 }
 
 func newPool(l *convnet.Layer) *pool {
@@ -157,7 +157,7 @@ func newConvModel(src *rng.Source) *model {
 	return &model{stages, make([]float64, layers[len(layers)-1].Out)}
 }
 
-// bfloat rounds the model of the convolutional network to bfloat16.
+// bfloat rounds the convolutional model to bfloat16.
 func (m *model) bfloat() (*convnet.Network, error) {
 	weights := map[string][]float64{}
 	for i, l := range convnet.Architecture() {
@@ -165,8 +165,8 @@ func (m *model) bfloat() (*convnet.Network, error) {
 		if d == nil {
 			continue
 		}
-		// Of a window's elements, channels are the innermost here and the outermost in the file. A
-		// linear layer is transposed.
+		// Channels of a window are innermost here and outermost in the file. A linear layer is
+		// transposed.
 		w := make([]float64, len(d.w))
 		for o := range d.out {
 			for k := range d.in {

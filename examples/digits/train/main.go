@@ -1,14 +1,14 @@
-// Command train makes the weights of the networks that read digits: it trains one on a part of the
-// digits, converts it to the numbers that the device computes with, and reports the accuracy on
-// digits that it was not trained on, as the device computes it.
+// Command train makes the weights of the networks that read digits: it trains a network on a part
+// of the digits, converts it to the device's numbers, and reports the accuracy on held-out digits
+// as a device computes it.
 //
 //	go run ./examples/digits/train                  the convolutional network: train, write convnet/weights.safetensors, report
 //	go run ./examples/digits/train integer          the integer network: train, write weights.bin, report
 //	go run ./examples/digits/train [integer] -cv    cross-validate inside the training part, write nothing
 //
 // The same weights come out on every architecture: the arithmetic is float64 in a fixed order
-// without fused operations. The held-out digits are used for the report only; every choice was made
-// with -cv.
+// without fused operations. Choices were made with -cv; held-out digits are used for the report
+// only.
 package main
 
 import (

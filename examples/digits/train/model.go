@@ -7,9 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// Every product below is written float64(a*b): a conversion rounds, so that no compiler may fuse
-// the product with an addition ("Floating-point operators" in the Go specification). Architectures
-// that fuse would give other weights.
+// Every product below is written float64(a*b): the conversion rounds, so that no compiler may fuse
+// the product with an addition ("Floating-point operators" in the Go specification). Fusing would
+// change the weights.
 
 // dense is one layer in float64, with the state of its optimiser.
 type dense struct {
@@ -29,7 +29,7 @@ func newDense(in, out int, relu bool, src *rng.Source) *dense {
 		vw: make([]float64, in*out), vb: make([]float64, out),
 		y: make([]float64, out), dx: make([]float64, in),
 	}
-	// Uniform with the variance that keeps activations' size through rectifiers (He and others,
+	// Uniform with the variance that preserves activations' size through rectifiers (He et al.,
 	// 2015).
 	limit := math.Sqrt(6 / float64(in))
 	for i := range d.w {
@@ -146,7 +146,7 @@ func softmax(dst, scores []float64) {
 }
 
 // exp is e to the power of x for x <= 0, within a few units in the last place. The standard
-// library's differs between architectures, some of which have it in assembly.
+// library's differs between architectures.
 func exp(x float64) float64 {
 	if x < -700 {
 		return 0

@@ -8,9 +8,9 @@ import (
 )
 
 // quantise turns a trained model into the integer network. Each layer has one scale for its
-// weights, chosen so that the largest is 127, and one for its outputs, chosen so that the largest
-// output for the training images is 127. The factor between a sum and an output becomes a
-// multiplier of ten bits and a shift.
+// weights, whose largest becomes 127, and one for its outputs, whose largest for the training
+// images becomes 127. The factor between a sum and an output is a multiplier of ten bits and a
+// shift.
 func quantise(m *model, images []digits.Image) (*digits.Network, error) {
 	peaks := activations(m, images)
 	inScale := 1.0 / digits.MaxPixel
@@ -43,8 +43,7 @@ func quantise(m *model, images []digits.Image) (*digits.Network, error) {
 	return digits.NewNetwork(layers...)
 }
 
-// ratio returns multiplier and shift with multiplier/2^shift next to f, the multiplier being below
-// 1024.
+// ratio returns multiplier and shift with multiplier/2^shift close to f and multiplier below 1024.
 func ratio(f float64) (multiplier, shift uint32) {
 	frac, exp := math.Frexp(f) // f = frac * 2^exp, frac in [0.5, 1)
 	multiplier = uint32(math.Round(frac * 1024))

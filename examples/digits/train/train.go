@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// options are the choices of a training run. They were made by cross-validation inside the training
-// part (-cv).
+// options are a training run's choices, made by cross-validation (-cv).
 type options struct {
 	seed     uint64
 	epochs   int
@@ -20,11 +19,10 @@ type options struct {
 	bend     float64 // of the augmentation, relative
 }
 
-// hidden are the widths of the two hidden layers: multiples of 16, and small enough that a layer's
-// page is 64 bytes.
+// hidden are the widths of the hidden layers: multiples of 16 that fit into a page of 64 bytes.
 var hidden = [...]int{64, 32}
 
-// train fits a network to images. The same images and options give the same network on every
+// train fits a network to images. Its result depends only on images and options, on every
 // architecture.
 func train(images []digits.Image, o options, newModel func(*rng.Source) *model) *model {
 	src := rng.Source(o.seed)

@@ -2,8 +2,8 @@
 package rng
 
 // Source is the SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014); its value is its state. The examples' splits and trainers use it because
-// files of weights must stay reproducible, which the standard library's sequences don't promise.
+// generators", 2014); its value is its state. The standard library doesn't promise its sequences,
+// but files of weights must stay reproducible.
 type Source uint64
 
 // Uint64 returns the next 64 bits.
@@ -15,8 +15,8 @@ func (r *Source) Uint64() uint64 {
 	return z ^ z>>31
 }
 
-// Float64 returns a number in [0, 1) with 53 random bits. The conversion keeps a caller's
-// arithmetic from being fused with the division.
+// Float64 returns a number in [0, 1) with 53 random bits. The conversion prevents fusing with a
+// caller's arithmetic.
 func (r *Source) Float64() float64 { return float64(float64(r.Uint64()>>11) / (1 << 53)) }
 
 // IntN returns a number in [0, n). n must be positive; the bias of the remainder is below n/2^64.

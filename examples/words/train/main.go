@@ -3,8 +3,8 @@
 //
 //	go run ./examples/words/train        train, write transformer/weights.safetensors, report
 //
-// The same weights come out on every architecture, whatever the number of processors: the
-// arithmetic is float32 in a fixed order without fused operations.
+// The same weights come out on every machine: the arithmetic is float32 in a fixed order without
+// fused operations.
 package main
 
 import (

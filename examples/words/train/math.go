@@ -2,12 +2,12 @@ package main
 
 import "math"
 
-// Every product below that is added to something is written float32(a*b): a conversion rounds, so
-// that no compiler may fuse the product with the addition ("Floating-point operators" in the Go
-// specification). Architectures that fuse would give other weights.
+// Every product in a sum below is written float32(a*b): the conversion rounds, so that no compiler
+// may fuse the product with the addition ("Floating-point operators" in the Go specification).
+// Fusing would change the weights.
 
-// multiply sets c to the product of a, m by k, and the transpose of b, n by k, or adds it to c. n
-// is a multiple of 4. Each sum is in the order of k.
+// multiply sets c to a (m by k) times the transpose of b (n by k), or adds the product to c. n is a
+// multiple of 4. Each sum is in the order of k.
 func multiply(c, a, b []float32, m, n, k int, add bool) {
 	for i := 0; i < m; i += 2 {
 		a0 := a[i*k:][:k]
@@ -64,7 +64,7 @@ func transpose(dst, src []float32, rows, columns int) {
 }
 
 // exp is e to the power of x for x <= 0, within a few units in the last place of a float32. The
-// standard library's differs between architectures, some of which have it in assembly.
+// standard library's differs between architectures.
 func exp(x float32) float32 {
 	v := float64(x)
 	if v < -80 {

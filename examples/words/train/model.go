@@ -12,7 +12,7 @@ import (
 type tensor struct {
 	name          string
 	rows, columns int
-	w, t          []float32 // row by row; column by column
+	w, t          []float32 // row by row, column by column
 	first, second []float32 // moments of the gradient
 }
 
@@ -34,8 +34,8 @@ func newModel(src *rng.Source) *model {
 		n := p.Rows * p.Columns
 		t := &tensor{p.Name, p.Rows, p.Columns, make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)}
 		numbers[t.name] = i
-		// Uniform with a variance of one divided by the number of inputs. What is added to the
-		// residual stream is smaller, so that all layers together add as much as one.
+		// Uniform with a variance of one divided by the number of inputs. Additions to the residual
+		// stream are smaller, so that all layers together add as much as one.
 		limit := math.Sqrt(3 / float64(t.rows))
 		switch {
 		case t.name == "embedding":
@@ -82,8 +82,8 @@ func fromNetwork(n *transformer.Network) *model {
 	return m
 }
 
-// step moves the weights against the gradients by Adam (Kingma and Ba, 2015) with decay of the
-// weights (Loshchilov and Hutter, 2019); count is the number of steps, this one included.
+// step moves the weights against the gradients by Adam (Kingma and Ba, 2015) with weight decay
+// (Loshchilov and Hutter, 2019); count is the number of steps, this one included.
 func (m *model) step(gradients [][]float32, rate, decay float64, count int) {
 	const keepFirst, keepSecond = 0.9, 0.98
 	first, second := power(keepFirst, count), power(keepSecond, count)

@@ -14,7 +14,7 @@ const (
 	slots  = transformer.Slots
 )
 
-// sample is one word: the tokens that the model reads, and those that it should say.
+// sample is one word: the tokens that the model reads, and the tokens to predict.
 type sample struct{ reads, says []uint8 }
 
 func newSample(word string) (sample, error) {
@@ -22,8 +22,8 @@ func newSample(word string) (sample, error) {
 	return sample{append([]uint8{words.End}, letters...), append(letters[:len(letters):len(letters)], words.End)}, err
 }
 
-// pass computes the loss of some samples and its gradients. Its rows are the tokens of all samples,
-// one after another. The same samples give the same bits, whatever else runs.
+// pass computes the loss and the gradients of samples. Its rows are the tokens of all samples, one
+// after another. Results depend only on the samples, bit for bit.
 type pass struct {
 	m         *model
 	gradients [][]float32 // of each tensor, summed over tokens
@@ -40,7 +40,7 @@ type pass struct {
 	da, dq, dk, dv          []float32
 }
 
-// activations are what a layer leaves for the way back.
+// activations are a layer's results for the way back.
 type activations struct {
 	x, h, r, q, k, v, p, a []float32 // input, normalised, factors, queries, keys, values, probabilities, attention
 	y, g, s, u             []float32 // residual stream in between, normalised, factors, hidden
@@ -54,7 +54,7 @@ func newPass(m *model) *pass {
 	return p
 }
 
-// room returns a slice of n elements in the memory of another one if it has as many.
+// room returns a slice of n elements, in the memory of another one if it is large enough.
 func room(v []float32, n int) []float32 {
 	if cap(v) < n {
 		return make([]float32, n, n+n/4)
@@ -134,7 +134,6 @@ func (p *pass) forward(samples []sample) {
 	}
 }
 
-// learn adds the gradients of samples to those there are.
 func (p *pass) learn(samples []sample) {
 	p.forward(samples)
 	n, m, row := p.rows, p.m, 0
@@ -187,7 +186,7 @@ func (p *pass) learn(samples []sample) {
 	}
 }
 
-// weights adds to the gradient of a tensor that x was multiplied by: the transpose of x times dy.
+// weights adds the transpose of x times dy to a tensor's gradient.
 func (p *pass) weights(number int, x, dy []float32) {
 	t := p.m.tensors[number]
 	left, right := p.left[:p.rows*t.rows], p.right[:p.rows*t.columns]
@@ -226,8 +225,7 @@ func normaliseBack(dx, dh, h, r []float32) {
 	}
 }
 
-// scale is the factor of scores: one divided by the root of the width of a head, which is a power
-// of 4.
+// scale is the factor of scores: one divided by the root of a head's width, a power of 4.
 const scale = 1.0 / 4
 
 // attend lets each token attend to those up to itself in its word.
@@ -285,8 +283,8 @@ func (p *pass) attendBack(a *activations) {
 	}, a)
 }
 
-// each calls f for each head of each row, with the column of the head, the first row of the word,
-// and the probabilities of the rows from that one to itself.
+// each calls f for each head of each row, with the head's column, the word's first row, and the
+// probabilities of the rows from there to itself.
 func (p *pass) each(f func(head, from, row int, probabilities []float32), a *activations) {
 	from := 0
 	for _, s := range p.samples {

@@ -13,7 +13,7 @@ type options struct {
 	seed   uint64
 	epochs int
 	batch  int     // words a step
-	rate   float64 // the greatest learning rate: it rises during the first steps, and falls linearly to a hundredth
+	rate   float64 // the greatest learning rate, after a rise in the first steps; falls linearly to a hundredth
 	rise   int     // steps
 	decay  float64 // of weights
 	limit  int     // steps after which to stop, or 0
@@ -23,8 +23,8 @@ func defaults() options {
 	return options{seed: 2011, epochs: 4, batch: 96, rate: 4e-3, rise: 100, decay: 0.02}
 }
 
-// shares is the number of parts of a batch that may run at the same time. Their gradients are added
-// in order, so that it is part of the result; the number of goroutines isn't.
+// shares is the number of parts of a batch that may run in parallel. Their gradients are added in
+// order, so shares affects the result; the number of goroutines doesn't.
 const shares = 8
 
 // parallel calls f for each number below n.
@@ -41,8 +41,8 @@ func parallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// train fits a model to words. The same words and options give the same model on every
-// architecture. progress is called after each epoch with the mean loss of its tokens.
+// train fits a model to words. Its result depends only on words and options, on every architecture.
+// progress is called after each epoch with the mean loss of its tokens.
 func train(list []string, o options, progress func(epoch int, loss float64)) (*model, error) {
 	samples, err := newSamples(list)
 	if err != nil {
@@ -78,8 +78,8 @@ func train(list []string, o options, progress func(epoch int, loss float64)) (*m
 	return m, nil
 }
 
-// batch leaves the mean gradients of some samples in the first pass, and returns the sum of losses
-// and the number of tokens.
+// batch leaves the mean gradients of samples in the first pass, and returns the sum of losses and
+// the number of tokens.
 func batch(passes []*pass, samples []sample, numbers []int) (loss float64, tokens int) {
 	parallel(len(passes), func(i int) {
 		p := passes[i]

@@ -25,11 +25,11 @@ var ErrNoKernels = errors.New("no kernels for this architecture")
 // listPage is the size of a page of the list of tokens, kListBytes in kernels/layout.h.
 const listPage = 1024
 
-// kernelRoom is the L1 that the kernels use, at most.
+// kernelRoom is the most L1 that the kernels use.
 const kernelRoom = 1024
 
-// kernelProgram returns a program of a kernel of this package, on one core, which takes the
-// addresses of buffers as arguments, and then others.
+// kernelProgram returns a program of one of this package's kernels, on one core, with the addresses
+// of buffers and more as arguments.
 func kernelProgram(a chip.Arch, name string, buffers []*reprise.Buffer, others []uint32) (*reprise.Program, error) {
 	file, err := prebuilt.ELF(a, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,10 +13,10 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// Model is a network on a device that makes tokens, one with each step. A step is always the same
-// programs with the same arguments: what changes from one to the next is in DRAM, so that a trace
-// of one step makes any number of tokens. Its tensors are in DRAM, in tiles of bfloat16; its
-// products, attention, normalisations and activations run on the engines.
+// Model is a network on a device that makes one token per step. Every step is the same programs
+// with the same arguments; its state is in DRAM, so that a trace of one step makes any number of
+// tokens. Its tensors are in DRAM, in tiles of bfloat16; its products, attention, normalisations
+// and activations run on the engines.
 type Model struct {
 	dev    *ops.Device
 	tokens int // that the list has room for
@@ -48,11 +48,10 @@ type layer struct {
 	deal                     *reprise.Executable
 }
 
-// headTile is the width of a head in tensors: a tile. Columns from HeadWidth on are 0.
+// headTile is the width of a head in tensors: a tile, with zeros from column HeadWidth on.
 const headTile = 32
 
-// masked is what is added to the scores of positions that a token doesn't attend to: the lowest
-// bfloat16.
+// masked is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
 const masked = -0x1.FEp127
 
 // tiles returns the spec of matrices.
@@ -64,8 +63,8 @@ func tiles(shape ...int) ops.Spec {
 type Option func(*Model)
 
 // WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of
-// keeping them for [Model.Tokens]: nothing that the host sends grows with their number. The stream
-// ends after the last one. It stays the caller's, and can be released after the model is closed.
+// keeping them for [Model.Tokens]. The stream ends after the last token. It stays the caller's, and
+// can be released after the model is closed.
 func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
 
 // Load allocates the tensors and writes the weights, for up to so many tokens between two calls of
@@ -122,7 +121,7 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 	return l.err
 }
 
-// wide puts matrices of heads beside each other, with zeros after the columns of each head.
+// wide puts matrices of heads side by side, with zeros after each head's columns.
 func wide(ms ...Matrix) Matrix {
 	out := Matrix{Rows: Width, Columns: len(ms) * Heads * headTile}
 	for row := range out.Rows {
@@ -217,8 +216,8 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
-// program loads a program of a kernel of this package for buffers, and for a stream unless it is
-// nil.
+// program loads a program of one of this package's kernels for buffers, and for a stream unless it
+// is nil.
 func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
 	dev := l.m.dev.Device()
 	args := []uint32{0}
@@ -273,25 +272,24 @@ func (m *Model) Step(ctx context.Context) error {
 	return m.step(ctx, func(x *reprise.Executable) error { return q.Run(ctx, x) })
 }
 
-// Record records a step. Its programs must have run before: see [Model.Step]. It is a function for
-// reprise.Queue.Capture.
+// Record records a step, as a function for reprise.Queue.Capture. Its programs must have run
+// before: see [Model.Step].
 func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 	return m.dev.Record(ctx, r, func(ctx context.Context) error {
 		return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) })
 	})
 }
 
-// Begin begins a word: after the end of the one before it says that the word goes on, in the state.
-// Steps make tokens with and without it; it is for a loop over words around one over the tokens of
-// each.
+// Begin begins a word: after a word's end it marks the state as inside a word. Steps need it only
+// in a loop over words around a loop over each word's tokens.
 func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
 
 // RecordBegin records [Model.Begin].
 func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
 
-// RecordAll records all tokens, up to as many as the list has room for: a loop over words, as long
-// as there are tokens left to make, and in it one over the tokens of a word. The programs must have
-// run before: see [Model.Step] and [Model.Begin]. It is a function for reprise.Queue.Capture.
+// RecordAll records all tokens, up to the list's room: a loop over words while tokens are left to
+// make, and inside a loop over the tokens of a word. It is a function for reprise.Queue.Capture.
+// The programs must have run before: see [Model.Step] and [Model.Begin].
 func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
 	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
@@ -303,7 +301,7 @@ func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	})
 }
 
-// step runs a step's programs, those of this package by run.
+// step runs a step's programs, this package's by run.
 func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {
 	x, y := m.residual[0], m.residual[1]
 	s := &sequence{ctx: ctx, d: m.dev}
@@ -341,7 +339,7 @@ func (s *sequence) run(run func(*reprise.Executable) error, x *reprise.Executabl
 	}
 }
 
-// linear leaves x times w, plus what is added unless it is nil.
+// linear computes x times w, plus another tensor unless it is nil.
 func (s *sequence) linear(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
 	if s.err == nil {
 		_, s.err = s.d.Linear(s.ctx, x, w, plus, append(opts, ops.Into(out))...)
@@ -372,8 +370,8 @@ func (m *Model) State(ctx context.Context) (State, error) {
 // StateBuffer returns the memory of the state.
 func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
 
-// Tokens waits for the steps before and returns n tokens since the start, from one on. A model with
-// a stream doesn't keep them.
+// Tokens waits for earlier steps and returns n tokens since the start, from one on. A model with a
+// stream keeps none.
 func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
 	if m.stream != nil {
 		return nil, errors.New("transformer: tokens: they went to the model's stream: read them there")
@@ -402,8 +400,8 @@ func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
 	return out, nil
 }
 
-// Close deallocates the tensors and unloads this package's programs. A trace holds what it recorded
-// until it is released. A second Close does nothing.
+// Close deallocates the tensors and unloads this package's programs. A trace holds its memory until
+// it is released. A second Close has no effect.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {

@@ -1,7 +1,7 @@
 // Package transformer is a small language model of letters in bfloat16, which invents English
 // words: its layers, the trained weights, and a [Model] that runs it on a device with the
-// operations of package ops and two kernels of its own. Package reference computes on the host what
-// a device answers, bit for bit.
+// operations of package ops and two kernels of its own. Package reference computes a device's
+// answers on the host, bit for bit.
 package transformer
 
 import (
@@ -14,9 +14,9 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// The dimensions of the network. Each row of the embedding has Width elements: one for each of 32
-// tokens, then one for each position of a word. The network has no biases, and its normalisations
-// no weights.
+// The dimensions of the network. A row of the embedding has Width elements: one for each of 32
+// tokens, then one for each position of a word. There are no biases, and normalisations have no
+// weights.
 const (
 	Layers    = 4
 	Width     = 64  // of the residual stream
@@ -27,7 +27,7 @@ const (
 	Slots     = 32  // rows for tokens in the embedding, and columns of logits; words.Tokens of them are used
 )
 
-// Epsilon is what normalisations add to the mean of squares.
+// Epsilon is added to the mean of squares in normalisations.
 const Epsilon = 1e-5
 
 // ErrShape is in errors about weights that don't fit the network.

@@ -9,22 +9,22 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// State is what a model knows between two tokens, besides its caches. It is in a page of DRAM, as
-// words of 32 bits in this order.
+// State is a model's state between two tokens, besides its caches: words of 32 bits in this order,
+// in a page of DRAM.
 type State struct {
-	More      uint32 // 1 while the word that is being made goes on, 0 after its end and after the last token
-	Left      uint32 // tokens that are still to be made; a step does nothing at 0
-	Token     uint32 // the last one that was made
+	More      uint32 // 1 inside a word, 0 after its end and after the last token
+	Left      uint32 // tokens still to make; a step does nothing at 0
+	Token     uint32 // the last token
 	Position  uint32 // of the token that the next step reads
 	Random    uint32 // state of the random numbers
-	Count     uint32 // tokens that have been made
+	Count     uint32 // tokens made
 	Sharpness uint32 // the binary logarithm of e divided by the temperature, with 16 bits after the point
 }
 
 // StateBytes is the size of a state's page.
 const StateBytes = 64
 
-// Offsets of words in the state's page that traces can make conditions of.
+// Offsets of the state's words for conditions of traces.
 const (
 	MoreOffset = 0
 	LeftOffset = 4

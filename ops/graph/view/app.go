@@ -15,11 +15,11 @@ import (
 //go:embed app
 var app embed.FS
 
-// scripts are the page's own, in the order in which they run.
+// scripts are the page's scripts in their order.
 var scripts = []string{"common.js", "lists.js", "plots.js", "memory.js", "cores.js", "flow.js", "route.js"}
 
-// HTML writes a report under a name as one HTML file, with its scripts and without references to
-// others, to be opened from a disk or mailed.
+// HTML writes a report under a name as one self-contained HTML file, to be opened from a disk or
+// mailed.
 func HTML(w io.Writer, name string, r *graph.Report) error {
 	page, err := appPage(name, r)
 	if err != nil {
@@ -29,8 +29,8 @@ func HTML(w io.Writer, name string, r *graph.Report) error {
 	return err
 }
 
-// appPage returns the page. The report is JSON inside of it: json.Marshal escapes <, > and &, so no
-// text of a report ends the script that it is in.
+// appPage returns the page. json.Marshal escapes <, > and &, so no text of a report ends the script
+// with its JSON.
 func appPage(name string, r *graph.Report) ([]byte, error) {
 	doc, err := json.Marshal(newModel(name, r))
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// chip is a chip and the bytes in use on it after each event that changes them.
+// chip is a chip and its bytes in use after each change.
 type chip struct {
 	ID      int64   `json:"id"`
-	Devices []int64 `json:"devices"`         // whose buffers are on it
+	Devices []int64 `json:"devices"`         // numbers of its buffers' devices
 	Place   string  `json:"place,omitempty"` // in the mesh
 	At      []int   `json:"at"`              // events
 	Buffers []int64 `json:"buffers"`         // in L1, on the fullest core
-	L1      []int64 `json:"l1"`              // all of L1, on the fullest core: what programs take too
+	L1      []int64 `json:"l1"`              // all of L1, on the fullest core, with programs
 	DRAM    []int64 `json:"dram"`            // in all banks
 }
 
 // chips lists the chips. Usually buffers and programs have the numbers of chips. TT-NN gives a mesh
-// a number of its own, and its buffers that number: those are on all chips with programs.
+// and its buffers a number of their own: these are on all chips with programs.
 func (m *modeler) chips() []chip {
 	buffers, programs := map[int64]bool{}, map[int64]bool{}
 	for i := range m.Buffers {
@@ -31,7 +31,7 @@ func (m *modeler) chips() []chip {
 			buffers[b.Device] = true
 		}
 	}
-	var mesh []int64 // with buffers alone, beside chips with programs alone
+	var mesh []int64 // devices with buffers alone, beside chips with programs alone
 	apart := false
 	for d := range programs {
 		apart = apart || !buffers[d]
@@ -72,8 +72,8 @@ func (m *modeler) chips() []chip {
 	return out
 }
 
-// placesOf reads the chips' places in the mesh from the YAML of a report, such as "(1, 0)": lines
-// of a number and a list, of which the first two values are used.
+// placesOf reads the chips' places in the mesh, such as "(1, 0)", from a report's YAML: lines of a
+// number and a list that begins with two values.
 func placesOf(mapping string) map[int64]string {
 	out := map[int64]string{}
 	for line := range strings.Lines(mapping) {
@@ -87,10 +87,8 @@ func placesOf(mapping string) map[int64]string {
 	return out
 }
 
-// ofProgram reports whether the buffer is what a program takes.
 func (b *buffer) ofProgram() bool { return b.Kind == "CB" || b.Kind == "DFB" || b.Kind == "scratchpad" }
 
-// use fills in what is in use on a chip.
 func (m *modeler) use(c *chip) {
 	change := make([]int64, len(m.g.Nodes)+1)
 	for i := range m.Buffers {
@@ -117,10 +115,8 @@ func (m *modeler) use(c *chip) {
 	}
 }
 
-// coreCount returns how many cores interleaved buffers are spread over.
 func (m *modeler) coreCount() int { return max(m.Cores[0]*m.Cores[1], 1) }
 
-// memory lists the buffers, and what is in use on each chip.
 func (m *modeler) memory() {
 	programs := map[int64][]int{} // buffers of the running program by device
 	for i := range m.g.Nodes {
@@ -156,7 +152,7 @@ func (m *modeler) memory() {
 	}
 	after := make([]int64, len(m.g.Nodes))
 	graph.CoreUses(m.g, m.coreCount(), nil, func(i int, now graph.CoreUse) { after[i] = now.Total + 1 })
-	for i := range after { // what is unchanged is as before
+	for i := range after { // unchanged nodes repeat the value before
 		if after[i] == 0 {
 			after[i] = 1
 			if i > 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// model is the document that the page shows: a report in the terms of operations, tensors and
-// buffers. Sizes and addresses are in bytes, times in nanoseconds, and from and to are counters of
-// nodes, which are the page's axis of events.
+// model is the page's document: a report in terms of operations, tensors and buffers. Sizes and
+// addresses are in bytes, times in nanoseconds. From and to are counters of nodes, the page's axis
+// of events.
 type model struct {
 	Name     string      `json:"name"`
 	Format   string      `json:"format"`
@@ -48,7 +48,7 @@ type op struct {
 	Depth    int      `json:"depth"`
 	From     int      `json:"from"`
 	To       int      `json:"to"`
-	Start    int64    `json:"start"` // of time, as far as durations say
+	Start    int64    `json:"start"` // as far as durations say
 	Took     int64    `json:"took"`
 	Device   int64    `json:"device,omitempty"` // how long its programs ran, in nanoseconds
 	Ended    bool     `json:"ended"`
@@ -64,7 +64,7 @@ type op struct {
 	L1Peak   int64    `json:"l1Peak"`
 }
 
-// source is a line of a source file and those around it.
+// source is a line of a source file with its neighbours.
 type source struct {
 	Path  string   `json:"path"`
 	Line  int      `json:"line"`
@@ -87,7 +87,7 @@ type tensor struct {
 	Takers  []int  `json:"takers"`
 }
 
-// buffer is a buffer, or what a program takes in L1.
+// buffer is a buffer, or a program's memory in L1.
 type buffer struct {
 	Kind    string `json:"kind"` // DRAM, L1, CB and so on
 	Layout  string `json:"layout,omitempty"`
@@ -156,10 +156,9 @@ func newModel(name string, r *graph.Report) *model {
 	return &m.model
 }
 
-// maxSide limits the sides of the grid of cores. No chip has as many.
+// maxSide limits the sides of the grid of cores; chips have smaller ones.
 const maxSide = 64
 
-// grid finds the grid of cores: that of the devices, or what the report uses.
 func (m *modeler) grid() {
 	for _, d := range m.Devices {
 		m.Cores[0], m.Cores[1] = max(m.Cores[0], d.Grid[0]), max(m.Cores[1], d.Grid[1])
@@ -178,7 +177,7 @@ func (m *modeler) grid() {
 	m.Cores[0], m.Cores[1] = min(m.Cores[0], maxSide), min(m.Cores[1], maxSide)
 }
 
-// innermost finds the call that each node belongs to.
+// innermost finds the call of each node.
 func (m *modeler) innermost() {
 	m.of = make([]int, len(m.g.Nodes))
 	var open []int
@@ -244,7 +243,6 @@ func shape(s string) string {
 	return strings.Join(out, "×")
 }
 
-// last returns what is after the last :: or dot.
 func last(s string) string {
 	return s[strings.LastIndexAny(s, ":.")+1:]
 }
@@ -289,7 +287,7 @@ func (m *modeler) ops() {
 	}
 }
 
-// source returns the number of the source that a stack begins with, or -1.
+// source returns the index of the first source in a stack, or -1.
 func (m *modeler) source(stack string) int {
 	line := graph.TraceLine(stack)
 	k, known := m.sources[line]
@@ -312,7 +310,7 @@ func (m *modeler) source(stack string) int {
 	return m.sources[line]
 }
 
-// ofOperations notes the L1 in use before, after and in operations.
+// ofOperations sets the L1 in use before, after and in operations.
 func (m *modeler) ofOperations(after []int64) {
 	for i := range after {
 		if k := m.of[i]; k >= 0 {
@@ -331,10 +329,8 @@ func (m *modeler) ofOperations(after []int64) {
 	}
 }
 
-// inDRAM reports whether the buffer is in DRAM.
 func (b *buffer) inDRAM() bool { return b.Kind == "DRAM" || b.Kind == "TRACE" }
 
-// allocated adds the buffer of an allocation.
 func (m *modeler) allocated(i int) {
 	n := &m.g.Nodes[i]
 	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes),
@@ -365,8 +361,8 @@ func (m *modeler) allocated(i int) {
 	m.Buffers = append(m.Buffers, b)
 }
 
-// place returns the cores of a buffer in L1: from its pages, or all of the grid for an interleaved
-// one.
+// place returns the index of the cores of a buffer in L1: those of its pages, or the grid for an
+// interleaved buffer.
 func (m *modeler) place(i int, b *buffer) int {
 	var pages []graph.Page
 	for _, v := range m.r.PagesByAddress[uint64(max(b.Address, 0))] {
@@ -401,7 +397,7 @@ func (m *modeler) place(i int, b *buffer) int {
 	return m.placed(on)
 }
 
-// placed returns the number of a list of cores, each list once.
+// placed returns the index of a list of cores, stored once.
 func (m *modeler) placed(on []onCore) int {
 	if len(on) == 0 {
 		return -1
@@ -477,7 +473,6 @@ func (m *modeler) late() {
 	}
 }
 
-// taken reports whether an operation takes a tensor of a buffer.
 func (m *modeler) taken(b *buffer) bool {
 	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// times are when calls ran, as far as their durations say.
+// times are the starts and durations of calls, as far as known.
 type times struct {
 	start, took []time.Duration
 	total       time.Duration
 }
 
-// newTimes lays calls out by duration: those inside of another one follow each other from its start
-// on. A call that didn't end took as long as those that it called.
+// newTimes lays calls out by duration: calls inside another one follow each other from its start. A
+// call that didn't end took as long as the calls inside.
 func newTimes(g *graph.Graph, calls []graph.Call) times {
 	t := times{start: make([]time.Duration, len(calls)), took: make([]time.Duration, len(calls))}
 	within := make([]time.Duration, len(calls)) // sum of the calls inside

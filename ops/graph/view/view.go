@@ -1,6 +1,6 @@
 // Package view shows the report of a capture in a browser, on one page: operations and tensors,
 // functions, memory and addresses of buffers over time, cores, and the data flow between
-// operations. It needs scripts, all of which are in it, and works from a file too ([HTML]).
+// operations. The page contains all its scripts and works from a file too ([HTML]).
 package view
 
 import (
@@ -34,7 +34,7 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 
 func (v *view) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(v.page) // it fails if the client has gone, which needs no answer
+	_, _ = w.Write(v.page) // fails only if the client has gone
 }
 
 func (v *view) report(w http.ResponseWriter, _ *http.Request) {
@@ -59,10 +59,10 @@ func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) er
 type peak struct {
 	Name      string `json:"name"`
 	Bytes     int64  `json:"bytes"`
-	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers that lie in buffers, which are counted again
+	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers in buffers, which count twice
 }
 
-// peaks returns the figures of a report whose interleaved buffers are spread over so many cores.
+// peaks returns the peaks of a report with interleaved buffers spread over so many cores.
 func peaks(g *graph.Graph, cores int) []peak {
 	return []peak{
 		{Name: "L1, buffers and a core's circular buffers", Bytes: graph.PeakL1(g), InBuffers: graph.PeakL1InBuffers(g)},

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// allocation returns the allocation that a deallocation frees, or nil. The deallocation is
-// connected to it or to the buffer.
+// allocation returns the allocation of a deallocation, or nil. A deallocation is connected to it or
+// to the buffer.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
 		m := p.at(c)
@@ -25,7 +25,6 @@ func (p *plan) allocation(n *graph.Node) *graph.Node {
 	return nil
 }
 
-// place is the place of a buffer.
 type place struct{ device, address int64 }
 
 // live is an allocated buffer.
@@ -37,7 +36,6 @@ type live struct {
 	layout int64
 }
 
-// buffer returns the buffer of an allocation.
 func (p *plan) buffer(n *graph.Node) live {
 	dev, _ := n.Params.Int(graph.ParamDeviceID)
 	addr, _ := n.Params.Int(graph.ParamAddress)
@@ -48,7 +46,7 @@ func (p *plan) buffer(n *graph.Node) live {
 	return l
 }
 
-// kind returns the kind of memory of a node, from any of the parameters that can have it.
+// kind returns a node's kind of memory, from any parameter with it.
 func kind(q graph.Params) graph.BufferType {
 	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
 		if t, ok := graph.ParseBufferType(q[k]); ok {
@@ -58,7 +56,7 @@ func kind(q graph.Params) graph.BufferType {
 	return graph.DRAM
 }
 
-// perBank returns max_size_per_bank as in the report, or else computes it from pages and banks.
+// perBank returns max_size_per_bank of the report, or computes it from pages and banks.
 func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	q := n.Params
 	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
@@ -90,16 +88,15 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
 }
 
-// allocated are the buffers that are allocated at a time.
+// allocated is the set of buffers at a time.
 type allocated struct {
 	p   *plan
 	now map[int]live  // by node of the allocation
 	at  map[place]int // latest allocation at a place
 }
 
-// allocate adds a buffer. A buffer at its place is gone, though its deallocation isn't in the
-// report. That doesn't hold at address 0, where TT-NN has every buffer in a capture without
-// dispatch.
+// allocate adds a buffer. An earlier buffer at its place is gone even without a deallocation. At
+// address 0 TT-NN has every buffer of a capture without dispatch, so there all stay.
 func (a *allocated) allocate(n *graph.Node) {
 	b := a.p.buffer(n)
 	if b.address != 0 {
@@ -108,7 +105,6 @@ func (a *allocated) allocate(n *graph.Node) {
 	a.now[n.Counter], a.at[b.place] = b, n.Counter
 }
 
-// free removes what is at a place.
 func (a *allocated) free(at place) {
 	if c, ok := a.at[at]; ok {
 		delete(a.now, c)
@@ -116,7 +112,7 @@ func (a *allocated) free(at place) {
 	}
 }
 
-// deallocate removes the buffer that a deallocation is connected to, or else what is at its
+// deallocate removes the buffer that a deallocation is connected to, or else the buffer at its
 // address.
 func (a *allocated) deallocate(n *graph.Node) {
 	if from := a.p.allocation(n); from != nil {
@@ -127,7 +123,7 @@ func (a *allocated) deallocate(n *graph.Node) {
 	}
 }
 
-// buffers writes the buffers that are allocated at the end of each operation, and their pages.
+// buffers writes the buffers at the end of each operation, and their pages.
 func (w *writer) buffers(p *plan) {
 	all := allocated{p, map[int]live{}, map[place]int{}}
 	ends := map[int][]int{} // by node: operations that end with it
@@ -149,7 +145,6 @@ func (w *writer) buffers(p *plan) {
 	}
 }
 
-// buffersAfter writes the buffers that are allocated after an operation.
 func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map[place][]graph.PageVersion) {
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
@@ -184,9 +179,8 @@ func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.P
 	}
 }
 
-// pages returns the pages after each allocation at a place, in the order of the allocations: the
-// chips of a mesh allocate at one address, each its own. Pages of a flat list are there from the
-// beginning, at addresses without allocations.
+// pages returns the pages at a place after each allocation, in order; the chips of a mesh allocate
+// at one address. Pages of a flat list exist from the beginning, at addresses without allocations.
 func (p *plan) pages() map[place][]graph.PageVersion {
 	out := map[place][]graph.PageVersion{}
 	add := func(address uint64, allocation int, pages []graph.Page) {

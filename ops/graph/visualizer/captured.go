@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// captured writes the part of the graph that belongs to an operation, and its edges.
+// captured writes an operation's part of the graph, and its edges.
 func (w *writer) captured(p *plan, i int) {
 	o := &p.ops[i]
 	nodes := []int{}
@@ -58,9 +58,8 @@ func (p *plan) shown(q graph.Params) graph.Params {
 	return q
 }
 
-// subgraph returns nodes as the JSON of a graph between a start and an end of a capture, numbered
-// from 0, and the connections of each. Connections to other nodes are left out, because their
-// numbers would refer to wrong nodes.
+// subgraph returns nodes as the JSON of a graph with a start and an end, numbered from 0, and the
+// connections of each. Connections to other nodes are left out: their numbers would be wrong.
 func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
 	number := map[int]int{}
 	for i, c := range nodes {

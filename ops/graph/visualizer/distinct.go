@@ -10,15 +10,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// tensorIDs makes the tensor ids of several reports unique. Reports of one process share ids: an
-// equal id of an equal tensor is one row of the database. Reports of several processes all start at
-// 1: a tensor whose id another report's tensor has gets a new id.
+// tensorIDs makes the tensor ids of several reports unique. Reports of one process share ids: equal
+// tensors of an equal id are one row of the database. Reports of other processes start at 1 too:
+// another tensor of a known id gets a new one.
 type tensorIDs struct {
 	seen map[int64]string // descriptions of tensors by id
 	last int64            // the largest id; the search for a new one starts after it
 }
 
-// unused returns an id above 0 that no tensor of the reports before has, nor one of own.
+// unused returns a new id above 0 that neither earlier reports nor own have.
 func (n *tensorIDs) unused(own map[int64]string) int64 {
 	for {
 		if n.last = max(n.last, 0); n.last == math.MaxInt64 {
@@ -32,7 +32,7 @@ func (n *tensorIDs) unused(own map[int64]string) int64 {
 	}
 }
 
-// distinct renumbers a report's tensors where needed, and returns how many it renumbered.
+// distinct renumbers a report's tensors where needed, and returns the number of new ids.
 func (n *tensorIDs) distinct(r *graph.Report) int {
 	if n.seen == nil {
 		n.seen = map[int64]string{}
@@ -83,7 +83,7 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 	return len(to)
 }
 
-// renumberTensors renumbers a report's tensors where needed and warns of it.
+// renumberTensors is distinct with a warning.
 func (w *writer) renumberTensors(r *graph.Report, path string) {
 	if n := w.ids.distinct(r); n > 0 {
 		w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(path), n)

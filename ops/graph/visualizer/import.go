@@ -17,15 +17,15 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// OperationStride is the difference between the first operation numbers of consecutive reports in
-// one import.
+// OperationStride is the distance of the first operation numbers of consecutive reports in one
+// import.
 const OperationStride = 10000
 
 // Options configure an import.
 type Options struct {
 	Limits graph.Limits
-	// Arch is the architecture of reports that describe no devices, wormhole or blackhole: lists of
-	// nodes, of which the visualizer shows no memory without a device. Empty leaves them without.
+	// Arch is the architecture of reports without devices, wormhole or blackhole: lists of nodes,
+	// whose memory the visualizer shows only with a device. Empty adds none.
 	Arch string
 	SVG  bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
 }
@@ -50,11 +50,11 @@ type Summary struct {
 // ErrNoReports is in the error of an import without any report.
 var ErrNoReports = errors.New("no reports")
 
-// Import writes reports into a database, which it creates if it doesn't exist. A path is a file, or
-// a folder whose *.json files are imported in the order of their names. An operation that is
-// imported again is replaced with all its rows; tensors that exist are kept. A file in a folder
-// that can't be read is a warning, unless no file can. An import is all or nothing: after an error
-// the database and the files beside it are unchanged.
+// Import writes reports into a database, which it creates if needed. A path is a file, or a folder
+// whose *.json files are imported in the order of their names. An operation that is imported again
+// is replaced with all its rows; existing tensors stay. A folder's file that can't be read is a
+// warning, unless no file can. An import is all or nothing: after an error the database and the
+// files beside it are unchanged.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
 	if err := graph.CheckArch(o.Arch); err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
@@ -100,7 +100,6 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	return w.sum, nil
 }
 
-// files imports the reports in files.
 func (w *writer) files(files []file, o Options) error {
 	var failed error
 	for k, f := range files {
@@ -134,14 +133,13 @@ func (w *writer) files(files []file, o Options) error {
 	return nil
 }
 
-// file is a report to read. found says that it was found in a folder rather than named by the
-// caller.
+// file is a report to read; found says that it was found in a folder.
 type file struct {
 	path  string
 	found bool
 }
 
-// pythonSuffix is the end of the name of a file with the Python records of the report beside it.
+// pythonSuffix ends the name of the file with a report's Python records.
 const pythonSuffix = ".python_io.json"
 
 func list(paths []string) ([]file, error) {
@@ -198,7 +196,6 @@ func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, er
 	return r, nil
 }
 
-// sidecars writes the files beside the database.
 func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 	for name, text := range map[string]string{"cluster_descriptor.yaml": r.ClusterDescriptor,
 		"physical_chip_mesh_coordinate_mapping_1_of_1.yaml": r.MeshMapping} {
@@ -218,7 +215,7 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 	return w.to.write(w.pictureName(path), r.Graph.SVG)
 }
 
-// pictureName returns the name of a report's picture, which is unique in this import.
+// pictureName returns a unique name for a report's picture.
 func (w *writer) pictureName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), ".json")
 	for n := 1; ; n++ {

@@ -8,8 +8,8 @@ type operands struct {
 	used    map[int64]bool // tensors of any operation
 }
 
-// newOperands returns the operands as [graph.Graph.Operands] has them. An operation that is a
-// deallocation outside of any function takes what it frees.
+// newOperands returns the operands by [graph.Graph.Operands]. A deallocation outside of functions
+// takes the freed tensor.
 func newOperands(p *plan) *operands {
 	o := &operands{used: map[int64]bool{}}
 	calls := p.g.Calls()
@@ -30,8 +30,8 @@ func newOperands(p *plan) *operands {
 	return o
 }
 
-// ids returns the numbers of tensors, which are given by node, and notes that they are used.
-// Tensors without a number are left out.
+// ids returns the numbers of tensor nodes, and marks them as used. Tensors without a number are
+// left out.
 func (o *operands) ids(g *graph.Graph, nodes []int) []int64 {
 	out := []int64{}
 	for _, n := range nodes {
@@ -43,7 +43,6 @@ func (o *operands) ids(g *graph.Graph, nodes []int) []int64 {
 	return out
 }
 
-// unique returns each number once, in order.
 func unique(ids []int64) []int64 {
 	seen := map[int64]bool{}
 	out := []int64{}

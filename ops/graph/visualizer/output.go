@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// output is the database that an import writes, and the files beside it. close undoes everything
-// unless commit was called.
+// output is the database of an import, and the files beside it. close undoes all steps without a
+// commit.
 type output struct {
 	db, folder string
 	staging    string   // the folder where files are written before they are installed; empty if there are none
 	names      []string // of those files, relative to folder
-	undo       []func() // undoes each step, in the order of the steps
+	undo       []func() // in the order of the steps
 }
 
 // newOutput creates the folder and an empty database if they don't exist.
@@ -93,7 +93,7 @@ func (o *output) write(name string, text func(io.Writer) error) (err error) {
 	return errors.Join(text(f), f.Close())
 }
 
-// install moves the files to their places, and the files that were there to the staging folder.
+// install moves the files to their places, and replaced files to the staging folder.
 func (o *output) install() error {
 	for i, name := range o.names {
 		to := filepath.Join(o.folder, name)
@@ -120,10 +120,8 @@ func (o *output) install() error {
 	return nil
 }
 
-// commit keeps what was written.
 func (o *output) commit() { o.undo = nil }
 
-// close undoes everything, unless commit was called.
 func (o *output) close() {
 	for _, f := range slices.Backward(o.undo) {
 		f()
@@ -131,7 +129,6 @@ func (o *output) close() {
 	o.clear()
 }
 
-// clear removes the staging folder.
 func (o *output) clear() {
 	if o.staging != "" {
 		_ = os.RemoveAll(o.staging)

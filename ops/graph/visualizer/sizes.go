@@ -8,17 +8,16 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// sizeAt is a buffer as a node of a report has it.
+// sizeAt is a buffer at a node of a report.
 type sizeAt struct {
 	node       int
 	kind, size int64 // size in the bank with most of it, in bytes
 	found      bool  // in the buffers of an operation: it may have been there before
 }
 
-// sizes are the buffers at each place, in the order of their nodes.
 type sizes map[place][]sizeAt
 
-// sizes returns the sizes of the buffers that the report allocates, or lists for an operation.
+// sizes returns the sizes of the buffers that the report allocates, or lists for operations.
 func (p *plan) sizes() sizes {
 	out := sizes{}
 	add := func(at place, s sizeAt) {
@@ -47,8 +46,8 @@ func (p *plan) sizes() sizes {
 	return out
 }
 
-// before returns the size of the latest buffer of a kind at a place before a node, or else that of
-// the first one that an operation found there after it.
+// before returns the size of the latest buffer of a kind at a place before a node, or else of the
+// first one that an operation found there later.
 func (s sizes) before(at place, kind int64, node int) (size int64, ok bool) {
 	for _, b := range s[at] {
 		switch {

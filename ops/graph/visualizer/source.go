@@ -2,8 +2,7 @@ package visualizer
 
 import "github.com/reprise-tt/reprise/ops/graph"
 
-// source stores the first file of a stack trace and returns its id in the table, or nil if there is
-// no file to store.
+// source stores the first file of a stack trace and returns its id in the table, or nil.
 func (w *writer) source(trace string) any {
 	line := graph.TraceLine(trace)
 	id, known := w.sources[line]

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// tensors writes the tensors, each from its first node. A tensor without a device is left out if no
-// operation uses it.
+// tensors writes the tensors, each from its first node. An unused tensor without a device is left
+// out.
 func (w *writer) tensors(p *plan, io *operands) {
 	done, sizes := map[int64]bool{}, p.sizes()
 	columns, values := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type", "?, ?, ?, ?, ?, ?, ?, ?"
@@ -50,7 +50,6 @@ func (w *writer) tensors(p *plan, io *operands) {
 	}
 }
 
-// parts writes the places of a tensor's parts.
 func (w *writer) parts(p *plan, id int64, text string) {
 	if text == "" {
 		return

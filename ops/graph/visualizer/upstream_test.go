@@ -130,18 +130,6 @@ func TestUpstreamDeviceTensors(t *testing.T) {
 		"6|1|2064")
 }
 
-// Counters of inputs become ids of tensors, without repetitions.
-func TestUpstreamInputTensorResolution(t *testing.T) {
-	_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: graph.Format2026v1}, func(r *graph.Recorder) {
-		five, eight, eleven := tensor(5, nil), tensor(8, nil), tensor(11, nil)
-		r.Begin("ttnn::where", arg(five, eight, eleven)...)
-		r.End()
-		r.Begin("ttnn::square", arg(eight, eight)...)
-		r.End()
-	}))
-	want(t, ask("SELECT operation_id, input_index, tensor_id FROM input_tensors ORDER BY 1, 2"), "1|0|5", "1|1|8", "1|2|11", "2|0|8")
-}
-
 // A valid report gives no warnings; one with missing output tensors does.
 func TestUpstreamValidation(t *testing.T) {
 	sum, _ := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
@@ -188,17 +176,6 @@ func TestUpstreamLinearModel(t *testing.T) {
 		"6|2278432")
 	want(t, ask("SELECT max_size_per_bank FROM buffers WHERE operation_id = 4 ORDER BY address"), "176128", "176128", "6144", "176128", "4096")
 	want(t, ask("SELECT operation_id, tensor_id FROM output_tensors ORDER BY 1"), "1|1", "2|3", "3|5", "4|6")
-}
-
-// Durations are in seconds.
-func TestUpstreamDurations(t *testing.T) {
-	_, ask := imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) {
-		r.Begin("ttnn::add")
-		r.Begin("inner") // two more readings of the clock, a millisecond each
-		r.End()
-		r.End()
-	}))
-	want(t, ask("SELECT name, duration FROM operations"), "ttnn::add|0.003")
 }
 
 // Descriptors and pictures are written beside the database, and the caller's source into it.

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// writer inserts rows into a database. It keeps the first error and writes nothing after it.
+// writer inserts rows into a database until the first error, which it keeps.
 type writer struct {
 	ctx     context.Context
 	tx      *sql.Tx
@@ -29,7 +29,7 @@ func (w *writer) warn(format string, args ...any) {
 	w.sum.Warnings = append(w.sum.Warnings, fmt.Sprintf(format, args...))
 }
 
-// insert runs a statement, which it prepares once.
+// insert runs a statement, prepared once.
 func (w *writer) insert(query string, args ...any) {
 	if w.err != nil {
 		return
@@ -47,12 +47,12 @@ func (w *writer) insert(query string, args ...any) {
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
-// row adds a row to a table: the values of all its columns.
+// row adds a row with all columns to a table.
 func (w *writer) row(table string, values ...any) {
 	w.insert("INSERT INTO "+allColumns(table, values), values...)
 }
 
-// replace is row for a row that takes the place of one with the same key.
+// replace is row that replaces a row with the same key.
 func (w *writer) replace(table string, values ...any) {
 	w.insert("INSERT OR REPLACE INTO "+allColumns(table, values), values...)
 }
@@ -61,7 +61,6 @@ func allColumns(table string, values []any) string {
 	return table + " VALUES (?" + strings.Repeat(", ?", len(values)-1) + ")"
 }
 
-// has reports whether a table has a column.
 func (w *writer) has(table, column string) bool {
 	var n int
 	if w.err == nil {
@@ -70,7 +69,6 @@ func (w *writer) has(table, column string) bool {
 	return n > 0
 }
 
-// report writes all rows of a report.
 func (w *writer) report(p *plan) {
 	w.devices(p)
 	w.metadata(p)
@@ -114,7 +112,6 @@ func (w *writer) report(p *plan) {
 	w.buffers(p)
 }
 
-// clear removes the rows of an earlier import of the same report.
 func (w *writer) clear(p *plan) {
 	for _, t := range []string{"operations", "operation_arguments", "buffers", "captured_graph", "nodes", "edges", "errors", "stack_traces",
 		"input_tensors", "output_tensors", "buffer_pages"} {
@@ -163,8 +160,7 @@ func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	}
 }
 
-// trace writes the call stack of an operation, and the source file of its caller if it is on this
-// machine.
+// trace writes an operation's call stack, and its caller's source file if it is on this machine.
 func (w *writer) trace(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	lines := n.StackTrace
 	if r != nil && len(r.StackTrace) > 0 {
@@ -182,7 +178,7 @@ func (w *writer) fault(op int, name, kind, message, trace string) {
 	w.sum.Errors++
 }
 
-// errors writes the error nodes, each for the operation that it happened in.
+// errors writes the error nodes, each for its operation.
 func (w *writer) errors(p *plan) {
 	for i := range p.g.Nodes {
 		n := &p.g.Nodes[i]
@@ -197,7 +193,7 @@ func (w *writer) errors(p *plan) {
 	}
 }
 
-// python finds the Python records of operations, in order, by name.
+// python assigns Python records to operations, in order, by name.
 func (p *plan) python() []*graph.PythonRecord {
 	out := make([]*graph.PythonRecord, len(p.ops))
 	next := 0
@@ -212,12 +208,10 @@ func (p *plan) python() []*graph.PythonRecord {
 	return out
 }
 
-// sameName compares a name in C++ and one in Python.
 func sameName(a, b string) bool {
 	return strings.ReplaceAll(a, "::", ".") == strings.ReplaceAll(b, "::", ".")
 }
 
-// validate warns of rows that refer to missing rows.
 func (w *writer) validate() {
 	for problem, query := range map[string]string{
 		"inputs of operations name tensors that aren't there":  "SELECT count(*) FROM input_tensors WHERE tensor_id NOT IN (SELECT tensor_id FROM tensors)",

@@ -1,8 +1,7 @@
 // Package reference computes on the host the tokens that the model of package transformer makes on
-// a device, and the logits that it chooses them by, bit for bit: how tiles are unpacked, what the
-// matrix unit adds up in which order and how it rounds, what the vector unit does with sums, how
-// the packer rounds them to bfloat16, and the integers of the kernel that chooses a token. It runs
-// nothing on a device.
+// a device, and their logits, bit for bit: how tiles are unpacked, the matrix unit's order of sums
+// and rounding, the vector unit's operations, the packer's rounding to bfloat16, and the integers
+// of the kernel that chooses a token.
 package reference
 
 import (
@@ -28,7 +27,7 @@ type layer struct {
 	keys, values                         [transformer.Heads]cache
 }
 
-// cache is a head's rows of keys or values, of which the first HeadWidth columns have numbers.
+// cache is a head's rows of keys or values, with numbers in the first HeadWidth columns.
 type cache [transformer.Positions][transformer.HeadWidth]transformer.BFloat16
 
 // weights are the tiles of a matrix, row by row of tiles.
@@ -73,7 +72,7 @@ func (e engine) weights(m *transformer.Matrix) weights {
 	return e.tiles(m.Rows/side, m.Columns/side, func(row, column int) transformer.BFloat16 { return m.Data[row*m.Columns+column] })
 }
 
-// heads returns the tiles of a matrix whose columns are heads, each of which begins a tile.
+// heads returns the tiles of a matrix whose columns are heads; each head begins a tile.
 func (e engine) heads(m *transformer.Matrix) weights {
 	return e.tiles(m.Rows/side, transformer.Heads, func(row, column int) transformer.BFloat16 {
 		if column%side >= transformer.HeadWidth {
@@ -83,7 +82,7 @@ func (e engine) heads(m *transformer.Matrix) weights {
 	})
 }
 
-// projection returns the tiles of a matrix whose rows are heads, each of which begins a tile.
+// projection returns the tiles of a matrix whose rows are heads; each head begins a tile.
 func (e engine) projection(m *transformer.Matrix) weights {
 	return e.tiles(transformer.Heads, m.Columns/side, func(row, column int) transformer.BFloat16 {
 		if row%side >= transformer.HeadWidth {
@@ -141,8 +140,8 @@ func (m *Model) input() row {
 	return x
 }
 
-// linear returns x times w plus what is added, which may be nil: one more step of the inner
-// dimension, a one in the first column of a tile times what is added in the first row of one.
+// linear returns x times w plus the row plus, which may be nil: one more step of the inner dimension, a one
+// in the first column of a tile times plus in the first row of another.
 func (m *Model) linear(x row, w *weights, plus row, relu bool) row {
 	lefts := make([]left, len(x))
 	for i := range x {
@@ -184,8 +183,8 @@ func (m *Model) normalise(x row) row {
 			sum[i] = m.mad(w, w, sum[i])
 		}
 	}
-	// Lane i of eight has two columns of each face, one after another, and then what the lanes
-	// before it have.
+	// Lane i of eight has two columns of each face, one after another, then the sum of the lanes
+	// before.
 	var lanes [8]uint32
 	for i := range lanes {
 		lanes[i] = m.add(m.add(m.add(sum[2*i], sum[2*i+1]), sum[face+2*i]), sum[face+2*i+1])
@@ -211,7 +210,7 @@ func (m *Model) normalise(x row) row {
 	return out
 }
 
-// attend returns what a query finds in the caches up to the position:
+// attend returns a query's attention to the caches up to the position:
 // ops/kernels/compute/attention.cpp.
 func (m *Model) attend(query [side]transformer.BFloat16, keys, values *cache) [side]transformer.BFloat16 {
 	q := m.left(query)
@@ -254,7 +253,7 @@ func (m *Model) attend(query [side]transformer.BFloat16, keys, values *cache) [s
 	return round(out)
 }
 
-// greatest returns the greatest of scores in all columns, as the matrix unit sees them: as tf32.
+// greatest returns the greatest of scores in all columns, as tf32 in the matrix unit.
 func (m *Model) greatest(scores [side]uint32) [side]uint32 {
 	top := uint32(lowest)
 	for _, half := range m.cut(scores) {

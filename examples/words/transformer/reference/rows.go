@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Only row 0 of tiles has numbers that matter, and no row of a result depends on another row: so it
-// is all that is computed here.
+// Only row 0 of tiles matters, and rows don't depend on each other: only this row is computed.
 
 const (
 	side = arith.TileSide
@@ -73,7 +72,7 @@ func (e engine) source(v []transformer.BFloat16) (row arith.Row) {
 	return row
 }
 
-// cut returns a row of fp32 as it is in SrcA or SrcB, as tf32.
+// cut returns a row of fp32 as tf32 in SrcA or SrcB.
 func (e engine) cut(v [side]uint32) (rows [2]arith.Row) {
 	for f := range rows {
 		var l1 [4 * face]byte
