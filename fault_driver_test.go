@@ -603,7 +603,7 @@ func TestPaces(t *testing.T) {
 	for _, pace := range []struct{ spin, longest time.Duration }{
 		{0, 0}, {time.Hour, time.Hour}, {50 * time.Microsecond, 5 * time.Millisecond},
 	} {
-		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(150*time.Millisecond))
+		b := open(t, emulators[0](), reprise.WithPace(pace.spin, pace.longest), reprise.WithHangTimeout(400*time.Millisecond))
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		x := b.load(b.adder("add", chip.Core{}, in, out, 3))
 		for i := range uint32(20) {

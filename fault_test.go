@@ -23,6 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -88,7 +89,7 @@ func TestHangLeavesADump(t *testing.T) {
 		if st.Size() > 256<<10 {
 			b.Errorf("the file has %d B", st.Size())
 		}
-	}, reprise.WithHangTimeout(400*time.Millisecond), reprise.WithDumpDir(dir))
+	}, short, reprise.WithDumpDir(dir))
 }
 
 // The error of a chip that a kernel has stopped names the kernel and the core as the program does,
@@ -125,18 +126,18 @@ func TestFaultNamesTheKernel(t *testing.T) {
 // The first error of a hang says which cores are busy, and everything else; those after it say only
 // that the queue hangs, and are the same *HangError all the same.
 func TestHangIsToldOnce(t *testing.T) {
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
 	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
 	b.must(b.queue.Run(b.ctx, x))
 	err := b.queue.Wait(b.ctx)
 	h := b.hang(err)
 	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
-		"), dispatch (", "no progress for 300ms", "; see "+h.File)
+		"), dispatch (", "no progress for 500ms", "; see "+h.File)
 	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)
 		}
-		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 300ms; see "+h.File)
+		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 500ms; see "+h.File)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond), reprise.WithDumpDir(dir))
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(dir))
 	b.must(os.Remove(dir))
 	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 	h := b.hang(b.queue.Wait(b.ctx))
@@ -158,18 +159,22 @@ func TestDumpThatCannotBeWritten(t *testing.T) {
 // A program that takes much longer than the hang timeout is no hang as long as its kernels move.
 func TestLongProgramsAreNoHang(t *testing.T) {
 	card := sim.Wormhole()
-	b := open(t, card, reprise.WithHangTimeout(300*time.Millisecond))
+	b := open(t, card, reprise.WithHangTimeout(500*time.Millisecond))
 	word := b.word()
+	c, err := kmd.Open(b.ctx, card)
+	b.must(err)
 	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
 	done := make(chan error, 1)
 	go func() { done <- b.queue.Wait(b.ctx) }()
 	// The cores are let go one after the other, each well within the timeout, all of them well
 	// behind it.
 	for core := range b.dev.Grid().Cores() {
-		poke(b, card, core, word.Addr(), 1)
+		xy, err := b.dev.Virtual(core)
+		b.must(err)
+		b.must(c.Write32(xy, uint64(word.Addr()), 1))
 		time.Sleep(10 * time.Millisecond)
 	}
-	b.must(<-done)
+	b.must(errors.Join(<-done, c.Close()))
 }
 
 // The report of a hang says in words what the engines of a worker wait for, where the device can
