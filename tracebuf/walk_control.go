@@ -220,7 +220,8 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 		}
 	}
 	if c.Leave || c.Limited {
-		if begin := n.places[w.step].Loop; !c.Leave || !c.Limited || begin < 0 || begin != w.step-1 || to != n.places[begin].End || c.Compare == cq.Never || c.Same {
+		begin := n.places[w.step].Loop
+		if !c.Leave || !c.Limited || begin < 0 || begin != w.step-1 || to != n.places[begin].End || c.Compare == cq.Never || c.Same {
 			return w.fail(s.Offset, "a BRANCH that leaves a loop must be its condition, at the start of its body, and go to what follows the loop")
 		}
 		return w.arrive(to)

@@ -197,3 +197,161 @@ func TestBoot(t *testing.T) {
 		t.Error("21 columns fit in 20 bytes")
 	}
 }
+
+// TestL1Map protects the layout of L1: fixed points shared with tt-metal and with our firmware, and
+// that nothing overlaps.
+func TestL1Map(t *testing.T) {
+	type area struct {
+		Name        string
+		Start, Size uint32
+	}
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		p := a.Params()
+		m := abi.Own(a).L1
+		areas := []area{
+			{"atomic return", m.AtomicReturn, 4}, {"barrier", m.Barrier, 4},
+			{"subordinate sync", m.SubordinateSync, 4}, {"launch read pointer", m.LaunchReadPtr, 4},
+			{"launch", m.Launch, m.LaunchEntries * m.LaunchSize}, {"go", m.Go, m.GoEntries * 4}, {"go index", m.GoIndex, 4},
+			{"core info", m.CoreInfo, m.CoreInfoSize}, {"core state", m.CoreState, chip.NumProcessors * m.CoreStateSize},
+			{"zeros", m.Zeros, m.ZerosSize}, {"print", m.Print, m.PrintSize}, {"watch", m.Watch, m.WatchSize}, {"tiles", m.Tiles, m.TilesSize}, {"bank table", m.BankTable, m.BankTableSize},
+			{"kernel config", m.KernelConfig, m.KernelConfigSize}, {"buffers", m.Unreserved, m.Size - m.Unreserved},
+		}
+		if m.InlineScratch != chip.NoRegister {
+			areas = append(areas, area{"inline scratch", m.InlineScratch, 64})
+		}
+		for r := range chip.Processor(chip.NumProcessors) {
+			areas = append(areas, area{r.String() + " firmware", m.Firmware[r], m.FirmwareSize[r]})
+		}
+		slices.SortFunc(areas, func(a, b area) int { return int(a.Start) - int(b.Start) })
+		for i, x := range areas[1:] {
+			if before := areas[i]; before.Start+before.Size > x.Start {
+				t.Errorf("%s: %v reaches into %v", a, before, x)
+			}
+		}
+		if m.Size != p.L1Size || m.Unreserved%p.Align.DRAM() != 0 || m.Launch%16 != 0 || m.KernelConfig%16 != 0 {
+			t.Errorf("%s: size or alignment: %+v", a, m)
+		}
+		if m.Launch != m.Mailbox+0x10 || m.Go != m.Mailbox+0x310 || m.GoIndex != m.Mailbox+0x340 {
+			t.Errorf("%s: mailbox fields moved: %+v", a, m)
+		}
+	}
+	w, b := abi.Own(chip.Wormhole).L1, abi.Own(chip.Blackhole).L1
+	got := [][2]uint32{
+		{w.Mailbox, b.Mailbox}, {w.Firmware[chip.BRISC], b.Firmware[chip.BRISC]}, {w.KernelConfig, b.KernelConfig},
+		{w.Unreserved, b.Unreserved}, {w.BankTable, b.BankTable}, {w.BankTableSize, b.BankTableSize},
+	}
+	want := [][2]uint32{{0x10, 0x60}, {0x3800, 0x3840}, {0x7D80, 0x8740}, {0x19180, 0x19B40}, {0x6A00, 0x6C40}, {776, 776}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The watcher's tables name every tile that kernels reach, in the coordinates in which they do, and
+// harvested rows and columns.
+func TestWatchedTiles(t *testing.T) {
+	le := binary.LittleEndian
+	for _, c := range []struct {
+		arch              chip.Arch
+		h                 chip.Harvesting
+		host, dram        uint64
+		physical, virtual int // tiles
+		harvested         []byte
+	}{
+		{chip.Blackhole, chip.Harvesting{}, 0, 0xFF000000, 0, 29, []byte{0xFF, 0xFF, 0xFF, 0xFF}},
+		{chip.Blackhole, chip.Harvesting{Tensix: 0x3, DRAM: 0x80}, 0, 0xFF000000, 0, 29, nil},
+		{chip.Wormhole, chip.Harvesting{}, 0x800000000, 1 << 31, 35, 16, []byte{0xFF, 0xFF, 0xFF, 0xFF}},
+		{chip.Wormhole, chip.Harvesting{Tensix: 1 << 3}, 0x800000000, 1 << 31, 35, 16, nil},
+	} {
+		ch, err := chip.New(c.arch, c.h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := abi.Of("2026-03-12", c.arch).EncodeInfo(ch, chip.Core{}, true)
+		count := func(b []byte) (n int, kinds [6]int) {
+			for ; len(b) >= 3; b = b[3:] {
+				kinds[b[2]]++
+				if b[2] != 5 {
+					n++
+				}
+			}
+			return n, kinds
+		}
+		physical, _ := count(b[0x20:0x89])
+		virtual, kinds := count(b[0x89:0xE0])
+		if le.Uint64(b) != c.host || le.Uint64(b[24:]) != c.dram || physical != c.physical || virtual != c.virtual {
+			t.Errorf("%v %+v: host memory at %#x, DRAM up to %#x, %d and %d tiles", c.arch, c.h, le.Uint64(b), le.Uint64(b[24:]), physical, virtual)
+		}
+		if c.arch == chip.Blackhole {
+			if kinds[2] != 1 || kinds[3] == 0 {
+				t.Errorf("%v %+v: %d PCIe and %d DRAM tiles", c.arch, c.h, kinds[2], kinds[3])
+			}
+			for _, bank := range ch.DRAMBanks() {
+				for _, xy := range bank.Endpoint {
+					if !slices.ContainsFunc([]int{0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45, 48, 51, 54, 57, 60, 63, 66, 69, 72, 75, 78,
+						81, 84}, func(i int) bool { return slices.Equal(b[0x89+i:][:3], []byte{xy.X, xy.Y, 3}) }) {
+						t.Errorf("%v %+v: no DRAM tile %v", c.arch, c.h, xy)
+					}
+				}
+			}
+		}
+		switch got := b[0xE0:0xE4]; {
+		case c.harvested != nil && !slices.Equal(got, c.harvested):
+			t.Errorf("%v %+v: harvested % x", c.arch, c.h, got)
+		case c.harvested == nil && (got[0] == 0xFF || got[2] == 0xFF):
+			t.Errorf("%v %+v: nothing is harvested: % x", c.arch, c.h, got)
+		}
+	}
+}
+
+// TestMetalQueue holds the constants of command-queue kernels to numbers that tt-metal's own
+// sources give for queue 1 of two with 16 MiB each. Those of January on Blackhole follow the
+// formulas that give all 128 constants in the debug information of a build of tt-metal's own.
+func TestMetalQueue(t *testing.T) {
+	for _, c := range []struct {
+		revision string
+		arch     chip.Arch
+		want     abi.Queue
+	}{
+		{"2026-01-09", chip.Blackhole, abi.Queue{
+			FetchQueue: 104512, FetchQueueSize: 3068, FetchRead: 104128, Commands: 107584, Scratch: 369728, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
+			CompletionWrite: 104144, CompletionRead: 104160, SyncWords: 104208, Go: 880, HostMemory: 0x1000613000000000,
+		}},
+		{"2026-01-09", chip.Wormhole, abi.Queue{
+			FetchQueue: 103008, FetchQueueSize: 3068, FetchRead: 102656, Commands: 106080, Scratch: 368224, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
+			CompletionWrite: 102672, CompletionRead: 102688, SyncWords: 102736, Go: 800, HostMemory: 0xC0<<36 | 0x8_0000_0000,
+		}},
+		{"2026-03-12", chip.Blackhole, abi.Queue{
+			FetchQueue: 111488, FetchQueueSize: 3068, FetchRead: 111104, Commands: 114560, Scratch: 376704, DispatchRing: 114688,
+			SubordinateRing: 638976,
+			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
+			CompletionWrite: 111120, CompletionRead: 111136, SyncWords: 111184, Go: 1008, HostMemory: 0x1000613000000000,
+		}},
+		{"2026-03-12", chip.Wormhole, abi.Queue{
+			FetchQueue: 104096, FetchQueueSize: 3068, FetchRead: 103712, Commands: 107168, Scratch: 369312, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
+			CompletionWrite: 103728, CompletionRead: 103744, SyncWords: 103792, Go: 928, HostMemory: 0xC0<<36 | 0x8_0000_0000,
+		}},
+	} {
+		l := abi.Of(c.revision, c.arch)
+		tile := map[chip.Arch]uint32{chip.Wormhole: 3 << 6, chip.Blackhole: 24<<6 | 19}[c.arch]
+		got := l.MetalQueue(l.QueueForms()[0], abi.QueuePlace{HostTile: tile, Base: 16 << 20, Size: 16 << 20})
+		picked := abi.Queue{
+			FetchQueue: got.FetchQueue, FetchQueueSize: got.FetchQueueSize, FetchRead: got.FetchRead, Commands: got.Commands, Scratch: got.Scratch,
+			DispatchRing: got.DispatchRing, SubordinateRing: got.SubordinateRing, Issue: got.Issue, IssueSize: got.IssueSize,
+			Completion:     got.Completion,
+			CompletionSize: got.CompletionSize, CompletionWriteWords: got.CompletionWriteWords, CompletionWrite: got.CompletionWrite,
+			CompletionRead: got.CompletionRead, SyncWords: got.SyncWords, Go: got.Go, HostMemory: got.HostMemory,
+		}
+		if diff := cmp.Diff(c.want, picked); diff != "" {
+			t.Errorf("%s on %v (-want +got):\n%s", c.revision, c.arch, diff)
+		}
+	}
+	if abi.Own(chip.Blackhole).QueueForms() != nil {
+		t.Error("this runtime's own queues have forms of tt-metal")
+	}
+}

@@ -22,17 +22,6 @@ func (p *parser) decode(b []byte) (c PrefetchCommand, n int, err error) {
 	return c, p.n, err
 }
 
-// DecodeDispatch reads the dispatcher command that is the whole of payload: of a RELAY_INLINE, or,
-// with noFlush, of a RELAY_INLINE_NOFLUSH, whose data come from elsewhere. Data alias payload. With
-// any error but ErrPadding the command is nil.
-func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
-	p := parser{v: own()}
-	if _, err := p.dispatch(payload, 0, place{header: noFlush, whole: true}); err != nil {
-		return nil, err
-	}
-	return p.items[0].form.dispatch(&p.items[0], p.items[1:]), p.odd
-}
-
 // ReadDispatch reads the dispatcher command at the start of b and returns its size with its data.
 // It leaves out data that may go beyond pages: those of WriteLinear, WriteHost and WritePaged. The
 // command is nil if there is none.

@@ -1,5 +1,5 @@
-// Package flow is the control flow of traces: the tree that a recorder builds ([Node]), its
-// commands ([Encode]), and its one reader ([Read]), which file checks, listings, debuggers,
+// Package flow is the control flow of traces. It has the tree that a recorder builds ([Node]), its
+// commands ([Encode]), and their one reader ([Read]), which file checks, listings, debuggers,
 // timelines and hang reports use.
 //
 // A trace is a list of steps. Steps that run programs have the zero [Control]. The commands of a

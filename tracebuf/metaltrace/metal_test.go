@@ -20,6 +20,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
@@ -197,3 +198,5 @@ func computeOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string) [3]
 	t.Skipf("%s has no compute kernel %s that was linked with %s", *metalDir, name, f.Dir)
 	return [3]*kernels.Image{}
 }
+
+func TestMain(m *testing.M) { ttsimtest.Main(m) }

@@ -1,9 +1,0 @@
-package metaltrace_test
-
-import (
-	"testing"
-
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
-)
-
-func TestMain(m *testing.M) { ttsimtest.Main(m) }
