@@ -22,7 +22,8 @@ type params struct {
 	mu      sync.Mutex // guards the fields below, and the placed part's commands on the host
 	patches tracebuf.Patches[*Buffer]
 	pieces  []dispatch.Patch
-	// The commands in DRAM may still name replaced buffers; only replays under way use retired ones.
+	// The commands in DRAM may still name replaced buffers; only replays under way use retired
+	// ones.
 	replaced []allocator.Extent
 	retired  []retired
 }

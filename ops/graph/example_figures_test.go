@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -105,4 +106,24 @@ func ExampleLevelized() {
 	// 2 1 ttnn::add [ttnn.Shape([4, 3, 32, 32])] from [0 1] internals [3 4]
 	// 3 2 ttnn::repeat [ttnn.Shape([4, 3, 32, 32])] from [1] internals []
 	// 4 2 ttnn::prim::binary [ttnn.Shape([4, 3, 32, 32])] from [0 3] internals []
+}
+
+// How long functions took by the host's clock.
+func ExampleDurations() {
+	now := time.Unix(0, 0)
+	r := graph.NewRecorder(graph.Config{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
+	r.Begin("ttnn::add")
+	r.Begin("ttnn::prim::binary")
+	r.End()
+	r.End()
+	report, err := r.Finish()
+	if err != nil {
+		panic(err)
+	}
+	for name, took := range graph.Durations(report.Graph) {
+		fmt.Println(name, took)
+	}
+	// Unordered output:
+	// ttnn::add 3ms
+	// ttnn::prim::binary 1ms
 }

@@ -11,8 +11,9 @@ import (
 )
 
 // Files compares the drivers' files about a card that isn't open: the model's, b, with those of the
-// machine's file system, a. It leaves out differences between machines: numbers of hwmon directories
-// and device nodes, links that the system makes, and configuration space except for its identity.
+// machine's file system, a. It leaves out differences between machines: numbers of hwmon
+// directories and device nodes, links that the system makes, and configuration space except for its
+// identity.
 func Files(a, b fs.FS) (l []Difference, err error) {
 	differ := func(name, x, y string) {
 		if x != y {

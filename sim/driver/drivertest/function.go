@@ -1,7 +1,8 @@
 // Package drivertest is a minimal chip for testing drivers: windows onto tiles of plain memory,
 // outbound regions, and a management processor that answers the queries of opening a device. It
 // records every access with its width. It has its own register decoder, from tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that encoding errors don't cancel out.
+// WormholeB0/PCIExpressTile/TLBs.md and tt-kmd blackhole.c, so that encoding errors don't cancel
+// out.
 package drivertest
 
 import (

@@ -140,8 +140,8 @@ func (m *Model) input() row {
 	return x
 }
 
-// linear returns x times w plus the row plus, which may be nil: one more step of the inner dimension, a one
-// in the first column of a tile times plus in the first row of another.
+// linear returns x times w plus the row plus, which may be nil: one more step of the inner
+// dimension, a one in the first column of a tile times plus in the first row of another.
 func (m *Model) linear(x row, w *weights, plus row, relu bool) row {
 	lefts := make([]left, len(x))
 	for i := range x {

@@ -47,9 +47,9 @@ func (f Field) place(v uint32) (uint32, error) {
 	return v << f.Shift, nil
 }
 
-// encode returns the word of an instruction from its opcode and the bits of its fields in
-// the order of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says
-// that only Blackhole has the instruction.
+// encode returns the word of an instruction from its opcode and the bits of its fields in the order
+// of the type's: "high:low", or "Wormhole|Blackhole". The word "bh" before the fields says that
+// only Blackhole has the instruction.
 func encode(a chip.Arch, in Instruction, opcode uint32, places string) (uint32, error) {
 	w, values := opcode<<24, reflect.ValueOf(in)
 	name := values.Type().Name()
