@@ -103,7 +103,7 @@ func TestClockMessages(t *testing.T) {
 	for _, m := range [][2]uint32{{0x54, 500}, {0x52, 1000}} {
 		r.scratchMessage(m[0], 0)
 		_, clock := r.scratchMessage(0x34, 0)
-		flat := uint32(r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+arcFlatTelemetry+4*24, 4))
+		flat := uint32(r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+0x78D60+4*24, 4))
 		if tag := telemetryWords(t, r, false)[chip.TagAICLK]; clock != m[1] || tag != m[1] || flat != m[1]|1000<<16 {
 			t.Errorf("after Wormhole's message %#x AICLK is %d MHz, %d by its tag, %#x in the old telemetry, want %d", m[0], clock, tag, flat, m[1])
 		}
@@ -131,14 +131,14 @@ func TestFlashMessages(t *testing.T) {
 		t.Errorf("Wormhole answers %#x to a read of flash", status)
 	}
 	for _, off := range []uint64{0, 4092} {
-		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-arcCSMBase+off, 4); v != 0xFFFFFFFF {
+		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-0x10000000+off, 4); v != 0xFFFFFFFF {
 			t.Errorf("Wormhole's flash has %#x", v)
 		}
 	}
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
 	info := r.ld(r.topo.ARC(), 0x80030400+4*10)
-	buffer := arcCSMBase + info&0xFFFFFF
+	buffer := 0x10000000 + info&0xFFFFFF
 	if got := r.queueMessage(0x19, 0x14000, 64, buffer); got != [8]uint32{} {
 		t.Errorf("Blackhole answers %#x to a read of flash", got)
 	}
@@ -152,7 +152,7 @@ func TestFlashMessages(t *testing.T) {
 		request []uint32
 		exit    uint32
 	}{
-		"a read to elsewhere": {[]uint32{0x19, 0, 64, arcCSMBase}, 2},
+		"a read to elsewhere": {[]uint32{0x19, 0, 64, 0x10000000}, 2},
 		"a longer read":       {[]uint32{0x19, 0, 1<<(info>>24) + 1, buffer}, 2},
 		"unlocking":           {[]uint32{0xC2}, 1},
 		"locking":             {[]uint32{0xC3}, 0},

@@ -1,8 +1,12 @@
 package emu
 
 import (
+	"maps"
+
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // advance executes about n instructions, exactly one if n is 1.
@@ -88,11 +92,14 @@ func (c *core) runOne() stop {
 			return stopHalt
 		}
 	}
-	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+	if !c.check.Step(o, addr, n, inL1, c.X[o.Rs2]) {
 		return stopHalt
 	}
-	if c.stack != nil && !c.stack.step(c, o, addr, n, store) {
-		return stopHalt
+	if c.stack != nil {
+		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
+			c.refuse(UndefinedBehavior, uint64(to), "%s", no)
+			return stopHalt
+		}
 	}
 	if c.predicts != predictsL1 {
 		c.pollutes(o)
@@ -127,7 +134,13 @@ func (c *core) checkFetch() bool {
 			return false
 		}
 	}
-	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
+	if c.icache != nil {
+		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
+			c.refuse(UndefinedBehavior, uint64(c.pc), "%s", stale)
+			return false
+		}
+	}
+	return c.check.Fetch()
 }
 
 // changes reports whether a store of the low n bytes of v changes L1 at addr.
@@ -140,16 +153,16 @@ func (c *core) changes(addr, n, v uint32) bool {
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.assumes(UnwrittenUnused) {
+		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
 			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
 			return false
 		}
 	}
-	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, changed) {
+	if t.check != nil && !t.check.Access(origin{tile: t, core: c}.checked(), addr, n, load, changed) {
 		return false
 	}
 	if store && t.writers != nil {
-		t.writers.note(writer{core: c, pc: c.pc}, addr, int(n))
+		t.writers.Note(writerOf(origin{tile: t, core: c}, false), addr, int(n))
 	}
 	return true
 }
@@ -213,7 +226,7 @@ func (d *dataCache) store(addr, v, shift, mask uint32) {
 	for i, have := range d.tag {
 		if have == addr>>4+1 {
 			w := &d.word[i][addr>>2&3]
-			*w = insert(*w, v, shift, mask)
+			*w = word.Insert(*w, v, shift, mask)
 		}
 	}
 }
@@ -229,11 +242,10 @@ func (t *tile) newChecks() {
 		}
 	}
 	if cfg.RefuseStaleCode {
-		t.writers = newWriters(t)
+		t.writers = check.NewWriters(t.size)
 	}
 	if cfg.RefuseRaces {
-		t.races = newRaces(t)
-		t.shadow = newShadow(t.size)
+		t.check = check.NewTile(t, t.xy, t.size)
 	}
 	for _, k := range t.cores {
 		if cfg.DataCache && t.chip.arch == chip.Blackhole {
@@ -243,11 +255,66 @@ func (t *tile) newChecks() {
 			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
 		}
 		if cfg.RefuseStaleCode {
-			k.icache = newInstructionCache(k.proc)
+			k.icache = check.NewInstructionCache(k.proc)
 		}
 		if cfg.RefuseOverflow {
-			k.stack = new(callStack)
+			k.stack = new(check.Stack)
 		}
 		k.checked = cfg.checks() || k.cache != nil
 	}
+}
+
+// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
+// instruction at each address since the first call, from which on the processor is emulated slowly.
+// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
+// depend on timing. It returns nil if there is no such processor.
+func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
+	c.acquire()
+	defer c.release()
+	t := c.tileAt(xy)
+	if t == nil {
+		return nil
+	}
+	k := t.core(p)
+	if k == nil {
+		return nil
+	}
+	if k.profile == nil {
+		k.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
+		k.checked = true
+	}
+	return maps.Clone(k.profile.counts)
+}
+
+// runProfiled is runOne for a processor whose instructions are counted by address.
+func (c *core) runProfiled() stop {
+	pc, changes := c.pc, true
+	if pg := c.codePage(pc); pg != nil {
+		c.profile.arrive(pc, &c.X)
+		changes = c.changing(pg.ops[pc%pageBytes>>2].Inst())
+	}
+	st := c.runOne()
+	if c.used > 0 {
+		c.profile.executed(pc, changes)
+	}
+	return st
+}
+
+// changing reports whether the next instruction may change something besides registers. A store of
+// what is already there doesn't.
+func (c *core) changing(o rv32.Inst) bool {
+	if o.Code < rv32.SB || o.Code > rv32.SW {
+		return o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU
+	}
+	if o.Code != rv32.SW {
+		return true
+	}
+	addr, v := c.X[o.Rs1]+uint32(o.Imm), c.X[o.Rs2]
+	if w := addr >> 2; w < uint32(len(c.tile.l1)) {
+		return c.tile.l1[w] != v
+	}
+	if w := (addr - localBase) >> 2; w < uint32(len(c.local)) {
+		return c.local[w] != v
+	}
+	return true
 }

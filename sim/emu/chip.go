@@ -2,9 +2,12 @@ package emu
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -41,9 +44,6 @@ type Config struct {
 	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something,
 	// also when that is as it was. It is for tests of that shortcut.
 	alwaysLooks bool
-
-	// stepwise performs all requests step by step, as those that take time. It is there for a test.
-	stepwise bool
 
 	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor
 	// of the host. A store to a chip that waits then never has to wake a thread, which would be a
@@ -146,21 +146,19 @@ type Chip struct {
 	tiles   []*tile
 	drams   []*dram
 	tlb     []uint32
-	half    []uint8 // by window: which configuration words were stored since it was last used
-	flights uint64  // with RefuseRaces: requests started
-	edges   *order  // with RefuseRaces
+	half    []uint8     // by window: which configuration words were stored since it was last used
+	check   *check.Chip // with RefuseRaces
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie
-	arc     arc
-
-	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
+	arc     *arc.ARC
 
 	translated translations
 
 	hand      workerState // of the goroutine that runs the chip
 	bare      bool        // nothing is checked of what is in memory
-	atOnce    bool        // also, requests take no time: see direct
+	inPlace   bool        // also, requests take no time: they read memory where it is
+	flitShift int         // a flit of a NoC has 1 << flitShift bytes
 	moved     uint64      // bytes, over NoCs
 	newest    uint64      // of the host: see clock.go
 	scratch   []uint32    // for host accesses
@@ -193,7 +191,7 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
 	}
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24
@@ -201,7 +199,8 @@ func newChip(cfg Config) (*Chip, error) {
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
-	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
+	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
+	c.inPlace = c.bare && cfg.Delay == 0
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil
@@ -228,9 +227,14 @@ func (c *Chip) powerUp() {
 	c.half = make([]uint8, c.windows())
 	c.initLogicalIDs()
 	c.initConfigSpace()
-	c.initARC()
+	ask := func() {}
+	if c.arc != nil {
+		ask = c.arc.AskReset
+	}
+	c.arc = arc.New(c.firmware())
+	c.arc.AskReset = ask
 	if c.cfg.RefuseRaces {
-		c.edges = newOrder(c)
+		c.newChecks()
 	}
 }
 
@@ -248,7 +252,7 @@ func (c *Chip) Reset() error {
 	c.inbox.empty()
 	c.boxes = nil
 	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
+	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, 0
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
@@ -268,7 +272,7 @@ func (c *Chip) Reset() error {
 func (c *Chip) OnResetAsked(ask func()) {
 	c.acquire()
 	defer c.release()
-	c.askReset = ask
+	c.arc.AskReset = ask
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole

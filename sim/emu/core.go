@@ -2,46 +2,10 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
-
-// localBase is where every processor sees its own local RAM (tt-isa-documentation
-// */TensixTile/BabyRISCV/README.md).
-const localBase = 0xFFB00000
-
-const (
-	pageBytes = 4096
-	pageOps   = pageBytes / 4
-	pageLines = pageOps / lineWords
-
-	// A line is the unit in which stores are watched.
-	lineShift = 6
-	lineBytes = 1 << lineShift
-	// maxLines is a power of two that no L1 reaches, so that indexing needs no bounds check.
-	maxLines = 1 << 15
-)
-
-// Flags of a line of L1. A store to a line without flags goes straight to memory.
-const (
-	flagWatch = translate.Watched // a parked core has read a word of the line: a bit for each word, by the low bits of its index
-	flagCode  = 1 << 4            // instructions in the line are decoded
-	flagTrap  = 1 << 5            // every store is checked, because reads of memory never written are refused
-)
-
-// watchFlag returns the flag for a word of L1 that a parked core has read.
-func watchFlag(word uint32) uint8 { return 1 << (word & 3) }
-
-// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of
-// a tile share it.
-type codePage struct {
-	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
-	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
-	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
-	stored [pageLines]bool            // that were decoded and then stored to
-	loops  loops
-	ops    [pageOps]rv32.Op
-}
 
 // coreState is what the scheduler does with a core.
 type coreState uint8
@@ -113,13 +77,12 @@ type core struct {
 	predicts prediction // with RefuseRaces
 	polluted uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
-	icache     *instructionCache
-	agent      *agent
+	icache     *check.InstructionCache
+	check      *check.Core
 	assumed    map[uint32]waived // by pc
-	share      *sharing          // once it has left reset
 	profile    *profile          // once it was asked for
 	debug      *coreDebug        // once a debugger has written to it
-	stack      *callStack
+	stack      *check.Stack
 	localKnown []uint64 // one bit per word of local RAM that was ever written
 }
 
@@ -172,7 +135,7 @@ func (c *core) codePage(pc uint32) *codePage {
 		return p
 	}
 	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {
-		if t.shadow != nil && !c.entersIRAM(pc) {
+		if t.check != nil && !c.entersIRAM(pc) {
 			return nil
 		}
 		return &t.iramCode[(pc-iramBase)/pageBytes]
@@ -236,11 +199,6 @@ type decodedLine struct {
 	ops   [lineWords]rv32.Op
 }
 
-const (
-	lineWords    = 1 << lineShift / 4
-	decodedLines = 512 // a power of two
-)
-
 // mayCache is how far from pc an instruction can be that a processor's cache holds
 // (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md, the largest).
 const mayCache = 2048
@@ -291,10 +249,10 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 		*c.cache = dataCache{}
 	}
 	if c.icache != nil {
-		c.icache.invalidate()
+		c.icache.Invalidate()
 	}
 	if c.stack != nil {
-		*c.stack = callStack{}
+		*c.stack = check.Stack{}
 	}
 	if clearLocal {
 		clear(c.local)

@@ -300,10 +300,10 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 // hold puts a core into reset.
 func (c *core) hold(o origin) {
 	t := c.tile
-	if t.races != nil {
-		t.races.stopped(c)
+	if t.check != nil {
+		t.check.Stopped(c.check)
+		t.chip.check.Held(o.checked(), c.check)
 	}
-	t.chip.edges.held(o, c)
 	t.tensix.emptyMailboxes(c.hw)
 	t.changed(classMailbox)
 	if c.state == runnable {
@@ -325,7 +325,9 @@ func (c *core) start(o origin, pc uint32) {
 		t.chip.refuse(o, UndefinedBehavior, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
 		return
 	}
-	t.chip.edges.started(o, c)
+	if t.check != nil {
+		t.chip.check.Released(o.checked(), c.check)
+	}
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
 	c.wait.known = false
 	c.slice = minSlice

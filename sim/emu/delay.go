@@ -74,8 +74,6 @@ func (q *request) path() orderKey {
 // their data are read, in the order in which they were started. Requests of code that relies on
 // ReadInOrder arrive after the data of earlier writes are read.
 func (c *Chip) delay(q *request) {
-	f := *q
-	f.data = nil
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
@@ -88,7 +86,7 @@ func (c *Chip) delay(q *request) {
 	if q.kind == reqWrite {
 		drain += c.someTime()
 	}
-	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.assumes(SentIsRead) {
+	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.Assumes(SentIsRead) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: sentInOrder}
 		sent := max(drain, c.order[k])
 		c.order[k], leave, drain = sent, sent, sent
@@ -100,7 +98,7 @@ func (c *Chip) delay(q *request) {
 		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain
 	}
 	arrive := drain + c.someTime()
-	if q.o.core != nil && q.o.core.assumes(ReadInOrder) {
+	if q.o.core != nil && q.o.core.Assumes(ReadInOrder) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: readInOrder}
 		arrive = max(arrive, c.order[k])
 		if q.kind == reqWrite {
@@ -114,7 +112,7 @@ func (c *Chip) delay(q *request) {
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
 		c.eventSeq++
-		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: &f, do: step(i)})
+		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: q, do: step(i)})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
 // isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
@@ -153,4 +154,65 @@ func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 		}
 	}
 	return 0, true
+}
+
+// firmware is what the ARC firmware knows of the chip: an n150 or a p150 if the chip wasn't given a
+// board.
+func (c *Chip) firmware() arc.Config {
+	id := &c.cfg.Identity
+	cfg := arc.Config{Arch: c.arch, Harvesting: c.cfg.Harvesting, Board: c.serial(), ASIC: 1, Location: id.Location, Ethernet: whEthVersion}
+	if id.Board != 0 {
+		cfg.ASIC = id.ASIC
+	}
+	if c.arch == chip.Blackhole {
+		cfg.Ethernet = bhEthVersion
+	}
+	return cfg
+}
+
+// serial is the number of the chip's board: of an n150 or a p150 if the chip wasn't given one.
+func (c *Chip) serial() uint64 {
+	switch {
+	case c.cfg.Identity.Board != 0:
+		return c.cfg.Identity.Board
+	case c.arch == chip.Wormhole:
+		return chip.BoardN150<<36 | 1
+	}
+	return chip.BoardP150<<36 | 1
+}
+
+func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
+	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
+		if n != 4 || addr&0xFFFF&3 != 0 { // either NIU answers for the NoC by which it is asked (tt-umd tests/api/test_noc.cpp)
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
+			return false
+		}
+		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, addr&0xFFFF)
+		if !ok {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
+		}
+		buf[0] = v
+		return ok
+	}
+	if c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
+		off, _ := c.niuAt(chip.ARC, addr)
+		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, off)
+		buf[0] = v
+		return ok
+	}
+	by := arc.Access{Host: o.tile == nil, Looks: o.isHostLoad(), Clock: c.clock,
+		NIU: func(noc int, off uint64) (uint32, bool) { return c.edgeNIU(o, c.topology.ARC(), noc, off) }}
+	return c.answered(o, where, addr, c.arc.Read(&by, addr, n, buf))
+}
+
+func (c *Chip) writeARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
+	return c.answered(o, where, addr, c.arc.Write(addr, n, buf))
+}
+
+// answered refuses what the ARC tile has refused.
+func (c *Chip) answered(o origin, where string, addr uint64, r *arc.Refused) bool {
+	if r != nil {
+		c.refuse(o, r.Category, where, addr, "%s", r.Detail)
+	}
+	return r == nil
 }

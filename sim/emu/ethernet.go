@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
 // data/*/tile_regs.json).
@@ -183,9 +186,9 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
 		return 0, true
 	case off == ethTxCmd:
-		return b2u(u.poll()), true
+		return word.Bool(u.poll()), true
 	case off == ethTxStatus && bh: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
-		return b2u(u.poll()) << 16, true
+		return word.Bool(u.poll()) << 16, true
 	}
 	return 0, false
 }
@@ -200,7 +203,7 @@ func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 		return t.eth.routing, true
 	case off == 0x0C && bh: // PCS_STATUS
 		p := t.port()
-		return b2u(p != nil && p.up()), true
+		return word.Bool(p != nil && p.up()), true
 	}
 	return 0, false
 }

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // Identity is what a chip's firmware knows of the chip's place in a machine.
 type Identity struct {
@@ -102,7 +105,7 @@ func (e *ethRegs) init(t *tile) {
 	}
 	far := p.peer.identity()
 	if c.arch == chip.Wormhole {
-		t.poke(whRouting, b2u(!me.Routing))
+		t.poke(whRouting, word.Bool(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
 		t.poke(whResults+4*72, far.mangled())
@@ -160,7 +163,7 @@ func (e *ethRegs) noteLink(t *tile) {
 	}
 	t.poke(bhStatus+4, status)
 	t.poke(bhStatus+8, training)
-	t.poke(bhRxLink, b2u(up))
+	t.poke(bhRxLink, word.Bool(up))
 }
 
 // beat increments the heartbeat when it is loaded, while the firmware runs.

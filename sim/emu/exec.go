@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -45,9 +46,9 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 		case rv32.ADDI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] + uint32(o>>32)
 		case rv32.SLTI:
-			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(o>>32))
+			x[uint8(o>>8)] = word.Bool(int32(x[uint8(o>>16)]) < int32(o>>32))
 		case rv32.SLTIU:
-			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < uint32(o>>32))
+			x[uint8(o>>8)] = word.Bool(x[uint8(o>>16)] < uint32(o>>32))
 		case rv32.XORI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ uint32(o>>32)
 		case rv32.ORI:
@@ -67,9 +68,9 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 		case rv32.SLL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] << (x[uint8(o>>24)] & 31)
 		case rv32.SLT:
-			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
+			x[uint8(o>>8)] = word.Bool(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
 		case rv32.SLTU:
-			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < x[uint8(o>>24)])
+			x[uint8(o>>8)] = word.Bool(x[uint8(o>>16)] < x[uint8(o>>24)])
 		case rv32.XOR:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ x[uint8(o>>24)]
 		case rv32.SRL:
@@ -202,11 +203,11 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
 				if flags[addr>>lineShift%maxLines] == 0 {
-					l1[w] = insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+					l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
 					break
 				}
 			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				local[w] = insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+				local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
 				break
 			}
 			return idx, m, translate.Slow
@@ -215,11 +216,11 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
 					if flags[addr>>lineShift%maxLines] == 0 {
-						l1[w] = insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
 						break
 					}
 				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					local[w] = insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
 					break
 				}
 			}
@@ -399,18 +400,6 @@ func (c *core) run(n int) stop {
 func (c *core) count(left int) {
 	c.retired += uint64(c.budget - left)
 	c.used = c.budget - left
-}
-
-func b2u(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// insert replaces the bits mask<<shift of w by those of v.
-func insert(w, v, shift, mask uint32) uint32 {
-	return w&^(mask<<shift) | v&mask<<shift
 }
 
 // div and rem follow the RISC-V manual for division by zero and for the one overflow.

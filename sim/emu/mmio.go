@@ -2,30 +2,11 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
-)
-
-// Registers of a tile by address, as its cores and the NoC see them (tt-isa-documentation
-// */TensixTile/BabyRISCV/README.md, ttsim data/*/tile_regs.json).
-const (
-	tdmaBase    = 0xFFB11000
-	debugBase   = 0xFFB12000
-	picBase     = 0xFFB13000
-	ethCtrlBase = 0xFFB14000 // Blackhole's Ethernet tiles: reset PCs
-	niu0Base    = 0xFFB20000
-	niu1Base    = 0xFFB30000
-	streamBase  = 0xFFB40000
-	streamEnd   = 0xFFB80000
-	mopBase     = 0xFFB80000
-
-	gprBase     = 0xFFE00000
-	pushBase    = 0xFFE40000
-	pcBufBase   = 0xFFE80000
-	mailboxBase = 0xFFEC0000
-	configBase  = 0xFFEF0000
 )
 
 type slowResult uint8
@@ -164,9 +145,9 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
-			v = insert(l1[w], v, addr&3*8, 0xFF)
+			v = word.Insert(l1[w], v, addr&3*8, 0xFF)
 		case 2:
-			v = insert(l1[w], v, addr&2*8, 0xFFFF)
+			v = word.Insert(l1[w], v, addr&2*8, 0xFFFF)
 		}
 		if l1[w] != v || t.known != nil {
 			l1[w] = v

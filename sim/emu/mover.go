@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it,
@@ -119,21 +120,14 @@ func (t *tile) move(o origin) slowResult {
 	if n == 0 {
 		return slowDone
 	}
-	if t.shadow != nil {
+	if t.check != nil {
 		m.unseen = true
-		if !t.chip.edges.moved(o, t, from, int(n)) {
+		if !t.chip.check.Moved(o.checked(), t.check, from, int(n)) {
 			return slowHalt
 		}
 	}
 	t.fillIRAM(from, n)
 	return slowDone
-}
-
-// moved records that the mover reads n bytes of L1 at addr for a processor.
-func (o *order) moved(from origin, t *tile, addr uint32, n int) bool {
-	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false)
-	return ok || o.refuse(from, "mover's read of", "L1", by, c)
 }
 
 // fillIRAM copies n bytes of L1 at from to the start of the instruction RAM.
@@ -192,7 +186,7 @@ func (c *core) pollutes(o rv32.Inst) {
 	case c.pc >= iramBase:
 		k = 0
 	case branch != (k%4 < 2) || o.Code == rv32.JAL || o.Code == rv32.JALR || k != 0 && c.pc != c.polluted+4:
-		k = prediction(b2u(branch))
+		k = prediction(word.Bool(branch))
 	default:
 		k++
 	}

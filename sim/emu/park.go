@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+	"math/bits"
 	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -27,7 +29,7 @@ const seldomSkip = 7
 func (c *core) probe() (waiting bool, st stop) {
 	start, regs := c.pc, [32]uint32(c.X[:32])
 	c.watched, c.classes = 0, 0
-	c.wait.begin(c)
+	c.wait.begin(!c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks)
 	c.again = 0
 	var cache dataCache
 	if c.cache != nil {
@@ -72,7 +74,7 @@ func (c *core) probe() (waiting bool, st stop) {
 			continue
 		}
 		if [32]uint32(c.X[:32]) == regs && (c.cache == nil || *c.cache == cache) {
-			c.wait.end(c)
+			c.wait.end(c.classes != 0)
 			c.keep(named)
 			return true, stopSlice
 		}
@@ -153,9 +155,9 @@ func (c *core) pure(op rv32.Op) bool {
 		v := c.X[o.Rs2]
 		switch o.Code {
 		case rv32.SB:
-			v = insert(w, v, addr&3*8, 0xFF)
+			v = word.Insert(w, v, addr&3*8, 0xFF)
 		case rv32.SH:
-			v = insert(w, v, addr&2*8, 0xFFFF)
+			v = word.Insert(w, v, addr&2*8, 0xFFFF)
 		}
 		c.wait.known = false // others that wait are woken by it
 		return v == w && c.noteRead(addr, 4)
@@ -171,7 +173,7 @@ func (c *core) noteRead(addr, n uint32) bool {
 	t := c.tile
 	if addr < t.size {
 		t.memory(addr + 1)
-		c.wait.read(t, addr, n)
+		c.wait.read(t.l1, addr, n)
 		return c.watches(addr >> lineShift)
 	}
 	if w := (addr - localBase) >> 2; w < uint32(len(c.local)) {
@@ -209,6 +211,62 @@ func (c *core) reads() (lines []uint32) {
 		}
 	}
 	return lines
+}
+
+// keep keeps the wait that the core is in, in a loop that names some registers.
+func (c *core) keep(named uint64) {
+	w := &c.wait
+	if !w.known || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
+		return
+	}
+	if c.seen == nil {
+		c.seen = new(seenWaits)
+	}
+	i := c.seen.next % maxSeen
+	c.seen.next++
+	c.seen.pcs[i] = c.pc
+	c.again, c.noted = i+1, 0
+	s := &c.seen.all[i]
+	*s = seenWait{known: true, reads: uint8(w.n), local: uint8(w.locals), lo: w.lo, hi: w.hi, localRead: w.local}
+	copy(s.read[:], w.reads[:])
+	for ; named != 0; named &= named - 1 {
+		r := uint8(bits.TrailingZeros64(named))
+		s.regs[s.n], s.values[s.n] = r, c.X[r]
+		s.n++
+	}
+}
+
+// waitsAgain reports whether the core is in a wait in which it was before, and fills in what it
+// waits for.
+func (c *core) waitsAgain() bool {
+	if c.seen == nil || len(c.tile.chip.events) > 0 { // which are between instructions
+		return false
+	}
+	for i, pc := range c.seen.pcs {
+		if pc != c.pc {
+			continue
+		}
+		if s := &c.seen.all[i]; s.known && s.holds(&c.X, c.local, c.tile.l1) {
+			w := &c.wait
+			w.known, w.lo, w.hi = true, s.lo, s.hi
+			w.n = copy(w.reads[:], s.read[:s.reads])
+			c.classes, c.watched = 0, 0
+			c.again = uint8(i) + 1
+			return true
+		}
+	}
+	return false
+}
+
+// overwroteSeen notes a store to a line of code.
+func (c *core) overwroteSeen(line uint32) {
+	if c.seen != nil {
+		for i := range c.seen.all {
+			if s := &c.seen.all[i]; s.lo <= line && line <= s.hi {
+				s.known = false
+			}
+		}
+	}
 }
 
 // park stops a core until something that it read may have changed.

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"container/heap"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -196,7 +197,7 @@ func (q *request) answered(p []byte) {
 	if c.tileAt(q.tile.xy) != q.tile {
 		return // the chip was reset meanwhile
 	}
-	pack(q.buffer(), q.fromAddr, p)
+	word.Pack(q.buffer(), q.fromAddr, p)
 	if c.cfg.Delay > 0 {
 		c.eventSeq++
 		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, q: q, do: stepRespond})

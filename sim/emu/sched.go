@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/workers"
 )
 
 // Slices in instructions. A core that was just woken gets a short one, since it may soon wait
@@ -45,7 +47,7 @@ type sched struct {
 
 	waitingEngines []*engines // to which cores have given something since engines last ran
 	turns          int        // of cores, since then
-	crew           workerPool
+	crew           workers.Pool
 	boxes          []*outbox    // of the tiles of a window
 	parts          []*part      // of a window
 	unrun          atomic.Int32 // of boxes
@@ -270,9 +272,6 @@ func (s *sched) othersTurn() bool {
 // would wait a sixth of a second for its chip.
 const turn = 20000
 
-// spins is how often a chip polls before it lets other goroutines run, or looks at the time.
-const spins = 256
-
 // takeToken takes the token for loop.
 func (s *sched) takeToken() {
 	for n := 1; s.chip.cfg.Awake; n++ {
@@ -368,7 +367,7 @@ func (s *sched) step() int {
 	}
 	k := s.queue[s.pos]
 	s.pos++
-	if s.idle.skips(k) {
+	if s.idle.skips(&k.quiet) {
 		return 1
 	}
 	n, _ := s.slice(k, &s.rng)
@@ -482,7 +481,7 @@ func (c *Chip) now(o origin) uint64 {
 func (c *Chip) Close() error {
 	c.acquire()
 	c.closed = true
-	c.crew.close()
+	c.crew.Close()
 	if c.fault == nil {
 		c.fault = ErrClosed
 		c.announceFault()

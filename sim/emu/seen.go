@@ -1,10 +1,6 @@
 package emu
 
-import (
-	"math/bits"
-
-	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
-)
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
 // Most of the time a core waits where it waited before. Whether it does so again is seen without
 // executing the loop: with the same values in all registers that the loop names, and in all that it
@@ -41,76 +37,20 @@ func names(o rv32.Op) uint64 {
 	return (1<<i.Rd | 1<<i.Rs1 | 1<<i.Rs2) &^ (1<<rv32.Sink | 1)
 }
 
-// keep keeps the wait that the core is in, in a loop that names some registers.
-func (c *core) keep(named uint64) {
-	w := &c.wait
-	if !w.known || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
-		return
-	}
-	if c.seen == nil {
-		c.seen = new(seenWaits)
-	}
-	i := c.seen.next % maxSeen
-	c.seen.next++
-	c.seen.pcs[i] = c.pc
-	c.again, c.noted = i+1, 0
-	s := &c.seen.all[i]
-	*s = seenWait{known: true, reads: uint8(w.n), local: uint8(w.locals), lo: w.lo, hi: w.hi, localRead: w.local}
-	copy(s.read[:], w.reads[:])
-	for ; named != 0; named &= named - 1 {
-		r := uint8(bits.TrailingZeros64(named))
-		s.regs[s.n], s.values[s.n] = r, c.X[r]
-		s.n++
-	}
-}
-
-// waitsAgain reports whether the core is in a wait in which it was before, and fills in what it
-// waits for.
-func (c *core) waitsAgain() bool {
-	if c.seen == nil || len(c.tile.chip.events) > 0 { // which are between instructions
-		return false
-	}
-	for i, pc := range c.seen.pcs {
-		if pc != c.pc {
-			continue
-		}
-		if s := &c.seen.all[i]; s.known && s.holds(c) {
-			w := &c.wait
-			w.known, w.lo, w.hi = true, s.lo, s.hi
-			w.n = copy(w.reads[:], s.read[:s.reads])
-			c.classes, c.watched = 0, 0
-			c.again = uint8(i) + 1
-			return true
-		}
-	}
-	return false
-}
-
-// overwroteSeen notes a store to a line of code.
-func (c *core) overwroteSeen(line uint32) {
-	if c.seen != nil {
-		for i := range c.seen.all {
-			if s := &c.seen.all[i]; s.lo <= line && line <= s.hi {
-				s.known = false
-			}
-		}
-	}
-}
-
 // holds reports whether registers and memory are as they were in the wait.
-func (s *seenWait) holds(c *core) bool {
+func (s *seenWait) holds(x *[256]uint32, local, l1 []uint32) bool {
 	for i, r := range s.regs[:s.n] {
-		if c.X[r] != s.values[i] {
+		if x[r] != s.values[i] {
 			return false
 		}
 	}
 	for _, r := range s.localRead[:s.local] {
-		if c.local[r.word] != r.value {
+		if local[r.word] != r.value {
 			return false
 		}
 	}
 	for _, r := range s.read[:s.reads] {
-		if c.tile.l1[r.word]&r.mask != r.value {
+		if l1[r.word]&r.mask != r.value {
 			return false
 		}
 	}

@@ -36,15 +36,13 @@ var (
 	allSlots = map[slotsKey]*translate.Registers{} // the same for all chips
 )
 
-// slotsFor returns the slots of a tile of the chip with so many streams.
-func (c *Chip) slotsFor(streams int) *translate.Registers {
-	cfg := &c.cfg
-	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
+// slotsOf returns the slots of tiles.
+func slotsOf(k slotsKey, l *niuLayout) *translate.Registers {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
 	s := allSlots[k]
 	if s == nil {
-		s = newSlots(k, &c.layout)
+		s = newSlots(k, l)
 		allSlots[k] = s
 	}
 	return s

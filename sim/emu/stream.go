@@ -2,65 +2,6 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// stream is what is left of an overlay stream when it is used as a counter (tt-isa-documentation
-// WormholeB0/NoC/Overlay/AsGeneralUse.md).
-type stream struct {
-	remoteSource uint32 // 24 bits
-	bufStart     uint32 // 17 bits
-	bufSize      uint32 // 17 bits
-	available    uint32 // 17 bits
-}
-
-const (
-	streamBytes  = 0x1000 // of registers
-	streamMask   = 1<<chip.StreamCounterBits - 1
-	pageCounters = 32 // circular buffers, by streams from chip.StreamParams.FirstCB on
-)
-
-// streamReg names a register of a stream by its offset on either architecture
-// (ttsim data/*/tile_regs.json, metal noc_overlay_parameters.h).
-type streamReg uint8
-
-const (
-	streamNone streamReg = iota
-	streamRemoteSource
-	streamBufStart
-	streamBufSize
-	streamUpdate
-	streamAvailable
-)
-
-func streamRegister(arch chip.Arch, off uint32) streamReg {
-	if arch == chip.Wormhole {
-		switch off {
-		case 0x000:
-			return streamRemoteSource
-		case 0x00C:
-			return streamBufStart
-		case 0x010:
-			return streamBufSize
-		case 0x088:
-			return streamUpdate
-		case 0x100:
-			return streamAvailable
-		}
-		return streamNone
-	}
-	switch off {
-	case 0x010:
-		return streamRemoteSource
-	case 0x020:
-		return streamBufStart
-	case 0x028:
-		return streamBufSize
-	case 0x438:
-		return streamUpdate
-	case 0x4A4:
-		return streamAvailable
-	}
-	return streamNone
-}
-
 func (t *tile) streamAt(o origin, off uint32) *stream {
 	if n := off / 0x1000; n < uint32(len(t.streams)) {
 		return &t.streams[n]
@@ -74,21 +15,21 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	if s == nil {
 		return 0, slowHalt
 	}
-	if t.races != nil && o.mine() != nil {
-		t.races.look(streamBase + off)
+	if t.check != nil && o.mine() != nil {
+		t.check.Look(streamBase + off)
 	}
 	at := streamBase + off&^0xFFF
 	switch streamRegister(t.chip.arch, off&0xFFF) {
 	case streamRemoteSource:
 		return s.remoteSource, slowDone
 	case streamBufStart:
-		t.acquire(o, at+uint32(streamBufStart))
+		t.check.Acquire(o.checked(), at+uint32(streamBufStart))
 		return s.bufStart, slowDone
 	case streamBufSize:
-		t.acquire(o, at+uint32(streamBufSize))
+		t.check.Acquire(o.checked(), at+uint32(streamBufSize))
 		return s.bufSize, slowDone
 	case streamAvailable:
-		t.acquire(o, at+uint32(streamAvailable))
+		t.check.Acquire(o.checked(), at+uint32(streamAvailable))
 		return s.available, slowDone
 	}
 	if o.isHostLoad() { // a stream has registers for all that it does as a coprocessor of the NoC
@@ -116,12 +57,12 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 			return slowHalt
 		}
 		s.bufStart = v & streamMask
-		t.release(o, at+uint32(streamBufStart))
+		t.check.Release(o.checked(), at+uint32(streamBufStart))
 	case streamBufSize:
 		s.bufSize = v & streamMask
 		s.available = s.bufSize
-		t.release(o, at+uint32(streamBufSize))
-		t.release(o, at+uint32(streamAvailable))
+		t.check.Release(o.checked(), at+uint32(streamBufSize))
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	case streamUpdate:
 		if v&0x3F != 0 {
 			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
@@ -136,7 +77,7 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 			return slowHalt
 		}
 		s.available = (s.available + v>>6) & streamMask
-		t.release(o, at+uint32(streamAvailable))
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	default:
 		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
 		return slowHalt

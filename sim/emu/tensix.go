@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -102,10 +103,10 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		e.Synced(i)
 		fallthrough
 	case off == pcBufMOPSync:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
@@ -130,7 +131,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
-			t.release(o, pcBufBase)
+			t.check.Release(o.checked(), pcBufBase)
 		}
 		return st
 	}
@@ -158,12 +159,12 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	}
 	f := &t.tensix.mailbox[from][me]
 	if off&4 != 0 {
-		return b2u(f.n != 0), slowDone
+		return word.Bool(f.n != 0), slowDone
 	}
 	if f.n == 0 {
 		return 0, slowBlocked
 	}
-	t.acquire(o, mailboxBase+uint32(from)<<4+uint32(me))
+	t.check.Acquire(o.checked(), mailboxBase+uint32(from)<<4+uint32(me))
 	v := f.v[f.r]
 	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
@@ -190,7 +191,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	}
 	f.v[(f.r+f.n)%4] = v
 	f.n++
-	t.release(o, mailboxBase+uint32(me)<<4+uint32(to))
+	t.check.Release(o.checked(), mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
 }
@@ -198,21 +199,11 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // Tensix configuration words that act on processors (tt-isa-documentation
 // WormholeB0/TensixTile/SoftReset.md, BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
-	cfgInvalidateWormhole  = 157
-	cfgInvalidateBlackhole = 185 // of those below, Blackhole has none
-	cfgTRISC0ResetPC       = 158 // Wormhole, as the following
-	cfgTRISCOverride       = 161
-	cfgNCRISCResetPC       = 162
-	cfgNCRISCOverride      = 163
+	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
+	cfgTRISCOverride  = 161
+	cfgNCRISCResetPC  = 162
+	cfgNCRISCOverride = 163
 )
-
-// cfgInvalidate is the word that empties caches of instructions.
-func cfgInvalidate(a chip.Arch) uint32 {
-	if a == chip.Wormhole {
-		return cfgInvalidateWormhole
-	}
-	return cfgInvalidateBlackhole
-}
 
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
@@ -232,7 +223,7 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if st != slowDone {
 		return 0, st
 	}
-	t.acquire(o, configBase)
+	t.check.Acquire(o.checked(), configBase)
 	v, ok := e.LoadConfig(off / 4)
 	if !ok {
 		return 0, t.refuseEngine(o)
@@ -266,7 +257,7 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	}
 	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
 	if st == slowDone {
-		t.release(o, configBase)
+		t.check.Release(o.checked(), configBase)
 		t.changed(classConfig)
 	}
 	return st
@@ -289,7 +280,7 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 		}
 		for _, k := range t.cores {
 			if v>>k.hw&1 != 0 {
-				k.icache.invalidate()
+				k.icache.Invalidate()
 			}
 		}
 	case i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
@@ -340,7 +331,7 @@ func (c *core) push(inst uint32) slowResult {
 		return slowBlocked
 	}
 	op := engineOp{thread: uint8(thread), hw: c.hw, v: inst, expand: c.hw != 0, stalls: true, pc: c.pc}
-	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.shadow == nil {
+	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.check == nil {
 		e.ops = append(e.ops, op) // as give does
 		return slowDone
 	}
@@ -363,7 +354,7 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	o.core.quiet = 0
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
-		t.release(o, pcBufBase)
+		t.check.Release(o.checked(), pcBufBase)
 	}
 	return st
 }

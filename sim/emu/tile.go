@@ -2,7 +2,9 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix
@@ -29,9 +31,8 @@ type tile struct {
 	code   []*codePage
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
-	writers *writers
-	races   *races
-	shadow  *shadow
+	writers *check.Writers
+	check   *check.Tile
 
 	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
 	iramCode  []codePage // the same
@@ -76,6 +77,13 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	return t
 }
 
+// slotsFor returns the slots of a tile of the chip with so many streams.
+func (c *Chip) slotsFor(streams int) *translate.Registers {
+	cfg := &c.cfg
+	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
+	return slotsOf(k, &c.layout)
+}
+
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
 	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots, p == chip.BRISC)
@@ -104,6 +112,11 @@ func (t *tile) memory(end uint32) []uint32 {
 		t.grow(end)
 	}
 	return t.l1
+}
+
+// view returns n bytes of L1 where they are.
+func (t *tile) view(addr uint32, n int) []uint32 {
+	return t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)]
 }
 
 // firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs'
@@ -143,6 +156,28 @@ func (t *tile) stored(addr uint32, n int) {
 	}
 }
 
+// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten
+// unchanged: their decoded and translated code is kept then.
+func (t *tile) take(addr uint32, n int, data []uint32) {
+	l1 := t.memory(addr + uint32(n))
+	if (addr|uint32(n))&3 != 0 {
+		word.Merge(l1, uint64(addr), data, n)
+		t.stored(addr, n)
+		return
+	}
+	data = data[:n>>2]
+	there := l1[addr>>2:][:len(data)]
+	if t.flags[addr>>lineShift]&flagCode != 0 && word.Equal(there, data) {
+		return
+	}
+	copy(there, data)
+	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+		if t.flags[line]&(flagCode|flagWatch) != 0 {
+			t.touched(line)
+		}
+	}
+}
+
 // nowKnown notes that n bytes of L1 at addr were written.
 func (t *tile) nowKnown(addr uint32, n int) {
 	if t.known != nil {
@@ -160,69 +195,4 @@ func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes
-// of padding.
-func merge(words []uint32, off uint64, buf []uint32, n int) {
-	w, head := off>>2, int(off&3)
-	if head != 0 || n < 4 {
-		k := min(n, 4-head)
-		mask := uint32(1)<<(8*k) - 1
-		if k == 4 {
-			mask = ^uint32(0)
-		}
-		mask <<= 8 * head
-		words[w] = words[w]&^mask | buf[0]&mask
-		w, buf, n = w+1, buf[1:], n-k
-	}
-	copy(words[w:], buf[:n/4])
-	if r := n & 3; r != 0 {
-		mask := uint32(1)<<(8*r) - 1
-		i := n / 4
-		words[w+uint64(i)] = words[w+uint64(i)]&^mask | buf[i]&mask
-	}
-}
-
-// span is how many words hold n bytes at byte offset off.
-func span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
-
-// pack puts the bytes p into words, the first of which starts with off&3 bytes of padding; unpack
-// is the reverse.
-func pack(buf []uint32, off uint64, p []byte) {
-	if off&3 == 0 {
-		for len(p) >= 4 {
-			buf[0] = uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
-			buf, p = buf[1:], p[4:]
-		}
-		off = 0
-	}
-	sh := uint32(off&3) * 8
-	for i := 0; len(p) > 0; i++ {
-		var w uint32
-		for ; sh < 32 && len(p) > 0; sh += 8 {
-			w |= uint32(p[0]) << sh
-			p = p[1:]
-		}
-		buf[i], sh = w, 0
-	}
-}
-
-func unpack(p []byte, off uint64, buf []uint32) {
-	if off&3 == 0 {
-		for len(p) >= 4 {
-			w := buf[0]
-			p[0], p[1], p[2], p[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
-			buf, p = buf[1:], p[4:]
-		}
-		off = 0
-	}
-	sh := uint32(off&3) * 8
-	for i := 0; len(p) > 0; i++ {
-		for w := buf[i]; sh < 32 && len(p) > 0; sh += 8 {
-			p[0] = byte(w >> sh)
-			p = p[1:]
-		}
-		sh = 0
-	}
 }

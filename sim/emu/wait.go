@@ -25,9 +25,10 @@ type localRead struct{ word, value uint32 }
 // read is a place in L1: part of a word, and its value.
 type read struct{ word, mask, value uint32 }
 
-// begin notes that the core begins to probe whether it waits.
-func (w *wait) begin(c *core) {
-	w.known = !c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks
+// begin notes that the core begins to probe whether it waits; known says whether what it depends on
+// can be known.
+func (w *wait) begin(known bool) {
+	w.known = known
 	w.n, w.locals, w.lo, w.hi = 0, 0, ^uint32(0), 0
 }
 
@@ -39,9 +40,9 @@ func (w *wait) at(pc uint32, n int) {
 }
 
 // read notes a load of n bytes from L1.
-func (w *wait) read(t *tile, addr, n uint32) {
+func (w *wait) read(l1 []uint32, addr, n uint32) {
 	mask := ^uint32(0) >> (32 - 8*n) << (addr & 3 * 8)
-	r := read{addr >> 2, mask, t.l1[addr>>2] & mask}
+	r := read{addr >> 2, mask, l1[addr>>2] & mask}
 	for _, o := range w.reads[:w.n] {
 		if o == r {
 			return
@@ -68,9 +69,10 @@ func (w *wait) readLocal(word, value uint32) {
 	w.locals = min(w.locals+1, maxLocals+1)
 }
 
-// end notes that the core waits. Registers of the tile change in ways that aren't followed here.
-func (w *wait) end(c *core) {
-	w.known = w.known && c.classes == 0
+// end notes that the core waits, and whether it reads registers. Registers of the tile change in
+// ways that aren't followed here.
+func (w *wait) end(registers bool) {
+	w.known = w.known && !registers
 }
 
 // overwritten notes a store to a line of code.

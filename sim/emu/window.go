@@ -34,6 +34,7 @@ const (
 // workerState is the scratch state of one goroutine that runs cores.
 type workerState struct {
 	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
+	spare *request                   // for the next one, or nil
 }
 
 // hand returns the hand of the goroutine that runs the tile.
@@ -124,7 +125,7 @@ func (s *sched) window() int {
 	}
 	s.unrun.Store(int32(len(boxes)))
 	s.lane.Store(0)
-	s.crew.run(n, n, func(i int) { s.runPart(boxes, i, n) })
+	s.crew.Run(n, n, func(i int) { s.runPart(boxes, i, n) })
 	used := 1
 	for _, b := range boxes {
 		used += b.used
@@ -258,27 +259,26 @@ func (s *sched) rejoin(b *outbox) {
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
-// post puts a request that has its virtual channel into the outbox. What of it is the tile's own is
-// done. Reads and writes of DRAM, which nothing changes in a window, end at once unless they might
-// overtake another one of the tile's.
-func (b *outbox) post(q *request) slowResult {
-	if q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)) {
+// post puts a request that has left into the outbox. What of it is the tile's own is done. Reads
+// and writes of DRAM, which nothing changes in a window, end at once unless they might overtake
+// another one of the tile's.
+func (b *outbox) post(q *request) bool {
+	switch {
+	case q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)):
 		d := b.tile.chip.drams[q.from.bank]
-		q.leave()
 		mergeTime(&b.tile.newest, &d.newest)
-		d.read(q.fromAddr, q.n, q.buffer())
+		if q.data = d.view(q.fromAddr, q.n); q.data == nil {
+			d.read(q.fromAddr, q.n, q.buffer())
+		}
 		b.moved += uint64(q.n)
-		q.respond()
-		return slowDone
-	}
-	if !q.leave() || !q.drain() {
-		return slowHalt
-	}
-	if q.kind == reqWrite && !q.multicast && b.storesSoon(q.to, q.toAddr) {
-		b.store(q.to.bank, q.toAddr, q.n, q.data)
+		return q.respond()
+	case !q.drain():
+		return false
+	case q.kind == reqWrite && !q.multicast && b.storesSoon(q.to, q.toAddr):
+		b.stores = append(b.stores, dramStore{q.to.bank, q.n, q.toAddr, q.data})
+		b.moved += uint64(q.n)
 		q.acks++
-		q.respond()
-		return slowDone
+		return q.respond()
 	}
 	k := q.o.core
 	if q.kind == reqRead || q.marked {
@@ -287,7 +287,7 @@ func (b *outbox) post(q *request) slowResult {
 	q.pc = k.pc
 	b.readsDRAM = b.readsDRAM || q.kind == reqRead && q.from.kind == chip.DRAM
 	b.requests = append(b.requests, *q)
-	return slowDone
+	return true
 }
 
 // readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to
@@ -309,12 +309,6 @@ func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
 // there, and its answer needn't wait.
 func (b *outbox) storesSoon(to *endpoint, addr uint64) bool {
 	return to.kind == chip.DRAM && addr < b.tile.chip.drams[to.bank].size && !b.readsDRAM
-}
-
-// store puts such a write into the outbox.
-func (b *outbox) store(bank int, addr uint64, n int, data []uint32) {
-	b.stores = append(b.stores, dramStore{bank, n, addr, data})
-	b.moved += uint64(n)
 }
 
 // room returns room for n words of a request's data, until the end of the window.
@@ -384,7 +378,7 @@ func (b *outbox) deliver(c *Chip) {
 		if c.fault != nil {
 			break
 		}
-		ok := q.arrive() && (q.away || q.respond())
+		ok := q.finish()
 		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {
 			r.PC = q.pc // its core has gone on
 		}
