@@ -198,28 +198,6 @@ func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	return addr < size && addr+n <= size
 }
 
-// view returns n bytes of a worker's L1 or of DRAM where they are; nil for DRAM that was never
-// written to.
-func (c *Chip) view(ep *endpoint, addr uint64, n int) []uint32 {
-	if t := ep.tile; t != nil {
-		return t.view(uint32(addr), n)
-	}
-	return c.drams[ep.bank].view(addr, n)
-}
-
-// takeAt puts data, which come from where time is the newest, into a worker's L1 or DRAM, of which
-// nothing is checked.
-func (c *Chip) takeAt(ep *endpoint, addr uint64, n int, data []uint32, time uint64) {
-	if t := ep.tile; t != nil {
-		mergeTime(&t.newest, &time)
-		t.take(uint32(addr), n, data)
-		return
-	}
-	d := c.drams[ep.bank]
-	mergeTime(&d.newest, &time)
-	d.write(addr, n, data)
-}
-
 // readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of
 // padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {

@@ -174,6 +174,9 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 	case !ok:
 		return t.niuConfigure(o, noc, off, v)
 	case r == bufBusy && v == 1 && !u.buf[i].busy():
+		if st, ok := t.direct(o, noc, &u.buf[i]); ok {
+			return st
+		}
 		return t.start(o, noc, int(i))
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {

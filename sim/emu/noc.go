@@ -75,8 +75,6 @@ type request struct {
 	flits   uint32      // that carry the data
 	data    []uint32
 	acks    int
-	plain   bool          // only copies between places that nothing checks
-	atOnce  bool          // also, before anybody could see that it isn't answered: it is in no counter of unanswered ones
 	away    bool          // at another card, whose answer a copy of it waits for
 	flight  *check.Flight // with Config.RefuseRaces
 	pc      uint32        // in a window: where it was started
@@ -162,9 +160,6 @@ func (q *request) count() bool {
 	q.flits = t.chip.flits(q.n)
 	u.unread |= 1 << q.id
 	u.unsent |= 1 << q.id
-	if q.atOnce = q.plain && t.outbox == nil && u.open[q.id] < 255; q.atOnce {
-		return true
-	}
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id] >= 255 {
 			return q.refuse(UndefinedBehavior, q.toAddr,
@@ -240,10 +235,6 @@ func (q *request) drain() bool {
 		return true
 	}
 	t := q.tile
-	if q.atOnce {
-		q.data = t.view(uint32(q.fromAddr), q.n)
-		return true
-	}
 	if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
 		return false
 	}
@@ -308,18 +299,7 @@ func (q *request) read() bool {
 	c := q.tile.chip
 	c.moved += uint64(q.n)
 	if t := q.from.tile; t != nil {
-		s := &t.niuWords[q.noc]
-		s.count[cntSlaveAccepted]++
-		s.count[cntSlaveRead]++
-		s.count[cntSlaveReadResp]++
-		s.count[cntSlaveReadWords] += q.flits
-		t.changed(classServed0 << q.noc)
-	}
-	if q.plain {
-		if q.data = c.view(q.from, q.fromAddr, q.n); q.data != nil {
-			mergeTime(&q.tile.newest, c.newestAt(q.from))
-			return true
-		}
+		t.countRead(q.noc, q.flits)
 	}
 	if q.from.kind != chip.PCIe {
 		return c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
@@ -335,9 +315,7 @@ func (q *request) read() bool {
 // put makes a write take effect at a tile.
 func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
-	if q.plain {
-		c.takeAt(ep, q.toAddr, q.n, q.data, q.tile.newest)
-	} else if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
+	if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
 		return false
 	}
 	q.acks++
@@ -424,9 +402,7 @@ func (q *request) respond() bool {
 	answered := uint32(1)
 	switch q.kind {
 	case reqRead:
-		if q.plain {
-			t.take(uint32(q.toAddr), q.n, q.data)
-		} else if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
+		if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}
 		u.count[cntReadResp]++
@@ -440,12 +416,8 @@ func (q *request) respond() bool {
 		answered = uint32(q.acks)
 		u.count[cntWriteAck] += answered
 	}
-	if !q.atOnce {
-		u.open[q.id] = max(0, u.open[q.id]-1)
-		u.bump8(cntOutstanding+q.id, -answered)
-	} else if answered != 1 { // a multicast
-		u.bump8(cntOutstanding+q.id, 1-answered)
-	}
+	u.open[q.id] = max(0, u.open[q.id]-1)
+	u.bump8(cntOutstanding+q.id, -answered)
 	t.changed(classNIU0 << q.noc)
 	return true
 }

@@ -22,15 +22,10 @@ func (q *request) prepare(b *cmdBuf) bool {
 	q.linked = ctrl&ctrlLinked != 0
 	q.vc = uint8(ctrl >> 13 & 7)
 	q.n, q.id = int(b[bufLenBE]), b[bufTag]>>10&15
-	q.multicast, q.include, q.plain, q.away, q.acks = false, false, false, false, 0
+	q.multicast, q.include, q.away, q.acks = false, false, false, 0
 	q.from, q.to, q.rect, q.flight = nil, nil, [4]uint8{}, nil
 
-	targ, ret := uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
-	targXY, retXY := b[bufTargHi], b[bufRetHi]
-	if q.tile.chip.arch == chip.Wormhole {
-		targXY, retXY = uint32(targ>>36), uint32(ret>>36)
-		targ, ret = targ&(1<<36-1), ret&(1<<36-1)
-	}
+	targ, ret, targXY, retXY := q.tile.chip.ends(b)
 	kind := ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlLinked | ctrlVC)
 	switch kind {
 	case 0, ctrlWrite, ctrlWrite | ctrlInline, ctrlAtomic, ctrlAtomic | ctrlInline:
@@ -60,16 +55,10 @@ func (q *request) prepare(b *cmdBuf) bool {
 	switch kind {
 	case 0:
 		q.kind, q.from, q.fromAddr, q.toAddr = reqRead, at, targ, ret
-		mask := uint64(15)
-		if at.tile == nil {
-			mask = uint64(q.tile.chip.params.Align.DRAMRead) - 1
-		}
-		q.plain = q.isPlain(back, at, ret, targ, mask)
-		return q.plain || q.prepareRead(back)
+		return q.prepareRead(back)
 	case ctrlWrite:
 		q.kind, q.to, q.fromAddr, q.toAddr = reqWrite, back, targ, ret
-		q.plain = q.isPlain(at, back, targ, ret, 15)
-		return q.plain || q.prepareWrite(at)
+		return q.prepareWrite(at)
 	case ctrlWrite | ctrlInline:
 		q.kind, q.to, q.toAddr, q.word, q.n = reqInline, at, targ, b[bufData], 4
 		return q.prepareInline(own, b[bufLenBE])
@@ -78,13 +67,13 @@ func (q *request) prepare(b *cmdBuf) bool {
 	return q.checkOwn(own, "RET") && q.tile.chip.checkAtomic(q)
 }
 
-// isPlain reports whether a request does no more than copy between its own tile's L1, at an
-// address, and L1 of another worker or DRAM, there, and nothing checks that: then nothing of it is
-// refused, and its data needn't be kept while it is under way.
-func (q *request) isPlain(own, far *endpoint, at, there, mask uint64) bool {
-	t, n := q.tile, uint64(q.n)
-	return t.chip.inPlace && own.tile == t && far.tile != t && t.kind == chip.Tensix && q.o.tile == t &&
-		n-1 < uint64(t.chip.params.MaxBurst) && at < t.bytes() && at+n <= t.bytes() && (at^there)&mask == 0 && t.chip.isMemory(far, there, n)
+// ends returns the addresses and coordinates of both ends of the request in a command buffer.
+func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
+	targ, ret = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
+	if c.arch == chip.Wormhole {
+		return targ & (1<<36 - 1), ret & (1<<36 - 1), uint32(targ >> 36), uint32(ret >> 36)
+	}
+	return targ, ret, b[bufTargHi], b[bufRetHi]
 }
 
 // resolve finds the tile that a coordinate of the request means, or refuses it.
@@ -149,7 +138,6 @@ func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	case q.toAddr&3 != 0:
 		return q.refuse(UnimplementedFunctionality, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
 	}
-	q.plain = c.inPlace && !q.include && q.tile.kind == chip.Tensix && q.o.tile == q.tile && q.toAddr < uint64(c.params.L1Size)
 	return q.aligned(UnimplementedFunctionality, 15) && c.rectangle(q, start.xy, end.xy)
 }
 
