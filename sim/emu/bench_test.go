@@ -99,7 +99,7 @@ func BenchmarkTransfers(b *testing.B) {
 		{"write_dram", nocRequest{targXY: v, retXY: bank.Endpoint[0], ctrl: ctrlWriteNP, len: 64}},
 		{"multicast", nocRequest{targXY: v, start: &v, retXY: last, ctrl: ctrlMulticast, len: 64}},
 		{"atomic", nocRequest{targXY: far, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C}},
-		{"inline", nocRequest{targXY: far, retXY: v, ctrl: ctrlWrite|ctrlInline|ctrlMarked, dat: 1}},
+		{"inline", nocRequest{targXY: far, retXY: v, ctrl: ctrlWrite | ctrlInline | ctrlMarked, dat: 1}},
 		{"write_8192", nocRequest{targXY: v, retXY: far, ctrl: ctrlWriteNP, len: 8192}},
 	} {
 		k.q.targ, k.q.ret = 0x40000, 0x40000

@@ -1,12 +1,7 @@
 package emu
 
 import (
-	"maps"
-
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // advance executes about n instructions, exactly one if n is 1.
@@ -15,11 +10,6 @@ func (c *core) advance(n int) stop {
 		return c.runChecked(n)
 	}
 	return c.run(n)
-}
-
-// checks reports whether a configuration needs processors to run one instruction at a time.
-func (cfg *Config) checks() bool {
-	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow
 }
 
 // runChecked is run for the options that check every access: one instruction at a time.
@@ -179,113 +169,6 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 	return true
 }
 
-// extend returns what a load puts into its register, given the word that holds addr.
-func extend(o rv32.Opcode, w, addr uint32) uint32 {
-	switch o {
-	case rv32.LB:
-		return uint32(int8(w >> (addr & 3 * 8)))
-	case rv32.LBU:
-		return w >> (addr & 3 * 8) & 0xFF
-	case rv32.LH:
-		return uint32(int16(w >> (addr & 2 * 8)))
-	case rv32.LHU:
-		return w >> (addr & 2 * 8) & 0xFFFF
-	}
-	return w
-}
-
-// dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the
-// seed by address: so a line may be kept for as long as no fence comes, or for one load only.
-type dataCache struct {
-	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
-	word [4][4]uint32
-}
-
-// cfg0NoCache is the bit of cfg0 that turns the cache off (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
-const cfg0NoCache = 1 << 3
-
-func cachePlace(tag uint32, seed uint64) int {
-	return int((uint64(tag)*0x9E3779B97F4A7C15 ^ seed*0xD1B54A32D192ED03) * 0xBF58476D1CE4E5B9 >> 62)
-}
-
-// load returns the word that holds addr as the processor sees it.
-func (d *dataCache) load(l1 []uint32, addr uint32, seed uint64) uint32 {
-	tag := addr>>4 + 1
-	i := cachePlace(tag, seed)
-	if d.tag[i] != tag {
-		d.tag[i] = tag
-		copy(d.word[i][:], l1[addr>>4<<2:])
-	}
-	return d.word[i][addr>>2&3]
-}
-
-// store writes through: the processor sees its own store.
-func (d *dataCache) store(addr, v, shift, mask uint32) {
-	for i, have := range d.tag {
-		if have == addr>>4+1 {
-			w := &d.word[i][addr>>2&3]
-			*w = word.Insert(*w, v, shift, mask)
-		}
-	}
-}
-
-// newChecks gives a tile and its processors what the options ask for.
-func (t *tile) newChecks() {
-	cfg := &t.chip.cfg
-	if cfg.RefuseUnwritten {
-		t.known = make([]uint64, (t.size/4+63)/64)
-		t.flags = new([maxLines]uint8)
-		for i := range t.flags[:t.size>>lineShift] {
-			t.flags[i] = flagTrap
-		}
-	}
-	if cfg.RefuseStaleCode {
-		t.writers = check.NewWriters(t.size)
-	}
-	if cfg.RefuseRaces {
-		t.check = check.NewTile(t, t.xy, t.size)
-	}
-	for _, k := range t.cores {
-		if cfg.DataCache && t.chip.arch == chip.Blackhole {
-			k.cache = new(dataCache)
-		}
-		if cfg.RefuseUnwritten {
-			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
-		}
-		if cfg.RefuseStaleCode {
-			k.icache = check.NewInstructionCache(k.proc)
-		}
-		if cfg.RefuseOverflow {
-			k.stack = new(check.Stack)
-		}
-		k.checked = cfg.checks() || k.cache != nil
-	}
-}
-
-// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
-// instruction at each address since the first call, from which on the processor is emulated slowly.
-// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
-// depend on timing. It returns nil if there is no such processor.
-func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
-	c.acquire()
-	defer c.release()
-	t := c.tileAt(xy)
-	if t == nil {
-		return nil
-	}
-	k := t.core(p)
-	if k == nil {
-		return nil
-	}
-	if k.profile == nil {
-		k.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
-		k.checked = true
-	}
-	return maps.Clone(k.profile.counts)
-}
-
 // runProfiled is runOne for a processor whose instructions are counted by address.
 func (c *core) runProfiled() stop {
 	pc, changes := c.pc, true
@@ -317,4 +200,52 @@ func (c *core) changing(o rv32.Inst) bool {
 		return c.local[w] != v
 	}
 	return true
+}
+
+// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets
+// its instruction end and pauses in front of the next one, as silicon does; a store ends as well,
+// and a load that is watched has not ended.
+func (c *core) runDebugged(run func(*core) stop) stop {
+	d := c.debug
+	c.used = 0
+	pg := c.codePage(c.pc)
+	if pg == nil {
+		return stopHalt
+	}
+	idx := int(c.pc % pageBytes >> 2)
+	if pg.ops[idx].Code() == rv32.Undecoded {
+		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
+	}
+	o := pg.ops[idx].Inst()
+	why := d.hits(watchBreak, watchBreak, c.pc)
+	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
+		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
+			c.pause(hitWatch | hit)
+			d.loaded = true
+			return stopHalt
+		}
+	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
+		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
+			why |= hitWatch | hit
+		}
+	}
+	if why&0xFF00 != 0 && why&hitWatch == 0 {
+		why |= hitBreak
+	}
+	st := run(c)
+	if st == stopBlocked || st == stopAgain || c.state != runnable || *c.tile.fault() != nil {
+		return st
+	}
+	d.loaded = false
+	if o.Code == rv32.EBREAK {
+		why |= hitEBREAK
+	}
+	if why == 0 && d.steps == 0 && !d.asked {
+		return st
+	}
+	if d.steps > 0 {
+		d.steps--
+	}
+	c.pause(why)
+	return stopHalt
 }

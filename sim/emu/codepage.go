@@ -152,3 +152,38 @@ func (p *codePage) untranslate() {
 	clear(p.heat[:])
 	clear(p.looked[:])
 }
+
+// sameLine is how many translations of a line, as different programs had it, are kept for other
+// tiles.
+const sameLine = 8
+
+// translations are those of a chip. Most tiles run the same code at the same address, so each range
+// is translated once.
+type translations struct {
+	memory translate.Memory
+	byLine map[uint32][]*translation // by the address of a line / its size, newest first
+	made   uint32
+	hot    uint32 // see the constant; lower in tests
+	off    bool
+}
+
+// translation is the code of a range with what it was made of.
+type translation struct {
+	code  *translate.Code
+	base  uint32 // of its page
+	words []uint32
+	busy  []int // the instructions to which it jumps back in loops that turned out to do something
+}
+
+// suits reports whether it is code for a page as far as loops are concerned.
+func (tr *translation) suits(p *codePage) bool {
+	for _, head := range tr.busy {
+		if !p.loops.busy.Has(head) {
+			return false
+		}
+	}
+	if p.loops.busy == (translate.Marks{}) {
+		return true
+	}
+	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(tr.code.Target(i)) })
+}

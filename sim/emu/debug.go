@@ -289,7 +289,7 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 		switch held := v&k.proc.ResetBit() != 0; {
 		case held && k.state != inReset:
 			k.hold(o)
-		case !held && k.state == inReset && t.debug.softReset&k.proc.ResetBit() != 0 && t.starts(k):
+		case !held && k.state == inReset && t.debug.softReset&k.proc.ResetBit() != 0 && (t.eth == nil || t.eth.starts(k)):
 			k.start(o, t.resetPC(k.proc))
 		}
 	}
@@ -349,7 +349,7 @@ func (t *tile) resetPC(p chip.Processor) uint32 {
 	d := &t.debug
 	switch p {
 	case chip.ERISC0, chip.ERISC1: // Wormhole starts at 0
-		return t.eth.resetPC[p-chip.ERISC0]
+		return t.eth.resetPC(p)
 	case chip.TRISC0, chip.TRISC1, chip.TRISC2:
 		if d.triscOverride>>(p-chip.TRISC0)&1 != 0 {
 			return d.resetPC[p]

@@ -7,11 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
-// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
-// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
-// zero instead of stopping the chip, if a document says that something is there.
-func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
-
 // edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates
 // are translated. A host finds its counters and its other registers to be zero.
 func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool) {
@@ -123,37 +118,6 @@ func (c *Chip) tileNIUHas(off uint32) bool {
 		return r < 0x34 || off == 0x50 || off == 0x54 || off >= 0x200 && off < 0x400
 	}
 	return r < 0x4C || off == 0x60 || r >= 0x64 && r < 0x6C || off >= 0x100 && off < 0x180 || off >= 0x200 && off < 0x600
-}
-
-// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
-// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
-// for the second place of the NIUs and their counters).
-func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
-	const from, to = 0x1FC00000, 0x1FE00000
-	if off < from || off >= to {
-		return 0, false
-	}
-	if !c.width4("bar0", off, width) {
-		return 0, true
-	}
-	if i := (off - uint64(c.params.BAR.WindowRegs)) / 4; off >= uint64(c.params.BAR.WindowRegs) && i < uint64(len(c.tlb)) {
-		return uint64(c.tlb[i]), true
-	}
-	niu := c.params.BAR.NIU
-	places := [][2]uint32{niu}
-	if c.arch == chip.Wormhole {
-		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
-	}
-	for _, p := range places {
-		for noc, base := range p {
-			if at := off - uint64(base); off >= uint64(base) && at < 4*uint64(c.layout.stride) {
-				if v, ok := c.pcieNIU(origin{loads: true}, noc, at); ok {
-					return uint64(v), true
-				}
-			}
-		}
-	}
-	return 0, true
 }
 
 // firmware is what the ARC firmware knows of the chip: an n150 or a p150 if the chip wasn't given a

@@ -34,7 +34,7 @@ const (
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
-	if !c.cfg.Identity.Routing || t.port() == nil || t.eth.fw.asking != nil || t.eth.fw.stopped || rd == wr {
+	if !c.cfg.Identity.Routing || t.port() == nil || t.ethernet().fw.asking != nil || t.ethernet().fw.stopped || rd == wr {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
@@ -94,13 +94,13 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 	if !c.reaches(a.to) {
 		return // no answer comes: the host's time runs out
 	}
-	t.eth.fw.asking = a
+	t.ethernet().fw.asking = a
 	perform := func(there *Chip) {
 		if !there.remote(a) {
 			return // no answer comes until that chip is reset
 		}
 		c.inbox.post(c, func(*Chip) {
-			if now := c.ethTile(t.eth.channel); now == t && t.eth.fw.asking == a { // neither chip was reset meanwhile
+			if now := c.ethTile(t.ethernet().channel); now == t && t.ethernet().fw.asking == a { // neither chip was reset meanwhile
 				done()
 			}
 		})
@@ -129,7 +129,7 @@ func (c *Chip) paced(f func(*Chip)) {
 // bus does on which nothing answers. The host may still wait for the command or have abandoned it,
 // and the next one has to get its turn. It reports whether the chip still works.
 func (t *tile) loseRemote(to *Chip) bool {
-	a := t.eth.fw.asking
+	a := t.ethernet().fw.asking
 	if a == nil || a.to != to {
 		return true
 	}
@@ -212,7 +212,7 @@ func (c *Chip) mapped(addr uint64, n int) bool {
 
 // remoteDone tells the host that its command is done, and what it read.
 func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
-	t.eth.fw.asking = nil
+	t.ethernet().fw.asking = nil
 	if a.write {
 		for i := uint32(0); i < 8; i += 4 {
 			t.poke(remoteRequests+remoteWritten+i, t.l1[(remoteRequests+remoteWritten+i)/4]+1)

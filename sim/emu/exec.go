@@ -1,8 +1,9 @@
 package emu
 
 import (
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"math/bits"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -429,4 +430,38 @@ func orcB(v uint32) uint32 {
 	v |= v >> 2
 	v |= v >> 4
 	return v & 0x01010101 * 0xFF
+}
+
+// interpret does what exec does where there is no translated code, and notes how much was
+// interpreted.
+func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
+	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
+	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
+		next, end, why = exec(c, ops, &pg.loops.plain, base, next, end)
+	}
+	if pg.code[idx/lineWords] == nil && !c.tile.chip.translated.off {
+		at := next
+		if uint(next) >= pageOps || pg.code[next/lineWords] != nil {
+			at = idx
+		}
+		c.warm(pg, base, at, m-idx-(end-next))
+	}
+	return next, end, why
+}
+
+// warm notes that n instructions were interpreted up to that with index idx, and translates its
+// range when it is hot.
+func (c *core) warm(pg *codePage, base uint32, idx, n int) {
+	line := idx / lineWords
+	t, all := c.tile, &c.tile.chip.translated
+	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) ||
+		t.adopt(pg, base, line) || pg.heat[line] < all.hot {
+		return
+	}
+	pg.heat[line] = 0
+	if t.outbox != nil {
+		t.outbox.hot = append(t.outbox.hot, hotLine{pg, base, line})
+		return
+	}
+	t.translate(pg, base, line)
 }

@@ -15,6 +15,7 @@ func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d
 	c.pcie.peers, _ = d.(driver.PeerDMA)
+	c.pcie.attend = c.attend
 	c.release()
 }
 
@@ -390,4 +391,81 @@ func (c *Chip) access(a hostAccess) {
 	to := &c.answers[a.v]
 	to.value = c.load(int(a.bar), a.off, -int(a.width))
 	to.state.Store(answerGiven)
+}
+
+// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that
+// the emulator does not have read as zero, as an empty capability does.
+func (c *Chip) ConfigRead(off uint32) uint32 {
+	c.acquire()
+	defer c.release()
+	p, pci := &c.pcie, &c.params.PCI
+	switch off {
+	case 0x00:
+		return uint32(pci.Vendor) | uint32(pci.Device)<<16
+	case 0x04:
+		return p.command
+	case 0x08:
+		return pci.Class<<8 | uint32(pci.Revision)
+	case 0x0C:
+		return p.cacheLine
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		return p.bar[(off-0x10)/4]
+	case 0x2C: // the subsystem is the kind of board
+		return uint32(pci.Vendor) | uint32(uint16(c.serial()>>36))<<16
+	case 0x3C:
+		return p.interrupt
+	}
+	return 0
+}
+
+// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can
+// be sized) and the interrupt line. Other words ignore it.
+func (c *Chip) ConfigWrite(off, v uint32) {
+	c.acquire()
+	defer c.release()
+	p := &c.pcie
+	set := func(w *uint32, mask uint32) { *w = *w&^mask | v&mask }
+	switch off {
+	case 0x04:
+		set(&p.command, 0xFFFF)
+	case 0x0C:
+		set(&p.cacheLine, 0xFFFF)
+	case 0x3C:
+		set(&p.interrupt, 0xFF)
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		i := (off - 0x10) / 4
+		mask := ^(c.params.PCI.BARSize[i&^1] - 1)
+		set(&p.bar[i], uint32(mask>>(32*(i&1))))
+	}
+}
+
+// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
+// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
+// for the second place of the NIUs and their counters).
+func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
+	const from, to = 0x1FC00000, 0x1FE00000
+	if off < from || off >= to {
+		return 0, false
+	}
+	if !c.width4("bar0", off, width) {
+		return 0, true
+	}
+	if i := (off - uint64(c.params.BAR.WindowRegs)) / 4; off >= uint64(c.params.BAR.WindowRegs) && i < uint64(len(c.tlb)) {
+		return uint64(c.tlb[i]), true
+	}
+	niu := c.params.BAR.NIU
+	places := [][2]uint32{niu}
+	if c.arch == chip.Wormhole {
+		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
+	}
+	for _, p := range places {
+		for noc, base := range p {
+			if at := off - uint64(base); off >= uint64(base) && at < 4*uint64(c.layout.stride) {
+				if v, ok := c.pcieNIU(origin{loads: true}, noc, at); ok {
+					return uint64(v), true
+				}
+			}
+		}
+	}
+	return 0, true
 }

@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"sync"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
@@ -244,4 +246,140 @@ func cfgInvalidate(a chip.Arch) uint32 {
 		return 157
 	}
 	return 185
+}
+
+// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
+// data/*/tile_regs.json).
+const (
+	ethTxBase   = 0xFFB90000 // a page for each transmit queue
+	ethMACBase  = 0xFFBA0000 // Wormhole
+	ethTxCtrl   = 0x00
+	ethTxCmd    = 0x04
+	ethTxStatus = 0x08 // Blackhole
+	ethTxSource = 0x14
+	ethTxBytes  = 0x18
+	ethTxDest   = 0x1C
+	ethTxData   = 0x44
+	ethTxAhead  = 0x6C
+	ethTxSelSW  = 0x80 // Blackhole
+	ethTxSelHW  = 0x84
+
+	ethCmdData     = 2
+	ethCmdRegister = 4
+
+	// What the MAC's registers hold while the link is in use (ttsim data/wh/tile_regs.json).
+	ethMAC0, ethMAC1 = 0x30000001, 7
+)
+
+// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim
+// src/tile.cpp, tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
+const (
+	whHeartbeat = 0x1C
+	whVersion   = 0x210
+	whRouting   = 0x104C // 1: the routing firmware is off
+	whTrained   = 0x1104 // 0 training, 1 trained, 2 lost, 3 not connected
+	whNodeInfo  = 0x1100
+	whResults   = 0x1EC0
+	whLaunch    = 0x9004
+	whApp       = 0x9040
+	whYield     = 0x9020 // pointer to the firmware's function that applications call to let it work
+
+	bhStatus    = 0x7CC00
+	bhHeartbeat = 0x7CC70
+	bhRxLink    = 0x7CE04
+	bhFunctions = 0x7CF00
+	bhVersion   = 0x7CFBC
+	bhLocal     = 0x7CFC0
+	bhRemote    = 0x7CFE0
+	bhMailbox   = 0x7D000
+
+	whEthVersion = 6<<16 | 14<<12 // 6.14.0
+	bhEthVersion = 1<<16 | 6<<8   // 1.6.0
+
+	whResume    = 0x444 // where an application returns to: the firmware isn't code here, so the processor stays
+	riscvReturn = 0x8067
+	riscvStay   = 0x6F // a jump to itself
+)
+
+// How many streams a tile has: that of a worker, and an Ethernet tile.
+const (
+	maxStreams   = 64
+	leastStreams = 32
+)
+
+// tileWords are the registers of a tile of which some are no more than words, alone, so that what a
+// request counts is in one line of the host's caches.
+type tileWords struct {
+	niu     [2]niuWords
+	streams [maxStreams]stream
+}
+
+// Where the streams begin among the words.
+const firstStreamWord = 2 * numNIUWords
+
+// slotsKey is what slots depend on.
+type slotsKey struct {
+	arch                      chip.Arch
+	streams                   int
+	checked, parallel, delays bool
+	bare                      bool
+}
+
+var (
+	slotsMu  sync.Mutex
+	allSlots = map[slotsKey]*translate.Registers{} // the same for all chips
+)
+
+// slotsOf returns the slots of tiles.
+func slotsOf(k slotsKey, l *niuLayout) *translate.Registers {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	s := allSlots[k]
+	if s == nil {
+		s = newSlots(k, l)
+		allSlots[k] = s
+	}
+	return s
+}
+
+// newSlots finds the registers of which a load or a store does nothing else. With checks of when
+// counters are loaded those are more than words, and so are counters of NIUs that may wait for the
+// end of a window, and the registers of command buffers that may be busy when they are stored.
+func newSlots(k slotsKey, l *niuLayout) *translate.Registers {
+	s := &translate.Registers{}
+	if k.bare {
+		s.Ignored = configBase + 4*cfgInvalidate(k.arch)
+	}
+	for noc := range uint32(2) {
+		for off := uint32(0); off < niu1Base-niu0Base; off += 4 {
+			at, slot := (noc*(niu1Base-niu0Base)+off)/4, noc*numNIUWords+1
+			i, r, ok := l.register(off)
+			switch {
+			case ok:
+				slot += i*uint32(len(cmdBuf{})) + r
+			case off >= 0x200 && off < 0x200+4*numCounters:
+				slot += niuCounters + (off-0x200)/4
+			default:
+				continue
+			}
+			if !k.checked && (ok || !k.parallel) {
+				s.Loads[at] = uint16(slot)
+			}
+			if ok && r != bufBusy && !k.delays {
+				s.Stores[at] = uint16(slot)
+				if r == bufTag {
+					s.Stores[at] |= translate.Narrow
+				}
+			}
+		}
+	}
+	words := map[streamReg]int{streamRemoteSource: 0, streamBufStart: 1, streamBufSize: 2, streamAvailable: 3} // of a stream
+	for off := 0; off < streamBytes && !k.checked; off += 4 {
+		if w, ok := words[streamRegister(k.arch, uint32(off))]; ok {
+			for n := range k.streams {
+				s.Loads[(streamBase-translate.RegistersBase+n*streamBytes+off)/4] = uint16(1 + firstStreamWord + n*len(words) + w)
+			}
+		}
+	}
+	return s
 }

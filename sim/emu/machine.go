@@ -2,8 +2,6 @@ package emu
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -145,124 +143,6 @@ func (m *Machine) Close() error {
 	return nil
 }
 
-// group is the chips of a Synchronous machine, which share a token.
-type group struct {
-	tok   chan struct{}
-	chips []*Chip
-	limit int
-	rng   uint64
-	ready []*Chip
-}
-
-// settle runs the chips until all of them wait, and reports whether it came to that.
-func (g *group) settle() bool {
-	limit := g.limit
-	if limit == 0 {
-		limit = 1 << 24
-	}
-	for left := limit; left > 0; {
-		g.ready = g.ready[:0]
-		for _, c := range g.chips {
-			if c.busy() {
-				g.ready = append(g.ready, c)
-			}
-		}
-		if len(g.ready) == 0 {
-			return true
-		}
-		g.rng = g.rng*6364136223846793005 + 1442695040888963407
-		left -= g.ready[int(g.rng>>33)%len(g.ready)].step()
-	}
-	return false
-}
-
-// inbox is what other chips have sent to a chip and it has not taken yet.
-type inbox struct {
-	mu      sync.Mutex
-	waiting atomic.Int32
-	list    []func(*Chip)
-	taken   []func(*Chip)
-}
-
-// post leaves something for a chip to do when it next runs. The caller need not hold its token.
-func (b *inbox) post(c *Chip, f func(*Chip)) {
-	b.mu.Lock()
-	b.list = append(b.list, f)
-	b.waiting.Store(int32(len(b.list)))
-	b.mu.Unlock()
-	c.wakeLoop()
-}
-
-// drain performs what was posted. The caller holds the token.
-func (b *inbox) drain(c *Chip) {
-	for b.waiting.Load() != 0 && c.fault == nil {
-		b.mu.Lock()
-		b.taken, b.list = b.list, b.taken[:0]
-		b.waiting.Store(0)
-		b.mu.Unlock()
-		for i, f := range b.taken {
-			b.taken[i] = nil
-			if c.fault == nil {
-				f(c)
-			}
-		}
-		if c.cfg.Paced {
-			return // what this has posted again waits for a step
-		}
-	}
-}
-
-func (b *inbox) empty() {
-	b.mu.Lock()
-	clear(b.list)
-	b.list = b.list[:0]
-	b.waiting.Store(0)
-	b.mu.Unlock()
-}
-
-// Cable is a link from an Ethernet tile to a chip that is elsewhere, such as in another process.
-// What the tile sends goes to Send; what the chip at the other end sends is given to
-// [Machine.Receive].
-type Cable struct {
-	Chip, Channel int
-	// Peer and PeerChannel are the other end.
-	Peer        Identity
-	PeerChannel int
-	// Send sends to the other end, in order. It is called while the chip runs, so it must not wait,
-	// and must not call methods of the Machine. At most 16 packets of each of the tile's transmit
-	// queues are under way.
-	Send func(Signal)
-}
-
-// SignalKind is what a Signal says.
-type SignalKind uint8
-
-// The signals of a cable.
-const (
-	SignalPacket SignalKind = iota + 1 // a transmit queue has sent a packet
-	SignalTaken                        // the other end has taken one of the packets: there is room for another
-	SignalDown                         // the link goes down
-	SignalUp                           // the link comes up
-	SignalReset                        // the chip was reset: what was under way is lost
-)
-
-// Signal is what one end of a cable tells the other.
-type Signal struct {
-	Kind  SignalKind
-	Queue uint8 // of SignalPacket and SignalTaken: the transmit queue of the packet
-	// Epoch is how often what was under way had been lost when the packet was sent; SignalTaken has
-	// that of its packet.
-	Epoch uint64
-	// Of SignalPacket: where the words go, an address of L1, or that of one register.
-	Dest     uint32
-	Register bool
-	Words    []uint32
-	// Held is for how many clocks the packet is held up, and Copies how often it arrives: faults of
-	// the sender's end.
-	Held   uint64
-	Copies uint8
-}
-
 // cable is the far end of a wire whose other chip is elsewhere.
 type cable struct {
 	Cable
@@ -276,7 +156,7 @@ func newCable(c *Chip, l Cable) *cable {
 	w, here := &wire{}, &c.ports[l.Channel]
 	t := c.eths[l.Channel]
 	far := &cable{Cable: l, queues: uint8(t.queues()), l1: uint64(t.bytes())}
-	far.far = port{channel: l.PeerChannel, wire: w, peer: here, cable: far}
+	far.far = port{channel: l.PeerChannel, wire: w, peer: here, cable: &far.Cable}
 	here.chip, here.channel, here.wire, here.peer = c, l.Channel, w, &far.far
 	w.ends = [2]*port{here, &far.far}
 	return far

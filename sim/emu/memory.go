@@ -215,7 +215,7 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		return false
 	}
 	if t.kind == chip.Ethernet && n == 4 {
-		t.eth.beat(t, addr)
+		t.eth.beat(addr)
 	}
 	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)])
 	return true
@@ -248,7 +248,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		word.Merge(l1, uint64(addr), buf, n)
 		t.stored(addr, n)
 	}
-	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
+	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
 // readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n)

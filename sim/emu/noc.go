@@ -421,3 +421,8 @@ func (q *request) respond() bool {
 	t.changed(classNIU0 << q.noc)
 	return true
 }
+
+// flits is how many carry n bytes of data.
+func (c *Chip) flits(n int) uint32 {
+	return (uint32(n) + c.params.NOCWord - 1) >> c.flitShift
+}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
 // place is an address at a tile, as a command buffer names it.
@@ -343,4 +344,45 @@ func (c *Chip) checkInline(q *request, be uint32) bool {
 		return bad(UnimplementedFunctionality, "byte mask %#x does not agree with the address", be)
 	}
 	return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
+}
+
+// checked is the request as the checks see it.
+func (q *request) checked() *check.Transfer {
+	f := &check.Transfer{By: q.o.checked(), Tile: q.tile.check, NoC: q.noc, ID: q.id,
+		Kind: check.Kind(q.kind), Marked: q.marked, Multicast: q.multicast, Ordered: q.ordered,
+		From: q.place(q.from, q.fromAddr), To: q.place(q.to, q.toAddr), FromAddr: q.fromAddr, ToAddr: q.toAddr, N: q.n,
+		Path: q.path()}
+	switch {
+	case q.multicast:
+		for _, ep := range q.targets {
+			f.Targets = append(f.Targets, ep.tile.check)
+		}
+	case q.to != nil && q.to.tile != nil:
+		f.Targets = []*check.Tile{q.to.tile.check}
+		f.Completes = q.kind == reqInline && q.o.core != nil && q.tile.completes(q.toAddr)
+	}
+	return f
+}
+
+// place is one end of the request.
+func (q *request) place(ep *endpoint, addr uint64) check.Place {
+	p := check.Place{Bank: check.NoBank}
+	if ep == nil {
+		return p
+	}
+	if p.XY = ep.xy; ep.tile != nil {
+		p.Tile = ep.tile.check
+	}
+	if ep.kind == chip.DRAM && addr < q.tile.chip.drams[ep.bank].size {
+		p.Bank = ep.bank
+	}
+	return p
+}
+
+// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count
+// completions.
+func (t *tile) completes(addr uint64) bool {
+	s := &t.chip.params.Stream
+	first := streamBase + uint64(s.FirstDispatch)*0x1000
+	return addr >= first && addr < streamBase+uint64(s.Count)*0x1000 && streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate
 }

@@ -34,12 +34,12 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 		return false
 	}
 	fault := c.fault
-	c.fault, c.observer = nil, o
+	c.fault, c.observed = nil, &o.refused
 	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
 	o.refused = nil
 	perform(c)
 	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
-	c.fault, c.observer = fault, nil
+	c.fault, c.observed = fault, nil
 	return o.refused == nil
 }
 

@@ -36,8 +36,8 @@ func (o origin) mine() *core {
 func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
 	fault := &c.fault
 	switch {
-	case c.observer != nil:
-		fault = &c.observer.refused
+	case c.observed != nil:
+		fault = c.observed
 	case o.tile != nil:
 		fault = o.tile.fault()
 	}
@@ -88,4 +88,65 @@ func (o origin) checked() check.Origin {
 		by.Core = o.core.check
 	}
 	return by
+}
+
+// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
+// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
+// zero instead of stopping the chip, if a document says that something is there.
+func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
+
+// L1 implements check.Memory.
+func (t *tile) L1(end uint32) []uint32 { return t.memory(end) }
+
+// IsCode implements check.Memory.
+func (t *tile) IsCode(line uint32) bool { return t.flags[line]&flagCode != 0 }
+
+// PC implements check.Processor.
+func (c *core) PC() uint32 { return c.pc }
+
+// Held implements check.Processor.
+func (c *core) Held() bool { return c.state == inReset }
+
+// writerOf is the origin of a change, as the checks name it.
+func writerOf(o origin, noc bool) check.Writer {
+	if o.core == nil {
+		return check.Writer{Host: true}
+	}
+	return check.Writer{Tile: o.core.tile.xy, Core: o.core.proc, PC: o.core.pc, NoC: noc}
+}
+
+// Assumes reports whether the instruction that the processor executes may rely on a.
+func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
+
+// waived returns what the instruction that the processor executes may rely on.
+func (c *core) waived() Assumptions {
+	list := c.tile.chip.waivers
+	if len(list) == 0 {
+		return 0
+	}
+	var around [waiverSpan]uint32
+	for i := range around {
+		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
+	}
+	have, ok := c.assumed[c.pc]
+	if !ok || have.around != around {
+		have = waived{around, c.tile.chip.waived.of(&around, list)}
+		if c.assumed == nil {
+			c.assumed = map[uint32]waived{}
+		}
+		c.assumed[c.pc] = have
+	}
+	return have.assume
+}
+
+// instruction returns the word at pc, or 0 where the processor fetches nothing.
+func (c *core) instruction(pc uint32) uint32 {
+	t := c.tile
+	if w := pc >> 2; w < uint32(len(t.l1)) {
+		return t.l1[w]
+	}
+	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
+		return t.iram[w]
+	}
+	return 0
 }

@@ -44,38 +44,11 @@ type tile struct {
 	data    []uint32 // room for those of a request that is being performed
 	debug   debugRegs
 	tensix  coprocessor
-	eth     ethRegs
+	eth     ethernet // of an Ethernet tile
 }
 
 // hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
-
-func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
-	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
-	size, streams := c.params.L1Size, maxStreams
-	if kind == chip.Ethernet {
-		size, streams = c.params.EthernetL1Size, leastStreams
-	}
-	t.size = size
-	t.cores = t.room[:0]
-	t.code = make([]*codePage, size/pageBytes)
-	words := new(tileWords)
-	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
-	for n := range t.niu {
-		t.niu[n].niuWords = &t.niuWords[n]
-		t.niu[n].reset(c)
-	}
-	if kind == chip.Ethernet {
-		t.eth.powerUp(t)
-	} else {
-		t.debug.softReset = c.params.ResetAll
-		for hw, p := range hwOrder {
-			t.addCore(p, uint8(hw))
-		}
-	}
-	t.newChecks()
-	return t
-}
 
 // slotsFor returns the slots of a tile of the chip with so many streams.
 func (c *Chip) slotsFor(streams int) *translate.Registers {
@@ -141,7 +114,7 @@ func (t *tile) grow(end uint32) {
 		c.SetL1(t.l1, &t.flags[0])
 	}
 	if first && t.kind == chip.Ethernet {
-		t.eth.init(t)
+		t.eth.init()
 	}
 }
 
@@ -195,4 +168,20 @@ func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// ethernet is what an Ethernet tile has beside other tiles: registers, links, and base firmware,
+// which isn't code.
+type ethernet interface {
+	// load and store access a register that other tiles don't have, and store the soft reset.
+	load(o origin, addr uint32) (uint32, slowResult)
+	store(o origin, addr, v uint32) slowResult
+	// resetPC is where a processor starts, and starts whether it runs there.
+	resetPC(p chip.Processor) uint32
+	starts(k *core) bool
+	// init is called when L1 is first used, beat before another agent loads a word of it, and told
+	// after one has written to it; told reports whether the chip still works.
+	init()
+	beat(addr uint32)
+	told(o origin, addr uint32, n int) bool
 }

@@ -15,11 +15,6 @@ type windowTarget struct {
 	noc       int
 }
 
-// flits is how many carry n bytes of data.
-func (c *Chip) flits(n int) uint32 {
-	return (uint32(n) + c.params.NOCWord - 1) >> c.flitShift
-}
-
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
 // WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim
 // src/libttsim.cpp).

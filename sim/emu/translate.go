@@ -7,75 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// sameLine is how many translations of a line, as different programs had it, are kept for other
-// tiles.
-const sameLine = 8
-
-// translations are those of a chip. Most tiles run the same code at the same address, so each range
-// is translated once.
-type translations struct {
-	memory translate.Memory
-	byLine map[uint32][]*translation // by the address of a line / its size, newest first
-	made   uint32
-	hot    uint32 // see the constant; lower in tests
-	off    bool
-}
-
-// translation is the code of a range with what it was made of.
-type translation struct {
-	code  *translate.Code
-	base  uint32 // of its page
-	words []uint32
-	busy  []int // the instructions to which it jumps back in loops that turned out to do something
-}
-
-// suits reports whether it is code for a page as far as loops are concerned.
-func (tr *translation) suits(p *codePage) bool {
-	for _, head := range tr.busy {
-		if !p.loops.busy.Has(head) {
-			return false
-		}
-	}
-	if p.loops.busy == (translate.Marks{}) {
-		return true
-	}
-	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(tr.code.Target(i)) })
-}
-
-// interpret does what exec does where there is no translated code, and notes how much was
-// interpreted.
-func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
-	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
-	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
-		next, end, why = exec(c, ops, &pg.loops.plain, base, next, end)
-	}
-	if pg.code[idx/lineWords] == nil && !c.tile.chip.translated.off {
-		at := next
-		if uint(next) >= pageOps || pg.code[next/lineWords] != nil {
-			at = idx
-		}
-		c.warm(pg, base, at, m-idx-(end-next))
-	}
-	return next, end, why
-}
-
-// warm notes that n instructions were interpreted up to that with index idx, and translates its
-// range when it is hot.
-func (c *core) warm(pg *codePage, base uint32, idx, n int) {
-	line := idx / lineWords
-	t, all := c.tile, &c.tile.chip.translated
-	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) ||
-		t.adopt(pg, base, line) || pg.heat[line] < all.hot {
-		return
-	}
-	pg.heat[line] = 0
-	if t.outbox != nil {
-		t.outbox.hot = append(t.outbox.hot, hotLine{pg, base, line})
-		return
-	}
-	t.translate(pg, base, line)
-}
-
 // translate translates the range of a line.
 func (t *tile) translate(pg *codePage, base uint32, line int) {
 	all := &t.chip.translated
@@ -172,19 +103,6 @@ func (c *Chip) untranslate() {
 	}
 	c.translated.byLine = nil
 	c.translated.memory.Close()
-}
-
-// changedLoops forgets what is known of a line of a page, which has other instructions now, and of
-// the loops that it may be part of. Those that end in the next page are among them.
-func (t *tile) changedLoops(page int, line int) {
-	l := &t.code[page].loops
-	l.waits, l.plain = translate.Marks{}, translate.Marks{}
-	l.doubts.Clear(line*lineWords, lineWords)
-	l.busy.Clear(line*lineWords, lineWords)
-	if n := page + 1; line >= pageLines-translate.LongestWait/lineWords && n < len(t.code) && t.code[n] != nil {
-		l := &t.code[n].loops
-		l.waits, l.plain = translate.Marks{}, translate.Marks{}
-	}
 }
 
 // mayWait reports whether the jump back with index i, which is decoded, is that of a loop that may
