@@ -110,10 +110,14 @@ kmd/session                -> kmd internal/seam internal/kabi  # records and pla
 sim                        -> chip internal/seam sim/driver sim/emu  # emulated cards as targets
 sim/driver                 -> chip internal/seam internal/kabi  # a model of tt-kmd
 sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the model beside a real driver
-sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/rv32 sim/emu/internal/translate internal/release internal/prefetch  # the emulator
+sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/arc sim/emu/internal/check sim/emu/internal/rv32 sim/emu/internal/translate sim/emu/internal/word sim/emu/internal/workers internal/release internal/prefetch  # the emulator
+sim/emu/internal/arc       -> chip sim/emu/internal/word sim/emu/tensix  # its ARC processor
+sim/emu/internal/check     -> chip sim/emu/internal/rv32 sim/emu/internal/word  # races, and accesses without an order
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
 sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
+sim/emu/internal/word      -> nothing  # bytes in memory of words
+sim/emu/internal/workers   -> nothing  # goroutines for jobs side by side
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
 sim/emu/tensix/isa         -> chip  # words of their instructions, and places of their configuration
 sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit

@@ -107,13 +107,23 @@ func (q *accessQueue) take() hostAccess {
 	return a
 }
 
-// access performs what a host has posted. The caller holds the token.
-func (c *Chip) access(a hostAccess) {
-	if a.width > 0 {
-		c.store(int(a.bar), a.off, int(a.width), a.v)
-		return
-	}
-	to := &c.answers[a.v]
-	to.value = c.load(int(a.bar), a.off, -int(a.width))
-	to.state.Store(answerGiven)
+// maxAsked is for how many loads of hosts there are answers at the same time; others wait for the
+// token.
+const maxAsked = 8
+
+// answer is where the value of a load goes. It takes a cache line of its own.
+type answer struct {
+	state atomic.Uint32
+	value uint64
+	_     [48]byte
 }
+
+// States of an answer.
+const (
+	answerFree uint32 = iota
+	answerAwaited
+	answerGiven
+)
+
+// spins is how often a chip polls before it lets other goroutines run, or looks at the time.
+const spins = 256

@@ -79,3 +79,41 @@ func BenchmarkNew(b *testing.B) {
 		c.Close()
 	}
 }
+
+// BenchmarkTransfers is what a processor's requests cost the host, one sub-benchmark for each kind.
+func BenchmarkTransfers(b *testing.B) {
+	r := newRig(b, Config{Arch: chip.Blackhole, Synchronous: true})
+	v, far, bank := r.worker(0, 0), r.worker(3, 3), r.topo.DRAMBanks()[0]
+	last := r.worker(1, 1)
+	r.write(v, 0x40000, pattern(8192, 1))
+	r.write(far, 0x40000, pattern(8192, 2))
+	r.write(bank.HostEndpoint, 0x40000, pattern(8192, 3))
+	t := r.c.tileAt(r.raw(v))
+	for _, k := range []struct {
+		name string
+		q    nocRequest
+	}{
+		{"read_worker", nocRequest{targXY: far, retXY: v, ctrl: ctrlRead, len: 64}},
+		{"read_dram", nocRequest{targXY: bank.Endpoint[0], retXY: v, ctrl: ctrlRead, len: 64}},
+		{"write_worker", nocRequest{targXY: v, retXY: far, ctrl: ctrlWriteNP, len: 64}},
+		{"write_dram", nocRequest{targXY: v, retXY: bank.Endpoint[0], ctrl: ctrlWriteNP, len: 64}},
+		{"multicast", nocRequest{targXY: v, start: &v, retXY: last, ctrl: ctrlMulticast, len: 64}},
+		{"atomic", nocRequest{targXY: far, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C}},
+		{"inline", nocRequest{targXY: far, retXY: v, ctrl: ctrlWrite | ctrlInline | ctrlMarked, dat: 1}},
+		{"write_8192", nocRequest{targXY: v, retXY: far, ctrl: ctrlWriteNP, len: 8192}},
+	} {
+		k.q.targ, k.q.ret = 0x40000, 0x40000
+		if k.name == "inline" {
+			k.q.targ, k.q.len = 0xFFB40010, 4
+		}
+		b.Run(k.name, func(b *testing.B) {
+			r.issue(v, k.q)
+			o, cmd := origin{tile: t, core: t.cores[0]}, r.c.layout.cmd
+			for b.Loop() {
+				if t.niuStore(o, 0, cmd, 1) != slowDone {
+					b.Fatal(r.c.Fault())
+				}
+			}
+		})
+	}
+}

@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
@@ -11,11 +10,6 @@ func (c *core) advance(n int) stop {
 		return c.runChecked(n)
 	}
 	return c.run(n)
-}
-
-// checks reports whether a configuration needs processors to run one instruction at a time.
-func (cfg *Config) checks() bool {
-	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow
 }
 
 // runChecked is run for the options that check every access: one instruction at a time.
@@ -88,11 +82,14 @@ func (c *core) runOne() stop {
 			return stopHalt
 		}
 	}
-	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+	if !c.check.Step(o, addr, n, inL1, c.X[o.Rs2]) {
 		return stopHalt
 	}
-	if c.stack != nil && !c.stack.step(c, o, addr, n, store) {
-		return stopHalt
+	if c.stack != nil {
+		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
+			c.refuse(UndefinedBehavior, uint64(to), "%s", no)
+			return stopHalt
+		}
 	}
 	if c.predicts != predictsL1 {
 		c.pollutes(o)
@@ -127,7 +124,13 @@ func (c *core) checkFetch() bool {
 			return false
 		}
 	}
-	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
+	if c.icache != nil {
+		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
+			c.refuse(UndefinedBehavior, uint64(c.pc), "%s", stale)
+			return false
+		}
+	}
+	return c.check.Fetch()
 }
 
 // changes reports whether a store of the low n bytes of v changes L1 at addr.
@@ -140,16 +143,16 @@ func (c *core) changes(addr, n, v uint32) bool {
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.assumes(UnwrittenUnused) {
+		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
 			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
 			return false
 		}
 	}
-	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, changed) {
+	if t.check != nil && !t.check.Access(origin{tile: t, core: c}.checked(), addr, n, load, changed) {
 		return false
 	}
 	if store && t.writers != nil {
-		t.writers.note(writer{core: c, pc: c.pc}, addr, int(n))
+		t.writers.Note(writerOf(origin{tile: t, core: c}, false), addr, int(n))
 	}
 	return true
 }
@@ -166,88 +169,83 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 	return true
 }
 
-// extend returns what a load puts into its register, given the word that holds addr.
-func extend(o rv32.Opcode, w, addr uint32) uint32 {
-	switch o {
-	case rv32.LB:
-		return uint32(int8(w >> (addr & 3 * 8)))
-	case rv32.LBU:
-		return w >> (addr & 3 * 8) & 0xFF
-	case rv32.LH:
-		return uint32(int16(w >> (addr & 2 * 8)))
-	case rv32.LHU:
-		return w >> (addr & 2 * 8) & 0xFFFF
+// runProfiled is runOne for a processor whose instructions are counted by address.
+func (c *core) runProfiled() stop {
+	pc, changes := c.pc, true
+	if pg := c.codePage(pc); pg != nil {
+		c.profile.arrive(pc, &c.X)
+		changes = c.changing(pg.ops[pc%pageBytes>>2].Inst())
 	}
-	return w
+	st := c.runOne()
+	if c.used > 0 {
+		c.profile.executed(pc, changes)
+	}
+	return st
 }
 
-// dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the
-// seed by address: so a line may be kept for as long as no fence comes, or for one load only.
-type dataCache struct {
-	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
-	word [4][4]uint32
+// changing reports whether the next instruction may change something besides registers. A store of
+// what is already there doesn't.
+func (c *core) changing(o rv32.Inst) bool {
+	if o.Code < rv32.SB || o.Code > rv32.SW {
+		return o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU
+	}
+	if o.Code != rv32.SW {
+		return true
+	}
+	addr, v := c.X[o.Rs1]+uint32(o.Imm), c.X[o.Rs2]
+	if w := addr >> 2; w < uint32(len(c.tile.l1)) {
+		return c.tile.l1[w] != v
+	}
+	if w := (addr - localBase) >> 2; w < uint32(len(c.local)) {
+		return c.local[w] != v
+	}
+	return true
 }
 
-// cfg0NoCache is the bit of cfg0 that turns the cache off (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
-const cfg0NoCache = 1 << 3
-
-func cachePlace(tag uint32, seed uint64) int {
-	return int((uint64(tag)*0x9E3779B97F4A7C15 ^ seed*0xD1B54A32D192ED03) * 0xBF58476D1CE4E5B9 >> 62)
-}
-
-// load returns the word that holds addr as the processor sees it.
-func (d *dataCache) load(l1 []uint32, addr uint32, seed uint64) uint32 {
-	tag := addr>>4 + 1
-	i := cachePlace(tag, seed)
-	if d.tag[i] != tag {
-		d.tag[i] = tag
-		copy(d.word[i][:], l1[addr>>4<<2:])
+// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets
+// its instruction end and pauses in front of the next one, as silicon does; a store ends as well,
+// and a load that is watched has not ended.
+func (c *core) runDebugged(run func(*core) stop) stop {
+	d := c.debug
+	c.used = 0
+	pg := c.codePage(c.pc)
+	if pg == nil {
+		return stopHalt
 	}
-	return d.word[i][addr>>2&3]
-}
-
-// store writes through: the processor sees its own store.
-func (d *dataCache) store(addr, v, shift, mask uint32) {
-	for i, have := range d.tag {
-		if have == addr>>4+1 {
-			w := &d.word[i][addr>>2&3]
-			*w = insert(*w, v, shift, mask)
+	idx := int(c.pc % pageBytes >> 2)
+	if pg.ops[idx].Code() == rv32.Undecoded {
+		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
+	}
+	o := pg.ops[idx].Inst()
+	why := d.hits(watchBreak, watchBreak, c.pc)
+	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
+		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
+			c.pause(hitWatch | hit)
+			d.loaded = true
+			return stopHalt
+		}
+	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
+		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
+			why |= hitWatch | hit
 		}
 	}
-}
-
-// newChecks gives a tile and its processors what the options ask for.
-func (t *tile) newChecks() {
-	cfg := &t.chip.cfg
-	if cfg.RefuseUnwritten {
-		t.known = make([]uint64, (t.size/4+63)/64)
-		t.flags = new([maxLines]uint8)
-		for i := range t.flags[:t.size>>lineShift] {
-			t.flags[i] = flagTrap
-		}
+	if why&0xFF00 != 0 && why&hitWatch == 0 {
+		why |= hitBreak
 	}
-	if cfg.RefuseStaleCode {
-		t.writers = newWriters(t)
+	st := run(c)
+	if st == stopBlocked || st == stopAgain || c.state != runnable || *c.tile.fault() != nil {
+		return st
 	}
-	if cfg.RefuseRaces {
-		t.races = newRaces(t)
-		t.shadow = newShadow(t.size)
+	d.loaded = false
+	if o.Code == rv32.EBREAK {
+		why |= hitEBREAK
 	}
-	for _, k := range t.cores {
-		if cfg.DataCache && t.chip.arch == chip.Blackhole {
-			k.cache = new(dataCache)
-		}
-		if cfg.RefuseUnwritten {
-			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
-		}
-		if cfg.RefuseStaleCode {
-			k.icache = newInstructionCache(k.proc)
-		}
-		if cfg.RefuseOverflow {
-			k.stack = new(callStack)
-		}
-		k.checked = cfg.checks() || k.cache != nil
+	if why == 0 && d.steps == 0 && !d.asked {
+		return st
 	}
+	if d.steps > 0 {
+		d.steps--
+	}
+	c.pause(why)
+	return stopHalt
 }

@@ -12,7 +12,7 @@ import (
 
 // check is a small program that does something wrong, which an option must refuse by name, and the
 // same put right, which it must not refuse.
-type check struct {
+type checkCase struct {
 	name string
 	arch chip.Arch // zero: both
 	cfg  Config
@@ -53,11 +53,11 @@ func returns(imm int32) []byte {
 	return newAsm(0).addi(a2, x0, imm).emit(itype(0x67, 0, x0, 1, 0)).bytes()
 }
 
-func checks() []check {
+func checks() []checkCase {
 	races, stale := Config{RefuseRaces: true}, Config{RefuseStaleCode: true}
 	unwritten, counters := Config{RefuseUnwritten: true}, Config{RefuseCounters: true}
 	one := func(a *asm) *asm { return a.li(s0, 1) }
-	return []check{
+	return []checkCase{
 		{
 			name: "a write's source is overwritten before it has left", cfg: races, cat: UndefinedBehavior,
 			says: []string{"BRISC pc=", "race: store to 4 bytes that a NoC write may still be reading", "write of 64 bytes from 0x40000",

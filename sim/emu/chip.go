@@ -1,11 +1,11 @@
 package emu
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
 // Config says what chip New makes. Its zero value needs only Arch.
@@ -41,9 +41,6 @@ type Config struct {
 	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something,
 	// also when that is as it was. It is for tests of that shortcut.
 	alwaysLooks bool
-
-	// stepwise performs all requests step by step, as those that take time. It is there for a test.
-	stepwise bool
 
 	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor
 	// of the host. A store to a chip that waits then never has to wake a thread, which would be a
@@ -146,21 +143,19 @@ type Chip struct {
 	tiles   []*tile
 	drams   []*dram
 	tlb     []uint32
-	half    []uint8 // by window: which configuration words were stored since it was last used
-	flights uint64  // with RefuseRaces: requests started
-	edges   *order  // with RefuseRaces
+	half    []uint8     // by window: which configuration words were stored since it was last used
+	check   *check.Chip // with RefuseRaces
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie
-	arc     arc
-
-	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
+	arc     *arc.ARC
 
 	translated translations
 
 	hand      workerState // of the goroutine that runs the chip
 	bare      bool        // nothing is checked of what is in memory
-	atOnce    bool        // also, requests take no time: see direct
+	inPlace   bool        // also, requests take no time: they read memory where it is
+	flitShift int         // a flit of a NoC has 1 << flitShift bytes
 	moved     uint64      // bytes, over NoCs
 	newest    uint64      // of the host: see clock.go
 	scratch   []uint32    // for host accesses
@@ -169,106 +164,7 @@ type Chip struct {
 	sched
 	fault    error
 	stopped  chan struct{} // has one element once fault isn't nil
-	observer *Observer     // whose access is performed now, or nil
-}
-
-// New returns a chip with all processors held in reset and zeroed memory, and, unless it is
-// Synchronous, a goroutine that runs it until Close. Errors wrap ErrConfig.
-func New(cfg Config) (*Chip, error) {
-	c, err := newChip(cfg)
-	if err == nil {
-		c.sched.init(c)
-	}
-	return c, err
-}
-
-// newChip is New without starting the chip.
-func newChip(cfg Config) (*Chip, error) {
-	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
-	if err != nil {
-		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
-	}
-	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.Workers < 0 {
-		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and Workers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.Workers)
-	}
-	waivers, err := newWaivers(cfg.Waivers)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.MaxRun == 0 {
-		cfg.MaxRun = 1 << 24
-	}
-	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
-		exchange: new(exchange), stopped: make(chan struct{}, 1)}
-	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
-	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
-	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
-	c.powerUp()
-	return c, nil
-}
-
-// powerUp puts everything into its state after a reset of the card: memory is zero, all processors
-// are held.
-func (c *Chip) powerUp() {
-	size := c.params.DRAMBankSize
-	if c.arch == chip.Wormhole {
-		size = 2 << 30 // a controller holds two banks
-	}
-	for noc := range c.routes {
-		clear(c.routes[noc][:])
-	}
-	c.grid = make([][]endpoint, c.params.GridHeight)
-	for y := range c.grid {
-		c.grid[y] = make([]endpoint, c.params.GridWidth)
-		for x := range c.grid[y] {
-			c.addEndpoint(chip.XY{X: uint8(x), Y: uint8(y)}, size)
-		}
-	}
-	c.tlb = make([]uint32, (int(c.params.BAR.WindowRegsSize)*c.windows()+3)/4)
-	c.half = make([]uint8, c.windows())
-	c.initLogicalIDs()
-	c.initConfigSpace()
-	c.initARC()
-	if c.cfg.RefuseRaces {
-		c.edges = newOrder(c)
-	}
-}
-
-// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in
-// reset, and a fault is forgotten. The host's memory stays attached. Other chips of the machine see
-// their links to it go down and come up.
-func (c *Chip) Reset() error {
-	c.acquire()
-	defer c.release()
-	if c.closed {
-		return fmt.Errorf("emu: reset: %w", ErrClosed)
-	}
-	was := c.pcie
-	c.queue, c.pos, c.events, c.waitingEngines = nil, 0, nil, nil
-	c.inbox.empty()
-	c.boxes = nil
-	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
-	c.powerUp()
-	c.fault = nil
-	c.faulted.Store(false)
-	for i := range c.ports {
-		c.ports[i].lost++
-	}
-	c.sendReset()
-	for _, o := range c.others {
-		if o != c {
-			o.inbox.post(o, func(o *Chip) { o.peerReset(c) })
-		}
-	}
-	return nil
-}
-
-// OnResetAsked implements driver.ResetAsker.
-func (c *Chip) OnResetAsked(ask func()) {
-	c.acquire()
-	defer c.release()
-	c.askReset = ask
+	observed *error        // where refusals of an Observer's access go while it is performed, or nil
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole
@@ -280,64 +176,8 @@ func (c *Chip) windows() int {
 	return 210
 }
 
-func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
-	info := c.topology.Tile(xy)
-	ep := &c.grid[xy.Y][xy.X]
-	*ep = endpoint{xy: xy, kind: info.Kind, bank: info.Index, harvested: info.Harvested}
-	switch info.Kind {
-	case chip.Tensix, chip.Ethernet:
-		if !info.Harvested {
-			ep.tile = newTile(c, xy, info.Kind)
-			c.tiles = append(c.tiles, ep.tile)
-		}
-	case chip.DRAM:
-		for len(c.drams) <= info.Index {
-			c.drams = append(c.drams, newDRAM(dramSize, c.cfg.RefuseUnwritten))
-		}
-	}
-}
-
-// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each
-// tile.
-func (c *Chip) initLogicalIDs() {
-	for core := range c.topology.Workers() {
-		v, err := c.topology.Virtual(core)
-		if err != nil {
-			continue
-		}
-		raw, err := c.topology.Physical(core)
-		if err != nil {
-			continue
-		}
-		t := c.grid[raw.Y][raw.X].tile
-		t.id = [2]uint32{uint32(v.X) | uint32(v.Y)<<6, uint32(v.X) | uint32(v.Y)<<6}
-	}
-	channel := 0
-	for raw := range c.topology.Tiles(chip.Ethernet) {
-		t := c.grid[raw.Y][raw.X].tile
-		if t == nil {
-			continue
-		}
-		t.eth.channel = channel
-		c.eths = append(c.eths, t)
-		channel++
-		v, _ := c.topology.VirtualOf(raw)
-		t.id = [2]uint32{v.Packed(), v.Packed()}
-	}
-}
-
 // Topology returns the chip's tiles and coordinates.
 func (c *Chip) Topology() *chip.Chip { return c.topology }
-
-// Fault returns why the chip stopped, a *Refusal, or nil while it works.
-func (c *Chip) Fault() error {
-	if !c.faulted.Load() {
-		return nil
-	}
-	c.acquire()
-	defer c.release()
-	return c.fault
-}
 
 // Stopped receives once when the chip stops; [Chip.Fault] says why.
 func (c *Chip) Stopped() <-chan struct{} { return c.stopped }
@@ -350,37 +190,27 @@ func (c *Chip) tileAt(xy chip.XY) *tile {
 	return c.grid[xy.Y][xy.X].tile
 }
 
-// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate
-// xy has executed; 0 if there is no such processor.
-func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
-	c.acquire()
-	defer c.release()
-	if t := c.tileAt(xy); t != nil {
-		if k := t.core(p); k != nil {
-			return k.retired
-		}
-	}
-	return 0
+// checks reports whether a configuration needs processors to run one instruction at a time.
+func (cfg *Config) checks() bool {
+	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow
 }
 
-// Work is what a chip has done since it was made, or reset as a whole.
-type Work struct {
-	// Instructions is how many its processors have executed.
-	Instructions uint64
-	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests
-	// themselves. A multicast counts once for each tile that it reaches, an atomic as 4.
-	NoCBytes uint64
+// wire is a cable between two Ethernet tiles.
+type wire struct {
+	down atomic.Bool
+	ends [2]*port
 }
 
-// Work returns what the chip has done.
-func (c *Chip) Work() Work {
-	c.acquire()
-	defer c.release()
-	w := Work{NoCBytes: c.moved}
-	for _, t := range c.tiles {
-		for _, k := range t.cores {
-			w.Instructions += k.retired
-		}
-	}
-	return w
+// port is a wire's end at a chip.
+type port struct {
+	chip    *Chip  // nil if it is elsewhere
+	cable   *Cable // to a chip that is elsewhere
+	channel int
+	wire    *wire
+	peer    *port
+	faults  atomic.Pointer[LinkFaults]
+	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
+	lost    uint64    // how often what was under way was lost: packets of before don't count as taken
 }
+
+func (p *port) up() bool { return !p.wire.down.Load() }

@@ -2,46 +2,10 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
-
-// localBase is where every processor sees its own local RAM (tt-isa-documentation
-// */TensixTile/BabyRISCV/README.md).
-const localBase = 0xFFB00000
-
-const (
-	pageBytes = 4096
-	pageOps   = pageBytes / 4
-	pageLines = pageOps / lineWords
-
-	// A line is the unit in which stores are watched.
-	lineShift = 6
-	lineBytes = 1 << lineShift
-	// maxLines is a power of two that no L1 reaches, so that indexing needs no bounds check.
-	maxLines = 1 << 15
-)
-
-// Flags of a line of L1. A store to a line without flags goes straight to memory.
-const (
-	flagWatch = translate.Watched // a parked core has read a word of the line: a bit for each word, by the low bits of its index
-	flagCode  = 1 << 4            // instructions in the line are decoded
-	flagTrap  = 1 << 5            // every store is checked, because reads of memory never written are refused
-)
-
-// watchFlag returns the flag for a word of L1 that a parked core has read.
-func watchFlag(word uint32) uint8 { return 1 << (word & 3) }
-
-// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of
-// a tile share it.
-type codePage struct {
-	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
-	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
-	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
-	stored [pageLines]bool            // that were decoded and then stored to
-	loops  loops
-	ops    [pageOps]rv32.Op
-}
 
 // coreState is what the scheduler does with a core.
 type coreState uint8
@@ -113,13 +77,12 @@ type core struct {
 	predicts prediction // with RefuseRaces
 	polluted uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
-	icache     *instructionCache
-	agent      *agent
+	icache     *check.InstructionCache
+	check      *check.Core
 	assumed    map[uint32]waived // by pc
-	share      *sharing          // once it has left reset
 	profile    *profile          // once it was asked for
 	debug      *coreDebug        // once a debugger has written to it
-	stack      *callStack
+	stack      *check.Stack
 	localKnown []uint64 // one bit per word of local RAM that was ever written
 }
 
@@ -149,97 +112,6 @@ func (c *core) localBytes() uint32 {
 func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
 	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
 }
-
-// codePage returns the decoded page around pc, or nil after refusing to fetch from there.
-func (c *core) codePage(pc uint32) *codePage {
-	base := pc &^ (pageBytes - 1)
-	if c.pageBase == base && c.page != nil {
-		return c.page
-	}
-	if c.otherBase == base && c.other != nil {
-		c.page, c.pageBase, c.other, c.otherBase = c.other, c.otherBase, c.page, c.pageBase
-		return c.page
-	}
-	t := c.tile
-	if pc < t.size {
-		t.memory(pc + 1)
-		p := t.code[pc/pageBytes]
-		if p == nil {
-			p = new(codePage)
-			t.code[pc/pageBytes] = p
-		}
-		c.page, c.pageBase, c.other, c.otherBase = p, base, c.page, c.pageBase
-		return p
-	}
-	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {
-		if t.shadow != nil && !c.entersIRAM(pc) {
-			return nil
-		}
-		return &t.iramCode[(pc-iramBase)/pageBytes]
-	}
-	c.pc = pc
-	if c.loses() {
-		return nil
-	}
-	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
-		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
-	return nil
-}
-
-// word returns the instruction at pc, which codePage has accepted.
-func (c *core) word(pc uint32) uint32 {
-	if w := pc >> 2; w < uint32(len(c.tile.l1)) {
-		return c.tile.l1[w]
-	}
-	return c.tile.iram[(pc-iramBase)>>2]
-}
-
-// decodeAt decodes the line of the instruction at index idx of the page at base. What is never
-// executed is never refused, so that data which is decoded along with it does no harm.
-func (c *core) decodeAt(p *codePage, base uint32, idx int) {
-	p.stored[idx/lineWords] = false
-	if !c.tile.adopt(p, base, idx/lineWords) {
-		c.tile.decode(p, base, idx&^(lineWords-1))
-	}
-}
-
-// decode decodes the line that begins with the instruction at index first.
-func (t *tile) decode(p *codePage, base uint32, first int) {
-	pc := base + uint32(first)<<2
-	words := t.iram
-	at := (pc - iramBase) >> 2
-	if w := pc >> 2; w < uint32(len(t.l1)) {
-		words, at = t.l1, w
-		t.flags[pc>>lineShift] |= flagCode
-	}
-	h := t.hand()
-	if h.lines == nil {
-		h.lines = new([decodedLines]decodedLine)
-	}
-	l := &h.lines[pc>>lineShift%decodedLines]
-	from := (*[lineWords]uint32)(words[at:])
-	if l.pc != pc || !l.valid || l.words != *from {
-		l.pc, l.valid, l.words = pc, true, *from
-		for i, w := range l.words {
-			l.ops[i] = rv32.Decode(t.chip.arch, w, pc+uint32(i)<<2).Op()
-		}
-	}
-	*(*[lineWords]rv32.Op)(p.ops[first:]) = l.ops
-}
-
-// decodedLine is a line of code that some tile has, and its instructions: most tiles run the same,
-// at the same place.
-type decodedLine struct {
-	pc    uint32
-	valid bool
-	words [lineWords]uint32
-	ops   [lineWords]rv32.Op
-}
-
-const (
-	lineWords    = 1 << lineShift / 4
-	decodedLines = 512 // a power of two
-)
 
 // mayCache is how far from pc an instruction can be that a processor's cache holds
 // (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md, the largest).
@@ -291,10 +163,10 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 		*c.cache = dataCache{}
 	}
 	if c.icache != nil {
-		c.icache.invalidate()
+		c.icache.Invalidate()
 	}
 	if c.stack != nil {
-		*c.stack = callStack{}
+		*c.stack = check.Stack{}
 	}
 	if clearLocal {
 		clear(c.local)
@@ -303,3 +175,63 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 		}
 	}
 }
+
+// dataCache is the L0 data cache of one of Blackhole's processors (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/README.md). Which line makes room for which is drawn from the
+// seed by address: so a line may be kept for as long as no fence comes, or for one load only.
+type dataCache struct {
+	tag  [4]uint32 // address / 16, plus 1; 0 is an empty line
+	word [4][4]uint32
+}
+
+// cfg0NoCache is the bit of cfg0 that turns the cache off (tt-isa-documentation
+// BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
+const cfg0NoCache = 1 << 3
+
+func cachePlace(tag uint32, seed uint64) int {
+	return int((uint64(tag)*0x9E3779B97F4A7C15 ^ seed*0xD1B54A32D192ED03) * 0xBF58476D1CE4E5B9 >> 62)
+}
+
+// load returns the word that holds addr as the processor sees it.
+func (d *dataCache) load(l1 []uint32, addr uint32, seed uint64) uint32 {
+	tag := addr>>4 + 1
+	i := cachePlace(tag, seed)
+	if d.tag[i] != tag {
+		d.tag[i] = tag
+		copy(d.word[i][:], l1[addr>>4<<2:])
+	}
+	return d.word[i][addr>>2&3]
+}
+
+// store writes through: the processor sees its own store.
+func (d *dataCache) store(addr, v, shift, mask uint32) {
+	for i, have := range d.tag {
+		if have == addr>>4+1 {
+			w := &d.word[i][addr>>2&3]
+			*w = word.Insert(*w, v, shift, mask)
+		}
+	}
+}
+
+// prediction is where the branch predictor of a processor may make it fetch from.
+type prediction uint8
+
+// changedLoops forgets what is known of a line of a page, which has other instructions now, and of
+// the loops that it may be part of. Those that end in the next page are among them.
+func (t *tile) changedLoops(page int, line int) {
+	l := &t.code[page].loops
+	l.waits, l.plain = translate.Marks{}, translate.Marks{}
+	l.doubts.Clear(line*lineWords, lineWords)
+	l.busy.Clear(line*lineWords, lineWords)
+	if n := page + 1; line >= pageLines-translate.LongestWait/lineWords && n < len(t.code) && t.code[n] != nil {
+		l := &t.code[n].loops
+		l.waits, l.plain = translate.Marks{}, translate.Marks{}
+	}
+}
+
+const (
+	predictsL1 prediction = iota // it has not been in the instruction RAM since it was reset, or has forgotten
+	// predictsIRAM and beyond: as many instructions of the sequence that makes it forget are
+	// executed.
+	predictsIRAM
+)

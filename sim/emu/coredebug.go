@@ -2,7 +2,6 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
 // The debug interface of RISCV B, T0, T1 and T2: four registers of the tile reach 14 registers of
@@ -408,54 +407,6 @@ func (c *core) debugWrite() slowResult {
 		return t.store(origin{tile: t, core: c}, addr, v)
 	}
 	return slowDone
-}
-
-// runDebugged is runOne for a processor that a debugger watches. A breakpoint, like ebreak, lets
-// its instruction end and pauses in front of the next one, as silicon does; a store ends as well,
-// and a load that is watched has not ended.
-func (c *core) runDebugged(run func(*core) stop) stop {
-	d := c.debug
-	c.used = 0
-	pg := c.codePage(c.pc)
-	if pg == nil {
-		return stopHalt
-	}
-	idx := int(c.pc % pageBytes >> 2)
-	if pg.ops[idx].Code() == rv32.Undecoded {
-		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
-	}
-	o := pg.ops[idx].Inst()
-	why := d.hits(watchBreak, watchBreak, c.pc)
-	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
-		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
-			c.pause(hitWatch | hit)
-			d.loaded = true
-			return stopHalt
-		}
-	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
-		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
-			why |= hitWatch | hit
-		}
-	}
-	if why&0xFF00 != 0 && why&hitWatch == 0 {
-		why |= hitBreak
-	}
-	st := run(c)
-	if st == stopBlocked || st == stopAgain || c.state != runnable || *c.tile.fault() != nil {
-		return st
-	}
-	d.loaded = false
-	if o.Code == rv32.EBREAK {
-		why |= hitEBREAK
-	}
-	if why == 0 && d.steps == 0 && !d.asked {
-		return st
-	}
-	if d.steps > 0 {
-		d.steps--
-	}
-	c.pause(why)
-	return stopHalt
 }
 
 // hits returns the bits of the watchpoints of two modes at an address.

@@ -289,7 +289,7 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 		switch held := v&k.proc.ResetBit() != 0; {
 		case held && k.state != inReset:
 			k.hold(o)
-		case !held && k.state == inReset && t.debug.softReset&k.proc.ResetBit() != 0 && t.starts(k):
+		case !held && k.state == inReset && t.debug.softReset&k.proc.ResetBit() != 0 && (t.eth == nil || t.eth.starts(k)):
 			k.start(o, t.resetPC(k.proc))
 		}
 	}
@@ -300,10 +300,10 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 // hold puts a core into reset.
 func (c *core) hold(o origin) {
 	t := c.tile
-	if t.races != nil {
-		t.races.stopped(c)
+	if t.check != nil {
+		t.check.Stopped(c.check)
+		t.chip.check.Held(o.checked(), c.check)
 	}
-	t.chip.edges.held(o, c)
 	t.tensix.emptyMailboxes(c.hw)
 	t.changed(classMailbox)
 	if c.state == runnable {
@@ -325,7 +325,9 @@ func (c *core) start(o origin, pc uint32) {
 		t.chip.refuse(o, UndefinedBehavior, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
 		return
 	}
-	t.chip.edges.started(o, c)
+	if t.check != nil {
+		t.chip.check.Released(o.checked(), c.check)
+	}
 	c.probeFirst, c.probeDelay, c.probeSkip = false, 0, 0
 	c.wait.known = false
 	c.slice = minSlice
@@ -347,7 +349,7 @@ func (t *tile) resetPC(p chip.Processor) uint32 {
 	d := &t.debug
 	switch p {
 	case chip.ERISC0, chip.ERISC1: // Wormhole starts at 0
-		return t.eth.resetPC[p-chip.ERISC0]
+		return t.eth.resetPC(p)
 	case chip.TRISC0, chip.TRISC1, chip.TRISC2:
 		if d.triscOverride>>(p-chip.TRISC0)&1 != 0 {
 			return d.resetPC[p]

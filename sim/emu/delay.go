@@ -1,46 +1,8 @@
 package emu
 
-import "container/heap"
-
-// event is a step of a request in flight.
-type event struct {
-	at  uint64
-	seq uint64 // breaks ties in the order of creation
-	q   *request
-	eth *packet // of a step of an Ethernet packet, instead of q
-	do  step
-}
-
-type step uint8
-
-const (
-	stepAccept step = iota
-	stepLeave
-	stepDrain
-	stepArrive
-	stepRespond
-	stepEthSend
-	stepEthLand
+import (
+	"container/heap"
 )
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push and Pop implement heap.Interface.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
-
-// Pop implements heap.Interface.
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return e
-}
 
 // orderKey names requests that do not overtake each other: same source, NoC and virtual channel,
 // asked for with VC_STATIC, and same destination or rectangle (tt-isa-documentation
@@ -74,8 +36,6 @@ func (q *request) path() orderKey {
 // their data are read, in the order in which they were started. Requests of code that relies on
 // ReadInOrder arrive after the data of earlier writes are read.
 func (c *Chip) delay(q *request) {
-	f := *q
-	f.data = nil
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
@@ -88,7 +48,7 @@ func (c *Chip) delay(q *request) {
 	if q.kind == reqWrite {
 		drain += c.someTime()
 	}
-	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.assumes(SentIsRead) {
+	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.Assumes(SentIsRead) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: sentInOrder}
 		sent := max(drain, c.order[k])
 		c.order[k], leave, drain = sent, sent, sent
@@ -100,7 +60,7 @@ func (c *Chip) delay(q *request) {
 		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain
 	}
 	arrive := drain + c.someTime()
-	if q.o.core != nil && q.o.core.assumes(ReadInOrder) {
+	if q.o.core != nil && q.o.core.Assumes(ReadInOrder) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: readInOrder}
 		arrive = max(arrive, c.order[k])
 		if q.kind == reqWrite {
@@ -114,34 +74,71 @@ func (c *Chip) delay(q *request) {
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
 		c.eventSeq++
-		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: &f, do: step(i)})
+		heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: q, do: step(i)})
 	}
 }
 
 // someTime draws a delay.
 func (c *Chip) someTime() uint64 { return 1 + c.random()%uint64(c.cfg.Delay) }
 
-// runEvents performs the events that are due.
-func (s *sched) runEvents() {
-	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
-		e := heap.Pop(&s.events).(event)
-		switch e.do {
-		case stepAccept:
-			e.q.accept()
-		case stepLeave:
-			e.q.leave()
-		case stepDrain:
-			e.q.drain()
-		case stepArrive:
-			e.q.arrive()
-		case stepRespond:
-			if !e.q.away {
-				e.q.respond()
-			}
-		case stepEthSend:
-			s.chip.transmit(e.eth)
-		case stepEthLand:
-			s.chip.land(e.eth)
+// perform implements stepper.
+func (q *request) perform(do step) {
+	switch do {
+	case stepAccept:
+		q.accept()
+	case stepLeave:
+		q.leave()
+	case stepDrain:
+		q.drain()
+	case stepArrive:
+		q.arrive()
+	case stepRespond:
+		if !q.away {
+			q.respond()
 		}
 	}
+}
+
+// event is a step of a request or packet in flight.
+type event struct {
+	at  uint64
+	seq uint64 // breaks ties in the order of creation
+	of  stepper
+	do  step
+}
+
+// stepper is what moves by steps: a NoC request or an Ethernet packet.
+type stepper interface{ perform(step) }
+
+type step uint8
+
+const (
+	stepAccept step = iota
+	stepLeave
+	stepDrain
+	stepArrive
+	stepRespond
+	stepEthSend
+	stepEthLand
+)
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push and Pop implement heap.Interface.
+func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
+
+// Pop implements heap.Interface.
+func (h *eventHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
 }

@@ -1,9 +1,144 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"fmt"
 
-// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim
-// src/libttsim.cpp). A transfer completes inside the doorbell store.
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// bar2Load loads a register of the PCIe controller; those that aren't emulated are zero.
+func (c *Chip) bar2Load(off uint64) uint32 {
+	if r, i, ok := c.iatuAt(off); ok {
+		v, _ := r.get(c.arch, i)
+		return v
+	}
+	if w := c.dmaRegister(off); w != nil {
+		return *w
+	}
+	return 0 // one of the controller's other registers
+}
+
+func (c *Chip) bar2Store(off uint64, v uint32) {
+	if r, i, ok := c.iatuAt(off); ok {
+		slot := int(off-uint64(c.params.PCI.IATUBase)) / 0x100
+		if !r.set(c.arch, i, v) {
+			c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "iATU register %#x", i)
+		} else if cat, why := c.checkIATU(slot, r, i, v); why != "" {
+			c.refuse(origin{}, cat, "bar2", off, "iATU region %d: %s", slot/2, why)
+		}
+		return
+	}
+	if w := c.dmaRegister(off); w != nil {
+		*w = v
+		c.doorbell(off, v)
+		return
+	}
+	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "store to a register that is not emulated")
+}
+
+// iatuAt returns the region and register offset at a BAR 2 offset.
+func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
+	base := uint64(c.params.PCI.IATUBase)
+	if off < base || off >= base+0x100*uint64(len(c.pcie.iatu)) {
+		return nil, 0, false
+	}
+	return &c.pcie.iatu[(off-base)/0x100], uint32(off-base) % 0x100, true
+}
+
+func (r *iatuRegion) get(a chip.Arch, i uint32) (uint32, bool) {
+	switch i {
+	case 0x00:
+		return r.ctrl1, true
+	case 0x04:
+		return r.ctrl2, true
+	case 0x08:
+		return uint32(r.base), true
+	case 0x0C:
+		return uint32(r.base >> 32), true
+	case 0x10:
+		return uint32(r.limit), true
+	case 0x14:
+		return uint32(r.target), true
+	case 0x18:
+		return uint32(r.target >> 32), true
+	}
+	if a == chip.Blackhole {
+		switch i {
+		case 0x1C:
+			return r.ctrl3, true
+		case 0x20:
+			return uint32(r.limit >> 32), true
+		}
+	}
+	return 0, false
+}
+
+func (r *iatuRegion) set(a chip.Arch, i, v uint32) bool {
+	lo := func(w *uint64) { *w = *w>>32<<32 | uint64(v) }
+	hi := func(w *uint64) { *w = *w&0xFFFFFFFF | uint64(v)<<32 }
+	switch i {
+	case 0x00:
+		r.ctrl1 = v
+	case 0x04:
+		r.ctrl2 = v
+	case 0x08:
+		lo(&r.base)
+	case 0x0C:
+		hi(&r.base)
+		if a == chip.Wormhole {
+			hi(&r.limit) // a region lies within 4 GiB
+		}
+	case 0x10:
+		lo(&r.limit)
+	case 0x14:
+		lo(&r.target)
+	case 0x18:
+		hi(&r.target)
+	case 0x1C, 0x20:
+		if a != chip.Blackhole {
+			return false
+		}
+		if i == 0x1C {
+			r.ctrl3 = v
+		} else {
+			hi(&r.limit)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// checkIATU says what is wrong with a region after register i of it became v.
+func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
+	if slot&1 == 1 { // inbound: only the one mapping that tt-kmd sets up on Wormhole exists
+		switch {
+		case c.arch == chip.Blackhole, slot/2 != 1:
+			return UnimplementedFunctionality, "inbound regions are not emulated, other than Wormhole's region 1"
+		case i == 0x00 && v != 0, i == 0x04 && v&iatuEnable != 0 && v != 0xC8000400, i == 0x14 && v != 0x1E000000, i == 0x18 && v != 0:
+			return UnimplementedFunctionality, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
+		case i != 0x00 && i != 0x04 && i != 0x14 && i != 0x18:
+			return UnimplementedFunctionality, fmt.Sprintf("register %#x of an inbound region", i)
+		}
+		return 0, ""
+	}
+	if r.ctrl2&iatuEnable != 0 {
+		last := c.params.PCI.NOCSize - 1
+		if r.base > r.limit {
+			return UndefinedBehavior, fmt.Sprintf("base %#x is above limit %#x", r.base, r.limit)
+		}
+		if r.limit > last {
+			return UndefinedBehavior, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", r.limit, last)
+		}
+	}
+	if c.arch == chip.Blackhole {
+		switch {
+		case i == 0x00 && v&^(1<<13) != 0, i == 0x04 && v&^iatuEnable != 0, i == 0x1C && v != 0:
+			return UnimplementedFunctionality, fmt.Sprintf("control register %#x = %#x", i, v)
+		}
+	}
+	return 0, ""
+}
 
 // dmaRegister returns the DMA register at a BAR 2 offset, or nil.
 func (c *Chip) dmaRegister(off uint64) *uint32 {

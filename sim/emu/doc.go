@@ -37,42 +37,35 @@
 //
 // # Races
 //
-// [Config.RefuseRaces] follows each NoC request that touches L1 until software has made sure of it:
-// not until it is done, but until a processor has loaded a counter of the tile's NIU with a value
-// that it can only have when the request is done. A race is found whether or not the NoC was quick
-// enough this time. Refused are, with both sides by name:
+// [Config.RefuseRaces] follows each NoC request that touches L1 until a processor of the tile has
+// loaded an NIU counter with a value that it only has when the request is done. So a race is found
+// whether or not the NoC was quick enough this time. Refused are, with both sides by name:
 //
-//   - a store, atomic, NoC read or NoC write that changes the source of a write before
-//     WRITE_REQS_OUTGOING_ID of its transaction id was seen at zero, or all acknowledgements or all
-//     answers of that id were (that a write is counted as sent is not enough, Counters.md). NoC and
-//     host may write what is there already;
-//   - a load, store, atomic or further request on the destination of a read before RD_RESP_RECEIVED
-//     was seen to count all reads, or REQS_OUTSTANDING_ID of its id was seen at zero. So a program
-//     must not poll the bytes themselves;
-//   - a load of bytes that a processor of another tile wrote, if the write was not known to its
-//     sender to be acknowledged and a processor of this tile has seen a signal (an atomic, an
-//     inline write or a write of one word, to L1 or a stream) that the sender started later and on
-//     another path. Paths are the same if NoC, static virtual channel and destination are; then
-//     nothing overtakes, and the signal says what it should. A poll of bytes that no such signal
-//     told about is accepted, since words may be their own signal.
-//   - the end of a program, which is an update of a stream from [chip.StreamParams].FirstDispatch
-//     on through a NoC, while the tile's processors have reads, acknowledged writes or atomics
-//     under way of whose end none of them has loaded a counter, or posted writes whose source may
-//     still be read. The dispatcher tells others of the end, and the tile's next program would
-//     count responses that are not its own.
+//   - a store, atomic, read or write that changes the source of a write before its
+//     WRITE_REQS_OUTGOING_ID was seen at zero, or all acknowledgements or answers of its id were
+//     (counted as sent is not enough, Counters.md). NoC and host may write the same value;
+//   - any access to the destination of a read before RD_RESP_RECEIVED was seen to count all reads,
+//     or REQS_OUTSTANDING_ID of its id was seen at zero. So a program must not poll the bytes
+//     themselves;
+//   - a load of what a processor of another tile wrote without seeing it acknowledged, if this tile
+//     has seen a signal (an atomic, an inline write, a write of one word) that the sender started
+//     later and on another path. A path is NoC, static virtual channel and destination: nothing
+//     overtakes on it. A poll of bytes that no such signal told about is accepted;
+//   - the end of a program, an update of a stream from [chip.StreamParams].FirstDispatch on, while
+//     reads, acknowledged writes or atomics of the tile are under way whose end none of its
+//     processors has seen, or posted writes whose source may still be read;
 //   - a command of an Ethernet transmit queue that software hasn't seen ready since its last one;
-//   - the instruction RAM of Wormhole's NCRISC, if it is filled while the processor's branch
-//     predictor may still fetch from it (BabyRISCV/InstructionRAM.md), or executed before a load of
-//     the status has shown that the mover is done;
+//   - Wormhole's NCRISC: filling its instruction RAM while the branch predictor may fetch from it
+//     (BabyRISCV/InstructionRAM.md), and executing it before a load of the status has shown that
+//     the mover is done;
 //   - what the Tensix engines do right only if a unit is quick enough
 //     ([tensix.Engine.RefuseHazards]).
 //
 // Not found are: a signal that another processor passes on before the acknowledgement (Delay makes
-// some of those happen). The order of a write and an atomic on one path is taken as given, as all
-// software does. Requests that the host starts through registers have sources and destinations, but
-// signal nothing. Of writes to one tile that weren't acknowledged the newest 512 are remembered. Of
-// the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
-// host of more than 8 bytes aren't checked: it keeps whole rings after a hang.
+// some of those happen); the order of a write and an atomic on one path, which is taken as given;
+// signals by requests that the host starts through registers; all but the newest 512 unacknowledged
+// writes to a tile; and, in host mode, the end of a program. Loads of the host of more than 8 bytes
+// aren't checked: it keeps whole rings after a hang.
 //
 // # Stacks and pages
 //
@@ -103,61 +96,49 @@
 //
 // # Shared memory
 //
-// [Config.RefuseRaces] also refuses two accesses to the same bytes of L1, DRAM or host memory, by
-// different agents and at least one of them a write, of which neither happens before the other.
-// Agents are the processors and the host; what a request does is done by the processor that started
-// it, with what that knew when it did. It does not matter which of the two came first this time, so
-// most of what is wrong is found with any seed. The refusal names both sides with their program
-// counters, the address, and the edge that is missing.
+// [Config.RefuseRaces] also refuses two accesses to the same bytes of L1, DRAM or host memory by
+// different agents, at least one a write, of which neither happens before the other. Agents are the
+// processors and the host; a request acts for the processor that started it, with what that knew
+// then. Which of the two came first this time does not matter. The refusal names both sides with
+// their program counters, the address, and the missing edge. Each agent has a vector clock. The
+// edges are:
 //
-// Each agent has a vector clock. These are the edges:
-//
-//   - the order of a program, except that its stores to L1 may reach L1 after what it does
-//     elsewhere. They keep their order among each other, so a store to L1 tells of all those before
-//     it. A store to a register of the tile, a request, a mailbox or a reset tells of a store to L1
-//     only if it was read back before: a load from L1 at the same start address, or at any other
-//     when three more stores have followed, whose result an instruction has used, or which seven
-//     instructions have followed (tt-isa-documentation
-//     WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). On Blackhole a fence or an atomic memory
-//     operation does it too. The same is asked of a processor's own NoC write whose source it has
-//     just stored. On Wormhole a load of bytes that one of its own last three stores changes is
-//     refused if it begins elsewhere than the store, to L1 or local RAM, since it may pass that
-//     store;
+//   - the order of a program, except that its stores to L1, which keep their order, may arrive
+//     after what it does elsewhere: a store to a register of the tile, a request, a mailbox or a
+//     reset tells of a store to L1 only if that was read back before. Reading back is a load from
+//     L1 at the same start address, or at any when three more stores have followed, whose result
+//     was used, or which seven instructions have followed (tt-isa-documentation
+//     WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md); on Blackhole also a fence or an atomic
+//     memory operation. The same is asked of a processor's own NoC write whose source it has just
+//     stored. On Wormhole a load of bytes that one of the last three stores changes is refused if
+//     it begins elsewhere, since it may pass that store;
 //   - a poll: a load from L1 whose value decides a branch, directly, through arithmetic or by way
-//     of local RAM. Whoever polls learns what the writer of the word knew when it wrote it, or
-//     started the request that did. A load whose value is used in any other way - stored to L1, as
-//     an address of a store, in a register, as a target of a jump - is one of data, and refused if
-//     nothing orders it after the last write;
-//   - an atomic, through a NoC or by a processor: the word collects what all agents know that
-//     change it, and a load learns it. An increment of a word that was set without an edge, and a
-//     store to it by an agent that has not loaded all increments, are refused: they lose something.
-//     A word whose bytes come from several agents without an edge, or to which they write the same
-//     value, collects in the same way, and is never refused;
-//   - a NoC read of at most 16 bytes, which may be a poll: whoever started it learns;
-//   - a load of an NIU's counter that shows that requests are done, from whoever started them. What
-//     a request reads, of its own tile, another one or DRAM, is being read until the processor that
-//     started it has seen that, and what a non-posted request writes to DRAM is being written:
-//     telling others earlier tells them nothing of it;
-//   - a load of a stream's counter from the stores to it, of a mailbox from what was put into it,
-//     of a Tensix semaphore or configuration word from the stores to any of them;
-//   - putting a processor into reset, from it, and releasing it from reset, to it;
-//   - everything that the host reads through a window, and everything that is written to host
-//     memory, to the host; what the host stores through windows and registers is in the order in
-//     which it does so.
+//     of local RAM, learns what the writer of the word knew. A load whose value is used otherwise
+//     is one of data, and refused if nothing orders it after the last write;
+//   - an atomic: the word collects what all agents that change it know, and a load learns it. An
+//     increment of a word that was set without an edge, and a store by an agent that has not loaded
+//     all increments, are refused: they lose something. A word whose bytes come from several agents
+//     without an edge, or to which they write the same value, collects too, and is never refused;
+//   - a NoC read of at most 16 bytes, which may be a poll;
+//   - a load of an NIU's counter that shows that requests are done, from whoever started them.
+//     Until then what a request reads is being read, and what a non-posted request writes to DRAM
+//     is being written: telling others earlier tells them nothing of it;
+//   - a load of a stream's counter, a mailbox, a Tensix semaphore or configuration word, from the
+//     stores to any of its kind;
+//   - putting a processor into reset, from it, and releasing it, to it;
+//   - all that the host reads through a window, and all that is written to host memory, to the
+//     host; its stores keep their order.
 //
-// Instructions are data that the processor reads when it fetches them, so code must be ordered
-// before the processor gets there, and nothing may change an instruction of the line of 64 bytes
-// that a processor is executing. Whether an instruction cache holds old code is for
-// [Config.RefuseStaleCode].
+// Code must be ordered before the processor that fetches it, and nothing may change an instruction
+// of the line of 64 bytes that a processor executes. Whether an instruction cache holds old code is
+// for [Config.RefuseStaleCode].
 //
-// No program that has the edges above is refused. Some that lack them are not found: where a racing
-// value only decides a branch; reads by more than two agents since the last write, of which two are
-// remembered; a value that is used 256 loads after its own; an edge that only exists because a load
-// came late (a poll that could have seen an older value); stores of the host, which are never to
-// blame, and all that goes on in host memory between the host and the card; code in the instruction
-// RAM of Wormhole's NCRISC; what an agent knew some hundred changes of its knowledge ago, for which
-// what it knew later is taken; posted writes to DRAM, and writes to host memory, that others are
-// told of too early; and the order of stores to registers and later stores to L1.
+// No program that has these edges is refused. Not found are: a racing value that only decides a
+// branch; reads by more than two agents since the last write; a value used 256 loads after its own;
+// an edge that only exists because a load came late; stores of the host, and what it and the card
+// do in host memory; code in the instruction RAM; knowledge of some hundred changes ago, for which
+// later knowledge is taken; posted writes to DRAM, and writes to host memory, that others are told
+// of too early; and the order of stores to registers and later stores to L1.
 //
 // # Ethernet
 //

@@ -3,6 +3,7 @@ package emu
 import (
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -219,4 +220,71 @@ func (c *Chip) openTransactions() []string {
 		}
 	}
 	return out
+}
+
+// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate
+// xy has executed; 0 if there is no such processor.
+func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
+	c.acquire()
+	defer c.release()
+	if t := c.tileAt(xy); t != nil {
+		if k := t.core(p); k != nil {
+			return k.retired
+		}
+	}
+	return 0
+}
+
+// Work is what a chip has done since it was made, or reset as a whole.
+type Work struct {
+	// Instructions is how many its processors have executed.
+	Instructions uint64
+	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests
+	// themselves. A multicast counts once for each tile that it reaches, an atomic as 4.
+	NoCBytes uint64
+}
+
+// Work returns what the chip has done.
+func (c *Chip) Work() Work {
+	c.acquire()
+	defer c.release()
+	w := Work{NoCBytes: c.moved}
+	for _, t := range c.tiles {
+		for _, k := range t.cores {
+			w.Instructions += k.retired
+		}
+	}
+	return w
+}
+
+// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
+// instruction at each address since the first call, from which on the processor is emulated slowly.
+// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
+// depend on timing. It returns nil if there is no such processor.
+func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
+	c.acquire()
+	defer c.release()
+	t := c.tileAt(xy)
+	if t == nil {
+		return nil
+	}
+	k := t.core(p)
+	if k == nil {
+		return nil
+	}
+	if k.profile == nil {
+		k.profile = &profile{counts: map[uint32]uint64{}, jumps: map[uint32]jump{}}
+		k.checked = true
+	}
+	return maps.Clone(k.profile.counts)
+}
+
+// Fault returns why the chip stopped, a *Refusal, or nil while it works.
+func (c *Chip) Fault() error {
+	if !c.faulted.Load() {
+		return nil
+	}
+	c.acquire()
+	defer c.release()
+	return c.fault
 }

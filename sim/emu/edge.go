@@ -4,12 +4,8 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
-
-// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
-// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
-// zero instead of stopping the chip, if a document says that something is there.
-func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
 
 // edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates
 // are translated. A host finds its counters and its other registers to be zero.
@@ -124,33 +120,63 @@ func (c *Chip) tileNIUHas(off uint32) bool {
 	return r < 0x4C || off == 0x60 || r >= 0x64 && r < 0x6C || off >= 0x100 && off < 0x180 || off >= 0x200 && off < 0x600
 }
 
-// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
-// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
-// for the second place of the NIUs and their counters).
-func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
-	const from, to = 0x1FC00000, 0x1FE00000
-	if off < from || off >= to {
-		return 0, false
+// firmware is what the ARC firmware knows of the chip: an n150 or a p150 if the chip wasn't given a
+// board.
+func (c *Chip) firmware() arc.Config {
+	id := &c.cfg.Identity
+	cfg := arc.Config{Arch: c.arch, Harvesting: c.cfg.Harvesting, Board: c.serial(), ASIC: 1, Location: id.Location, Ethernet: whEthVersion}
+	if id.Board != 0 {
+		cfg.ASIC = id.ASIC
 	}
-	if !c.width4("bar0", off, width) {
-		return 0, true
+	if c.arch == chip.Blackhole {
+		cfg.Ethernet = bhEthVersion
 	}
-	if i := (off - uint64(c.params.BAR.WindowRegs)) / 4; off >= uint64(c.params.BAR.WindowRegs) && i < uint64(len(c.tlb)) {
-		return uint64(c.tlb[i]), true
+	return cfg
+}
+
+// serial is the number of the chip's board: of an n150 or a p150 if the chip wasn't given one.
+func (c *Chip) serial() uint64 {
+	switch {
+	case c.cfg.Identity.Board != 0:
+		return c.cfg.Identity.Board
+	case c.arch == chip.Wormhole:
+		return chip.BoardN150<<36 | 1
 	}
-	niu := c.params.BAR.NIU
-	places := [][2]uint32{niu}
-	if c.arch == chip.Wormhole {
-		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
-	}
-	for _, p := range places {
-		for noc, base := range p {
-			if at := off - uint64(base); off >= uint64(base) && at < 4*uint64(c.layout.stride) {
-				if v, ok := c.pcieNIU(origin{loads: true}, noc, at); ok {
-					return uint64(v), true
-				}
-			}
+	return chip.BoardP150<<36 | 1
+}
+
+func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
+	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
+		if n != 4 || addr&0xFFFF&3 != 0 { // either NIU answers for the NoC by which it is asked (tt-umd tests/api/test_noc.cpp)
+			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
+			return false
 		}
+		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, addr&0xFFFF)
+		if !ok {
+			c.refuse(o, UnimplementedFunctionality, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
+		}
+		buf[0] = v
+		return ok
 	}
-	return 0, true
+	if c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
+		off, _ := c.niuAt(chip.ARC, addr)
+		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, off)
+		buf[0] = v
+		return ok
+	}
+	by := arc.Access{Host: o.tile == nil, Looks: o.isHostLoad(), Clock: c.clock,
+		NIU: func(noc int, off uint64) (uint32, bool) { return c.edgeNIU(o, c.topology.ARC(), noc, off) }}
+	return c.answered(o, where, addr, c.arc.Read(&by, addr, n, buf))
+}
+
+func (c *Chip) writeARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
+	return c.answered(o, where, addr, c.arc.Write(addr, n, buf))
+}
+
+// answered refuses what the ARC tile has refused.
+func (c *Chip) answered(o origin, where string, addr uint64, r *arc.Refused) bool {
+	if r != nil {
+		c.refuse(o, r.Category, where, addr, "%s", r.Detail)
+	}
+	return r == nil
 }

@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"runtime"
+
 	"errors"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
@@ -342,4 +344,83 @@ func (e *engines) origin() origin {
 		o.core = e.core
 	}
 	return o
+}
+
+// minShared is the least weight of what cores gave to engines for which waking another goroutine
+// pays: some 20 µs.
+const minShared = 200
+
+// runEngines runs the engines to which cores have given something. All have ended when it returns,
+// and cores are told in the order in which they first gave something.
+func (s *sched) runEngines() {
+	s.turns = 0
+	list := s.waitingEngines
+	if len(list) == 0 {
+		return
+	}
+	for rest := list; len(rest) > 0 && s.chip.fault == nil; rest = s.suspendedEngines(rest) {
+		n := 1
+		if heavy(rest) {
+			n = s.workers()
+		}
+		s.crew.Run(n, len(rest), func(i int) { rest[i].run() })
+	}
+	for _, e := range list {
+		e.listed = false
+		if s.chip.fault == nil {
+			e.tile.engineRan(origin{tile: e.tile})
+		}
+	}
+	clear(list)
+	s.waitingEngines = list[:0]
+}
+
+// suspendedEngines lets each engine of a list that is suspended do the instruction that reaches
+// registers, in their order. It returns those that were.
+func (s *sched) suspendedEngines(list []*engines) []*engines {
+	var out []*engines
+	for _, e := range list {
+		if !e.Suspended() {
+			continue
+		}
+		e.Resume()
+		e.direct, e.from = true, origin{tile: e.tile}
+		e.ran = e.Step() > 0 || e.ran
+		e.direct = false
+		out = append(out, e)
+	}
+	return out
+}
+
+// workers is on how many goroutines jobs of different tiles are done.
+func (s *sched) workers() int {
+	if n := s.chip.cfg.Workers; n != 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// heavy reports whether what was given to engines is worth waking another goroutine.
+func heavy(list []*engines) bool {
+	weight := 0
+	for _, e := range list {
+		for _, op := range e.ops[e.done:] {
+			weight += op.weight()
+		}
+		if weight >= minShared {
+			return true
+		}
+	}
+	return false
+}
+
+// weight is the rough cost of an op in tenths of a microsecond.
+func (op *engineOp) weight() int {
+	switch {
+	case op.kind != opPush:
+		return 0
+	case tensix.Expands(op.v):
+		return 32
+	}
+	return 1
 }

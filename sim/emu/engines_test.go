@@ -247,7 +247,7 @@ func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 				if diff := cmp.Diff(first, got); diff != "" {
 					t.Errorf("%v seed %d: %d goroutines run otherwise than 1: %s", arch, seed, n, diff)
 				}
-				if n > 1 && r.c.crew.size == 0 {
+				if n > 1 && r.c.crew.Size() == 0 {
 					t.Errorf("%v seed %d: no goroutine helped", arch, seed)
 				}
 			}
@@ -302,7 +302,7 @@ func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 				r.st(v, 0xFFB121B0, 0x47800&^0x3000)
 			}
 			r.await(workers)
-			if n > 1 && r.c.crew.size == 0 {
+			if n > 1 && r.c.crew.Size() == 0 {
 				t.Errorf("%v: no goroutine helped", arch)
 			}
 		}

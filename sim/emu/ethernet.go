@@ -1,38 +1,19 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
-
-// Registers of an Ethernet tile beyond those that it shares with Tensix tiles (ttsim
-// data/*/tile_regs.json).
-const (
-	ethTxBase   = 0xFFB90000 // a page for each transmit queue
-	ethMACBase  = 0xFFBA0000 // Wormhole
-	ethTxCtrl   = 0x00
-	ethTxCmd    = 0x04
-	ethTxStatus = 0x08 // Blackhole
-	ethTxSource = 0x14
-	ethTxBytes  = 0x18
-	ethTxDest   = 0x1C
-	ethTxData   = 0x44
-	ethTxAhead  = 0x6C
-	ethTxSelSW  = 0x80 // Blackhole
-	ethTxSelHW  = 0x84
-
-	ethCmdData     = 2
-	ethCmdRegister = 4
-
-	// What the MAC's registers hold while the link is in use (ttsim data/wh/tile_regs.json).
-	ethMAC0, ethMAC1 = 0x30000001, 7
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// ethRegs is the state of an Ethernet tile beyond L1 and NIUs.
+// ethRegs is the state of an Ethernet tile beyond L1 and NIUs. It implements ethernet.
 type ethRegs struct {
-	channel int // among the working tiles
-	resetPC [2]uint32
+	tile    *tile
+	channel int       // among the working tiles
+	pcs     [2]uint32 // where processors start; Wormhole: 0
 	tx      [3]txQueue
 	rx      [3]uint32
 	mac     [2]uint32 // Wormhole
-	load    uint32    // Wormhole: where instruction RAM was filled from
+	filled  uint32    // Wormhole: where instruction RAM was filled from
 	routing uint32    // Blackhole: MAC_RX_ADDR_ROUTING
 	fw      ethFirmware
 }
@@ -59,9 +40,14 @@ func (t *tile) queues() int {
 	return 3
 }
 
-// powerUp makes the tile's processors and gives its registers their values after a reset (ttsim
+// ethernet returns the state of an Ethernet tile.
+func (t *tile) ethernet() *ethRegs { return t.eth.(*ethRegs) }
+
+// newEthernet makes the tile's processors and gives its registers their values after a reset (ttsim
 // src/tile.cpp e_tile_init).
-func (e *ethRegs) powerUp(t *tile) {
+func newEthernet(t *tile) {
+	e := &ethRegs{tile: t}
+	t.eth = e
 	t.addCore(chip.ERISC0, 5)
 	if t.chip.arch == chip.Wormhole {
 		e.tx[0].control, e.tx[1].control = 9, 9
@@ -80,9 +66,12 @@ func (e *ethRegs) powerUp(t *tile) {
 
 // starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose
 // reset PC was never set stays where it is: it would run the base firmware (ttsim src/tile.cpp).
-func (t *tile) starts(k *core) bool {
-	return t.kind != chip.Ethernet || t.chip.arch == chip.Wormhole || t.eth.resetPC[k.proc-chip.ERISC0] != 0
+func (e *ethRegs) starts(k *core) bool {
+	return e.tile.chip.arch == chip.Wormhole || e.pcs[k.proc-chip.ERISC0] != 0
 }
+
+// resetPC is where a processor starts.
+func (e *ethRegs) resetPC(p chip.Processor) uint32 { return e.pcs[p-chip.ERISC0] }
 
 // ethBlock is a group of an Ethernet tile's registers.
 type ethBlock uint8
@@ -121,10 +110,10 @@ func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	return ethNone, 0, 0
 }
 
-// ethLoad loads a register that is an Ethernet tile's own.
-func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
+// load loads a register that is an Ethernet tile's own.
+func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
+	t := e.tile
 	b, q, off := t.ethAt(addr)
-	e := &t.eth
 	switch {
 	case b == ethTx:
 		if v, ok := t.txLoad(&e.tx[q], off); ok {
@@ -137,7 +126,7 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 			return v, slowDone
 		}
 	case b == ethRISC && (off == 0 || off == 8):
-		return e.resetPC[off/8], slowDone
+		return e.pcs[off/8], slowDone
 	}
 	if o.isHostLoad() && (b != ethNone || t.ethHas(addr)) {
 		return e.shown(b, q, off), slowDone
@@ -183,9 +172,9 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
 		return 0, true
 	case off == ethTxCmd:
-		return b2u(u.poll()), true
+		return word.Bool(u.poll()), true
 	case off == ethTxStatus && bh: // ETH_TXQ_STATUS_CMD_ONGOING_BIT
-		return b2u(u.poll()) << 16, true
+		return word.Bool(u.poll()) << 16, true
 	}
 	return 0, false
 }
@@ -195,27 +184,27 @@ func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 	bh := t.chip.arch == chip.Blackhole
 	switch {
 	case off == 0x98 && !bh:
-		return t.eth.load, true
+		return t.ethernet().filled, true
 	case off == 0x154 && bh:
-		return t.eth.routing, true
+		return t.ethernet().routing, true
 	case off == 0x0C && bh: // PCS_STATUS
 		p := t.port()
-		return b2u(p != nil && p.up()), true
+		return word.Bool(p != nil && p.up()), true
 	}
 	return 0, false
 }
 
-// ethStore stores to a register that is an Ethernet tile's own, or to the soft reset.
-func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
+// store stores to a register that is an Ethernet tile's own, or to the soft reset.
+func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
+	t := e.tile
 	if addr == debugBase+regSoftReset {
 		ignored := uint32(0x80047000) // written by umd, and nothing to Ethernet tiles
 		if t.chip.arch == chip.Blackhole {
 			ignored = 0x80046000
 		}
-		t.eth.fw.stops(t, v)
+		e.fw.stops(t, v)
 		return t.softReset(o, v&^ignored)
 	}
-	e := &t.eth
 	b, q, off := t.ethAt(addr)
 	switch b {
 	case ethTx:
@@ -241,7 +230,7 @@ func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
 	case ethRISC:
 		switch {
 		case off == 0 || off == 8:
-			e.resetPC[off/8] = v
+			e.pcs[off/8] = v
 			return slowDone
 		case off >= 0x20 && off < 0x34 && v == 0: // no interrupts
 			return slowDone
@@ -252,7 +241,7 @@ func (t *tile) ethStore(o origin, addr, v uint32) slowResult {
 
 // txStore stores to a register of transmit queue q.
 func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
-	u, bh := &t.eth.tx[q], t.chip.arch == chip.Blackhole
+	u, bh := &t.ethernet().tx[q], t.chip.arch == chip.Blackhole
 	switch {
 	case off == ethTxCmd:
 		return t.ethSend(o, q, v)
@@ -286,7 +275,7 @@ func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
 	case off == 0x150 && bh && v == 0:
 		return slowDone
 	case off == 0x154 && bh:
-		t.eth.routing = v
+		t.ethernet().routing = v
 		return slowDone
 	}
 	return t.unmapped(o, "store to", addr)
@@ -302,15 +291,15 @@ func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slow
 // src/tile.cpp).
 func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
 	switch {
-	case t.eth.mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
+	case t.ethernet().mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
 		t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr),
-			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0&^1, ethMAC1&^1)
+			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0&^1, ethMAC1&^1)
 		return slowHalt
 	case uint64(v)*16+iramBytes > t.bytes():
 		t.chip.refuse(o, UnsupportedFunctionality, "ethernet", uint64(addr), "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
 		return slowHalt
 	}
-	t.eth.load = v
+	t.ethernet().filled = v
 	t.fillIRAM(v*16, iramBytes)
 	return slowDone
 }

@@ -1,50 +1,8 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
-
-// Identity is what a chip's firmware knows of the chip's place in a machine.
-type Identity struct {
-	Board    uint64 // serial number of the board: the kind of board is in bits 36 to 51
-	ASIC     uint64 // number of the chip, different for each chip of a machine
-	Location uint8  // of the chip on its board
-	X, Y     uint8  // Wormhole: where the chip is among those that the routing firmware reaches
-	Routing  bool   // Wormhole: some chip of the machine is reached through Ethernet only
-}
-
-// mangled is how Wormhole's Ethernet firmware shortens the number of a board (ttsim src/tile.cpp
-// wh_mangled_board_id).
-func (id *Identity) mangled() uint32 {
-	return uint32(id.Board>>4)&0xF0000000 | uint32(id.Board)&0x0FFFFFFF
-}
-
-// Words that base firmware leaves in an Ethernet tile's L1 (tt-umd topology_discovery_*.cpp, ttsim
-// src/tile.cpp, tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h).
-const (
-	whHeartbeat = 0x1C
-	whVersion   = 0x210
-	whRouting   = 0x104C // 1: the routing firmware is off
-	whTrained   = 0x1104 // 0 training, 1 trained, 2 lost, 3 not connected
-	whNodeInfo  = 0x1100
-	whResults   = 0x1EC0
-	whLaunch    = 0x9004
-	whApp       = 0x9040
-	whYield     = 0x9020 // pointer to the firmware's function that applications call to let it work
-
-	bhStatus    = 0x7CC00
-	bhHeartbeat = 0x7CC70
-	bhRxLink    = 0x7CE04
-	bhFunctions = 0x7CF00
-	bhVersion   = 0x7CFBC
-	bhLocal     = 0x7CFC0
-	bhRemote    = 0x7CFE0
-	bhMailbox   = 0x7D000
-
-	whEthVersion = 6<<16 | 14<<12 // 6.14.0
-	bhEthVersion = 1<<16 | 6<<8   // 1.6.0
-
-	whResume    = 0x444 // where an application returns to: the firmware isn't code here, so the processor stays
-	riscvReturn = 0x8067
-	riscvStay   = 0x6F // a jump to itself
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on
@@ -71,7 +29,8 @@ func (t *tile) poke(addr, v uint32) {
 }
 
 // init fills in what base firmware leaves in L1 when it has trained the link, or found none.
-func (e *ethRegs) init(t *tile) {
+func (e *ethRegs) init() {
+	t := e.tile
 	c := t.chip
 	if c.arch == chip.Wormhole {
 		t.fwOwns(0, 0x2000)
@@ -90,7 +49,7 @@ func (e *ethRegs) init(t *tile) {
 		t.poke(bhVersion, bhEthVersion)
 		t.poke(bhStatus, 0xC0DEA000) // initialised
 	}
-	e.noteLink(t)
+	e.noteLink()
 	me := &c.cfg.Identity
 	if c.arch == chip.Wormhole {
 		t.poke(whHeartbeat, 0xABCD0001)
@@ -102,7 +61,7 @@ func (e *ethRegs) init(t *tile) {
 	}
 	far := p.peer.identity()
 	if c.arch == chip.Wormhole {
-		t.poke(whRouting, b2u(!me.Routing))
+		t.poke(whRouting, word.Bool(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
 		t.poke(whResults+4*72, far.mangled())
@@ -137,7 +96,8 @@ func (t *tile) fwOwns(from, to uint32) {
 }
 
 // noteLink writes the state of the link to where software polls it.
-func (e *ethRegs) noteLink(t *tile) {
+func (e *ethRegs) noteLink() {
+	t := e.tile
 	if t.l1 == nil {
 		return // memory writes it when it is first used
 	}
@@ -160,11 +120,12 @@ func (e *ethRegs) noteLink(t *tile) {
 	}
 	t.poke(bhStatus+4, status)
 	t.poke(bhStatus+8, training)
-	t.poke(bhRxLink, b2u(up))
+	t.poke(bhRxLink, word.Bool(up))
 }
 
 // beat increments the heartbeat when it is loaded, while the firmware runs.
-func (e *ethRegs) beat(t *tile, addr uint32) {
+func (e *ethRegs) beat(addr uint32) {
+	t := e.tile
 	switch m := t.memory(addr + 4); {
 	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
 	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
@@ -177,7 +138,8 @@ func (e *ethRegs) beat(t *tile, addr uint32) {
 // told is called when an agent other than the tile's own processors has written n bytes at addr of
 // its L1: some words there are requests to the base firmware. It reports whether the chip still
 // works.
-func (e *ethRegs) told(o origin, t *tile, addr uint32, n int) bool {
+func (e *ethRegs) told(o origin, addr uint32, n int) bool {
+	t := e.tile
 	if e.fw.stopped {
 		return true
 	}

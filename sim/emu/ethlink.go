@@ -3,7 +3,6 @@ package emu
 import (
 	"cmp"
 	"container/heap"
-	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -12,50 +11,17 @@ import (
 // until one has landed. On silicon the receiver's buffers and pause frames have that effect.
 const txWindow = 16
 
-// wire is a cable between two Ethernet tiles.
-type wire struct {
-	down atomic.Bool
-	ends [2]*port
-}
-
-// port is a wire's end at a chip.
-type port struct {
-	chip    *Chip  // nil if it is elsewhere
-	cable   *cable // to a chip that is elsewhere
-	channel int
-	wire    *wire
-	peer    *port
-	faults  atomic.Pointer[LinkFaults]
-	landed  [3]uint64 // by transmit queue of the peer: when its last packet lands, by this chip's clock
-	lost    uint64    // how often what was under way was lost: packets of before don't count as taken
-}
-
 // linked says whether the chip is joined to another.
 func (c *Chip) linked() bool { return len(c.ports) > 0 }
-
-func (p *port) up() bool { return !p.wire.down.Load() }
-
-// LinkFaults is what a link does to the packets that one of its ends sends. One in so many, drawn
-// from the chip's seed, is dropped, comes twice or is held up with all those after it; 0 means
-// never. What is dropped is sent again until it arrives, and nothing after it is taken before
-// (tt-isa-documentation WormholeB0/EthernetTile/EthernetTxRx.md, TT-link mode); if all are dropped,
-// none arrives, and the queue stands still once it is full. Of those that come twice, silicon
-// discards one; here both are written, as a check of what is above.
-type LinkFaults struct {
-	Drop, Duplicate, Delay uint64
-	// By is the delay of a delayed packet, and the time until a dropped one is sent again, in
-	// clocks; 0 means 10000.
-	By uint64
-}
 
 func oneIn(c *Chip, n uint64) bool { return n != 0 && c.random()%n == 0 }
 
 // port returns the tile's end of its link, or nil.
 func (t *tile) port() *port {
-	if t.kind != chip.Ethernet || t.eth.channel >= len(t.chip.ports) || t.chip.ports[t.eth.channel].peer == nil {
+	if t.kind != chip.Ethernet || t.ethernet().channel >= len(t.chip.ports) || t.chip.ports[t.ethernet().channel].peer == nil {
 		return nil
 	}
-	return &t.chip.ports[t.eth.channel]
+	return &t.chip.ports[t.ethernet().channel]
 }
 
 // packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other
@@ -73,7 +39,7 @@ type packet struct {
 
 // ethSend starts what a transmit queue's registers ask for (ttsim src/tile.cpp eth_txq_regs_wr32).
 func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
-	c, u := t.chip, &t.eth.tx[q]
+	c, u := t.chip, &t.ethernet().tx[q]
 	at := uint64(ethTxBase + q<<12 + ethTxCmd)
 	bad := func(cat Category, format string, args ...any) slowResult {
 		c.refuse(o, cat, "ethernet", at, format, args...)
@@ -88,8 +54,8 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
 		return bad(UndefinedBehavior, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
-	case c.arch == chip.Wormhole && t.eth.mac != [2]uint32{ethMAC0, ethMAC1}:
-		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.eth.mac, ethMAC0, ethMAC1)
+	case c.arch == chip.Wormhole && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
+		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
 	case p == nil:
 		return bad(UnimplementedFunctionality, "command on an Ethernet tile without a link")
 	}
@@ -126,20 +92,20 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 // after schedules a step of a packet.
 func (c *Chip) after(at uint64, do step, k *packet) {
 	c.eventSeq++
-	heap.Push(&c.events, event{at: at, seq: c.eventSeq, eth: k, do: do})
+	heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: k, do: do})
 }
 
 // transmit reads a packet's bytes and sends it, or leaves it to wait for the link.
 func (c *Chip) transmit(k *packet) {
 	t := c.ethTile(k.from.channel)
-	u := &t.eth.tx[k.queue]
+	u := &t.ethernet().tx[k.queue]
 	if !k.from.up() {
 		u.waiting = k
 		return
 	}
 	if k.cmd == ethCmdData && k.words == nil {
 		k.words = make([]uint32, k.bytes/4)
-		if k.bytes > 0 && !(c.readL1(k.o, t, k.source, k.bytes, k.words) && (t.shadow == nil || c.edges.readL1(k.o, t, k.source, k.bytes))) {
+		if k.bytes > 0 && !(c.readL1(k.o, t, k.source, k.bytes, k.words) && (t.check == nil || c.check.ReadL1(k.o.checked(), t.check, k.source, k.bytes))) {
 			return
 		}
 	}
@@ -210,7 +176,7 @@ func (c *Chip) taken(channel, queue int) {
 	if t == nil {
 		return
 	}
-	u := &t.eth.tx[queue]
+	u := &t.ethernet().tx[queue]
 	u.open = max(u.open-1, 0)
 	if u.busy && u.waiting == nil && u.open == txWindow-1 {
 		u.busy = false
@@ -244,7 +210,7 @@ func (c *Chip) linkChanged(channel int) {
 	if t == nil {
 		return
 	}
-	t.eth.noteLink(t)
+	t.ethernet().noteLink()
 	p := t.port()
 	if p == nil || !p.up() {
 		return
@@ -255,8 +221,8 @@ func (c *Chip) linkChanged(channel int) {
 		}
 	}
 	p.lost++
-	for i := range t.eth.tx {
-		u := &t.eth.tx[i]
+	for i := range t.ethernet().tx {
+		u := &t.ethernet().tx[i]
 		full := u.open >= txWindow // otherwise it is busy with a command that it has not begun
 		u.open = 0
 		if k := u.waiting; k != nil {
@@ -281,5 +247,14 @@ func (c *Chip) peerReset(peer *Chip) {
 		if far := c.ports[i].peer; far != nil && far.chip == peer {
 			c.linkChanged(i)
 		}
+	}
+}
+
+// perform implements stepper.
+func (k *packet) perform(do step) {
+	if do == stepEthSend {
+		k.from.chip.transmit(k)
+	} else {
+		k.from.peer.chip.land(k)
 	}
 }

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an
 // Ethernet tile, and the base firmware there carries them out over the links (tt-umd
@@ -31,7 +34,7 @@ const (
 func (t *tile) serveRemote() bool {
 	c := t.chip
 	wr, rd := t.l1[(remoteRequests+remoteWrite)/4]&7, t.l1[(remoteRequests+remoteRead)/4]&7
-	if !c.cfg.Identity.Routing || t.port() == nil || t.eth.fw.asking != nil || t.eth.fw.stopped || rd == wr {
+	if !c.cfg.Identity.Routing || t.port() == nil || t.ethernet().fw.asking != nil || t.ethernet().fw.stopped || rd == wr {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
@@ -50,18 +53,18 @@ func (t *tile) serveRemote() bool {
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
 			return bad(UnimplementedFunctionality, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
 		}
-		a.words = make([]uint32, span(a.addr, a.n)+1)
+		a.words = make([]uint32, word.Span(a.addr, a.n)+1)
 		if a.write {
 			from := t.l1[(remoteBuffer+rd%4*remoteBlock)/4:]
 			p := make([]byte, a.n)
-			unpack(p, 0, from)
-			pack(a.words, a.addr, p)
+			word.Unpack(p, 0, from)
+			word.Pack(a.words, a.addr, p)
 		}
 	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
 			return bad(UnimplementedFunctionality, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
 		}
-		a.words, a.host = make([]uint32, span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
+		a.words, a.host = make([]uint32, word.Span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
 		if a.write && !c.remoteData(a, a.words, false) {
 			return false
 		}
@@ -91,13 +94,13 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 	if !c.reaches(a.to) {
 		return // no answer comes: the host's time runs out
 	}
-	t.eth.fw.asking = a
+	t.ethernet().fw.asking = a
 	perform := func(there *Chip) {
 		if !there.remote(a) {
 			return // no answer comes until that chip is reset
 		}
 		c.inbox.post(c, func(*Chip) {
-			if now := c.ethTile(t.eth.channel); now == t && t.eth.fw.asking == a { // neither chip was reset meanwhile
+			if now := c.ethTile(t.ethernet().channel); now == t && t.ethernet().fw.asking == a { // neither chip was reset meanwhile
 				done()
 			}
 		})
@@ -126,7 +129,7 @@ func (c *Chip) paced(f func(*Chip)) {
 // bus does on which nothing answers. The host may still wait for the command or have abandoned it,
 // and the next one has to get its turn. It reports whether the chip still works.
 func (t *tile) loseRemote(to *Chip) bool {
-	a := t.eth.fw.asking
+	a := t.ethernet().fw.asking
 	if a == nil || a.to != to {
 		return true
 	}
@@ -186,17 +189,17 @@ func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	at := c.topology.PCIe(chip.NOC0)
 	ep := c.resolve(origin{}, where, 0, uint32(at.X)|uint32(at.Y)<<6)
 	p := make([]byte, a.n)
-	buf := make([]uint32, span(a.host, a.n)+1)
+	buf := make([]uint32, word.Span(a.host, a.n)+1)
 	if !toHost {
 		if !c.readPCIe(origin{}, where, ep, 0, a.host, a.n, buf) {
 			return false
 		}
-		unpack(p, a.host, buf)
-		pack(words, a.addr, p)
+		word.Unpack(p, a.host, buf)
+		word.Pack(words, a.addr, p)
 		return true
 	}
-	unpack(p, a.addr, words)
-	pack(buf, a.host, p)
+	word.Unpack(p, a.addr, words)
+	word.Pack(buf, a.host, p)
 	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
 }
 
@@ -209,7 +212,7 @@ func (c *Chip) mapped(addr uint64, n int) bool {
 
 // remoteDone tells the host that its command is done, and what it read.
 func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
-	t.eth.fw.asking = nil
+	t.ethernet().fw.asking = nil
 	if a.write {
 		for i := uint32(0); i < 8; i += 4 {
 			t.poke(remoteRequests+remoteWritten+i, t.l1[(remoteRequests+remoteWritten+i)/4]+1)
@@ -228,7 +231,7 @@ func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
 			t.poke(slot+12, remoteReadData)
 		default:
 			p := make([]byte, a.n+3)
-			unpack(p[:a.n], a.addr, words)
+			word.Unpack(p[:a.n], a.addr, words)
 			for i := 0; i < a.n; i += 4 {
 				t.poke(remoteBuffer+w%4*remoteBlock+uint32(i), uint32(p[i])|uint32(p[i+1])<<8|uint32(p[i+2])<<16|uint32(p[i+3])<<24)
 			}
@@ -272,4 +275,90 @@ func (c *Chip) reaches(to *Chip) bool {
 		}
 	}
 	return false
+}
+
+// A broadcast is a block in host memory that a Wormhole's Ethernet firmware writes to many tiles of
+// several chips, its own among them. A header in front of the data names those that do not get it
+// (tt-umd device/tt_device/ethernet_broadcast.cpp): words 0 to 2 racks and shelves, word 3 chips,
+// word 4 rows and columns.
+const (
+	broadcastHeader     = 32
+	broadcastTranslated = 1 << 15 // of word 4: rows and columns are those of translated coordinates
+)
+
+// grid is which chips and tiles a broadcast goes to.
+type grid struct {
+	chips      []*Chip
+	not        uint32 // rows in bits 0 to 14, columns from bit 16 on
+	translated bool
+}
+
+// untranslated are the rows and columns that a header has for translated coordinates from 16 on
+// (tt-umd wormhole_implementation.hpp, TRANSLATED_TO_VIRTUAL_X and _Y).
+var untranslated = struct{ x, y [12]uint8 }{[12]uint8{0, 5, 1, 2, 3, 4, 6, 7, 8, 9}, [12]uint8{0, 6, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11}}
+
+// broadcastHead reads a broadcast's header and data from host memory. It reports whether the chip
+// still works.
+func (c *Chip) broadcastHead(a *remoteAccess, cmd []uint32) bool {
+	h := remoteAccess{n: broadcastHeader, host: c.params.PCI.NOCBase + uint64(cmd[7])}
+	header := make([]uint32, broadcastHeader/4+1)
+	if !c.remoteData(&h, header, false) {
+		return false
+	}
+	a.n, a.host = int(cmd[2])-broadcastHeader, h.host+broadcastHeader
+	a.words = make([]uint32, word.Span(a.addr, a.n)+1)
+	a.grid = &grid{not: header[4], translated: header[4]&broadcastTranslated != 0}
+	for _, o := range c.others {
+		if id := &o.cfg.Identity; header[0]&1 == 0 && header[3]>>(8*id.X+id.Y)&1 == 0 { // all are on shelf 0 of rack 0
+			a.grid.chips = append(a.grid.chips, o)
+		}
+	}
+	return c.remoteData(a, a.words, false)
+}
+
+// broadcast has one chip after the other write its part. It reports whether the chip still works.
+func (t *tile) broadcast(a *remoteAccess) bool {
+	if len(a.grid.chips) == 0 {
+		t.remoteDone(a, a.words)
+		return t.serveRemote()
+	}
+	a.to, a.grid.chips = a.grid.chips[0], a.grid.chips[1:]
+	t.ask(a, func() { t.broadcast(a) })
+	return true
+}
+
+// has reports whether a tile of chip c is in the grid.
+func (g *grid) has(c *Chip, xy chip.XY) bool {
+	if g.translated {
+		v, ok := c.topology.VirtualOf(xy)
+		if !ok || v.X < 16 || v.Y < 16 || int(v.X-16) >= c.params.GridWidth || int(v.Y-16) >= c.params.GridHeight {
+			return false
+		}
+		xy = chip.XY{X: untranslated.x[v.X-16], Y: untranslated.y[v.Y-16]}
+	}
+	return g.not>>xy.Y&1 == 0 && g.not>>(16+xy.X)&1 == 0
+}
+
+// spread writes a broadcast's data to the tiles of this chip that it is for. Harvested ones take
+// nothing.
+func (c *Chip) spread(a *remoteAccess) bool {
+	for y := range c.grid {
+		for x := range c.grid[y] {
+			ep := &c.grid[y][x]
+			if ep.harvested || !a.grid.has(c, ep.xy) {
+				continue
+			}
+			switch ep.kind {
+			case chip.Tensix, chip.Ethernet, chip.DRAM:
+				if !c.writeTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words) {
+					return false
+				}
+			default:
+				c.refuse(origin{}, UnimplementedFunctionality, "ethernet firmware", a.addr,
+					"broadcast to tile %v (%v): want workers, Ethernet and DRAM tiles only", ep.xy, ep.kind)
+				return false
+			}
+		}
+	}
+	return true
 }

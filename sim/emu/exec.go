@@ -3,6 +3,8 @@ package emu
 import (
 	"math/bits"
 
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
@@ -45,9 +47,9 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 		case rv32.ADDI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] + uint32(o>>32)
 		case rv32.SLTI:
-			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(o>>32))
+			x[uint8(o>>8)] = word.Bool(int32(x[uint8(o>>16)]) < int32(o>>32))
 		case rv32.SLTIU:
-			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < uint32(o>>32))
+			x[uint8(o>>8)] = word.Bool(x[uint8(o>>16)] < uint32(o>>32))
 		case rv32.XORI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ uint32(o>>32)
 		case rv32.ORI:
@@ -67,9 +69,9 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 		case rv32.SLL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] << (x[uint8(o>>24)] & 31)
 		case rv32.SLT:
-			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
+			x[uint8(o>>8)] = word.Bool(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
 		case rv32.SLTU:
-			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < x[uint8(o>>24)])
+			x[uint8(o>>8)] = word.Bool(x[uint8(o>>16)] < x[uint8(o>>24)])
 		case rv32.XOR:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ x[uint8(o>>24)]
 		case rv32.SRL:
@@ -202,11 +204,11 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
 				if flags[addr>>lineShift%maxLines] == 0 {
-					l1[w] = insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+					l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
 					break
 				}
 			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				local[w] = insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
+				local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
 				break
 			}
 			return idx, m, translate.Slow
@@ -215,11 +217,11 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
 					if flags[addr>>lineShift%maxLines] == 0 {
-						l1[w] = insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
 						break
 					}
 				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					local[w] = insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
 					break
 				}
 			}
@@ -401,18 +403,6 @@ func (c *core) count(left int) {
 	c.used = c.budget - left
 }
 
-func b2u(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// insert replaces the bits mask<<shift of w by those of v.
-func insert(w, v, shift, mask uint32) uint32 {
-	return w&^(mask<<shift) | v&mask<<shift
-}
-
 // div and rem follow the RISC-V manual for division by zero and for the one overflow.
 func div(a, b uint32) uint32 {
 	switch {
@@ -440,4 +430,38 @@ func orcB(v uint32) uint32 {
 	v |= v >> 2
 	v |= v >> 4
 	return v & 0x01010101 * 0xFF
+}
+
+// interpret does what exec does where there is no translated code, and notes how much was
+// interpreted.
+func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
+	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
+	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
+		next, end, why = exec(c, ops, &pg.loops.plain, base, next, end)
+	}
+	if pg.code[idx/lineWords] == nil && !c.tile.chip.translated.off {
+		at := next
+		if uint(next) >= pageOps || pg.code[next/lineWords] != nil {
+			at = idx
+		}
+		c.warm(pg, base, at, m-idx-(end-next))
+	}
+	return next, end, why
+}
+
+// warm notes that n instructions were interpreted up to that with index idx, and translates its
+// range when it is hot.
+func (c *core) warm(pg *codePage, base uint32, idx, n int) {
+	line := idx / lineWords
+	t, all := c.tile, &c.tile.chip.translated
+	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) ||
+		t.adopt(pg, base, line) || pg.heat[line] < all.hot {
+		return
+	}
+	pg.heat[line] = 0
+	if t.outbox != nil {
+		t.outbox.hot = append(t.outbox.hot, hotLine{pg, base, line})
+		return
+	}
+	t.translate(pg, base, line)
 }

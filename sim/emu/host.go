@@ -2,9 +2,12 @@ package emu
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // AttachDMA connects the chip to host memory, before any access to it.
@@ -12,6 +15,7 @@ func (c *Chip) AttachDMA(d DMA) {
 	c.acquire()
 	c.pcie.host = d
 	c.pcie.peers, _ = d.(driver.PeerDMA)
+	c.pcie.attend = c.attend
 	c.release()
 }
 
@@ -206,7 +210,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		buf := c.words(2)
 		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
 			c.hostBytes = [8]byte{}
-			unpack(c.hostBytes[:width], addr, buf)
+			word.Unpack(c.hostBytes[:width], addr, buf)
 			return le(c.hostBytes)
 		}
 		return 0
@@ -277,7 +281,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 // (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
 func (c *Chip) hiddenARC(off uint64) bool {
 	apb := uint64(c.params.BAR.ARCAPB)
-	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arcAPBBytes
+	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
 }
 
 func le(p [8]byte) uint64 {
@@ -313,11 +317,155 @@ func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
 	case c.arch == chip.Blackhole:
-		return arcAPBBase + off - apb, off >= apb && off < apb+arcAPBBytes && c.topology.PCIe(chip.NOC0).X == 11
-	case off >= csm && off < csm+arcCSMBytes:
-		return 0x8_0000_0000 + arcCSMBase + off - csm, true
-	case off >= apb && off < apb+arcAPBBytes:
-		return 0x8_0000_0000 + arcAPBBase + off - apb, true
+		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.topology.PCIe(chip.NOC0).X == 11
+	case off >= csm && off < csm+arc.CSMBytes:
+		return 0x8_0000_0000 + arc.CSM + off - csm, true
+	case off >= apb && off < apb+arc.APBBytes:
+		return 0x8_0000_0000 + arc.APB + off - apb, true
 	}
 	return 0, false
+}
+
+// patience is how long a host polls for an answer before it asks for the token. All but one in some
+// thousand slices take less.
+const patience = 50 * time.Microsecond
+
+// ask leaves a load to whoever has the token and polls for its answer, and reports whether it got
+// one. A host that took the token from the goroutine that runs the chip would make it wait, and it
+// would often continue on another processor, whose caches have nothing of the chip: that costs more
+// than the load.
+func (c *Chip) ask(bar int, off uint64, width int) (value uint64, ok bool) {
+	if !c.polls || c.cfg.Paced {
+		return 0, false
+	}
+	i := c.freeAnswer()
+	if i < 0 {
+		return 0, false
+	}
+	a := &c.answers[i]
+	if ok = c.posted.push(hostAccess{off: off, v: uint64(i), bar: uint8(bar), width: -int8(width)}); ok {
+		c.awaitAnswer(a)
+		value = a.value
+	}
+	a.state.Store(answerFree)
+	return value, ok
+}
+
+// freeAnswer takes an answer and returns its number; negative if there is none.
+func (c *Chip) freeAnswer() int {
+	for i := range c.answers {
+		if s := &c.answers[i].state; s.Load() == answerFree && s.CompareAndSwap(answerFree, answerAwaited) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *Chip) awaitAnswer(a *answer) {
+	begun := time.Now()
+	for n := 1; a.state.Load() != answerGiven; n++ {
+		if n%spins != 0 {
+			continue
+		}
+		select {
+		case <-c.tok: // so nobody is about to answer
+			c.takePosted()
+			c.release()
+		default:
+			if time.Since(begun) > patience {
+				c.acquire()
+				c.release()
+			} else {
+				runtime.Gosched() // the chip's goroutine may wait for a processor
+			}
+		}
+	}
+}
+
+// access performs what a host has posted. The caller holds the token.
+func (c *Chip) access(a hostAccess) {
+	if a.width > 0 {
+		c.store(int(a.bar), a.off, int(a.width), a.v)
+		return
+	}
+	to := &c.answers[a.v]
+	to.value = c.load(int(a.bar), a.off, -int(a.width))
+	to.state.Store(answerGiven)
+}
+
+// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that
+// the emulator does not have read as zero, as an empty capability does.
+func (c *Chip) ConfigRead(off uint32) uint32 {
+	c.acquire()
+	defer c.release()
+	p, pci := &c.pcie, &c.params.PCI
+	switch off {
+	case 0x00:
+		return uint32(pci.Vendor) | uint32(pci.Device)<<16
+	case 0x04:
+		return p.command
+	case 0x08:
+		return pci.Class<<8 | uint32(pci.Revision)
+	case 0x0C:
+		return p.cacheLine
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		return p.bar[(off-0x10)/4]
+	case 0x2C: // the subsystem is the kind of board
+		return uint32(pci.Vendor) | uint32(uint16(c.serial()>>36))<<16
+	case 0x3C:
+		return p.interrupt
+	}
+	return 0
+}
+
+// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can
+// be sized) and the interrupt line. Other words ignore it.
+func (c *Chip) ConfigWrite(off, v uint32) {
+	c.acquire()
+	defer c.release()
+	p := &c.pcie
+	set := func(w *uint32, mask uint32) { *w = *w&^mask | v&mask }
+	switch off {
+	case 0x04:
+		set(&p.command, 0xFFFF)
+	case 0x0C:
+		set(&p.cacheLine, 0xFFFF)
+	case 0x3C:
+		set(&p.interrupt, 0xFF)
+	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
+		i := (off - 0x10) / 4
+		mask := ^(c.params.PCI.BARSize[i&^1] - 1)
+		set(&p.bar[i], uint32(mask>>(32*(i&1))))
+	}
+}
+
+// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and
+// NIUs (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c
+// for the second place of the NIUs and their counters).
+func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
+	const from, to = 0x1FC00000, 0x1FE00000
+	if off < from || off >= to {
+		return 0, false
+	}
+	if !c.width4("bar0", off, width) {
+		return 0, true
+	}
+	if i := (off - uint64(c.params.BAR.WindowRegs)) / 4; off >= uint64(c.params.BAR.WindowRegs) && i < uint64(len(c.tlb)) {
+		return uint64(c.tlb[i]), true
+	}
+	niu := c.params.BAR.NIU
+	places := [][2]uint32{niu}
+	if c.arch == chip.Wormhole {
+		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
+	}
+	for _, p := range places {
+		for noc, base := range p {
+			if at := off - uint64(base); off >= uint64(base) && at < 4*uint64(c.layout.stride) {
+				if v, ok := c.pcieNIU(origin{loads: true}, noc, at); ok {
+					return uint64(v), true
+				}
+			}
+		}
+	}
+	return 0, true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
 // hostMemory is host memory at one bus address.
@@ -235,7 +236,7 @@ func TestARC(t *testing.T) {
 	}
 	// A message in a queue, whose address counts from the start of the ARC processor's memory.
 	csm := uint64(w.params.BAR.ARCCSM)
-	control := csm + w.c.BARLoad(0, apb+0x1D8, 4) - arcCSMBase
+	control := csm + w.c.BARLoad(0, apb+0x1D8, 4) - arc.CSM
 	queue := csm + w.c.BARLoad(0, control, 4)
 	w.c.BARStore(0, queue+32, 4, uint64(chip.ARCQueuePower))
 	w.c.BARStore(0, queue, 4, 1)

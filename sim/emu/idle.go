@@ -26,13 +26,14 @@ type idle struct {
 	due    bool      // the chip is to rest
 }
 
-// skips reports whether a processor has no turn in this round.
-func (i *idle) skips(k *core) bool {
+// skips reports whether a processor, which has been quiet for so many slices, has no turn in this
+// round.
+func (i *idle) skips(quiet *int) bool {
 	if !i.on {
 		return false
 	}
-	if k.quiet < quietAfter {
-		k.quiet++
+	if *quiet < quietAfter {
+		*quiet++
 		i.lively = true
 		return false
 	}

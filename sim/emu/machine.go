@@ -2,8 +2,8 @@ package emu
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // Link joins two Ethernet tiles, each given by its chip and its channel among the chip's working
@@ -143,77 +143,115 @@ func (m *Machine) Close() error {
 	return nil
 }
 
-// group is the chips of a Synchronous machine, which share a token.
-type group struct {
-	tok   chan struct{}
-	chips []*Chip
-	limit int
-	rng   uint64
-	ready []*Chip
+// cable is the far end of a wire whose other chip is elsewhere.
+type cable struct {
+	Cable
+	far    port   // its peer is the port here
+	queues uint8  // transmit queues of the tile here
+	l1     uint64 // bytes of its L1
 }
 
-// settle runs the chips until all of them wait, and reports whether it came to that.
-func (g *group) settle() bool {
-	limit := g.limit
-	if limit == 0 {
-		limit = 1 << 24
+// newCable joins a chip's port to a cable.
+func newCable(c *Chip, l Cable) *cable {
+	w, here := &wire{}, &c.ports[l.Channel]
+	t := c.eths[l.Channel]
+	far := &cable{Cable: l, queues: uint8(t.queues()), l1: uint64(t.bytes())}
+	far.far = port{channel: l.PeerChannel, wire: w, peer: here, cable: &far.Cable}
+	here.chip, here.channel, here.wire, here.peer = c, l.Channel, w, &far.far
+	w.ends = [2]*port{here, &far.far}
+	return far
+}
+
+// identity returns what is known of the chip at a wire's end.
+func (p *port) identity() *Identity {
+	if p.cable != nil {
+		return &p.cable.Peer
 	}
-	for left := limit; left > 0; {
-		g.ready = g.ready[:0]
-		for _, c := range g.chips {
-			if c.busy() {
-				g.ready = append(g.ready, c)
+	return &p.chip.cfg.Identity
+}
+
+// Receive takes what the other end of a cable has sent. The error wraps ErrConfig for a cable or a
+// signal that can't be.
+func (m *Machine) Receive(i int, s Signal) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("emu: cable %d: %w: %s", i, ErrConfig, fmt.Sprintf(format, args...))
+	}
+	if i < 0 || i >= len(m.cables) {
+		return bad("the machine has %d", len(m.cables))
+	}
+	b := m.cables[i]
+	c, channel := b.far.peer.chip, b.far.peer.channel
+	if s.Queue >= b.queues && (s.Kind == SignalPacket || s.Kind == SignalTaken) {
+		return bad("signal of transmit queue %d, there are %d", s.Queue, b.queues)
+	}
+	switch s.Kind {
+	case SignalPacket:
+		n, l1 := uint64(len(s.Words))*4, b.l1
+		switch {
+		case s.Copies < 1 || s.Copies > 2:
+			return bad("a packet arrives %d times, want once or twice", s.Copies)
+		case s.Register && (n != 4 || s.Dest&3 != 0):
+			return bad("%d bytes for the register at %#x", n, s.Dest)
+		case !s.Register && (n%16 != 0 || s.Dest%16 != 0 || n > l1 || uint64(s.Dest) > l1-n):
+			return bad("%d bytes to %#x of L1, which has %#x", n, s.Dest, l1)
+		}
+		cmd := uint32(ethCmdData)
+		if s.Register {
+			cmd = ethCmdRegister
+		}
+		k := &packet{from: &b.far, queue: int(s.Queue), cmd: cmd, dest: s.Dest, bytes: int(n), words: s.Words}
+		c.inbox.post(c, func(c *Chip) {
+			if !b.far.up() {
+				return // the link went down meanwhile
 			}
-		}
-		if len(g.ready) == 0 {
-			return true
-		}
-		g.rng = g.rng*6364136223846793005 + 1442695040888963407
-		left -= g.ready[int(g.rng>>33)%len(g.ready)].step()
-	}
-	return false
-}
-
-// inbox is what other chips have sent to a chip and it has not taken yet.
-type inbox struct {
-	mu      sync.Mutex
-	waiting atomic.Int32
-	list    []func(*Chip)
-	taken   []func(*Chip)
-}
-
-// post leaves something for a chip to do when it next runs. The caller need not hold its token.
-func (b *inbox) post(c *Chip, f func(*Chip)) {
-	b.mu.Lock()
-	b.list = append(b.list, f)
-	b.waiting.Store(int32(len(b.list)))
-	b.mu.Unlock()
-	c.wakeLoop()
-}
-
-// drain performs what was posted. The caller holds the token.
-func (b *inbox) drain(c *Chip) {
-	for b.waiting.Load() != 0 && c.fault == nil {
-		b.mu.Lock()
-		b.taken, b.list = b.list, b.taken[:0]
-		b.waiting.Store(0)
-		b.mu.Unlock()
-		for i, f := range b.taken {
-			b.taken[i] = nil
-			if c.fault == nil {
-				f(c)
+			c.arrive(k, s.Held, int(s.Copies))
+			b.Send(Signal{Kind: SignalTaken, Queue: s.Queue, Epoch: s.Epoch})
+		})
+	case SignalTaken:
+		c.inbox.post(c, func(c *Chip) {
+			if c.ports[channel].lost == s.Epoch {
+				c.taken(channel, int(s.Queue))
 			}
-		}
-		if c.cfg.Paced {
-			return // what this has posted again waits for a step
+		})
+	case SignalDown, SignalUp:
+		b.far.wire.down.Store(s.Kind == SignalDown)
+		c.inbox.post(c, func(c *Chip) { c.linkChanged(channel) })
+	case SignalReset:
+		c.inbox.post(c, func(c *Chip) { c.linkChanged(channel) })
+	default:
+		return bad("signal of kind %d", s.Kind)
+	}
+	return nil
+}
+
+// sendReset tells the far ends of the chip's cables that it was reset.
+func (c *Chip) sendReset() {
+	for i := range c.ports {
+		if far := c.ports[i].peer; far != nil && far.cable != nil {
+			far.cable.Send(Signal{Kind: SignalReset})
 		}
 	}
 }
 
-func (b *inbox) empty() {
-	b.mu.Lock()
-	clear(b.list)
-	b.list = b.list[:0]
-	b.waiting.Store(0)
-	b.mu.Unlock()
+// connect checks and connects the cables of a machine.
+func (m *Machine) connect(cables []Cable) error {
+	for _, l := range cables {
+		if l.Chip < 0 || l.Chip >= len(m.chips) || l.Channel < 0 || l.Channel >= len(m.chips[l.Chip].ports) {
+			return fmt.Errorf("cable at channel %d of chip %d: there is no such working channel", l.Channel, l.Chip)
+		}
+		c := m.chips[l.Chip]
+		switch {
+		case c.ports[l.Channel].wire != nil:
+			return fmt.Errorf("cable at channel %d of chip %d: it has a link", l.Channel, l.Chip)
+		case l.Send == nil:
+			return fmt.Errorf("cable at channel %d of chip %d: it has no Send", l.Channel, l.Chip)
+		case c.cfg.Synchronous:
+			return fmt.Errorf("cable at channel %d of chip %d: what comes through it would make a Synchronous chip's runs differ", l.Channel, l.Chip)
+		case c.arch == chip.Wormhole && c.cfg.Identity.Routing:
+			return fmt.Errorf("cable at channel %d of chip %d: chips that are reached through Ethernet only must be in one machine",
+				l.Channel, l.Chip)
+		}
+		m.cables = append(m.cables, newCable(c, l))
+	}
+	return nil
 }

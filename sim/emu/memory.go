@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs
 // (tt-isa-documentation WormholeB0/DRAMTile/README.md).
@@ -51,7 +54,7 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	for n > 0 {
 		off := addr % dramPage
 		k := min(n, int(dramPage-off))
-		w := span(off, k)
+		w := word.Span(off, k)
 		if p := d.pages[addr/dramPage]; p != nil {
 			copy(buf[:w], p[off>>2:])
 		} else {
@@ -68,7 +71,7 @@ func (d *dram) view(addr uint64, n int) []uint32 {
 	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
 		return nil
 	}
-	return d.pages[addr/dramPage][off>>2:][:span(off, n)]
+	return d.pages[addr/dramPage][off>>2:][:word.Span(off, n)]
 }
 
 func (d *dram) write(addr uint64, n int, buf []uint32) {
@@ -79,8 +82,8 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 		if *p == nil {
 			*p = make([]uint32, dramPage/4)
 		}
-		merge(*p, off, buf, k)
-		w := span(off, k)
+		word.Merge(*p, off, buf, k)
+		w := word.Span(off, k)
 		addr, n, buf = addr+uint64(k), n-k, buf[min(w, len(buf)):]
 	}
 }
@@ -88,6 +91,9 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 // reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the
 // host.
 func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
+	if ep.tile != nil && addr < ep.tile.bytes() && addr+uint64(n) <= ep.tile.bytes() {
+		return true
+	}
 	bad := func(cat Category, format string, args ...any) bool {
 		c.refuse(o, cat, where, addr, format, args...)
 		return false
@@ -101,10 +107,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	switch ep.kind {
 	case chip.Tensix, chip.Ethernet:
 		if l1 := ep.tile.bytes(); addr < l1 {
-			if addr+uint64(n) > l1 {
-				return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
-			}
-			return true
+			return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
 		}
 		if addr > 0xFFFFFFFF {
 			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
@@ -182,6 +185,19 @@ func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) b
 	}
 }
 
+// isMemory reports whether n bytes are all in a worker's L1 or in DRAM.
+func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
+	size := uint64(0)
+	switch {
+	case ep.harvested:
+	case ep.kind == chip.Tensix:
+		size = ep.tile.bytes()
+	case ep.kind == chip.DRAM:
+		size = c.drams[ep.bank].size
+	}
+	return addr < size && addr+n <= size
+}
+
 // readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of
 // padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
@@ -195,22 +211,23 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
 	}
-	if t.races != nil && !o.isBlockRead(n) && !t.races.access(o.far(), addr, uint32(n), true, false) {
+	if t.check != nil && !o.isBlockRead(n) && !t.check.Access(o.far().checked(), addr, uint32(n), true, false) {
 		return false
 	}
 	if t.kind == chip.Ethernet && n == 4 {
-		t.eth.beat(t, addr)
+		t.eth.beat(addr)
 	}
-	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:span(uint64(addr), n)])
+	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)])
 	return true
 }
 
 // writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.races != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
+	if t.check != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) &&
+		!t.check.Access(o.far().checked(), addr, uint32(n), false, true) {
 		return false
 	}
-	if t.shadow != nil && !c.edges.wroteL1(o, t, addr, n, buf) {
+	if t.check != nil && !c.check.WroteL1(o.checked(), t.check, addr, n, buf) {
 		return false
 	}
 	return c.landL1(o, t, addr, n, buf)
@@ -218,8 +235,8 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 
 // landL1 writes what a request of the tile itself was waiting for.
 func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.writers != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) {
-		t.writers.note(writerOf(o), addr, n)
+	if t.writers != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) {
+		t.writers.Note(writerOf(o, true), addr, n)
 	}
 	l1 := t.memory(addr + uint32(n))
 	if o.tile == nil {
@@ -228,14 +245,14 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if c.bare {
 		t.take(addr, n, buf)
 	} else {
-		merge(l1, uint64(addr), buf, n)
+		word.Merge(l1, uint64(addr), buf, n)
 		t.stored(addr, n)
 	}
-	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
+	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
-// readTile reads n bytes at addr of a tile through a NoC. buf has room for span(addr, n) words, and
-// its first word starts with addr&3 bytes of padding.
+// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n)
+// words, and its first word starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	if o.isHostLoad() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
@@ -255,6 +272,11 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		buf[0], ok = c.edgeNIU(o, ep.xy, niu, off)
 		return ok
 	}
+	return c.readReachable(o, where, noc, ep, addr, n, buf)
+}
+
+// readReachable is readTile for what was found to be reachable.
+func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
@@ -274,7 +296,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 				defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 			}
 		}
-		if c.edges != nil && !c.edges.readDRAM(o, ep.bank, addr, n) {
+		if c.check != nil && !c.check.ReadDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
 		d.read(addr, n, buf)
@@ -287,7 +309,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if addr < ep.tile.bytes() {
-		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.shadow == nil || c.edges.readL1(o, ep.tile, uint32(addr), n))
+		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.check == nil || c.check.ReadL1(o.checked(), ep.tile.check, uint32(addr), n))
 	}
 	v, st := ep.tile.load(o.far(), uint32(addr))
 	buf[0] = v
@@ -297,8 +319,14 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 // writeTile is the reverse of readTile.
 func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
-	if !c.reachable(o, where, ep, addr, n) {
-		return false
+	return c.reachable(o, where, ep, addr, n) && c.writeReachable(o, where, ep, addr, n, buf)
+}
+
+// writeReachable is writeTile for what was found to be reachable.
+func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	if t := ep.tile; t != nil && addr < t.bytes() {
+		mergeTime(&t.newest, c.newestOf(o))
+		return c.writeL1(o, t, uint32(addr), n, buf)
 	}
 	mergeTime(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
@@ -311,7 +339,7 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		if d.known != nil {
 			d.know(addr, n)
 		}
-		if c.edges != nil && !c.edges.wroteDRAM(o, ep.bank, addr, n) {
+		if c.check != nil && !c.check.WroteDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
 		d.write(addr, n, buf)
@@ -320,9 +348,6 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		return c.writePCIe(o, where, ep, addr, n, buf)
 	case chip.ARC:
 		return c.writeARC(o, where, addr, n, buf)
-	}
-	if addr < ep.tile.bytes() {
-		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }
@@ -345,3 +370,46 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 	}
 	return ok
 }
+
+// In a round of the scheduler all cores begin at the same time and run one after another, so that
+// one could see an earlier time than another one saw that it has heard of since. Clocks of silicon
+// tick alike and don't do that. Here a reader of a wall clock sees a later time than all that it
+// may know of: the chip keeps the newest of these times for each tile, for each DRAM controller,
+// and for the host with its memory, and it goes wherever data go.
+
+// wallClock is what o reads as the tile's clock. A core that would see too early a time is taken
+// ahead for the rest of its slice, and the round ends no earlier.
+func (t *tile) wallClock(o origin) uint64 {
+	now, reader := t.chip.now(o), t.chip.newestOf(o)
+	later := max(now, t.newest+1, *reader+1)
+	if o.core == nil {
+		later = max(later, now+uint64(t.chip.longest))
+	} else {
+		later = max(later, now+o.core.ahead)
+		o.core.ahead = later - now
+	}
+	t.newest, *reader = later, later
+	return later
+}
+
+// newestAt is the newest time read that may be known where an endpoint keeps its data.
+func (c *Chip) newestAt(ep *endpoint) *uint64 {
+	switch {
+	case ep.tile != nil:
+		return &ep.tile.newest
+	case ep.kind == chip.DRAM:
+		return &c.drams[ep.bank].newest
+	}
+	return &c.newest
+}
+
+// newestOf is the newest time that the origin of an access may know.
+func (c *Chip) newestOf(o origin) *uint64 {
+	if o.tile != nil {
+		return &o.tile.newest
+	}
+	return &c.newest
+}
+
+// mergeTime raises the time of a place to that of the place whose data it got.
+func mergeTime(to, from *uint64) { *to = max(*to, *from) }

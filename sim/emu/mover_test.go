@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,7 +107,7 @@ func TestKernelsInIRAM(t *testing.T) {
 
 // moverChecks are programs that fill the instruction RAM in ways that silicon doesn't promise, and
 // the same put right.
-func moverChecks() []check {
+func moverChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	// NCRISC fills the instruction RAM, runs there, and comes back to do more.
 	twice := func(r *rig, back func(a *asm)) {
@@ -120,12 +121,12 @@ func moverChecks() []check {
 		r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).halt())
 		r.st(v, 0xFFB121B0, 0x47000)
 	}
-	return []check{
+	return []checkCase{
 		{
 			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
 			says: []string{"NCRISC pc=0x125", "branch predictor may still fetch"},
 			do: func(r *rig, right bool) {
-				twice(r, func(a *asm) { a.forget(53+int(b2u(right))).fill(atKernels, 16) })
+				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
 			},
 		},
 		{

@@ -5,68 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// cmdBuf is a request initiator: the registers of one command buffer.
-type cmdBuf [16]uint32
-
-// Registers of a command buffer by index.
-const (
-	bufTargLo = iota
-	bufTargMid
-	bufTargHi
-	bufRetLo
-	bufRetMid
-	bufRetHi
-	bufTag
-	bufCtrl
-	bufLenBE
-	bufData
-	bufBusy // what CMD_CTRL reads: 1 while there is no virtual channel yet
-)
-
-func (b *cmdBuf) busy() bool { return b[bufBusy] != 0 }
-
-// Counters of an NIU by index (tt-isa-documentation WormholeB0/NoC/Counters.md).
-const (
-	cntAtomicResp      = 0x0
-	cntWriteAck        = 0x1
-	cntReadResp        = 0x2
-	cntReadWords       = 0x3
-	cntAccepted        = 0x4
-	cntReadSent        = 0x5
-	cntAtomicSent      = 0x6 // + 1 if posted, like the next four
-	cntWriteWords      = 0x8
-	cntWriteSent       = 0xA
-	cntWriteStarted    = 0xC
-	cntReadStarted     = 0xE
-	cntAtomicStarted   = 0xF
-	cntOutstanding     = 0x10
-	cntOutgoing        = 0x20
-	cntSlaveAtomicResp = 0x30
-	cntSlaveWriteAck   = 0x31
-	cntSlaveReadResp   = 0x32
-	cntSlaveReadWords  = 0x33
-	cntSlaveAccepted   = 0x34
-	cntSlaveRead       = 0x35
-	cntSlaveAtomic     = 0x36 // + 1 if posted
-	cntSlaveWords      = 0x38
-	cntSlaveWrite      = 0x3A
-	cntSlaveStarted    = 0x3C
-	numCounters        = 0x3E
-)
-
-// niuWords are the registers of an NIU that are words, which translated code loads and stores by
-// itself where that is all there is to it.
-type niuWords struct {
-	buf   [4]cmdBuf
-	count [64]uint32 // numCounters
-}
-
-// How many registers niuWords has, and which of them is the first counter.
-const (
-	niuCounters = 4 * 16
-	numNIUWords = niuCounters + 64
-)
-
 // niu is one network interface of a tile.
 type niu struct {
 	*niuWords
@@ -87,76 +25,17 @@ type link struct {
 	rect [4]uint8
 }
 
-// recipients are the tiles of a rectangle that was accepted, but for the one that sends.
+// recipients are the tiles of a rectangle that was accepted.
 type recipients struct {
-	rect  [4]uint8
-	tiles []*tile
+	rect    [4]uint8
+	include bool // the one that sends too
+	tiles   []*endpoint
 }
 
 func (u *niu) reset(c *Chip) {
 	*u = niu{niuWords: u.niuWords}
 	*u.niuWords = niuWords{}
 	u.router[1], u.router[3] = c.topology.MulticastSkip()
-}
-
-// niuLayout is where an NIU has its registers.
-type niuLayout struct {
-	stride, shift               uint32    // of command buffers: 1 << shift
-	registers                   [32]uint8 // of a command buffer, by offset
-	hi, retHi                   uint32    // in a command buffer, like the next three; none where absent
-	atData, exclude, cmd        uint32
-	nodeID, clearReqs, logical  uint32
-	endpointID                  uint32
-	translateX, translateY, end uint32
-}
-
-const none = ^uint32(0)
-
-// layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim
-// data/*/tile_regs.json).
-func layoutOf(a chip.Arch) niuLayout {
-	l := niuLayout{
-		stride: 0x800, shift: 11, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,
-		nodeID: 0x44, endpointID: none, clearReqs: 0x60, logical: 0x148,
-		translateX: none, translateY: none, end: none,
-	}
-	if a == chip.Wormhole {
-		l = niuLayout{
-			stride: 0x400, shift: 10, hi: none, retHi: none, atData: 0x24, exclude: none, cmd: 0x28,
-			nodeID: 0x2C, endpointID: 0x30, clearReqs: 0x50, logical: 0x138,
-			translateX: 0x118, translateY: 0x128, end: 0x138,
-		}
-	}
-	l.name()
-	return l
-}
-
-// register returns which register of which command buffer an offset is, if it is one.
-func (l *niuLayout) register(off uint32) (buf, r uint32, ok bool) {
-	buf, off = off>>l.shift, off&(l.stride-1)
-	if buf >= 4 || off >= 4*uint32(len(l.registers)) || off&3 != 0 {
-		return 0, 0, false
-	}
-	r = uint32(l.registers[off/4])
-	return buf, r, r != noRegister
-}
-
-// noRegister stands for no register of a command buffer.
-const noRegister = 0xFF
-
-// name fills in registers.
-func (l *niuLayout) name() {
-	for i := range l.registers {
-		l.registers[i] = noRegister
-	}
-	for r, off := range [...]uint32{
-		bufTargLo: 0, bufTargMid: 4, bufRetLo: 0xC, bufRetMid: 0x10, bufTag: 0x18, bufCtrl: 0x1C, bufLenBE: 0x20,
-		bufData: l.atData, bufBusy: l.cmd, bufTargHi: l.hi, bufRetHi: l.retHi,
-	} {
-		if off != none {
-			l.registers[off/4] = uint8(r)
-		}
-	}
 }
 
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
@@ -218,8 +97,9 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	if i == cntWriteSent || i == cntWriteSent+1 {
 		u.unsent = 0
 	}
-	if t.races != nil {
-		t.races.counted(o, u, noc, i, v)
+	if t.check != nil {
+		open := i >= cntOutstanding && i < cntOutgoing && u.open[i-cntOutstanding] != 0
+		t.check.Counted(o.checked(), noc, i, v, open)
 	}
 	return v, slowDone
 }
@@ -240,7 +120,7 @@ func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
-	if started>>id&1 != 0 && !o.core.assumes(CountedAtOnce) {
+	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
 		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet",
 			id)
 	}
@@ -294,10 +174,8 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 	case !ok:
 		return t.niuConfigure(o, noc, off, v)
 	case r == bufBusy && v == 1 && !u.buf[i].busy():
-		if o.mine() != nil {
-			if st, ok := t.direct(o.core, noc, &u.buf[i]); ok {
-				return st
-			}
+		if st, ok := t.direct(o, noc, &u.buf[i]); ok {
+			return st
 		}
 		return t.start(o, noc, int(i))
 	}
@@ -362,4 +240,105 @@ func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 	}
 	t.changed(classNIU0 << noc)
 	return slowDone
+}
+
+func (t *tile) streamAt(o origin, off uint32) *stream {
+	if n := off / 0x1000; n < uint32(len(t.streams)) {
+		return &t.streams[n]
+	}
+	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
+	return nil
+}
+
+func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
+	s := t.streamAt(o, off)
+	if s == nil {
+		return 0, slowHalt
+	}
+	if t.check != nil && o.mine() != nil {
+		t.check.Look(streamBase + off)
+	}
+	at := streamBase + off&^0xFFF
+	switch streamRegister(t.chip.arch, off&0xFFF) {
+	case streamRemoteSource:
+		return s.remoteSource, slowDone
+	case streamBufStart:
+		t.check.Acquire(o.checked(), at+uint32(streamBufStart))
+		return s.bufStart, slowDone
+	case streamBufSize:
+		t.check.Acquire(o.checked(), at+uint32(streamBufSize))
+		return s.bufSize, slowDone
+	case streamAvailable:
+		t.check.Acquire(o.checked(), at+uint32(streamAvailable))
+		return s.available, slowDone
+	}
+	if o.isHostLoad() { // a stream has registers for all that it does as a coprocessor of the NoC
+		return 0, slowDone
+	}
+	t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "load of stream %d register %#x", off/0x1000, off&0xFFF)
+	return 0, slowHalt
+}
+
+func (t *tile) streamStore(o origin, off, v uint32) slowResult {
+	s := t.streamAt(o, off)
+	if s == nil {
+		return slowHalt
+	}
+	at := streamBase + off&^0xFFF
+	switch streamRegister(t.chip.arch, off&0xFFF) {
+	case streamRemoteSource:
+		if v > 0xFFFFFF {
+			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off), "REMOTE_SRC = %#x: it has 24 bits", v)
+			return slowHalt
+		}
+		s.remoteSource = v
+	case streamBufStart:
+		if !t.checkTaken(o, off, v) {
+			return slowHalt
+		}
+		s.bufStart = v & streamMask
+		t.check.Release(o.checked(), at+uint32(streamBufStart))
+	case streamBufSize:
+		s.bufSize = v & streamMask
+		s.available = s.bufSize
+		t.check.Release(o.checked(), at+uint32(streamBufSize))
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
+	case streamUpdate:
+		if v&0x3F != 0 {
+			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
+			return slowHalt
+		}
+		// Half of the range goes down. Up it may wrap: cores that wait compare modulo the range.
+		// The host may set any value.
+		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
+			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
+			return slowHalt
+		}
+		s.available = (s.available + v>>6) & streamMask
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
+	default:
+		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
+		return slowHalt
+	}
+	t.changed(classStream)
+	return slowDone
+}
+
+// checkTaken refuses a store of v to the counter of pages that were taken from a circular buffer if
+// it overtakes the one of pages that were put there. Both wrap at 16 bits, and firmware sets both
+// to zero before a program.
+func (t *tile) checkTaken(o origin, off, v uint32) bool {
+	cb := int(off/0x1000) - t.chip.params.Stream.FirstCB
+	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || cb < 0 || cb >= pageCounters {
+		return true
+	}
+	put, taken := uint16(t.streams[off/0x1000].bufSize), uint16(t.streams[off/0x1000].bufStart)
+	if n := uint16(v) - put; n == 0 || n > 1<<15 {
+		return true
+	}
+	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
+	return false
 }

@@ -1,6 +1,10 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // endpoint is what lies at a raw coordinate of the grid.
 type endpoint struct {
@@ -35,47 +39,63 @@ const (
 	reqAtomic
 )
 
-// request is a NoC request between the store that starts it and its last response.
-type request struct {
-	o         origin
-	tile      *tile // that started it
-	noc       int
-	buf       int
+// transfer is what a program asks of the NoC.
+type transfer struct {
 	kind      requestKind
 	marked    bool // non-posted
 	multicast bool
 	ordered   bool // keeps its place among requests on the same virtual channel to the same target
+	include   bool // multicast: its own tile too
+	linked    bool // another one of the same transaction follows
 	vc        uint8
+	rect      [4]uint8 // multicast: x0, y0, x1, y1, raw NoC 0, in ascending order
 	id        uint32
 
 	from     *endpoint // read: the source
 	to       *endpoint // write, inline, atomic: the target, unless multicast
-	rect     [4]uint8  // multicast: x0, y0, x1, y1, raw NoC 0, in ascending order
-	include  bool
 	fromAddr uint64
 	toAddr   uint64
 	n        int
-	flits    uint32 // that carry the data
 	word     uint32 // inline and atomic
 	op       uint32 // atomic: LEN_BE
-	data     []uint32
-	acks     int
-	away     bool    // at another card, whose answer a copy of it waits for
-	flight   *flight // with Config.RefuseRaces
-	by       *stamp  // the same
-	pc       uint32  // in a window: where it was started
+}
+
+// request is a transfer between the store that starts it and its last response. It is prepared,
+// checked, and then applied in five steps: accept, leave, drain, arrive, respond. A delay performs
+// them as events; a window performs the last two at its end.
+type request struct {
+	transfer
+	o    origin
+	tile *tile // that started it
+	niu  *niu  // of tile
+	noc  int
+	buf  int
+
+	targets []*endpoint // multicast
+	flits   uint32      // that carry the data
+	data    []uint32
+	acks    int
+	away    bool          // at another card, whose answer a copy of it waits for
+	flight  *check.Flight // with Config.RefuseRaces
+	pc      uint32        // in a window: where it was started
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted
 // neighbour.
-func (q *request) posted() uint32 { return b2u(!q.marked) }
+func (q *request) posted() uint32 { return word.Bool(!q.marked) }
+
+// known returns what a coordinate means, or nil if it was not used so far or is none.
+func (c *Chip) known(noc int, coord uint32) *endpoint {
+	if coord >= uint32(len(c.routes[noc])) {
+		return nil
+	}
+	return c.routes[noc][coord].Load()
+}
 
 // resolve finds the tile that software means with a coordinate on a NoC.
 func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint {
-	if coord < uint32(len(c.routes[noc])) {
-		if ep := c.routes[noc][coord].Load(); ep != nil {
-			return ep
-		}
+	if ep := c.known(noc, coord); ep != nil {
+		return ep
 	}
 	if coord > 0xFFF {
 		c.refuse(o, UnsupportedFunctionality, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
@@ -92,57 +112,72 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 	return ep
 }
 
-// start begins the request in command buffer i: it checks everything that can be checked before
-// anything moves.
+// start begins the request in command buffer i.
 func (t *tile) start(o origin, noc, i int) slowResult {
-	c, u := t.chip, &t.niu[noc]
-	b := &u.buf[i]
-	q := &request{o: o, tile: t, noc: noc, buf: i, id: b[bufTag] >> 10 & 15}
-	if !t.prepare(b, q) || !u.follow(q, b[bufCtrl]&ctrlLinked != 0) {
+	h := t.hand()
+	q := h.spare
+	if h.spare = nil; q == nil { // also where the arrival of a request starts another one
+		q = new(request)
+	}
+	q.o, q.tile, q.niu, q.noc, q.buf = o, t, &t.niu[noc], noc, i
+	if !q.prepare(&q.niu.buf[i]) || !q.count() {
 		return slowHalt
 	}
-	q.flits = c.flits(q.n)
-	if t.races != nil {
-		var ok bool
-		if q.flight, ok = t.races.started(q); !ok || !c.edges.starts(q) {
+	if t.chip.cfg.Delay > 0 {
+		q.niu.buf[i][bufBusy] = 1
+		t.chip.delay(q)
+		return slowDone
+	}
+	q.accept()
+	q.leave()
+	if t.outbox != nil {
+		if !t.outbox.post(q) {
 			return slowHalt
 		}
+	} else if !q.drain() || !q.finish() {
+		return slowHalt
 	}
+	h.spare = q
+	return slowDone
+}
+
+// finish does what remains of a request that has left its NIU.
+func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
+
+// count counts a request as started, or refuses one that its NIU can't count, or that the checks by
+// option refuse.
+func (q *request) count() bool {
+	t, u := q.tile, q.niu
+	if (q.linked || u.unfinished) && !u.follow(q) {
+		return false
+	}
+	if c := t.chip.check; c != nil {
+		var ok bool
+		if q.flight, ok = c.Start(q.checked()); !ok {
+			return false
+		}
+	}
+	q.flits = t.chip.flits(q.n)
 	u.unread |= 1 << q.id
 	u.unsent |= 1 << q.id
 	if q.kind == reqRead || q.marked {
-		if u.open[q.id]++; u.open[q.id] > 255 {
-			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits",
-				q.id)
-			return slowHalt
+		if u.open[q.id] >= 255 {
+			return q.refuse(UndefinedBehavior, q.toAddr,
+				"more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
+		u.open[q.id]++
 		u.bump8(cntOutstanding+q.id, 1)
 	}
 	if q.kind == reqWrite {
 		u.bump8(cntOutgoing+q.id, 1)
 	}
-	if c.cfg.Delay > 0 {
-		b[bufBusy] = 1
-		c.delay(q)
-		return slowDone
-	}
-	q.accept()
-	if t.outbox != nil {
-		return t.outbox.post(q)
-	}
-	if !q.leave() || !q.drain() || !q.arrive() || !q.away && !q.respond() {
-		return slowHalt
-	}
-	return slowDone
+	return true
 }
 
 // follow checks that a request goes where the unfinished transaction before it went, and notes
 // whether it ends it. On silicon the NoC fails otherwise (tt-isa-documentation
 // WormholeB0/NoC/MemoryMap.md).
-func (u *niu) follow(q *request, linked bool) bool {
-	if !u.unfinished && !linked {
-		return true
-	}
+func (u *niu) follow(q *request) bool {
 	l := link{to: q.to, rect: q.rect}
 	if q.kind == reqRead {
 		l.to = q.from
@@ -152,30 +187,242 @@ func (u *niu) follow(q *request, linked bool) bool {
 			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
 		return false
 	}
-	u.linked, u.unfinished = l, linked
+	u.linked, u.unfinished = l, q.linked
 	return true
 }
 
 // bump8 adds to a counter of 8 bits.
 func (u *niu) bump8(i, by uint32) { u.count[i] = (u.count[i] + by) & 0xFF }
 
-// each visits the tiles of a multicast.
-func (q *request) each(f func(*endpoint) bool) bool {
-	c := q.tile.chip
-	u := &q.tile.niu[q.noc]
-	for y := q.rect[1]; y <= q.rect[3]; y++ {
-		for x := q.rect[0]; x <= q.rect[2]; x++ {
-			if u.router[1]>>x&1 != 0 || u.router[3]>>y&1 != 0 {
-				continue
-			}
-			ep := &c.grid[y][x]
-			if ep.tile == q.tile && !q.include {
-				continue
-			}
-			if !f(ep) {
-				return false
-			}
+// accept gives the request its virtual channel.
+func (q *request) accept() {
+	u := q.niu
+	u.buf[q.buf][bufBusy] = 0
+	u.count[cntAccepted]++
+	switch q.kind {
+	case reqRead:
+		u.count[cntReadStarted]++
+	case reqAtomic:
+		u.count[cntAtomicStarted] += word.Bool(q.marked)
+	case reqWrite:
+		u.count[cntWriteStarted+q.posted()]++
+	case reqInline:
+		u.count[cntWriteStarted+q.posted()]++
+		u.count[cntWriteSent+q.posted()]++
+	}
+	q.tile.changed(classNIU0 << q.noc)
+}
+
+// leave makes the request's packet begin to leave the NIU. A write's data are still to be read
+// then.
+func (q *request) leave() {
+	u := q.niu
+	switch q.kind {
+	case reqRead:
+		u.count[cntReadSent]++
+	case reqAtomic:
+		u.count[cntAtomicSent+q.posted()]++
+	case reqWrite:
+		u.count[cntWriteSent+q.posted()]++
+		u.count[cntWriteWords+q.posted()] += q.flits
+	}
+	q.tile.changed(classNIU0 << q.noc)
+}
+
+// drain records that the request's packet has left the NIU wholly: the data of a write are read.
+func (q *request) drain() bool {
+	if q.kind != reqWrite {
+		return true
+	}
+	t := q.tile
+	if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
+		return false
+	}
+	q.niu.bump8(cntOutgoing+q.id, ^uint32(0))
+	t.changed(classNIU0 << q.noc)
+	return true
+}
+
+// buffer returns room for the request's data.
+func (q *request) buffer() []uint32 {
+	n, t := word.Span(q.fromAddr, q.n), q.tile
+	switch {
+	case t.chip.cfg.Delay > 0: // others may be under way
+		q.data = make([]uint32, n)
+	case t.outbox != nil && q.kind == reqWrite:
+		q.data = t.outbox.room(n)
+	default:
+		if cap(t.data) < n {
+			t.data = make([]uint32, n)
+		}
+		q.data = t.data[:n]
+	}
+	return q.data
+}
+
+// arrive makes the request take effect at its target.
+func (q *request) arrive() bool {
+	if q.flight == nil {
+		return q.apply()
+	}
+	checks := q.tile.chip.check
+	checks.Arrive(q.flight)
+	ok := q.apply()
+	checks.Leave()
+	return ok
+}
+
+// apply is arrive without the checks of who does it.
+func (q *request) apply() bool {
+	switch q.kind {
+	case reqRead:
+		return q.read()
+	case reqAtomic:
+		return q.atomic()
+	case reqInline:
+		q.buffer()[0] = q.word
+		return q.put("noc inline write", q.to)
+	}
+	if !q.multicast {
+		return q.put("noc write", q.to)
+	}
+	for _, ep := range q.targets {
+		if !q.put("noc multicast", ep) {
+			return false
 		}
 	}
 	return true
+}
+
+// read reads the data of a read. Another card may be asked for them, which answers later.
+func (q *request) read() bool {
+	c := q.tile.chip
+	c.moved += uint64(q.n)
+	if t := q.from.tile; t != nil {
+		t.countRead(q.noc, q.flits)
+	}
+	if q.from.kind != chip.PCIe {
+		return c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	}
+	asks := *q
+	c.pcie.asks = &asks
+	ok := c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	c.pcie.asks = nil
+	q.away = asks.away
+	return ok
+}
+
+// put makes a write take effect at a tile.
+func (q *request) put(where string, ep *endpoint) bool {
+	c := q.tile.chip
+	if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
+		return false
+	}
+	q.acks++
+	c.moved += uint64(q.n)
+	if t := ep.tile; t != nil {
+		t.countWrite(q.noc, q.flits, q.posted())
+	}
+	return true
+}
+
+// countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
+func (t *tile) countWrite(noc int, words, posted uint32) {
+	s := &t.niuWords[noc]
+	s.count[cntSlaveAccepted]++
+	s.count[cntSlaveStarted+posted]++
+	s.count[cntSlaveWrite+posted]++
+	s.count[cntSlaveWords+posted] += words
+	if posted == 0 {
+		s.count[cntSlaveWriteAck]++
+	}
+	t.changed(classServed0 << noc)
+}
+
+// atomic performs the operation and keeps the old value for the response.
+func (q *request) atomic() bool {
+	c, t := q.tile.chip, q.to.tile
+	addr := uint32(q.toAddr)
+	if t.known != nil {
+		if a, unknown := t.unwritten(addr, 4); unknown {
+			c.refuse(q.o, UnpredictableValueUsed, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
+			return false
+		}
+	}
+	if t.check != nil && !t.check.Access(q.o.far().checked(), addr, 4, true, true) {
+		return false
+	}
+	if q.flight != nil && !c.check.Atomic(q.flight, t.check, addr, q.op>>12&15 != atomicIncrement) {
+		return false
+	}
+	p := &t.memory(addr + 4)[addr>>2]
+	old := *p
+	c.moved += 4
+	mergeTime(&t.newest, &q.tile.newest)
+	switch q.op >> 12 & 15 {
+	case atomicIncrement:
+		mask := uint32(2)<<(q.op>>2&31) - 1
+		*p = (old+q.word)&mask | old&^mask
+	case atomicCompareSwap:
+		if old == q.op>>2&15 {
+			*p = q.op >> 6 & 15
+		}
+	case atomicSwapIndex6, atomicSwapIndex7:
+		*p = q.word
+	case atomicSwapMask:
+		line := t.l1[addr>>2&^3:][:4]
+		for i := range uint32(8) {
+			if q.op>>(2+i)&1 != 0 {
+				sh := i & 1 * 16
+				line[i/2] = word.Insert(line[i/2], q.word>>sh, sh, 0xFFFF)
+			}
+		}
+		t.stored(addr&^15, 16)
+	}
+	t.stored(addr, 4)
+	s := &t.niu[q.noc]
+	s.count[cntSlaveAccepted]++
+	s.count[cntSlaveAtomic+q.posted()]++
+	if q.marked {
+		s.count[cntSlaveAtomicResp]++
+	}
+	t.changed(classServed0 << q.noc)
+	q.word = old
+	return true
+}
+
+// respond completes a request with its last response: data of a read, the old value of an atomic,
+// acks of a write.
+func (q *request) respond() bool {
+	t, u := q.tile, q.niu
+	if q.kind != reqRead && !q.marked {
+		// ttsim returns the old value of posted atomics too; silicon sends no response.
+		return true
+	}
+	answered := uint32(1)
+	switch q.kind {
+	case reqRead:
+		if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
+			return false
+		}
+		u.count[cntReadResp]++
+		u.count[cntReadWords] += q.flits
+	case reqAtomic:
+		mergeTime(&t.newest, &q.to.tile.newest)
+		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
+		t.stored(uint32(q.fromAddr), 4)
+		u.count[cntAtomicResp]++
+	default:
+		answered = uint32(q.acks)
+		u.count[cntWriteAck] += answered
+	}
+	u.open[q.id] = max(0, u.open[q.id]-1)
+	u.bump8(cntOutstanding+q.id, -answered)
+	t.changed(classNIU0 << q.noc)
+	return true
+}
+
+// flits is how many carry n bytes of data.
+func (c *Chip) flits(n int) uint32 {
+	return (uint32(n) + c.params.NOCWord - 1) >> c.flitShift
 }

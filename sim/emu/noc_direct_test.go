@@ -75,10 +75,11 @@ const (
 )
 
 func newRequester(t *rapid.T, arch chip.Arch, stepwise bool) *requester {
-	c, err := newChip(Config{Arch: arch, Synchronous: true, stepwise: stepwise})
+	c, err := newChip(Config{Arch: arch, Synchronous: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.inPlace = !stepwise
 	c.sched.init(c)
 	r := &requester{c: c, topo: c.Topology()}
 	for i := range 4 {
@@ -206,7 +207,7 @@ func (r *requester) issue(from int, q nocRequest) bool {
 	if r.c.fault != nil {
 		return false
 	}
-	if _, ok := t.direct(t.cores[0], int(q.noc), &t.niu[q.noc].buf[q.buf]); ok {
+	if _, ok := t.direct(o, int(q.noc), &t.niu[q.noc].buf[q.buf]); ok {
 		return true
 	}
 	t.start(o, int(q.noc), q.buf)

@@ -4,38 +4,8 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
-
-// prepare fills in q from the command buffer, or refuses it. The rules are those of
-// tt-isa-documentation WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h,
-// as ttsim checks them (src/tile.cpp).
-func (t *tile) prepare(b *cmdBuf, q *request) bool {
-	ctrl := b[bufCtrl]
-	if no, cat := ctrlRefused(ctrl); no != "" {
-		return q.refuse(cat, uint64(ctrl), "NOC_CTRL = %#x: %s", ctrl, no)
-	}
-	q.multicast = ctrl&ctrlBroadcast != 0
-	q.marked = ctrl&ctrlMarked != 0
-	q.include = ctrl&ctrlSrcInclude != 0
-	q.ordered = ctrl&ctrlStaticVC != 0
-	q.vc = uint8(ctrl >> 13 & 7)
-	q.n = int(b[bufLenBE])
-
-	targ, ret, corner, ok := q.ends(b)
-	switch {
-	case !ok:
-		return false
-	case q.multicast:
-		return q.prepareMulticast(targ, ret, corner)
-	case ctrl&ctrlAtomic != 0:
-		return q.prepareAtomic(targ, ret, b)
-	case ctrl&ctrlInline != 0:
-		return q.prepareInline(targ, ret, b)
-	case ctrl&ctrlWrite != 0:
-		return q.prepareWrite(targ, ret)
-	}
-	return q.prepareRead(targ, ret)
-}
 
 // place is an address at a tile, as a command buffer names it.
 type place struct {
@@ -43,30 +13,76 @@ type place struct {
 	addr uint64
 }
 
-// ends finds what the TARG and RET registers name, and the first corner of a multicast.
-func (q *request) ends(b *cmdBuf) (targ, ret place, corner *endpoint, ok bool) {
-	c := q.tile.chip
-	targ.addr, ret.addr = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
-	targXY, retXY := b[bufTargHi], b[bufRetHi]
-	if c.arch == chip.Wormhole {
-		targXY, retXY = uint32(targ.addr>>36), uint32(ret.addr>>36)
-		targ.addr, ret.addr = targ.addr&(1<<36-1), ret.addr&(1<<36-1)
+// prepare fills in the request from its command buffer, or refuses it. The rules are those of
+// tt-isa-documentation WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h,
+// as ttsim checks them (src/tile.cpp).
+func (q *request) prepare(b *cmdBuf) bool {
+	ctrl := b[bufCtrl]
+	q.marked = ctrl&ctrlMarked != 0
+	q.ordered = ctrl&ctrlStaticVC != 0
+	q.linked = ctrl&ctrlLinked != 0
+	q.vc = uint8(ctrl >> 13 & 7)
+	q.n, q.id = int(b[bufLenBE]), b[bufTag]>>10&15
+	q.multicast, q.include, q.away, q.acks = false, false, false, 0
+	q.from, q.to, q.rect, q.flight = nil, nil, [4]uint8{}, nil
+
+	targ, ret, targXY, retXY := q.tile.chip.ends(b)
+	kind := ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlLinked | ctrlVC)
+	switch kind {
+	case 0, ctrlWrite, ctrlWrite | ctrlInline, ctrlAtomic, ctrlAtomic | ctrlInline:
+		if q.marked || kind != 0 {
+			break
+		}
+		fallthrough
+	default:
+		if no, cat := ctrlRefused(ctrl); no != "" {
+			return q.refuse(cat, uint64(ctrl), "NOC_CTRL = %#x: %s", ctrl, no)
+		}
+		q.multicast, q.include = true, kind&ctrlSrcInclude != 0
 	}
-	cornerXY := retXY
+	at := q.resolve("noc TARG coordinate", targXY)
+	if at == nil {
+		return false
+	}
 	if q.multicast {
-		cornerXY, retXY = retXY>>12, retXY&0xFFF
+		q.kind, q.fromAddr, q.toAddr = reqWrite, targ, ret
+		return q.prepareMulticast(at, retXY)
 	}
-	if targ.ep = c.resolve(q.o, "noc TARG coordinate", q.noc, targXY); targ.ep == nil {
-		return targ, ret, nil, false
+	back := q.resolve("noc RET coordinate", retXY)
+	if back == nil {
+		return false
 	}
-	if ret.ep = c.resolve(q.o, "noc RET coordinate", q.noc, retXY); ret.ep == nil {
-		return targ, ret, nil, false
+	own := place{back, ret}
+	switch kind {
+	case 0:
+		q.kind, q.from, q.fromAddr, q.toAddr = reqRead, at, targ, ret
+		return q.prepareRead(back)
+	case ctrlWrite:
+		q.kind, q.to, q.fromAddr, q.toAddr = reqWrite, back, targ, ret
+		return q.prepareWrite(at)
+	case ctrlWrite | ctrlInline:
+		q.kind, q.to, q.toAddr, q.word, q.n = reqInline, at, targ, b[bufData], 4
+		return q.prepareInline(own, b[bufLenBE])
 	}
-	if !q.multicast {
-		return targ, ret, nil, true
+	q.kind, q.to, q.toAddr, q.fromAddr, q.word, q.op, q.n = reqAtomic, at, targ, ret, b[bufData], b[bufLenBE], 4
+	return q.checkOwn(own, "RET") && q.tile.chip.checkAtomic(q)
+}
+
+// ends returns the addresses and coordinates of both ends of the request in a command buffer.
+func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
+	targ, ret = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
+	if c.arch == chip.Wormhole {
+		return targ & (1<<36 - 1), ret & (1<<36 - 1), uint32(targ >> 36), uint32(ret >> 36)
 	}
-	corner = c.resolve(q.o, "noc RET start corner", q.noc, cornerXY)
-	return targ, ret, corner, corner != nil
+	return targ, ret, b[bufTargHi], b[bufRetHi]
+}
+
+// resolve finds the tile that a coordinate of the request means, or refuses it.
+func (q *request) resolve(where string, coord uint32) *endpoint {
+	if ep := q.tile.chip.known(q.noc, coord); ep != nil {
+		return ep
+	}
+	return q.tile.chip.resolve(q.o, where, q.noc, coord)
 }
 
 // refuse refuses the request and returns false.
@@ -75,103 +91,96 @@ func (q *request) refuse(cat Category, addr uint64, format string, args ...any) 
 	return false
 }
 
-// checkOwn refuses a place, called what, that isn't at the request's own tile.
+// checkOwn refuses an end of the request, called what, that isn't at its own tile.
 func (q *request) checkOwn(p place, what string) bool {
 	return p.ep.tile == q.tile ||
 		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// checkLength refuses a length that no burst may have.
-func (q *request) checkLength() bool {
-	most := q.tile.chip.params.MaxBurst
-	return q.n >= 1 && uint32(q.n) <= most ||
-		q.refuse(UnsupportedFunctionality, uint64(q.n), "length %d: want 1 to %d", q.n, most)
+// fits refuses a length that no burst may have, and an own end of the request that isn't in L1 of
+// its own tile. That end is called what, and name in the command buffer.
+func (q *request) fits(own place, what, name string) bool {
+	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
+	switch {
+	case n-1 < most && own.ep.tile == q.tile && own.addr < l1 && own.addr+n <= l1:
+		return true
+	case n-1 >= most:
+		return q.refuse(UnsupportedFunctionality, n, "length %d: want 1 to %d", n, most)
+	}
+	return q.checkOwn(own, name) &&
+		q.refuse(UnsupportedFunctionality, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
 }
 
-// checkL1 refuses memory of the request's own tile, called what, that isn't all in its L1.
-func (q *request) checkL1(what string, addr uint64) bool {
-	l1 := q.tile.bytes()
-	return addr+uint64(q.n) <= l1 && addr < l1 ||
-		q.refuse(UnsupportedFunctionality, addr, "%s of %d bytes at %#x reaches beyond L1", what, q.n, addr)
+// aligned refuses addresses that differ in the bits of a mask.
+func (q *request) aligned(cat Category, mask uint64) bool {
+	return (q.fromAddr^q.toAddr)&mask == 0 ||
+		q.refuse(cat, q.fromAddr, "source %#x and destination %#x differ in their low bits %#x", q.fromAddr, q.toAddr, mask)
 }
 
-// checkAligned refuses addresses that differ in the bits of a mask.
-func (q *request) checkAligned(cat Category, targ, ret place, mask uint64) bool {
-	return targ.addr&mask == ret.addr&mask ||
-		q.refuse(cat, targ.addr, "source %#x and destination %#x differ in their low bits %#x", targ.addr, ret.addr, mask)
-}
-
-// prepareMulticast prepares a write of L1 to a rectangle of tiles, from the corner to the one that
-// ret names.
-func (q *request) prepareMulticast(targ, ret place, corner *endpoint) bool {
-	c := q.tile.chip
-	q.kind, q.fromAddr, q.toAddr = reqWrite, targ.addr, ret.addr
-	if !q.checkLength() || !q.checkOwn(targ, "TARG") || !q.checkL1("source", targ.addr) {
+// prepareMulticast prepares a write of L1 to a rectangle of tiles, whose corners are two
+// coordinates.
+func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
+	end := q.resolve("noc RET coordinate", corners&0xFFF)
+	if end == nil {
 		return false
 	}
+	start := q.resolve("noc RET start corner", corners>>12)
+	if start == nil || !q.fits(place{own, q.fromAddr}, "source", "TARG") {
+		return false
+	}
+	c := q.tile.chip
 	switch l1 := uint64(c.params.L1Size); {
-	case ret.addr < l1:
-		if ret.addr+uint64(q.n) > l1 {
-			return q.refuse(UnsupportedFunctionality, ret.addr, "multicast of %d bytes to %#x reaches beyond L1", q.n, ret.addr)
+	case q.toAddr < l1:
+		if q.toAddr+uint64(q.n) > l1 {
+			return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to %#x reaches beyond L1", q.n, q.toAddr)
 		}
 	case q.n != 4:
-		return q.refuse(UnsupportedFunctionality, ret.addr, "multicast of %d bytes to registers: want 4", q.n)
-	case ret.addr&3 != 0:
-		return q.refuse(UnimplementedFunctionality, ret.addr, "multicast to a register at an address that is not a multiple of 4")
+		return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to registers: want 4", q.n)
+	case q.toAddr&3 != 0:
+		return q.refuse(UnimplementedFunctionality, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
 	}
-	return q.checkAligned(UnimplementedFunctionality, targ, ret, 15) && c.rectangle(q, corner.xy, ret.ep.xy)
+	return q.aligned(UnimplementedFunctionality, 15) && c.rectangle(q, start.xy, end.xy)
 }
 
-// prepareAtomic prepares an atomic at targ whose old value goes to ret.
-func (q *request) prepareAtomic(targ, ret place, b *cmdBuf) bool {
-	q.kind, q.to, q.toAddr, q.fromAddr = reqAtomic, targ.ep, targ.addr, ret.addr
-	q.word, q.op, q.n = b[bufData], b[bufLenBE], 4
-	return q.checkOwn(ret, "RET") && q.tile.chip.checkAtomic(q)
-}
-
-// prepareInline prepares a write of the command buffer's own word to targ.
-func (q *request) prepareInline(targ, ret place, b *cmdBuf) bool {
-	q.kind, q.to, q.toAddr, q.word, q.n = reqInline, targ.ep, targ.addr, b[bufData], 4
-	if targ.ep.tile == nil {
-		return q.refuse(UnimplementedFunctionality, targ.addr, "inline write to a %v tile: only Tensix and Ethernet tiles take them",
-			targ.ep.kind)
+// prepareInline prepares a write of the command buffer's own word.
+func (q *request) prepareInline(own place, be uint32) bool {
+	if q.to.tile == nil {
+		return q.refuse(UnimplementedFunctionality, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
 	}
-	return q.checkOwn(ret, "RET") && q.tile.chip.checkInline(q, b[bufLenBE])
+	return q.checkOwn(own, "RET") && q.tile.chip.checkInline(q, be)
 }
 
-// prepareWrite prepares a write of L1 at targ to ret.
-func (q *request) prepareWrite(targ, ret place) bool {
+// prepareWrite prepares a write of the tile's own L1.
+func (q *request) prepareWrite(own *endpoint) bool {
 	c := q.tile.chip
-	q.kind, q.to, q.fromAddr, q.toAddr = reqWrite, ret.ep, targ.addr, ret.addr
-	if !q.checkLength() || !q.checkOwn(targ, "TARG") || !q.checkL1("source", targ.addr) || !q.checkAligned(UndefinedBehavior, targ, ret, 15) {
+	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(UndefinedBehavior, 15) {
 		return false
 	}
-	if c.arch == chip.Wormhole && q.marked && q.id != 0 && (ret.ep.kind == chip.PCIe || ret.ep.kind == chip.ARC) {
-		return q.refuse(UndefinedBehavior, ret.addr, "non-posted write to the %v tile with transaction id %d: only id 0 works", ret.ep.kind, q.id)
+	if c.arch == chip.Wormhole && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
+		return q.refuse(UndefinedBehavior, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
 	}
-	return c.reachable(q.o, "noc write", ret.ep, ret.addr, q.n)
+	return c.reachable(q.o, "noc write", q.to, q.toAddr, q.n)
 }
 
-// prepareRead prepares a read of targ to L1 at ret.
-func (q *request) prepareRead(targ, ret place) bool {
+// prepareRead prepares a read to the tile's own L1.
+func (q *request) prepareRead(own *endpoint) bool {
 	c := q.tile.chip
-	q.kind, q.from, q.fromAddr, q.toAddr = reqRead, targ.ep, targ.addr, ret.addr
-	if !q.checkLength() || !q.checkOwn(ret, "RET") || !q.checkL1("destination", ret.addr) {
+	if !q.fits(place{own, q.toAddr}, "destination", "RET") {
 		return false
 	}
 	mask := uint64(15)
 	switch a := &c.params.Align; {
-	case targ.ep.kind == chip.DRAM && !(c.arch == chip.Wormhole && targ.addr >= dramAPBBase):
+	case q.from.kind == chip.DRAM && !(c.arch == chip.Wormhole && q.fromAddr >= dramAPBBase):
 		mask = uint64(a.DRAMRead) - 1
-	case targ.ep.kind == chip.PCIe:
+	case q.from.kind == chip.PCIe:
 		mask = uint64(a.PCIeRead) - 1
-	case targ.addr >= localBase:
-		if uint32(q.n) > 4-uint32(ret.addr&3) {
-			return q.refuse(UnimplementedFunctionality, targ.addr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, ret.addr)
+	case q.fromAddr >= localBase:
+		if uint32(q.n) > 4-uint32(q.toAddr&3) {
+			return q.refuse(UnimplementedFunctionality, q.fromAddr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, q.toAddr)
 		}
 		mask = 3
 	}
-	return q.checkAligned(UndefinedBehavior, targ, ret, mask) && c.reachable(q.o, "noc read", targ.ep, targ.addr, q.n)
+	return q.aligned(UndefinedBehavior, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
 }
 
 // ctrlRefused returns why a value of NOC_CTRL is refused, or "".
@@ -231,11 +240,12 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 		return false
 	}
 	q.rect = [4]uint8{start.X, start.Y, end.X, end.Y}
-	u := &q.tile.niu[q.noc]
-	if u.recipients != nil && u.recipients.rect == q.rect {
+	u := q.niu
+	if to := u.recipients; to != nil && to.rect == q.rect && to.include == q.include {
+		q.targets = to.tiles
 		return true
 	}
-	to := &recipients{rect: q.rect}
+	to := &recipients{rect: q.rect, include: q.include}
 	for y := start.Y; y <= end.Y; y++ {
 		for x := start.X; x <= end.X; x++ {
 			if u.router[1]>>x&1 != 0 || u.router[3]>>y&1 != 0 {
@@ -251,12 +261,12 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 					"the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
 				return false
 			}
-			if ep.tile != q.tile {
-				to.tiles = append(to.tiles, ep.tile)
+			if ep.tile != q.tile || q.include {
+				to.tiles = append(to.tiles, ep)
 			}
 		}
 	}
-	u.recipients = to
+	u.recipients, q.targets = to, to.tiles
 	return true
 }
 
@@ -334,4 +344,45 @@ func (c *Chip) checkInline(q *request, be uint32) bool {
 		return bad(UnimplementedFunctionality, "byte mask %#x does not agree with the address", be)
 	}
 	return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
+}
+
+// checked is the request as the checks see it.
+func (q *request) checked() *check.Transfer {
+	f := &check.Transfer{By: q.o.checked(), Tile: q.tile.check, NoC: q.noc, ID: q.id,
+		Kind: check.Kind(q.kind), Marked: q.marked, Multicast: q.multicast, Ordered: q.ordered,
+		From: q.place(q.from, q.fromAddr), To: q.place(q.to, q.toAddr), FromAddr: q.fromAddr, ToAddr: q.toAddr, N: q.n,
+		Path: q.path()}
+	switch {
+	case q.multicast:
+		for _, ep := range q.targets {
+			f.Targets = append(f.Targets, ep.tile.check)
+		}
+	case q.to != nil && q.to.tile != nil:
+		f.Targets = []*check.Tile{q.to.tile.check}
+		f.Completes = q.kind == reqInline && q.o.core != nil && q.tile.completes(q.toAddr)
+	}
+	return f
+}
+
+// place is one end of the request.
+func (q *request) place(ep *endpoint, addr uint64) check.Place {
+	p := check.Place{Bank: check.NoBank}
+	if ep == nil {
+		return p
+	}
+	if p.XY = ep.xy; ep.tile != nil {
+		p.Tile = ep.tile.check
+	}
+	if ep.kind == chip.DRAM && addr < q.tile.chip.drams[ep.bank].size {
+		p.Bank = ep.bank
+	}
+	return p
+}
+
+// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count
+// completions.
+func (t *tile) completes(addr uint64) bool {
+	s := &t.chip.params.Stream
+	first := streamBase + uint64(s.FirstDispatch)*0x1000
+	return addr >= first && addr < streamBase+uint64(s.Count)*0x1000 && streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate
 }

@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // Observer is a second PCI function of a chip, for tools that look inside while a host uses the
@@ -33,12 +34,12 @@ func (o *Observer) access(perform func(c *Chip)) bool {
 		return false
 	}
 	fault := c.fault
-	c.fault, c.observer = nil, o
+	c.fault, c.observed = nil, &o.refused
 	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
 	o.refused = nil
 	perform(c)
 	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
-	c.fault, c.observer = fault, nil
+	c.fault, c.observed = fault, nil
 	return o.refused == nil
 }
 
@@ -93,7 +94,7 @@ func (o *Observer) ReadTile(at chip.XY, addr uint64, p []byte) error {
 		if !c.readTile(origin{loads: true}, "tile", 0, ep, addr, len(p), buf) {
 			return false
 		}
-		unpack(p, addr, buf)
+		word.Unpack(p, addr, buf)
 		return true
 	})
 }
@@ -101,7 +102,7 @@ func (o *Observer) ReadTile(at chip.XY, addr uint64, p []byte) error {
 // WriteTile writes p as ReadTile reads.
 func (o *Observer) WriteTile(at chip.XY, addr uint64, p []byte) error {
 	return o.tile(at, addr, p, func(c *Chip, ep *endpoint, buf []uint32) bool {
-		pack(buf, addr, p)
+		word.Pack(buf, addr, p)
 		return c.writeTile(origin{}, "tile", 0, ep, addr, len(p), buf)
 	})
 }
@@ -114,7 +115,7 @@ func (o *Observer) tile(at chip.XY, addr uint64, p []byte, perform func(*Chip, *
 	}
 	ok := o.access(func(c *Chip) {
 		if ep := c.resolve(origin{}, "tile", 0, uint32(at.X)|uint32(at.Y)<<6); ep != nil {
-			perform(c, ep, c.words(span(addr, len(p))))
+			perform(c, ep, c.words(word.Span(addr, len(p))))
 		}
 	})
 	switch {

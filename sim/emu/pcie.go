@@ -1,10 +1,11 @@
 package emu
 
 import (
-	"fmt"
+	"container/heap"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // DMA is host memory as the chip reaches it.
@@ -36,7 +37,9 @@ type pcie struct {
 	host  DMA
 	peers driver.PeerDMA // the same, where it leads to other cards
 	asks  *request       // the NoC read that reads host memory now, or nil
-	bytes []byte         // staging for host memory
+	// attend makes the chip take what other cards have left for it.
+	attend func()
+	bytes  []byte // staging for host memory
 }
 
 // bus translates a NoC address of the PCIe tile to a bus address (tt-isa-documentation
@@ -150,7 +153,7 @@ func (c *Chip) controllerHas(addr uint64) bool {
 }
 
 func (c *Chip) dbiOpen(scratch int) bool {
-	return c.arch == chip.Wormhole && c.arc.scratch[scratch]&dbiEnable != 0
+	return c.arch == chip.Wormhole && c.arc.Scratch(scratch)&dbiEnable != 0
 }
 
 func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
@@ -193,14 +196,14 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 	if !ok {
 		return false
 	}
-	if c.edges != nil && !c.edges.readHost(o, bus, n) {
+	if c.check != nil && !c.check.ReadHost(o.checked(), bus, n) {
 		return false
 	}
 	p := c.pcie.staging(n)
 	if !c.readHost(o, where, addr, bus, p) {
 		return false
 	}
-	pack(buf, addr, p)
+	word.Pack(buf, addr, p)
 	return true
 }
 
@@ -224,11 +227,11 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 	if !ok {
 		return false
 	}
-	if c.edges != nil && !c.edges.wroteHost(o, bus, n) {
+	if c.check != nil && !c.check.WroteHost(o.checked(), bus, n) {
 		return false
 	}
 	p := c.pcie.staging(n)
-	unpack(p, addr, buf)
+	word.Unpack(p, addr, buf)
 	return c.writeHost(o, where, addr, bus, p)
 }
 
@@ -244,52 +247,6 @@ func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 
 // Configuration space.
 
-// ConfigRead reads the 32-bit word of PCI configuration space at off, a multiple of 4. Words that
-// the emulator does not have read as zero, as an empty capability does.
-func (c *Chip) ConfigRead(off uint32) uint32 {
-	c.acquire()
-	defer c.release()
-	p, pci := &c.pcie, &c.params.PCI
-	switch off {
-	case 0x00:
-		return uint32(pci.Vendor) | uint32(pci.Device)<<16
-	case 0x04:
-		return p.command
-	case 0x08:
-		return pci.Class<<8 | uint32(pci.Revision)
-	case 0x0C:
-		return p.cacheLine
-	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
-		return p.bar[(off-0x10)/4]
-	case 0x2C: // the subsystem is the kind of board
-		return uint32(pci.Vendor) | uint32(uint16(c.serial()>>36))<<16
-	case 0x3C:
-		return p.interrupt
-	}
-	return 0
-}
-
-// ConfigWrite writes a word of PCI configuration space: command, cache line, BARs (so that they can
-// be sized) and the interrupt line. Other words ignore it.
-func (c *Chip) ConfigWrite(off, v uint32) {
-	c.acquire()
-	defer c.release()
-	p := &c.pcie
-	set := func(w *uint32, mask uint32) { *w = *w&^mask | v&mask }
-	switch off {
-	case 0x04:
-		set(&p.command, 0xFFFF)
-	case 0x0C:
-		set(&p.cacheLine, 0xFFFF)
-	case 0x3C:
-		set(&p.interrupt, 0xFF)
-	case 0x10, 0x14, 0x18, 0x1C, 0x20, 0x24:
-		i := (off - 0x10) / 4
-		mask := ^(c.params.PCI.BARSize[i&^1] - 1)
-		set(&p.bar[i], uint32(mask>>(32*(i&1))))
-	}
-}
-
 // initConfigSpace assigns BARs as a BIOS does.
 func (c *Chip) initConfigSpace() {
 	for i, base := range map[int]uint64{0: 0x1_0000_0000, 2: 0x1_2000_0000, 4: 0x8_0000_0000} {
@@ -301,136 +258,35 @@ func (c *Chip) initConfigSpace() {
 
 // BAR 2.
 
-// bar2Load loads a register of the PCIe controller; those that aren't emulated are zero.
-func (c *Chip) bar2Load(off uint64) uint32 {
-	if r, i, ok := c.iatuAt(off); ok {
-		v, _ := r.get(c.arch, i)
-		return v
-	}
-	if w := c.dmaRegister(off); w != nil {
-		return *w
-	}
-	return 0 // one of the controller's other registers
-}
+// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim
+// src/libttsim.cpp). A transfer completes inside the doorbell store.
 
-func (c *Chip) bar2Store(off uint64, v uint32) {
-	if r, i, ok := c.iatuAt(off); ok {
-		slot := int(off-uint64(c.params.PCI.IATUBase)) / 0x100
-		if !r.set(c.arch, i, v) {
-			c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "iATU register %#x", i)
-		} else if cat, why := c.checkIATU(slot, r, i, v); why != "" {
-			c.refuse(origin{}, cat, "bar2", off, "iATU region %d: %s", slot/2, why)
-		}
-		return
-	}
-	if w := c.dmaRegister(off); w != nil {
-		*w = v
-		c.doorbell(off, v)
-		return
-	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "store to a register that is not emulated")
-}
-
-// iatuAt returns the region and register offset at a BAR 2 offset.
-func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
-	base := uint64(c.params.PCI.IATUBase)
-	if off < base || off >= base+0x100*uint64(len(c.pcie.iatu)) {
-		return nil, 0, false
-	}
-	return &c.pcie.iatu[(off-base)/0x100], uint32(off-base) % 0x100, true
-}
-
-func (r *iatuRegion) get(a chip.Arch, i uint32) (uint32, bool) {
-	switch i {
-	case 0x00:
-		return r.ctrl1, true
-	case 0x04:
-		return r.ctrl2, true
-	case 0x08:
-		return uint32(r.base), true
-	case 0x0C:
-		return uint32(r.base >> 32), true
-	case 0x10:
-		return uint32(r.limit), true
-	case 0x14:
-		return uint32(r.target), true
-	case 0x18:
-		return uint32(r.target >> 32), true
-	}
-	if a == chip.Blackhole {
-		switch i {
-		case 0x1C:
-			return r.ctrl3, true
-		case 0x20:
-			return uint32(r.limit >> 32), true
-		}
-	}
-	return 0, false
-}
-
-func (r *iatuRegion) set(a chip.Arch, i, v uint32) bool {
-	lo := func(w *uint64) { *w = *w>>32<<32 | uint64(v) }
-	hi := func(w *uint64) { *w = *w&0xFFFFFFFF | uint64(v)<<32 }
-	switch i {
-	case 0x00:
-		r.ctrl1 = v
-	case 0x04:
-		r.ctrl2 = v
-	case 0x08:
-		lo(&r.base)
-	case 0x0C:
-		hi(&r.base)
-		if a == chip.Wormhole {
-			hi(&r.limit) // a region lies within 4 GiB
-		}
-	case 0x10:
-		lo(&r.limit)
-	case 0x14:
-		lo(&r.target)
-	case 0x18:
-		hi(&r.target)
-	case 0x1C, 0x20:
-		if a != chip.Blackhole {
-			return false
-		}
-		if i == 0x1C {
-			r.ctrl3 = v
-		} else {
-			hi(&r.limit)
-		}
-	default:
+// askPeer sends a NoC read on its way to another card, if that is where it goes. The request is
+// answered when that card gets to it.
+func (q *request) askPeer(bus uint64, n int) bool {
+	c := q.tile.chip
+	if c.pcie.peers == nil {
 		return false
 	}
-	return true
+	f := *q
+	f.data = nil
+	return c.pcie.peers.ReadPeer(bus, n, func(p []byte) {
+		c.inbox.post(c, func(*Chip) { f.answered(p) })
+		c.pcie.attend()
+	})
 }
 
-// checkIATU says what is wrong with a region after register i of it became v.
-func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
-	if slot&1 == 1 { // inbound: only the one mapping that tt-kmd sets up on Wormhole exists
-		switch {
-		case c.arch == chip.Blackhole, slot/2 != 1:
-			return UnimplementedFunctionality, "inbound regions are not emulated, other than Wormhole's region 1"
-		case i == 0x00 && v != 0, i == 0x04 && v&iatuEnable != 0 && v != 0xC8000400, i == 0x14 && v != 0x1E000000, i == 0x18 && v != 0:
-			return UnimplementedFunctionality, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
-		case i != 0x00 && i != 0x04 && i != 0x14 && i != 0x18:
-			return UnimplementedFunctionality, fmt.Sprintf("register %#x of an inbound region", i)
-		}
-		return 0, ""
+// answered completes a NoC read with another card's answer.
+func (q *request) answered(p []byte) {
+	c := q.tile.chip
+	if c.tileAt(q.tile.xy) != q.tile {
+		return // the chip was reset meanwhile
 	}
-	if r.ctrl2&iatuEnable != 0 {
-		last := c.params.PCI.NOCSize - 1
-		if r.base > r.limit {
-			return UndefinedBehavior, fmt.Sprintf("base %#x is above limit %#x", r.base, r.limit)
-		}
-		if r.limit > last {
-			return UndefinedBehavior, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", r.limit, last)
-		}
+	word.Pack(q.buffer(), q.fromAddr, p)
+	if c.cfg.Delay > 0 {
+		c.eventSeq++
+		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, of: q, do: stepRespond})
+		return
 	}
-	if c.arch == chip.Blackhole {
-		switch {
-		case i == 0x00 && v&^(1<<13) != 0, i == 0x04 && v&^iatuEnable != 0, i == 0x1C && v != 0:
-			return UnimplementedFunctionality, fmt.Sprintf("control register %#x = %#x", i, v)
-		}
-	}
-	return 0, ""
+	q.respond()
 }

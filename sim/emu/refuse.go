@@ -1,96 +1,10 @@
 package emu
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/emu/tensix"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
-
-// Errors that New, Chip.Fault and the methods of Chip return or wrap.
-var (
-	// ErrRefused is wrapped by every Refusal: the program, or the host, did what the architecture
-	// leaves undefined or what this emulator does not model.
-	ErrRefused = errors.New("emulator refused")
-	// ErrClosed is returned after Close.
-	ErrClosed = errors.New("emulated chip is closed")
-	// ErrConfig is returned by New for a configuration that no chip has.
-	ErrConfig = errors.New("impossible configuration")
-)
-
-// Category says why something was refused, in the terms of the vendor's simulator
-// (ttsim docs/sim_error_handling.md).
-type Category = tensix.Category
-
-// The categories of refusals.
-const (
-	// UndefinedBehavior is what the architecture leaves undefined.
-	UndefinedBehavior = tensix.UndefinedBehavior
-	// NonContractualBehavior works on hardware by accident.
-	NonContractualBehavior = tensix.NonContractualBehavior
-	// UnpredictableValueUsed depends on a value that was never set.
-	UnpredictableValueUsed = tensix.UnpredictableValueUsed
-	// UntestedFunctionality exists but wasn't validated.
-	UntestedFunctionality = tensix.UntestedFunctionality
-	// UnimplementedFunctionality exists on silicon and not here.
-	UnimplementedFunctionality = tensix.UnimplementedFunctionality
-	// UnsupportedFunctionality is left out on purpose.
-	UnsupportedFunctionality = tensix.UnsupportedFunctionality
-	// ConfigurationError is misuse by the host.
-	ConfigurationError = tensix.ConfigurationError
-	// MissingSpecification is what no document says enough about.
-	MissingSpecification = tensix.MissingSpecification
-)
-
-// Refusal is why a chip stopped.
-type Refusal struct {
-	Category Category
-	// Where names the part of the chip that refused, such as "noc" or "riscv".
-	Where string
-	// Tile is the raw NoC 0 coordinate of the tile that asked; of no meaning if Host is set.
-	Tile chip.XY
-	// Worker is the logical coordinate of the tile, if IsWorker is set: it is a Tensix tile that
-	// isn't harvested.
-	Worker   chip.Core
-	IsWorker bool
-	// Host is set if the host asked, through a BAR.
-	Host bool
-	// HasCore is set if a processor of the tile asked; Core and PC are its name and program
-	// counter.
-	HasCore bool
-	Core    chip.Processor
-	PC      uint32
-	// Addr is the address that the refusal is about: of a register, of memory in the target, or an
-	// offset in a BAR.
-	Addr uint64
-	// Detail says what was asked and what would have been accepted.
-	Detail string
-}
-
-// Error implements error.
-func (r *Refusal) Error() string {
-	who := "host"
-	if !r.Host {
-		who = "tile " + r.Tile.String()
-		if r.IsWorker {
-			who += " (core " + r.Worker.String() + ")"
-		}
-		if r.HasCore {
-			who += fmt.Sprintf(" %v pc=%#x", r.Core, r.PC)
-		}
-	}
-	return fmt.Sprintf("emu: %v: %s: %s: %s (address %#x)", r.Category, who, r.Where, r.Detail, r.Addr)
-}
-
-// Culprit returns the worker's processor that asked, and its program counter; ok is false if none
-// did.
-func (r *Refusal) Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool) {
-	return r.Worker, r.Core, r.PC, r.IsWorker && r.HasCore
-}
-
-// Unwrap returns ErrRefused.
-func (r *Refusal) Unwrap() error { return ErrRefused }
 
 // origin is the agent that caused an access: the host, a tile, or a core of a tile. It travels with
 // requests so that a refusal found far away can name the culprit.
@@ -122,8 +36,8 @@ func (o origin) mine() *core {
 func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
 	fault := &c.fault
 	switch {
-	case c.observer != nil:
-		fault = &c.observer.refused
+	case c.observed != nil:
+		fault = c.observed
 	case o.tile != nil:
 		fault = o.tile.fault()
 	}
@@ -162,4 +76,77 @@ func (t *tile) fault() *error {
 		return &b.fault
 	}
 	return &t.chip.fault
+}
+
+// checked is the origin as the checks know it.
+func (o origin) checked() check.Origin {
+	by := check.Origin{Remote: o.remote}
+	if o.tile != nil {
+		by.Tile = o.tile.check
+	}
+	if o.core != nil {
+		by.Core = o.core.check
+	}
+	return by
+}
+
+// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that
+// this emulator doesn't have, and on silicon comes to no harm by it: such a load is answered with
+// zero instead of stopping the chip, if a document says that something is there.
+func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
+
+// L1 implements check.Memory.
+func (t *tile) L1(end uint32) []uint32 { return t.memory(end) }
+
+// IsCode implements check.Memory.
+func (t *tile) IsCode(line uint32) bool { return t.flags[line]&flagCode != 0 }
+
+// PC implements check.Processor.
+func (c *core) PC() uint32 { return c.pc }
+
+// Held implements check.Processor.
+func (c *core) Held() bool { return c.state == inReset }
+
+// writerOf is the origin of a change, as the checks name it.
+func writerOf(o origin, noc bool) check.Writer {
+	if o.core == nil {
+		return check.Writer{Host: true}
+	}
+	return check.Writer{Tile: o.core.tile.xy, Core: o.core.proc, PC: o.core.pc, NoC: noc}
+}
+
+// Assumes reports whether the instruction that the processor executes may rely on a.
+func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
+
+// waived returns what the instruction that the processor executes may rely on.
+func (c *core) waived() Assumptions {
+	list := c.tile.chip.waivers
+	if len(list) == 0 {
+		return 0
+	}
+	var around [waiverSpan]uint32
+	for i := range around {
+		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
+	}
+	have, ok := c.assumed[c.pc]
+	if !ok || have.around != around {
+		have = waived{around, c.tile.chip.waived.of(&around, list)}
+		if c.assumed == nil {
+			c.assumed = map[uint32]waived{}
+		}
+		c.assumed[c.pc] = have
+	}
+	return have.assume
+}
+
+// instruction returns the word at pc, or 0 where the processor fetches nothing.
+func (c *core) instruction(pc uint32) uint32 {
+	t := c.tile
+	if w := pc >> 2; w < uint32(len(t.l1)) {
+		return t.l1[w]
+	}
+	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
+		return t.iram[w]
+	}
+	return 0
 }

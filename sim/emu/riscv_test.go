@@ -149,8 +149,8 @@ func references() []reference {
 	}
 }
 
-// word draws operands, edges often.
-func word() *rapid.Generator[uint32] {
+// encoded draws operands, edges often.
+func encoded() *rapid.Generator[uint32] {
 	return rapid.OneOf(rapid.Uint32(), rapid.SampledFrom([]uint32{
 		0, 1, 2, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFFFFFE, 0xFF, 0x100, 0x8000, 0xFFFF}))
 }
@@ -192,7 +192,7 @@ func TestArithmetic(t *testing.T) {
 			rd, r1, r2 := rapid.IntRange(0, 31).Draw(t, "rd"), rapid.IntRange(0, 31).Draw(t, "rs1"), rapid.IntRange(0, 31).Draw(t, "rs2")
 			imm := rapid.Int32Range(-2048, 2047).Draw(t, "imm")
 			for i := 1; i < 32; i++ {
-				c.X[i] = word().Draw(t, "x")
+				c.X[i] = encoded().Draw(t, "x")
 			}
 			want := [32]uint32(c.X[:32])
 			if rd != 0 {
@@ -229,7 +229,7 @@ func TestDivisionEdges(t *testing.T) {
 func TestControlFlow(t *testing.T) {
 	c := bare(t, chip.Wormhole)
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := word().Draw(t, "a"), word().Draw(t, "b")
+		a, b := encoded().Draw(t, "a"), encoded().Draw(t, "b")
 		if rapid.Bool().Draw(t, "equal") {
 			b = a
 		}
@@ -352,7 +352,7 @@ func TestAMO(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		op := rapid.SampledFrom(ops).Draw(t, "op")
-		old, v := word().Draw(t, "old"), word().Draw(t, "v")
+		old, v := encoded().Draw(t, "old"), encoded().Draw(t, "v")
 		c.tile.l1[0x9000/4] = old
 		c.X[5], c.X[6] = 0x9000, v
 		c.exec(t, rtype(0x2F, 2, op.f5<<2|rapid.Uint32Range(0, 3).Draw(t, "aqrl"), 7, 5, 6))

@@ -1,66 +1,15 @@
 package emu
 
 import (
+	"container/heap"
 	"runtime"
-	"sync/atomic"
+	"slices"
 	"time"
-)
-
-// Slices in instructions. A core that was just woken gets a short one, since it may soon wait
-// again.
-const (
-	minSlice      = 512
-	maxSlice      = 4096
-	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
 )
 
 // maxTurns is after how many slices engines run although the round goes on: cores that wake each
 // other prolong it.
 const maxTurns = 4096
-
-// sched runs the chip: which cores are runnable, which goroutine may touch the chip, and what time
-// it is.
-//
-// The token in tok is the right to touch the chip. A channel passes it on in the order of asking,
-// so that a host that loads in a loop and the goroutine that runs the cores take turns.
-type sched struct {
-	chip *Chip
-	tok  chan struct{}
-	want atomic.Int32 // hosts that wait for the token
-	kick chan struct{}
-	done chan struct{}
-
-	closed bool
-	polls  bool          // a host or the goroutine that runs the chip may poll while the other works
-	spare  time.Duration // for which loop may poll before it sleeps
-
-	queue    []*core // runnable
-	pos      int     // next of the queue in this round
-	clock    uint64  // at the start of the round
-	longest  int     // slice of this round, by what its core could see of the time
-	rng      splitmix
-	events   eventHeap
-	order    map[orderKey]uint64
-	eventSeq uint64
-
-	waitingEngines []*engines // to which cores have given something since engines last ran
-	turns          int        // of cores, since then
-	crew           workerPool
-	boxes          []*outbox    // of the tiles of a window
-	parts          []*part      // of a window
-	unrun          atomic.Int32 // of boxes
-	lane           atomic.Int32 // the next of banks of DRAM
-
-	inbox   inbox     // what other chips have sent
-	peers   peerQueue // what other cards have asked for
-	group   *group    // of a Synchronous chip with others: they run together
-	idle    idle
-	steps   int      // since the host's last load
-	loads   uint     // of the host: see othersTurn
-	last    hostLoad // of the host
-	news    atomic.Bool
-	skipped bool // loop last released the token because a host wanted it
-}
 
 func (s *sched) init(c *Chip) {
 	s.chip = c
@@ -77,20 +26,6 @@ func (s *sched) init(c *Chip) {
 	}
 	s.polls = runtime.GOMAXPROCS(0) > 1
 	go s.loop()
-}
-
-// random returns the next number of the seeded sequence.
-func (s *sched) random() uint64 { return s.rng.next() }
-
-// splitmix is a sequence of numbers (splitmix64).
-type splitmix uint64
-
-func (r *splitmix) next() uint64 {
-	*r += 0x9E3779B97F4A7C15
-	z := uint64(*r)
-	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-	z = (z ^ z>>27) * 0x94D049BB133111EB
-	return z ^ z>>31
 }
 
 // acquire takes the token for the host.
@@ -123,13 +58,6 @@ func (s *sched) release() {
 	s.tok <- struct{}{}
 	if busy || s.chip.posted.pending() {
 		s.wakeLoop()
-	}
-}
-
-func (s *sched) wakeLoop() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
 	}
 }
 
@@ -210,13 +138,6 @@ func (s *sched) pace() {
 	s.steps = 0
 }
 
-// hostLoad is a load of the host and what it found.
-type hostLoad struct {
-	bar   int
-	off   uint64
-	value uint64
-}
-
 // saw notes what a host has found. It is news if it differs from what the load before found at the
 // same place.
 func (s *sched) saw(bar int, off, value uint64) {
@@ -269,9 +190,6 @@ func (s *sched) othersTurn() bool {
 // each other's packets, and Go's own turns are 10 ms: with 32 chips on two processors a packet
 // would wait a sixth of a second for its chip.
 const turn = 20000
-
-// spins is how often a chip polls before it lets other goroutines run, or looks at the time.
-const spins = 256
 
 // takeToken takes the token for loop.
 func (s *sched) takeToken() {
@@ -368,18 +286,12 @@ func (s *sched) step() int {
 	}
 	k := s.queue[s.pos]
 	s.pos++
-	if s.idle.skips(k) {
+	if s.idle.skips(&k.quiet) {
 		return 1
 	}
 	n, _ := s.slice(k, &s.rng)
 	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1
-}
-
-func (s *sched) swap(i, j int) {
-	q := s.queue
-	q[i], q[j] = q[j], q[i]
-	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
 // slice runs core k for a while, which it draws, and finds out whether it waits. It returns how
@@ -434,55 +346,11 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	return used, k.state == runnable && st != stopAgain
 }
 
-// enqueue makes a core runnable in this round.
-func (s *sched) enqueue(k *core) {
-	if b := k.tile.outbox; b != nil {
-		b.enqueue(k)
-		return
-	}
-	if k.queueIndex >= 0 {
-		return
-	}
-	if len(s.queue) == 0 { // the round in which the last core stopped is over
-		s.clock += uint64(s.longest)
-		s.longest = 0
-	}
-	k.queueIndex = len(s.queue)
-	s.queue = append(s.queue, k)
-}
-
-// dequeue takes a core out of the queue.
-func (s *sched) dequeue(k *core) {
-	i := k.queueIndex
-	if i < 0 || k.tile.outbox != nil { // the end of a window sees its state
-		return
-	}
-	if i < s.pos { // it has run in this round: keep those that have in front
-		s.pos--
-		s.swap(i, s.pos)
-		i = s.pos
-	}
-	last := len(s.queue) - 1
-	s.swap(i, last)
-	s.queue[last] = nil
-	s.queue = s.queue[:last]
-	k.queueIndex = -1
-}
-
-// now is the time as o sees it: the start of the round, and for a core what it has executed in its
-// slice.
-func (c *Chip) now(o origin) uint64 {
-	if k := o.core; k != nil {
-		return c.clock + uint64(k.base+k.budget-k.left)
-	}
-	return c.clock
-}
-
 // Close stops the chip and waits for its goroutine. It is idempotent.
 func (c *Chip) Close() error {
 	c.acquire()
 	c.closed = true
-	c.crew.close()
+	c.crew.Close()
 	if c.fault == nil {
 		c.fault = ErrClosed
 		c.announceFault()
@@ -495,4 +363,118 @@ func (c *Chip) Close() error {
 		<-c.done
 	}
 	return nil
+}
+
+// settle runs the chips until all of them wait, and reports whether it came to that.
+func (g *group) settle() bool {
+	limit := g.limit
+	if limit == 0 {
+		limit = 1 << 24
+	}
+	for left := limit; left > 0; {
+		g.ready = g.ready[:0]
+		for _, c := range g.chips {
+			if c.busy() {
+				g.ready = append(g.ready, c)
+			}
+		}
+		if len(g.ready) == 0 {
+			return true
+		}
+		g.rng = g.rng*6364136223846793005 + 1442695040888963407
+		left -= g.ready[int(g.rng>>33)%len(g.ready)].step()
+	}
+	return false
+}
+
+// drain performs what was posted. The caller holds the token.
+func (b *inbox) drain(c *Chip) {
+	for b.waiting.Load() != 0 && c.fault == nil {
+		b.mu.Lock()
+		b.taken, b.list = b.list, b.taken[:0]
+		b.waiting.Store(0)
+		b.mu.Unlock()
+		for i, f := range b.taken {
+			b.taken[i] = nil
+			if c.fault == nil {
+				f(c)
+			}
+		}
+		if c.cfg.Paced {
+			return // what this has posted again waits for a step
+		}
+	}
+}
+
+func (b *inbox) empty() {
+	b.mu.Lock()
+	clear(b.list)
+	b.list = b.list[:0]
+	b.waiting.Store(0)
+	b.mu.Unlock()
+}
+
+// takePosted performs what the host and other cards have posted, in the order in which it came as
+// far as that can be told. What comes meanwhile is left for the next call. The caller holds the
+// token.
+func (s *sched) takePosted() {
+	tail := s.chip.posted.tail.Load()
+	// Read after the tail: whatever another card did before the host's last store is counted.
+	for n := s.peers.waiting.Load(); ; {
+		head := s.chip.posted.head.Load()
+		if n > 0 {
+			if a, ok := s.peers.take(head); ok {
+				n--
+				a.end(s.chip, true)
+				continue
+			}
+		}
+		if head == tail {
+			return
+		}
+		s.chip.access(s.chip.posted.take())
+	}
+}
+
+// lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself:
+// while nothing is there it touches no memory that a host writes.
+func (s *sched) lookPosted() {
+	if s.chip.posted.pending() || s.peers.waiting.Load() > 0 {
+		s.takePosted()
+	}
+}
+
+// left reports whether other chips have left something since the token was released.
+func (s *sched) left() bool {
+	if s.group == nil {
+		return s.behind()
+	}
+	return slices.ContainsFunc(s.group.chips, func(c *Chip) bool { return c.behind() })
+}
+
+func (s *sched) behind() bool {
+	return s.peers.waiting.Load() != 0 || s.inbox.waiting.Load() != 0 && !s.chip.faulted.Load()
+}
+
+// maxPosted is how many bytes of writes to other cards may be under way before the chip stops
+// running until those have taken some, and breath is how long it then waits before it polls again.
+// On silicon PCIe's credits limit them.
+const (
+	maxPosted = 1 << 20
+	breath    = 20 * time.Microsecond
+)
+
+// ahead reports whether other cards have too many of the chip's writes to take yet. The chip goes
+// on taking theirs.
+func (s *sched) ahead() bool {
+	d := s.chip.pcie.peers
+	return d != nil && d.Posted() > maxPosted
+}
+
+// runEvents performs the events that are due.
+func (s *sched) runEvents() {
+	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
+		e := heap.Pop(&s.events).(event)
+		e.of.perform(e.do)
+	}
 }

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func (a *asm) commit(addr uint32) *asm { return a.li(t0, addr).lw(t2, t0, 0).add
 // stream is a register of stream 8, a counter of a circular buffer.
 func (r *rig) stream(acked bool) uint32 {
 	at := map[chip.Arch][2]uint32{chip.Wormhole: {0x010, 0x00C}, chip.Blackhole: {0x028, 0x020}}[r.arch]
-	return streamBase + 8*0x1000 + at[b2u(acked)]
+	return streamBase + 8*0x1000 + at[word.Bool(acked)]
 }
 
 // until waits until the word at addr is at least the register want.
@@ -55,10 +56,10 @@ func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
 }
 
 // sharings are programs that share memory without an edge between them, and the same with it.
-func sharings() []check {
+func sharings() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = UndefinedBehavior
-	return []check{
+	return []checkCase{
 		{
 			name: "a page of a circular buffer is published before its store is in L1", cfg: races, cat: ub,
 			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
@@ -400,9 +401,9 @@ func sharings() []check {
 }
 
 // fine are programs that a coarser check would refuse.
-func fine() []check {
+func fine() []checkCase {
 	races := Config{RefuseRaces: true}
-	return []check{
+	return []checkCase{
 		{
 			name: "halves of a word belong to different processors", cfg: races,
 			do: func(r *rig, _ bool) {

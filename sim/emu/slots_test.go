@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -96,7 +97,7 @@ func TestRegistersOfCode(t *testing.T) {
 			sw(t0, s0, 0).lw(a5, s1, 0).
 			addi(a2, a2, -1).bne(a2, x0, "loop").halt().bytes()
 		words := make([]uint32, len(code)/4)
-		pack(words, 0, code)
+		word.Pack(words, 0, code)
 		w.start(words, [32]uint32{})
 		for range 20 {
 			if diff, _, _ := w.run(50); diff != "" {

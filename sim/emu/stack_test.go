@@ -4,7 +4,7 @@ import "github.com/reprise-tt/reprise/chip"
 
 // overflowChecks are stacks that run over, and circular buffers from which more is taken than is
 // there: of programs whose symbols the emulator doesn't know.
-func overflowChecks() []check {
+func overflowChecks() []checkCase {
 	const top, sp = localBase + 0x1000, 2
 	overflow, counters := Config{RefuseOverflow: true}, Config{RefuseCounters: true}
 	choose := func(right bool, ok, wrong int32) int32 {
@@ -21,7 +21,7 @@ func overflowChecks() []check {
 		r.write(r.worker(0, 0), uint64(at), a.lw(1, sp, 12).addi(sp, sp, 16).emit(itype(0x67, 0, x0, 1, 0)).bytes())
 		r.write(r.worker(0, 0), uint64(at+0x800), returns(1))
 	}
-	return []check{
+	return []checkCase{
 		{
 			name: "a stack comes down to data", cfg: overflow, cat: UndefinedBehavior,
 			says: []string{"BRISC pc=", "stack overflow: the stack pointer goes down from 0xffb00900 to 0xffb004f0, and data end at 0xffb00500"},

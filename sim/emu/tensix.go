@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -102,10 +103,10 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		e.Synced(i)
 		fallthrough
 	case off == pcBufMOPSync:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
@@ -130,7 +131,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
-			t.release(o, pcBufBase)
+			t.check.Release(o.checked(), pcBufBase)
 		}
 		return st
 	}
@@ -158,12 +159,12 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	}
 	f := &t.tensix.mailbox[from][me]
 	if off&4 != 0 {
-		return b2u(f.n != 0), slowDone
+		return word.Bool(f.n != 0), slowDone
 	}
 	if f.n == 0 {
 		return 0, slowBlocked
 	}
-	t.acquire(o, mailboxBase+uint32(from)<<4+uint32(me))
+	t.check.Acquire(o.checked(), mailboxBase+uint32(from)<<4+uint32(me))
 	v := f.v[f.r]
 	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
@@ -190,7 +191,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	}
 	f.v[(f.r+f.n)%4] = v
 	f.n++
-	t.release(o, mailboxBase+uint32(me)<<4+uint32(to))
+	t.check.Release(o.checked(), mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
 }
@@ -198,21 +199,11 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // Tensix configuration words that act on processors (tt-isa-documentation
 // WormholeB0/TensixTile/SoftReset.md, BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
-	cfgInvalidateWormhole  = 157
-	cfgInvalidateBlackhole = 185 // of those below, Blackhole has none
-	cfgTRISC0ResetPC       = 158 // Wormhole, as the following
-	cfgTRISCOverride       = 161
-	cfgNCRISCResetPC       = 162
-	cfgNCRISCOverride      = 163
+	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
+	cfgTRISCOverride  = 161
+	cfgNCRISCResetPC  = 162
+	cfgNCRISCOverride = 163
 )
-
-// cfgInvalidate is the word that empties caches of instructions.
-func cfgInvalidate(a chip.Arch) uint32 {
-	if a == chip.Wormhole {
-		return cfgInvalidateWormhole
-	}
-	return cfgInvalidateBlackhole
-}
 
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
@@ -232,7 +223,7 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if st != slowDone {
 		return 0, st
 	}
-	t.acquire(o, configBase)
+	t.check.Acquire(o.checked(), configBase)
 	v, ok := e.LoadConfig(off / 4)
 	if !ok {
 		return 0, t.refuseEngine(o)
@@ -266,7 +257,7 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	}
 	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
 	if st == slowDone {
-		t.release(o, configBase)
+		t.check.Release(o.checked(), configBase)
 		t.changed(classConfig)
 	}
 	return st
@@ -289,7 +280,7 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 		}
 		for _, k := range t.cores {
 			if v>>k.hw&1 != 0 {
-				k.icache.invalidate()
+				k.icache.Invalidate()
 			}
 		}
 	case i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:
@@ -340,7 +331,7 @@ func (c *core) push(inst uint32) slowResult {
 		return slowBlocked
 	}
 	op := engineOp{thread: uint8(thread), hw: c.hw, v: inst, expand: c.hw != 0, stalls: true, pc: c.pc}
-	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.shadow == nil {
+	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.check == nil {
 		e.ops = append(e.ops, op) // as give does
 		return slowDone
 	}
@@ -363,7 +354,152 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	o.core.quiet = 0
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
-		t.release(o, pcBufBase)
+		t.check.Release(o.checked(), pcBufBase)
 	}
 	return st
+}
+
+// Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it,
+// and only the mover, or on Ethernet tiles a register, can fill it (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
+const (
+	iramBase  = 0xFFC00000
+	iramBytes = 16 << 10
+	// moverIRAM is where the mover sees the instruction RAM, in units of 16 bytes.
+	moverIRAM = 0x4000
+)
+
+// Offsets of TDMA-RISC's registers (tt-isa-documentation WormholeB0/TensixTile/TDMA-RISC.md).
+const (
+	tdmaSource    = 0x00
+	tdmaTarget    = 0x04
+	tdmaSize      = 0x08
+	tdmaDirection = 0x0C
+	tdmaCommand   = 0x10
+	tdmaStatus    = 0x14
+	tdmaClockGate = 0x24
+
+	tdmaIdle   = 8    // status: no command queued, mover not busy
+	tdmaMove   = 0x40 // command, of mover 0
+	l1ToIRAM   = 1    // direction
+	moverUnits = 16   // bytes of a unit of addresses and sizes
+)
+
+// mover is what software has told the mover of a tile.
+type mover struct {
+	source, size uint32 // units of 16 bytes
+	unseen       bool   // a move that no load of the status has shown to be over: RefuseRaces
+}
+
+func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
+	if t.chip.arch == chip.Wormhole && off == tdmaStatus {
+		t.tensix.mover.unseen = false
+		return tdmaIdle, slowDone
+	}
+	if o.isHostLoad() && tdmaHas(off) {
+		return 0, slowDone
+	}
+	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")
+	return 0, slowHalt
+}
+
+// tdmaHas reports whether there is a register at an offset (tt-isa-documentation
+// WormholeB0/TensixTile/TDMA-RISC.md): those of the mover and of packer and unpacker 0, and from
+// 0x100 on those of packer and unpacker 1.
+func tdmaHas(off uint32) bool {
+	if off >= 0x118 && off < 0x140 || off >= 0x158 && off < 0x160 || off >= 0x198 && off < 0x1A0 {
+		off -= 0x100
+	}
+	return off < 0x40 || off >= 0x58 && off < 0x60 || off >= 0x98 && off < 0xA0
+}
+
+// tdmaStore handles the mover, as far as it fills NCRISC's instruction RAM, and the clock gates.
+func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
+	m := &t.tensix.mover
+	if off == tdmaClockGate {
+		return slowDone
+	}
+	bad := func(format string, args ...any) slowResult {
+		t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), format, args...)
+		return slowHalt
+	}
+	if t.chip.arch != chip.Wormhole {
+		return bad("store to a TDMA register that is not emulated")
+	}
+	switch off {
+	case tdmaSource:
+		m.source = v
+	case tdmaTarget:
+		if v != moverIRAM {
+			return bad("mover destination %#x: want %#x, the instruction RAM", v, moverIRAM)
+		}
+	case tdmaSize:
+		m.size = v
+	case tdmaDirection:
+		if v != l1ToIRAM {
+			return bad("mover direction %d: want 1, L1 to instruction RAM", v)
+		}
+	case tdmaCommand:
+		if v != tdmaMove {
+			return bad("TDMA command %#x: want 0x40, move", v)
+		}
+		return t.move(o)
+	default:
+		return bad("store to a TDMA register that is not emulated")
+	}
+	return slowDone
+}
+
+// move copies L1 to the instruction RAM. NCRISC may start it itself, from L1, but must not fetch
+// from the instruction RAM while it is filled.
+func (t *tile) move(o origin) slowResult {
+	m, nc := &t.tensix.mover, t.cores[4]
+	bad := func(format string, args ...any) slowResult {
+		t.chip.refuse(o, UndefinedBehavior, "tdma", tdmaBase+tdmaCommand, format, args...)
+		return slowHalt
+	}
+	switch {
+	case m.size > iramBytes/moverUnits:
+		return bad("move of %d bytes into an instruction RAM of %d", uint64(m.size)*moverUnits, iramBytes)
+	case uint64(m.source)+uint64(m.size) > t.bytes()/moverUnits:
+		return bad("move from %#x reaches beyond L1", uint64(m.source)*moverUnits)
+	case nc.state == inReset:
+	case nc.pc >= iramBase:
+		return bad("move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
+	case nc.predicts != predictsL1:
+		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: since it left it, it was not reset, and has not executed the sequence that makes the predictor forget")
+	}
+	from, n := m.source*moverUnits, m.size*moverUnits
+	if n == 0 {
+		return slowDone
+	}
+	if t.check != nil {
+		m.unseen = true
+		if !t.chip.check.Moved(o.checked(), t.check, from, int(n)) {
+			return slowHalt
+		}
+	}
+	t.fillIRAM(from, n)
+	return slowDone
+}
+
+// fillIRAM copies n bytes of L1 at from to the start of the instruction RAM.
+func (t *tile) fillIRAM(from, n uint32) {
+	if t.iram == nil {
+		t.iram = make([]uint32, iramBytes/4)
+		t.iramCode = make([]codePage, iramBytes/pageBytes)
+		if t.known != nil {
+			t.iramKnown = make([]uint64, iramBytes/4/64)
+		}
+	}
+	copy(t.iram[:n/4], t.memory(from + n)[from/4:])
+	for i := range (n + pageBytes - 1) / pageBytes {
+		t.iramCode[i] = codePage{}
+	}
+	for w := range uint32(len(t.iramKnown)) * 64 {
+		if w < n/4 {
+			at := from/4 + w
+			t.iramKnown[w>>6] = t.iramKnown[w>>6]&^(1<<(w&63)) | t.known[at>>6]>>(at&63)&1<<(w&63)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix
@@ -29,9 +31,8 @@ type tile struct {
 	code   []*codePage
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
-	writers *writers
-	races   *races
-	shadow  *shadow
+	writers *check.Writers
+	check   *check.Tile
 
 	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
 	iramCode  []codePage // the same
@@ -43,37 +44,17 @@ type tile struct {
 	data    []uint32 // room for those of a request that is being performed
 	debug   debugRegs
 	tensix  coprocessor
-	eth     ethRegs
+	eth     ethernet // of an Ethernet tile
 }
 
 // hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
 
-func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
-	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
-	size, streams := c.params.L1Size, maxStreams
-	if kind == chip.Ethernet {
-		size, streams = c.params.EthernetL1Size, leastStreams
-	}
-	t.size = size
-	t.cores = t.room[:0]
-	t.code = make([]*codePage, size/pageBytes)
-	words := new(tileWords)
-	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
-	for n := range t.niu {
-		t.niu[n].niuWords = &t.niuWords[n]
-		t.niu[n].reset(c)
-	}
-	if kind == chip.Ethernet {
-		t.eth.powerUp(t)
-	} else {
-		t.debug.softReset = c.params.ResetAll
-		for hw, p := range hwOrder {
-			t.addCore(p, uint8(hw))
-		}
-	}
-	t.newChecks()
-	return t
+// slotsFor returns the slots of a tile of the chip with so many streams.
+func (c *Chip) slotsFor(streams int) *translate.Registers {
+	cfg := &c.cfg
+	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
+	return slotsOf(k, &c.layout)
 }
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
@@ -106,6 +87,11 @@ func (t *tile) memory(end uint32) []uint32 {
 	return t.l1
 }
 
+// view returns n bytes of L1 where they are.
+func (t *tile) view(addr uint32, n int) []uint32 {
+	return t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)]
+}
+
 // firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs'
 // kernels fit.
 const firstL1 = 128 << 10
@@ -128,7 +114,7 @@ func (t *tile) grow(end uint32) {
 		c.SetL1(t.l1, &t.flags[0])
 	}
 	if first && t.kind == chip.Ethernet {
-		t.eth.init(t)
+		t.eth.init()
 	}
 }
 
@@ -136,6 +122,28 @@ func (t *tile) grow(end uint32) {
 // of a core.
 func (t *tile) stored(addr uint32, n int) {
 	t.nowKnown(addr, n)
+	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+		if t.flags[line]&(flagCode|flagWatch) != 0 {
+			t.touched(line)
+		}
+	}
+}
+
+// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten
+// unchanged: their decoded and translated code is kept then.
+func (t *tile) take(addr uint32, n int, data []uint32) {
+	l1 := t.memory(addr + uint32(n))
+	if (addr|uint32(n))&3 != 0 {
+		word.Merge(l1, uint64(addr), data, n)
+		t.stored(addr, n)
+		return
+	}
+	data = data[:n>>2]
+	there := l1[addr>>2:][:len(data)]
+	if t.flags[addr>>lineShift]&flagCode != 0 && word.Equal(there, data) {
+		return
+	}
+	copy(there, data)
 	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
 		if t.flags[line]&(flagCode|flagWatch) != 0 {
 			t.touched(line)
@@ -162,67 +170,18 @@ func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 	return 0, false
 }
 
-// merge copies n bytes into words at byte offset off, from buf, whose first word holds off&3 bytes
-// of padding.
-func merge(words []uint32, off uint64, buf []uint32, n int) {
-	w, head := off>>2, int(off&3)
-	if head != 0 || n < 4 {
-		k := min(n, 4-head)
-		mask := uint32(1)<<(8*k) - 1
-		if k == 4 {
-			mask = ^uint32(0)
-		}
-		mask <<= 8 * head
-		words[w] = words[w]&^mask | buf[0]&mask
-		w, buf, n = w+1, buf[1:], n-k
-	}
-	copy(words[w:], buf[:n/4])
-	if r := n & 3; r != 0 {
-		mask := uint32(1)<<(8*r) - 1
-		i := n / 4
-		words[w+uint64(i)] = words[w+uint64(i)]&^mask | buf[i]&mask
-	}
-}
-
-// span is how many words hold n bytes at byte offset off.
-func span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
-
-// pack puts the bytes p into words, the first of which starts with off&3 bytes of padding; unpack
-// is the reverse.
-func pack(buf []uint32, off uint64, p []byte) {
-	if off&3 == 0 {
-		for len(p) >= 4 {
-			buf[0] = uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
-			buf, p = buf[1:], p[4:]
-		}
-		off = 0
-	}
-	sh := uint32(off&3) * 8
-	for i := 0; len(p) > 0; i++ {
-		var w uint32
-		for ; sh < 32 && len(p) > 0; sh += 8 {
-			w |= uint32(p[0]) << sh
-			p = p[1:]
-		}
-		buf[i], sh = w, 0
-	}
-}
-
-func unpack(p []byte, off uint64, buf []uint32) {
-	if off&3 == 0 {
-		for len(p) >= 4 {
-			w := buf[0]
-			p[0], p[1], p[2], p[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
-			buf, p = buf[1:], p[4:]
-		}
-		off = 0
-	}
-	sh := uint32(off&3) * 8
-	for i := 0; len(p) > 0; i++ {
-		for w := buf[i]; sh < 32 && len(p) > 0; sh += 8 {
-			p[0] = byte(w >> sh)
-			p = p[1:]
-		}
-		sh = 0
-	}
+// ethernet is what an Ethernet tile has beside other tiles: registers, links, and base firmware,
+// which isn't code.
+type ethernet interface {
+	// load and store access a register that other tiles don't have, and store the soft reset.
+	load(o origin, addr uint32) (uint32, slowResult)
+	store(o origin, addr, v uint32) slowResult
+	// resetPC is where a processor starts, and starts whether it runs there.
+	resetPC(p chip.Processor) uint32
+	starts(k *core) bool
+	// init is called when L1 is first used, beat before another agent loads a word of it, and told
+	// after one has written to it; told reports whether the chip still works.
+	init()
+	beat(addr uint32)
+	told(o origin, addr uint32, n int) bool
 }

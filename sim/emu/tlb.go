@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // windowTarget is where an access through a TLB window goes.
 type windowTarget struct {
@@ -10,11 +13,6 @@ type windowTarget struct {
 	multicast bool
 	posted    bool
 	noc       int
-}
-
-// flits is how many carry n bytes of data.
-func (c *Chip) flits(n int) uint32 {
-	return (uint32(n) + c.params.NOCWord - 1) / c.params.NOCWord
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
@@ -127,9 +125,9 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
 		return
 	}
-	buf := c.words(span(w.addr, len(p)))
+	buf := c.words(word.Span(w.addr, len(p)))
 	if c.readTile(origin{loads: true}, "tlb window", w.noc, w.ep, w.addr, len(p), buf) {
-		unpack(p, w.addr, buf)
+		word.Unpack(p, w.addr, buf)
 	}
 }
 
@@ -138,14 +136,14 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
-	buf := c.words(span(w.addr, len(p)))
-	pack(buf, w.addr, p)
+	buf := c.words(word.Span(w.addr, len(p)))
+	word.Pack(buf, w.addr, p)
 	write := func(ep *endpoint) bool {
 		if !c.writeTile(origin{}, "tlb window", w.noc, ep, w.addr, len(p), buf) {
 			return false
 		}
 		if ep.tile != nil {
-			ep.tile.countWrite(w.noc, c.flits(len(p)), b2u(w.posted))
+			ep.tile.countWrite(w.noc, c.flits(len(p)), word.Bool(w.posted))
 		}
 		return true
 	}

@@ -3,6 +3,7 @@ package emu
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -304,7 +305,7 @@ func TestDataBetweenCode(t *testing.T) {
 				r.run(r.worker(x, 0), a)
 				w := r.c.tileAt(r.raw(r.worker(x, 0)))
 				r.eventually("end of the loop", func() bool { return w.core(chip.BRISC).X[a1] == 0 })
-				if want := rounds * b2u(stores == 1); w.l1[data/4] != want {
+				if want := rounds * word.Bool(stores == 1); w.l1[data/4] != want {
 					t.Errorf("%v: worker %d counted to %d, want %d", arch, x, w.l1[data/4], want)
 				}
 				if code := w.code[1].code; stores == 0 && (code[0] == nil || code[0] != code[4] || code[2] != code[0]) {

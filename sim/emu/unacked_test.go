@@ -4,7 +4,7 @@ import "github.com/reprise-tt/reprise/chip"
 
 // owedChecks are programs whose end is told to a dispatcher while what they asked the NoC for need
 // not be done.
-func owedChecks() []check {
+func owedChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = UndefinedBehavior
 	// end adds 1 to a stream of w in which completions are counted.
@@ -16,8 +16,8 @@ func owedChecks() []check {
 		}).halt()
 	}
 	// one is a program with one request, and its end, for which wait says what it must wait for.
-	one := func(name string, says []string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) check {
-		return check{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...),
+	one := func(name string, says []string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) checkCase {
+		return checkCase{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...),
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
 				a := newAsm(0x1000).li(s0, 1).request(r.arch, q(r, v, w))
@@ -38,7 +38,7 @@ func owedChecks() []check {
 		return nocRequest{buf: 3, targ: uint64(p.Stream.Reg(3, chip.SpaceAvailableUpdate)), targXY: w, ret: 4, retXY: v,
 			ctrl: ctrlWriteNP | ctrlInline | staticVC1, len: 15, dat: 1 << 6}
 	}
-	return []check{
+	return []checkCase{
 		one("a program ends before its write is acknowledged", []string{"write of 64 bytes from 0x40000", "WR_ACK_RECEIVED", "a write barrier"},
 			write, counter(cntWriteAck)),
 		one("a program ends before its write with an id is", []string{"write of 64 bytes", "a write barrier"}, tagged, zero(cntOutstanding+3)),

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
 // Assumptions is a set of things that no document promises and that programs rely on all the same.
-type Assumptions uint16
+type Assumptions = check.Assumptions
 
 const (
 	// StoresInOrder: a processor's store to L1 is there when a later one of its stores to a
@@ -18,7 +19,7 @@ const (
 	// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). tt-metal's base firmware writes the word
 	// with which it waits for the other processors, and releases them; its kernels write words that
 	// they then send.
-	StoresInOrder Assumptions = 1 << iota
+	StoresInOrder = check.StoresInOrder
 	// SentIsRead: a write that is counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT,
 	// NIU_MST_POSTED_WR_REQ_SENT) has read its source, and writes are sent in the order in which
 	// they were started. Documents count a write before its data are read (tt-isa-documentation
@@ -26,17 +27,17 @@ const (
 	// the dispatcher returns pages of its ring, and stores the next write pointer of the completion
 	// queue to the word from which it has just sent one: if that write still were to read it, the
 	// host would be told of data that are not there yet.
-	SentIsRead
+	SentIsRead = check.SentIsRead
 	// CountedAtOnce: a request is in its id's counter of unanswered requests
 	// (NIU_MST_REQS_OUTSTANDING_ID) when a load of the counter follows its start. Documents let the
 	// load overtake the store that starts the request. tt-metal's noc_async_read_barrier_with_trid
 	// polls the counter straight away.
-	CountedAtOnce
+	CountedAtOnce = check.CountedAtOnce
 	// PassedBytesUnused: of a word that is loaded just after a store to one of its bytes, which the
 	// load may pass on Wormhole, the program doesn't use that byte (MemoryOrdering.md, Sub-word
 	// load not observing previous store). tt-metal's BRISC firmware stores the signal of the go
 	// message, and then loads the message for the dispatcher's coordinates.
-	PassedBytesUnused
+	PassedBytesUnused = check.PassedBytesUnused
 	// ReadInOrder: a write has read its source when a request that the same processor starts later
 	// on the same NoC takes effect. Documents order only requests on one virtual channel
 	// (tt-isa-documentation WormholeB0/NoC/Ordering.md). tt-metal's subordinate dispatcher
@@ -44,12 +45,12 @@ const (
 	// atomic, without a wait in between: if the multicast still were to read the page, workers
 	// would get a part of the next command for a go signal. It holds for agents that know of the
 	// later request, not for the processor's own stores.
-	ReadInOrder
+	ReadInOrder = check.ReadInOrder
 	// UnwrittenUnused: of what the program loads from L1 it uses nothing that was never written.
 	// tt-metal's base firmware copies tables of coordinates as a whole, of which the host writes as
 	// many rows as there are (tt_metal/hw/inc/internal/firmware_common.h,
 	// noc_worker_logical_to_virtual_map_init).
-	UnwrittenUnused
+	UnwrittenUnused = Assumptions(1 << 5)
 
 	// What tensix.Assumptions of the same names are, for the instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
@@ -101,10 +102,10 @@ func newWaivers(list []Waiver) ([]waiver, error) {
 	var out []waiver
 	for _, w := range list {
 		if w.Assume == 0 || w.Assume&^allAssumptions != 0 {
-			return nil, fmt.Errorf("emu: %w: waiver for %s: unknown assumptions %#x", ErrConfig, w.Name, uint16(w.Assume))
+			return nil, fmt.Errorf("waiver for %s: unknown assumptions %#x", w.Name, uint16(w.Assume))
 		}
 		if len(w.Text) < 4*leastWaived {
-			return nil, fmt.Errorf("emu: %w: waiver for %s: %d bytes of text, want at least %d", ErrConfig, w.Name, len(w.Text), 4*leastWaived)
+			return nil, fmt.Errorf("waiver for %s: %d bytes of text, want at least %d", w.Name, len(w.Text), 4*leastWaived)
 		}
 		words := make([]uint32, len(w.Text)/4)
 		for i := range words {
@@ -163,40 +164,4 @@ func (w *waiverCache) of(around *[waiverSpan]uint32, list []waiver) Assumptions 
 	}
 	w.known[*around] = a
 	return a
-}
-
-// assumes reports whether the instruction that the processor executes may rely on a.
-func (c *core) assumes(a Assumptions) bool { return c.waived()&a == a }
-
-// waived returns what the instruction that the processor executes may rely on.
-func (c *core) waived() Assumptions {
-	list := c.tile.chip.waivers
-	if len(list) == 0 {
-		return 0
-	}
-	var around [waiverSpan]uint32
-	for i := range around {
-		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
-	}
-	have, ok := c.assumed[c.pc]
-	if !ok || have.around != around {
-		have = waived{around, c.tile.chip.waived.of(&around, list)}
-		if c.assumed == nil {
-			c.assumed = map[uint32]waived{}
-		}
-		c.assumed[c.pc] = have
-	}
-	return have.assume
-}
-
-// instruction returns the word at pc, or 0 where the processor fetches nothing.
-func (c *core) instruction(pc uint32) uint32 {
-	t := c.tile
-	if w := pc >> 2; w < uint32(len(t.l1)) {
-		return t.l1[w]
-	}
-	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
-		return t.iram[w]
-	}
-	return 0
 }

@@ -3,7 +3,6 @@ package emu
 import (
 	"errors"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -12,72 +11,6 @@ import (
 // tile only, its own hand, and what nothing changes meanwhile: the chip's clock, events and
 // configuration, DRAM, and translated code. All else that cores do, down to waking each other and
 // refusals, goes by way of tile.outbox, which is nil outside windows.
-
-const (
-	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another:
-	// they mostly wait for each other.
-	minTiles = 4
-	// maxWindow is how many instructions a window has, roughly. The host waits for its end.
-	maxWindow = 1 << 21
-	// worthWaking is how many instructions of a window are worth waking another goroutine.
-	worthWaking = 20000
-	// maxTileTurns is how many slices cores of a tile have in a window, and maxTileUsed after how
-	// many instructions none has another one.
-	maxTileTurns = 64
-	maxTileUsed  = 1 << 14
-	// A core waits for the end of the window if its tile's outbox has so many requests or words of
-	// data: fewer than the 8 bits of a counter of unanswered requests hold.
-	maxOutbox      = 128
-	maxOutboxWords = 16 << 10
-)
-
-// workerState is the scratch state of one goroutine that runs cores.
-type workerState struct {
-	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
-}
-
-// hand returns the hand of the goroutine that runs the tile.
-func (t *tile) hand() *workerState {
-	if b := t.outbox; b != nil {
-		return b.hand
-	}
-	return &t.chip.hand
-}
-
-// outbox is what a tile does in a window to others, and to what it shares with them.
-type outbox struct {
-	tile  *tile
-	hand  *workerState
-	draw  splitmix
-	turns []*core // those that have had one are in front
-	ran   int     // of turns
-
-	requests  []request
-	stores    []dramStore // that come before all requests
-	data      []uint32    // of both
-	words     int         // of data, in all
-	readsDRAM bool        // one of requests does
-	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
-
-	used, longest int    // instructions in all, and of one core
-	moved         uint64 // bytes, over NoCs
-	hot           []hotLine
-	fault         error
-}
-
-// dramStore is a write to DRAM that was answered at once.
-type dramStore struct {
-	bank, n int
-	addr    uint64
-	data    []uint32
-}
-
-// hotLine is a line to be translated when no code runs.
-type hotLine struct {
-	page *codePage
-	base uint32
-	line int
-}
 
 // wide reports whether so many tiles have runnable cores that they run in a window.
 func (s *sched) wide() bool {
@@ -124,7 +57,7 @@ func (s *sched) window() int {
 	}
 	s.unrun.Store(int32(len(boxes)))
 	s.lane.Store(0)
-	s.crew.run(n, n, func(i int) { s.runPart(boxes, i, n) })
+	s.crew.Run(n, n, func(i int) { s.runPart(boxes, i, n) })
 	used := 1
 	for _, b := range boxes {
 		used += b.used
@@ -166,13 +99,6 @@ func (s *sched) gather() (boxes []*outbox, weight int) {
 	return boxes, weight
 }
 
-// part is the tiles of a window that one goroutine runs.
-type part struct {
-	boxes []*outbox
-	next  atomic.Int32 // of boxes
-	hand  workerState
-}
-
 // runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their
 // memory stays in the caches of one processor. Then it runs what others have not got to, waits for
 // what they run, and does the same with writes to DRAM.
@@ -189,14 +115,6 @@ func (s *sched) runPart(boxes []*outbox, i, n int) {
 		runtime.Gosched()
 	}
 	s.storeDRAM(boxes, n)
-}
-
-// enqueue gives a core that can run a turn in the window.
-func (b *outbox) enqueue(k *core) {
-	if !k.listed {
-		k.listed = true
-		b.turns = append(b.turns, k)
-	}
 }
 
 // run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside
@@ -258,76 +176,6 @@ func (s *sched) rejoin(b *outbox) {
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
-// post puts a request that has its virtual channel into the outbox. What of it is the tile's own is
-// done. Reads and writes of DRAM, which nothing changes in a window, end at once unless they might
-// overtake another one of the tile's.
-func (b *outbox) post(q *request) slowResult {
-	if q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)) {
-		d := b.tile.chip.drams[q.from.bank]
-		q.leave()
-		mergeTime(&b.tile.newest, &d.newest)
-		d.read(q.fromAddr, q.n, q.buffer())
-		b.moved += uint64(q.n)
-		q.respond()
-		return slowDone
-	}
-	if !q.leave() || !q.drain() {
-		return slowHalt
-	}
-	if q.kind == reqWrite && !q.multicast && b.storesSoon(q.to, q.toAddr) {
-		b.store(q.to.bank, q.toAddr, q.n, q.data)
-		q.acks++
-		q.respond()
-		return slowDone
-	}
-	k := q.o.core
-	if q.kind == reqRead || q.marked {
-		b.awaited[q.noc][k.hw] |= 1 << q.kind
-	}
-	q.pc = k.pc
-	b.readsDRAM = b.readsDRAM || q.kind == reqRead && q.from.kind == chip.DRAM
-	b.requests = append(b.requests, *q)
-	return slowDone
-}
-
-// readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to
-// where they are.
-func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
-	if from.kind != chip.DRAM || len(b.requests) > 0 || addr >= b.tile.chip.drams[from.bank].size {
-		return false
-	}
-	for i := range b.stores {
-		if s := &b.stores[i]; s.bank == from.bank && s.addr < addr+n && addr < s.addr+uint64(s.n) {
-			return false
-		}
-	}
-	return true
-}
-
-// storesSoon reports whether a write to an address is to DRAM and may come before all requests in
-// outboxes: none that the tile has started earlier reads DRAM. So whoever is told of it finds it
-// there, and its answer needn't wait.
-func (b *outbox) storesSoon(to *endpoint, addr uint64) bool {
-	return to.kind == chip.DRAM && addr < b.tile.chip.drams[to.bank].size && !b.readsDRAM
-}
-
-// store puts such a write into the outbox.
-func (b *outbox) store(bank int, addr uint64, n int, data []uint32) {
-	b.stores = append(b.stores, dramStore{bank, n, addr, data})
-	b.moved += uint64(n)
-}
-
-// room returns room for n words of a request's data, until the end of the window.
-func (b *outbox) room(n int) []uint32 {
-	if cap(b.data)-len(b.data) < n {
-		b.data = make([]uint32, 0, max(2*cap(b.data), n, 256)) // requests keep the old one
-	}
-	at := len(b.data)
-	b.data = b.data[:at+n]
-	b.words += n
-	return b.data[at : at+n : at+n]
-}
-
 // storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering
 // requests, to one lane of banks after the other until others do all the rest.
 func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
@@ -348,34 +196,6 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 	}
 }
 
-// full reports whether no further request may be posted. A tile that isn't in a window has no
-// outbox.
-func (b *outbox) full() bool {
-	return b != nil && (len(b.requests) >= maxOutbox || len(b.stores) >= maxOutbox || b.words >= maxOutboxWords)
-}
-
-// awaits reports whether a counter will count responses to requests of core k when the window ends,
-// so that k waits for that.
-func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
-	if b == nil || k == nil {
-		return false
-	}
-	kinds := b.awaited[noc][k.hw]
-	switch {
-	case kinds == 0:
-		return false
-	case counter == cntReadResp || counter == cntReadWords:
-		kinds &= 1 << reqRead
-	case counter == cntWriteAck:
-		kinds &= 1<<reqWrite | 1<<reqInline
-	case counter == cntAtomicResp:
-		kinds &= 1 << reqAtomic
-	case counter < cntOutstanding || counter >= cntOutgoing:
-		return false
-	}
-	return kinds != 0
-}
-
 // deliver takes the requests of an outbox to where they go, after all tiles of the window have
 // rejoined the chip, and stops the chip for what the tile was refused.
 func (b *outbox) deliver(c *Chip) {
@@ -384,7 +204,7 @@ func (b *outbox) deliver(c *Chip) {
 		if c.fault != nil {
 			break
 		}
-		ok := q.arrive() && (q.away || q.respond())
+		ok := q.finish()
 		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {
 			r.PC = q.pc // its core has gone on
 		}

@@ -1,4 +1,4 @@
-package emu
+package arc
 
 import "github.com/reprise-tt/reprise/chip"
 
@@ -13,7 +13,7 @@ type spiController struct {
 }
 
 const (
-	arcSPI      = 0x70000
+	spiBase     = 0x70000
 	spiCTRLR1   = 0x04
 	spiSSIENR   = 0x08
 	spiSER      = 0x10
@@ -30,8 +30,8 @@ func spiPad(off uint32) bool { return off == 0xF8 || off == 0x240 || off == 0x24
 
 // hasSPI reports whether an offset of the ARC tile's bus of peripherals is a register of the
 // controller.
-func (c *Chip) hasSPI(off uint32) bool {
-	return c.arch == chip.Wormhole && off >= arcSPI && off < arcSPI+0x100
+func (a *ARC) hasSPI(off uint32) bool {
+	return a.arch == chip.Wormhole && off >= spiBase && off < spiBase+0x100
 }
 
 func (s *spiController) load(off uint32) uint32 {

@@ -1,11 +1,11 @@
-package emu
+package check
 
 import "fmt"
 
 // unacked holds the requests that a processor of a tile has made of one of its NIUs and that no
 // processor of the tile has seen the end of: for each transaction id the newest request of each
 // sort, or nil, since those before it end with it as far as counters tell.
-type unacked [numUnacked][16]*flight
+type unacked [numUnacked][16]*Flight
 
 const (
 	unackedWrite  = iota // that are acknowledged
@@ -16,23 +16,23 @@ const (
 )
 
 // started notes a request that a processor has started.
-func (w *unacked) started(f *flight) {
+func (w *unacked) started(f *Flight) {
 	q := &f.q
 	switch {
 	case f.core == nil:
-	case q.kind == reqRead:
-		w[unackedRead][q.id] = f
-	case q.kind == reqAtomic && q.marked:
-		w[unackedAtomic][q.id] = f
-	case q.kind != reqAtomic && q.marked:
-		w[unackedWrite][q.id] = f
-	case q.kind == reqWrite:
-		w[unackedPosted][q.id] = f
+	case q.Kind == Read:
+		w[unackedRead][q.ID] = f
+	case q.Kind == Atomic && q.Marked:
+		w[unackedAtomic][q.ID] = f
+	case q.Kind != Atomic && q.Marked:
+		w[unackedWrite][q.ID] = f
+	case q.Kind == Write:
+		w[unackedPosted][q.ID] = f
 	}
 }
 
 // stopped drops what a processor that is put into reset has asked for.
-func (w *unacked) stopped(k *core) {
+func (w *unacked) stopped(k *Core) {
 	for i := range w {
 		for id, f := range w[i] {
 			if f != nil && f.core == k {
@@ -47,16 +47,16 @@ func (w *unacked) stopped(k *core) {
 // responses that are not its own, and others would read what is not there yet. (A kernel's end
 // asserts the same in tt-metal's firmware, hw/firmware/src/tt-1xx/brisc.cc: reads, writes, atomics
 // and posted writes are flushed.)
-func (r *races) ends(q *request) bool {
-	if q.kind != reqInline || q.o.core == nil || q.to == nil || q.to.tile == nil || !r.completion(q.toAddr) {
+func (r *Tile) ends(q *Transfer) bool {
+	if q.Kind != Inline || q.By.Core == nil || !q.Completes {
 		return true
 	}
 	for noc := range r.unacked {
 		for i := range r.unacked[noc] {
 			for _, f := range r.unacked[noc][i] {
 				if f != nil {
-					return r.refuse(q.o, uint32(f.q.toAddr), "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
-						q.to.xy, f, unackedText(i))
+					return r.refuse(q.By, uint32(f.q.ToAddr), "the end of a program is reported to tile %v with work of its own under way: %v, and %s",
+						q.To.XY, f, unackedText(i))
 				}
 			}
 		}
@@ -77,12 +77,4 @@ func unackedText(i int) string {
 		return seen("its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier")
 	}
 	return seen("its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier")
-}
-
-// completion reports whether a store to addr of a tile adds to a stream with which dispatchers
-// count completions.
-func (r *races) completion(addr uint64) bool {
-	s := &r.tile.chip.params.Stream
-	first := streamBase + uint64(s.FirstDispatch)*0x1000
-	return addr >= first && addr < streamBase+uint64(s.Count)*0x1000 && streamRegister(r.tile.chip.arch, uint32(addr)&0xFFF) == streamUpdate
 }

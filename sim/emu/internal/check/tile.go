@@ -1,17 +1,34 @@
-package emu
+package check
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
-// races finds what Config.RefuseRaces refuses, for one tile. It follows the requests that the
-// tile's processors start (flights) until software has made sure of them: not until they are done,
-// which here may be at once, but until a processor of the tile has loaded a counter whose value
-// could not be without their being done.
-type races struct {
-	tile    *tile
+// Memory is a tile's L1.
+type Memory interface {
+	// L1 returns L1 as words, at least to the byte address end.
+	L1(end uint32) []uint32
+	// IsCode reports whether a line of L1 holds instructions that were decoded.
+	IsCode(line uint32) bool
+}
+
+// Tile finds what is refused of one tile. It follows the requests that the tile's processors start
+// (flights) until software has made sure of them: not until they are done, which here may be at
+// once, but until a processor of the tile has loaded a counter whose value could not be without
+// their being done.
+type Tile struct {
+	Memory
+	XY     chip.XY
+	chip   *Chip
+	size   uint32 // of L1
+	cores  []*Core
+	shadow *shadow
+
 	seq     [2]sequence // by NoC
 	unacked [2]unacked  // the same
 
-	flights [2][]*flight // of this tile, by NoC, not wholly released yet
+	flights [2][]*Flight // of this tile, by NoC, not wholly released yet
 
 	// How many flights hold a line of L1, by line.
 	sources  []uint16 // as the source of a write
@@ -19,7 +36,7 @@ type races struct {
 	incoming []uint16 // as the destination of a write that isn't known to be over
 	pulses   []uint16 // signals that lie in the line
 
-	arriving []*flight            // those of incoming
+	arriving []*Flight            // those of incoming
 	signals  map[uint32][]*signal // by address of the word, or of the stream
 	seen     []*signal            // what processors of the tile have loaded since, newest for each path
 }
@@ -31,14 +48,15 @@ type sequence struct {
 }
 
 // flight is a request that software has not made sure of.
-type flight struct {
-	core *core
+type Flight struct {
+	core *Core
 	pc   uint32
-	q    request // as it was started, without its data
+	q    Transfer
+	by   *stamp
 
 	number   uint64 // in the order of all requests of the chip
 	sent     uint32 // how many writes its NIU has sent when this is the last one
-	targets  []*tile
+	targets  []*Tile
 	source   bool // its source may still be read
 	landing  bool // its destination, in the own tile, may still be written
 	arriving bool // its targets may not have it
@@ -53,7 +71,7 @@ type flight struct {
 // writes to the same tile under way: whoever loads the word, or the stream, knows what the sender
 // knew, unless it takes more for granted.
 type signal struct {
-	f    *flight
+	f    *Flight
 	word uint32
 }
 
@@ -61,10 +79,12 @@ type signal struct {
 // have arrived.
 const maxArriving = 512
 
-func newRaces(t *tile) *races {
-	lines := t.size >> lineShift
+// NewTile returns the checks of a tile with so many bytes of L1, which AddTile has to add to those
+// of its chip.
+func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
+	lines := size >> lineShift
 	all := make([]uint16, 4*lines)
-	return &races{tile: t, sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
+	return &Tile{Memory: m, XY: xy, size: size, shadow: newShadow(size), sources: all[:lines:lines], landings: all[lines : 2*lines : 2*lines],
 		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
@@ -93,89 +113,78 @@ func overlap(a uint64, n int, b, m uint32) bool {
 }
 
 // isSignal reports whether a request is a signal: it moves one word.
-func (q *request) isSignal() bool { return q.kind != reqRead && q.n == 4 }
+func (q *Transfer) isSignal() bool { return q.Kind != Read && q.N == 4 }
 
 // started follows a request that a processor of the tile has just started, or refuses it.
-func (r *races) started(q *request) (*flight, bool) {
-	s := &r.seq[q.noc]
+func (r *Tile) started(q *Transfer) (*Flight, bool) {
+	s := &r.seq[q.NoC]
 	if !r.ends(q) {
 		return nil, false
 	}
-	f := &flight{core: q.o.core, q: *q}
-	f.q.data = nil
+	f := &Flight{core: q.By.Core, q: *q}
 	if f.core != nil {
-		f.pc = f.core.pc
+		f.pc = f.core.PC()
 	}
-	c := r.tile.chip
+	c := r.chip
 	c.flights++
 	f.number = c.flights
-	switch q.kind {
-	case reqRead:
+	switch q.Kind {
+	case Read:
 		s.reads++
-		if !r.claim(q, q.toAddr, q.n, true) {
+		if !r.claim(q, q.ToAddr, q.N, true) {
 			return nil, false
 		}
 		f.landing = true
-		hold(r.landings, q.toAddr, q.n, 1)
-	case reqAtomic:
-		s.atomics += b2u(q.marked)
-		f.targets = r.targetsOf(q)
+		hold(r.landings, q.ToAddr, q.N, 1)
+	case Atomic:
+		s.atomics += word.Bool(q.Marked)
+		f.targets = q.Targets
 	default:
-		posted := b2u(!q.marked)
+		posted := word.Bool(!q.Marked)
 		s.writes[posted]++
 		f.sent = s.writes[posted]
-		f.targets = r.targetsOf(q)
-		if q.marked {
-			s.acks += max(uint32(len(f.targets)), b2u(!q.multicast))
+		f.targets = q.Targets
+		if q.Marked {
+			s.acks += max(uint32(len(f.targets)), word.Bool(!q.Multicast))
 		}
-		if q.kind == reqWrite {
-			if !r.claim(q, q.fromAddr, q.n, false) {
+		if q.Kind == Write {
+			if !r.claim(q, q.FromAddr, q.N, false) {
 				return nil, false
 			}
 			f.source = true
-			f.inOrder = f.core != nil && f.core.assumes(ReadInOrder)
-			hold(r.sources, q.fromAddr, q.n, 1)
+			f.inOrder = f.core != nil && f.core.Assumes(ReadInOrder)
+			hold(r.sources, q.FromAddr, q.N, 1)
 		}
-		if f.core != nil && !q.isSignal() && q.toAddr < uint64(c.params.L1Size) {
+		if f.core != nil && !q.isSignal() && q.ToAddr < uint64(r.size) {
 			f.arriving = true
 		}
-		f.storing = f.core != nil && q.kind == reqWrite && q.marked && q.to != nil && q.to.kind == chip.DRAM
+		f.storing = f.core != nil && q.Kind == Write && q.Marked && q.To.Bank != NoBank
 	}
-	r.unacked[q.noc].started(f)
+	r.unacked[q.NoC].started(f)
 	if f.core != nil && q.isSignal() {
 		f.signal()
 	}
 	if f.arriving {
 		for _, t := range f.targets {
-			t.races.expect(f)
+			t.expect(f)
 		}
 	}
 	if f.pending() {
-		r.flights[q.noc] = append(r.flights[q.noc], f)
+		r.flights[q.NoC] = append(r.flights[q.NoC], f)
 	}
 	return f, true
 }
 
-// targetsOf returns the tiles with L1 that a request goes to.
-func (r *races) targetsOf(q *request) (out []*tile) {
-	if q.multicast {
-		q.each(func(ep *endpoint) bool { out = append(out, ep.tile); return true })
-	} else if q.to.tile != nil {
-		out = []*tile{q.to.tile}
-	}
-	return out
-}
-
 // claim refuses a request whose own bytes are still those of another one.
-func (r *races) claim(q *request, addr uint64, n int, write bool) bool {
-	if addr+uint64(n) > uint64(r.tile.size) {
+func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
+	if addr+uint64(n) > uint64(r.size) {
 		return true
 	}
-	return r.access(q.o, uint32(addr), uint32(n), !write, write)
+	return r.Access(q.By, uint32(addr), uint32(n), !write, write)
 }
 
 // expect notes a write that will come to this tile.
-func (r *races) expect(f *flight) {
+func (r *Tile) expect(f *Flight) {
 	if len(r.arriving) >= maxArriving {
 		live := r.arriving[:0]
 		for _, g := range r.arriving {
@@ -189,48 +198,48 @@ func (r *races) expect(f *flight) {
 		}
 	}
 	r.arriving = append(r.arriving, f)
-	hold(r.incoming, f.q.toAddr, f.q.n, 1)
+	hold(r.incoming, f.q.ToAddr, f.q.N, 1)
 }
 
 // publish records that the sender knows that its write is where it should be.
-func (f *flight) publish() {
+func (f *Flight) publish() {
 	if f.arriving {
 		f.arriving = false
 		for _, t := range f.targets {
-			hold(t.races.incoming, f.q.toAddr, f.q.n, -1)
+			hold(t.incoming, f.q.ToAddr, f.q.N, -1)
 		}
 	}
 }
 
-func (f *flight) freeSource(seer *core) {
+func (f *Flight) freeSource(seer *Core) {
 	if f.source {
 		f.source = false
-		f.q.tile.chip.edges.finished(f, seer)
-		hold(f.q.tile.races.sources, f.q.fromAddr, f.q.n, -1)
+		f.q.Tile.chip.finished(f, seer)
+		hold(f.q.Tile.sources, f.q.FromAddr, f.q.N, -1)
 	}
 }
 
-func (f *flight) freeLanding(seer *core) {
+func (f *Flight) freeLanding(seer *Core) {
 	if f.landing {
 		f.landing = false
-		f.q.tile.chip.edges.finished(f, seer)
-		hold(f.q.tile.races.landings, f.q.toAddr, f.q.n, -1)
+		f.q.Tile.chip.finished(f, seer)
+		hold(f.q.Tile.landings, f.q.ToAddr, f.q.N, -1)
 	}
 }
 
 // stored records that the sender knows that its write is in DRAM.
-func (f *flight) stored(seer *core) {
+func (f *Flight) stored(seer *Core) {
 	if f.storing {
 		f.storing = false
-		f.q.tile.chip.edges.stored(f, seer)
+		f.q.Tile.chip.stored(f, seer)
 	}
 }
 
 // pending reports whether something of f is not released.
-func (f *flight) pending() bool { return f.source || f.landing || f.arriving || f.storing }
+func (f *Flight) pending() bool { return f.source || f.landing || f.arriving || f.storing }
 
 // release releases a flight that has wholly ended, as seer has seen.
-func (f *flight) release(seer *core) {
+func (f *Flight) release(seer *Core) {
 	f.publish()
 	f.stored(seer)
 	f.freeSource(seer)
@@ -238,9 +247,9 @@ func (f *flight) release(seer *core) {
 }
 
 // signal registers f as a signal where its sender has other writes under way to the same tile.
-func (f *flight) signal() {
+func (f *Flight) signal() {
 	for _, t := range f.targets {
-		r := t.races
+		r := t
 		pending := false
 		for _, g := range r.arriving {
 			pending = pending || g.arriving && g.core == f.core
@@ -248,10 +257,10 @@ func (f *flight) signal() {
 		if !pending {
 			continue
 		}
-		word := r.word(uint32(f.q.toAddr))
+		word := r.word(uint32(f.q.ToAddr))
 		list := r.signals[word]
 		for i, s := range list {
-			if s.f.core == f.core && s.f.q.path() == f.q.path() {
+			if s.f.core == f.core && s.f.q.Path == f.q.Path {
 				list[i] = &signal{f, word}
 				word = none
 			}
@@ -259,7 +268,7 @@ func (f *flight) signal() {
 		if word == none {
 			continue
 		}
-		if uint64(word) < uint64(r.tile.size) {
+		if uint64(word) < uint64(r.size) {
 			r.pulses[word>>lineShift]++
 		}
 		r.signals[word] = append(list, &signal{f, word})
@@ -267,22 +276,22 @@ func (f *flight) signal() {
 }
 
 // word returns the key of signals: the address of a word of L1, or the first address of a stream.
-func (r *races) word(addr uint32) uint32 {
+func (r *Tile) word(addr uint32) uint32 {
 	if addr >= streamBase && addr < streamEnd {
 		return addr &^ 0xFFF
 	}
 	return addr &^ 3
 }
 
-// look records a processor's load of a word that signals may have come to.
-func (r *races) look(addr uint32) {
+// Look records a processor's load of a word that signals may have come to.
+func (r *Tile) Look(addr uint32) {
 	for _, s := range r.signals[r.word(addr)] {
 		if !s.f.arrived {
 			continue
 		}
 		known := false
 		for i, old := range r.seen {
-			if old.f.core == s.f.core && old.f.q.path() == s.f.q.path() {
+			if old.f.core == s.f.core && old.f.q.Path == s.f.q.Path {
 				if old.f.number < s.f.number {
 					r.seen[i] = s
 				}
@@ -295,9 +304,9 @@ func (r *races) look(addr uint32) {
 	}
 }
 
-// access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
+// Access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
 // One that is neither a load nor a store stores what is there already.
-func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
+func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 	what := "store to"
 	if load && !store {
 		what = "load of"
@@ -305,9 +314,9 @@ func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 	if held(r.landings, addr, n) {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
-				if f.landing && overlap(f.q.toAddr, f.q.n, addr, n) {
+				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
 					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and no processor of tile %v has seen its response counted since",
-						what, n, f, r.tile.xy)
+						what, n, f, r.XY)
 				}
 			}
 		}
@@ -315,21 +324,21 @@ func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 	if store && held(r.sources, addr, n) {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
-				if f.source && overlap(f.q.fromAddr, f.q.n, addr, n) {
-					if r.tile.chip.edges.knowsPassed(o, f) {
+				if f.source && overlap(f.q.FromAddr, f.q.N, addr, n) {
+					if r.chip.knowsPassed(o, f) {
 						f.freeSource(nil)
 						continue
 					}
 					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
-						n, f, r.tile.xy)
+						n, f, r.XY)
 				}
 			}
 		}
 	}
-	mine := o.mine() != nil && o.tile == r.tile
+	mine := o.mine() != nil && o.Tile == r
 	if mine && load {
 		if r.pulses[addr>>lineShift] != 0 {
-			r.look(addr)
+			r.Look(addr)
 		}
 		if held(r.incoming, addr, n) {
 			return r.arrived(o, addr, n)
@@ -340,9 +349,9 @@ func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 
 // arrived refuses to load what a processor elsewhere has sent without making sure of it, if one of
 // this tile has seen a signal that the same processor sent later and on another path.
-func (r *races) arrived(o origin, addr, n uint32) bool {
+func (r *Tile) arrived(o Origin, addr, n uint32) bool {
 	for _, f := range r.arriving {
-		if !f.arriving || !overlap(f.q.toAddr, f.q.n, addr, n) {
+		if !f.arriving || !overlap(f.q.ToAddr, f.q.N, addr, n) {
 			continue
 		}
 		var late *signal
@@ -350,7 +359,7 @@ func (r *races) arrived(o origin, addr, n uint32) bool {
 			if s.f.core != f.core || s.f.number < f.number {
 				continue
 			}
-			if s.f.q.ordered && f.q.ordered && s.f.q.path() == f.q.path() {
+			if s.f.q.Ordered && f.q.Ordered && s.f.q.Path == f.q.Path {
 				late = nil
 				break
 			}
@@ -365,7 +374,7 @@ func (r *races) arrived(o origin, addr, n uint32) bool {
 	return true
 }
 
-func (r *races) refuse(o origin, addr uint32, format string, args ...any) bool {
-	r.tile.chip.refuse(o, UndefinedBehavior, "race", uint64(addr), format, args...)
+func (r *Tile) refuse(o Origin, addr uint32, format string, args ...any) bool {
+	r.chip.refused(o, uint64(addr), format, args...)
 	return false
 }

@@ -3,6 +3,7 @@ package emu
 import (
 	"bytes"
 	"encoding/binary"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -71,7 +72,7 @@ func TestEthernetBroadcast(t *testing.T) {
 					v, _ := r.topo.VirtualOf(ep.xy)
 					buf, got := make([]uint32, n/4), make([]byte, n)
 					r.c.readTile(origin{}, "test", 0, ep, addr, n, buf)
-					unpack(got, 0, buf)
+					word.Unpack(got, 0, buf)
 					if has := bytes.Equal(got, h.p[0x120:0x120+n]); has != q.has(i, ep, v) {
 						t.Errorf("%s: chip %d, %v tile %v has the data: %v", name, i, ep.kind, ep.xy, has)
 					}

@@ -1,23 +1,24 @@
-package emu
+package check
 
 import "slices"
 
-// order records, for Config.RefuseRaces, what happens before what: each agent's vector clock, and
-// for each word of L1, DRAM and host memory which agents wrote and read it last. The section Shared
-// memory of the package's documentation has the rules.
+// Chip records what happens before what: each agent's vector clock, and for each word of L1, DRAM
+// and host memory which agents wrote and read it last.
 //
 // An agent is the host or a processor. It has two components in every vector clock: its program
 // order (loads, and the requests that it starts), and its stores to L1, which reach L1 in their
 // order, but may do so later than anything that it does elsewhere.
-type order struct {
-	chip   *Chip
-	agents []*agent
-	host   *agent
-	carry  *stamp // of the request that is taking effect, or nil
-	open   bool   // not known to be over: it writes to DRAM
+type Chip struct {
+	agents  []*agent
+	host    *agent
+	carry   *stamp // of the request that is taking effect, or nil
+	open    bool   // not known to be over: it writes to DRAM
+	flights uint64 // requests started
 
 	drams []*shadow
 	bus   *shadow // host memory
+
+	refused func(by Origin, addr uint64, format string, args ...any)
 }
 
 // clock is a vector clock. It is never changed once it is shared; what lies beyond its end is 0.
@@ -73,7 +74,7 @@ func (e epoch) time() uint64   { return uint64(e) & (1<<epochBits - 1) }
 
 // agent is the host, or a processor.
 type agent struct {
-	core   *core // nil: the host
+	core   *Core // nil: the host
 	index  int
 	time   uint64 // of its last access
 	known  clock  // of others
@@ -177,7 +178,7 @@ func (a *agent) now() *stamp {
 	if a.core == nil {
 		s.landed = a.time
 	} else {
-		s.pc = a.core.pc
+		s.pc = a.core.PC()
 	}
 	return s
 }
@@ -212,34 +213,39 @@ func (s *stamp) sees(e epoch) bool {
 	return true
 }
 
-func newOrder(c *Chip) *order {
-	o := &order{chip: c, host: &agent{}, bus: newShadow(0)}
+// New returns the checks of a chip with so many DRAM controllers, which stop it by refused.
+func New(drams int, refused func(by Origin, addr uint64, format string, args ...any)) *Chip {
+	o := &Chip{host: &agent{}, bus: newShadow(0), refused: refused}
 	o.agents = []*agent{o.host}
-	for range c.drams {
+	for range drams {
 		o.drams = append(o.drams, newShadow(0))
-	}
-	for _, t := range c.tiles {
-		for _, k := range t.cores {
-			k.agent = &agent{core: k, index: len(o.agents)}
-			o.agents = append(o.agents, k.agent)
-		}
 	}
 	return o
 }
 
+// AddTile adds a tile with its processors.
+func (o *Chip) AddTile(t *Tile, cores ...*Core) {
+	t.chip, t.cores = o, cores
+	for _, k := range cores {
+		k.tile = t
+		k.agent = &agent{core: k, index: len(o.agents)}
+		o.agents = append(o.agents, k.agent)
+	}
+}
+
 // by returns the stamp of the agent that causes an access.
-func (o *order) by(from origin) *stamp {
+func (o *Chip) by(from Origin) *stamp {
 	switch {
 	case o.carry != nil:
 		return o.carry
-	case from.core != nil:
-		return from.core.agent.now()
+	case from.Core != nil:
+		return from.Core.agent.now()
 	}
 	return o.host.now()
 }
 
 // released returns the clock that an agent acquires when it learns of access e.
-func (o *order) released(e epoch) clock {
+func (o *Chip) released(e epoch) clock {
 	if e == 0 {
 		return nil
 	}
@@ -255,26 +261,26 @@ func (o *order) released(e epoch) clock {
 	return full(a.index, m.known, t, landed)
 }
 
-// release and acquire are a store to and a load of something in the tile that is there to
+// Release and Acquire are a store to and a load of something in the tile that is there to
 // synchronise: a register of a stream, a mailbox, the semaphores, the configuration words. name
 // tells them apart.
-func (t *tile) release(from origin, name uint32) {
-	if s := t.shadow; s != nil {
-		s.told[name] = s.told[name].join(t.chip.edges.by(from).clock())
+func (t *Tile) Release(from Origin, name uint32) {
+	if t != nil {
+		t.shadow.told[name] = t.shadow.told[name].join(t.chip.by(from).clock())
 	}
 }
 
-func (t *tile) acquire(from origin, name uint32) {
-	if s := t.shadow; s != nil {
-		if c := s.told[name]; c != nil {
-			t.chip.edges.by(from).agent.learn(c)
+func (t *Tile) Acquire(from Origin, name uint32) {
+	if t != nil {
+		if c := t.shadow.told[name]; c != nil {
+			t.chip.by(from).agent.learn(c)
 		}
 	}
 }
 
-// held records that another agent puts a processor into reset: that agent then knows all that the
+// Held records that another agent puts a processor into reset: that agent then knows all that the
 // processor did.
-func (o *order) held(from origin, k *core) {
+func (o *Chip) Held(from Origin, k *Core) {
 	if o == nil {
 		return
 	}
@@ -286,7 +292,8 @@ func (o *order) held(from origin, k *core) {
 	a.land(a.time)
 }
 
-func (o *order) started(from origin, k *core) {
+// Released records that a processor is released from reset.
+func (o *Chip) Released(from Origin, k *Core) {
 	if o == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package emu
+package check
 
 // cell is the record of a word of memory.
 type cell struct {
@@ -71,7 +71,7 @@ func (c *cell) last(bytes uint8, s *stamp) epoch {
 }
 
 // share makes the word one that several agents write.
-func (s *shadow) share(o *order, addr uint64, c *cell, by clock) {
+func (s *shadow) share(o *Chip, addr uint64, c *cell, by clock) {
 	if !c.common {
 		s.common[addr&^3] = s.learned(o, addr, c)
 		*c = cell{common: true}
@@ -81,7 +81,7 @@ func (s *shadow) share(o *order, addr uint64, c *cell, by clock) {
 }
 
 // learned returns what an agent that loads the word learns.
-func (s *shadow) learned(o *order, addr uint64, c *cell) clock {
+func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
 	if c.common {
 		return s.common[addr&^3]
 	}
@@ -100,7 +100,7 @@ type clash struct {
 
 // wrote records a write to bytes of the word at addr, by s through component; same says that it
 // changes nothing.
-func (s *shadow) wrote(o *order, by *stamp, component int, addr uint64, bytes uint8, same bool) (clash, bool) {
+func (s *shadow) wrote(o *Chip, by *stamp, component int, addr uint64, bytes uint8, same bool) (clash, bool) {
 	c := s.at(addr)
 	trusted := by.agent.core == nil
 	if c.common {
@@ -209,7 +209,7 @@ func (c *cell) stampRead(by *stamp, bytes uint8) {
 // wroteRange records a write of n bytes through a NoC or by the host. open is set for a write that
 // is not finished before shadow.stored says so; unchanged reports of a word whether it keeps its
 // value.
-func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
+func (s *shadow) wroteRange(o *Chip, by *stamp, addr uint64, n int, open bool, unchanged func(i int) bool) (clash, bool) {
 	end := addr + uint64(n)
 	for i, a := 0, addr&^3; a < end; i, a = i+1, a+4 {
 		if cl, ok := s.wrote(o, by, programs, a, bytesAt(addr, a, uint64(n)), unchanged != nil && unchanged(i)); !ok {
@@ -225,7 +225,7 @@ func (s *shadow) wroteRange(o *order, by *stamp, addr uint64, n int, open bool, 
 // readRange records a read of n bytes through a NoC. A read of up to a flit of 16 bytes may be a
 // poll, which learns from what it reads. open is set for a read that is not finished before
 // shadow.finished says so.
-func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (clash, bool) {
+func (s *shadow) readRange(o *Chip, by *stamp, addr uint64, n int, open bool) (clash, bool) {
 	reader := *by
 	if open && by.agent.core != nil {
 		reader.time = unfinished
@@ -249,7 +249,7 @@ func (s *shadow) readRange(o *order, by *stamp, addr uint64, n int, open bool) (
 
 // atomic records an atomic: the word belongs to several agents from now on. An agent that uses the
 // old value learns from it.
-func (s *shadow) atomic(o *order, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
+func (s *shadow) atomic(o *Chip, by *stamp, addr uint64, component int, learns bool) (clash, bool) {
 	c := s.at(addr)
 	if learns {
 		by.agent.learn(s.learned(o, addr, c))

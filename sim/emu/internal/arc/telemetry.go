@@ -1,4 +1,4 @@
-package emu
+package arc
 
 import "github.com/reprise-tt/reprise/chip"
 
@@ -31,24 +31,17 @@ const (
 
 // telemetry lists what the firmware of an idle card reports. Measured values, versions and limits
 // are plausible ones; those that describe the chip are its own.
-func (c *Chip) telemetry() []telemetryEntry {
-	wh := c.arch == chip.Wormhole
-	_, fastest, _ := c.clocks()
+func (a *ARC) telemetry() []telemetryEntry {
+	wh := a.arch == chip.Wormhole
+	_, fastest, _ := a.clocks()
 	bundle, eth, gddr, speed := uint32(0x12040000), uint32(0xFFFF), uint32(0x555), uint32(12000)
 	core, power, current, throttle, shutdown, limit := uint32(800), uint32(14), uint32(17), uint32(75), uint32(83), uint32(160)
 	if !wh {
 		bundle, gddr, speed = 0x12050000, 0x5555, 16000
 		core, power, current, throttle, shutdown, limit = 700, 21, 30, 83, 110, 300
-		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
+		eth = uint32(1<<14-1) &^ a.cfg.Harvesting.Ethernet
 	}
-	serial, asic := c.serial(), uint64(1)
-	if id := &c.cfg.Identity; id.Board != 0 {
-		asic = id.ASIC
-	}
-	ethVersion := uint32(whEthVersion)
-	if !wh {
-		ethVersion = bhEthVersion
-	}
+	serial, asic, ethVersion := a.cfg.Board, a.cfg.ASIC, a.cfg.Ethernet
 	const degree = 1 << 16
 	board := uint32(35 * degree)
 	if !wh {
@@ -60,10 +53,11 @@ func (c *Chip) telemetry() []telemetryEntry {
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
 		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
 		{chip.TagASICTemperature, idleTemperature}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, board},
-		{chip.TagAICLK, c.arc.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
+		{chip.TagAICLK, a.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
 		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
-		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagFanRPM, 1200}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
+		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagFanRPM, 1200}, {chip.TagHeartbeat, 1},
+		{chip.TagASICLocation, uint32(a.cfg.Location)},
 		{tagInputPower, power + 10}, {chip.TagCurrentLimit, limit}, {chip.TagThrottle, throttle}, {chip.TagFlashTool, 0x0300_0000},
 		{tagClockLimit, fastest}, {chip.TagPowerLimit, limit},
 	}
@@ -75,9 +69,9 @@ func (c *Chip) telemetry() []telemetryEntry {
 		}
 		add(tagL2CPUClock, 800, 800, 800, 800)
 		add(tagL2CPUFirmware, 0)
-		add(chip.TagEnabledColumns, c.enabledColumns())
+		add(chip.TagEnabledColumns, a.enabledColumns())
 		add(chip.TagEnabledEthernet, eth)
-		add(chip.TagEnabledGDDR, 0xFF&^c.cfg.Harvesting.DRAM)
+		add(chip.TagEnabledGDDR, 0xFF&^a.cfg.Harvesting.DRAM)
 		add(chip.TagEnabledL2CPU, 0xF)
 		add(chip.TagPCIeUsage, 1)   // instance 0 is the endpoint
 		add(chip.TagTranslation, 1) // coordinates are translated
@@ -89,7 +83,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		add(tagBoardPower, limit)
 		add(chip.TagThermalTrips, 0)
 		add(chip.TagASICIDHigh, uint32(asic>>32), uint32(asic))
-		add(tagClockArbiter, c.arc.aiclk, fastest)
+		add(tagClockArbiter, a.aiclk, fastest)
 		add(tagEnabledArbiters, 1, 1)
 	}
 	return append(t, telemetryEntry{tagCount, uint32(len(t) + 1)})
@@ -97,36 +91,37 @@ func (c *Chip) telemetry() []telemetryEntry {
 
 // initTelemetry writes the table of tags and, right after it, that of values, whose address it
 // returns: tt-kmd and tt-umd find the values by their own pointer, luwen by the end of the tags.
-func (c *Chip) initTelemetry() uint32 {
-	a, t := &c.arc, c.telemetry()
-	tags := a.csm[arcTelemetryTable/4:]
+func (a *ARC) initTelemetry() uint32 {
+	t := a.telemetry()
+	tags := a.csm[telemetryTable/4:]
 	values := tags[2+len(t):]
 	tags[0], tags[1] = 1, uint32(len(t))
-	a.values = arcCSMBase + arcTelemetryTable + 4*uint32(2+len(t))
+	a.values = CSM + telemetryTable + 4*uint32(2+len(t))
 	for i, e := range t {
 		tags[2+i] = uint32(e.tag) | uint32(i)<<16
 		values[i] = e.value
 		if e.tag == chip.TagHeartbeat {
-			a.beats[0] = a.values - arcCSMBase + 4*uint32(i)
+			a.beats[0] = a.values - CSM + 4*uint32(i)
 		}
 		if e.tag == chip.TagAICLK {
-			a.clockAt = append(a.clockAt, a.values-arcCSMBase+4*uint32(i))
+			a.clockAt = append(a.clockAt, a.values-CSM+4*uint32(i))
 		}
 	}
-	if c.arch == chip.Wormhole {
-		c.initFlatTelemetry(t)
+	if a.arch == chip.Wormhole {
+		a.initFlatTelemetry(t)
 	}
 	return a.values
 }
 
 // initFlatTelemetry writes what Wormhole's firmware reported before it had tags, and still does
 // (tt-umd device/types/wormhole_telemetry.hpp, luwen wormhole.rs get_telemetry).
-func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
+func (a *ARC) initFlatTelemetry(t []telemetryEntry) {
 	of := map[chip.TelemetryTag]uint32{}
 	for _, e := range t {
 		of[e.tag] = e.value
 	}
 	const heartbeat, clock = 19, 24
+	pci := &a.arch.Params().PCI
 	// Dates as luwen reads them (mod.rs firmware_date). The chip knows no calendar: it always
 	// starts on the same day.
 	const firmwareDate, bootDate = 5<<28 | 7<<24 | 1<<16, 5<<28 | 7<<24 | 2<<16
@@ -135,7 +130,7 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 	const trained = 44 | 44<<8 | 44<<16 | 44<<24
 	for i, v := range map[int]uint32{
 		0:  0xBA5E0001,
-		1:  uint32(c.params.PCI.Device)<<16 | uint32(c.params.PCI.Vendor),
+		1:  uint32(pci.Device)<<16 | uint32(pci.Vendor),
 		4:  of[chip.TagBoardIDHigh],
 		5:  of[chip.TagBoardIDLow],
 		6:  of[chip.TagManagement],
@@ -170,19 +165,19 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		48: of[chip.TagEthernetLive],
 		49: of[chip.TagFirmwareBundle],
 	} {
-		c.arc.csm[arcFlatTelemetry/4+i] = v
+		a.csm[flatTelemetryAt/4+i] = v
 	}
-	c.arc.beats[1] = arcFlatTelemetry + 4*heartbeat
-	c.arc.clockAt = append(c.arc.clockAt, arcFlatTelemetry+4*clock)
+	a.beats[1] = flatTelemetryAt + 4*heartbeat
+	a.clockAt = append(a.clockAt, flatTelemetryAt+4*clock)
 }
 
 // beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see.
 // The firmware's own runs by itself; here each load finds a new one, so that software that waits
 // for a change goes on.
-func (c *Chip) beat(off uint64, n int) {
-	for _, at := range c.arc.beats {
+func (a *ARC) beat(off uint64, n int) {
+	for _, at := range a.beats {
 		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {
-			c.arc.csm[at/4]++
+			a.csm[at/4]++
 		}
 	}
 }

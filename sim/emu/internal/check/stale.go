@@ -1,33 +1,27 @@
-package emu
+package check
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// writer is the agent that last changed something.
-type writer struct {
-	core *core // nil: the host
-	pc   uint32
-	noc  bool // through a NoC
+// Writer is the agent that last changed something: a processor, or the host.
+type Writer struct {
+	Host bool
+	Tile chip.XY
+	Core chip.Processor
+	PC   uint32
+	NoC  bool // through a NoC
 }
 
-func writerOf(o origin) writer {
-	w := writer{core: o.core, noc: o.core != nil}
-	if o.core != nil {
-		w.pc = o.core.pc
-	}
-	return w
-}
-
-func (w writer) String() string {
-	if w.core == nil {
+// String names the agent.
+func (w Writer) String() string {
+	if w.Host {
 		return "the host"
 	}
-	s := fmt.Sprintf("tile %v %v pc=%#x", w.core.tile.xy, w.core.proc, w.pc)
-	if w.noc {
+	s := fmt.Sprintf("tile %v %v pc=%#x", w.Tile, w.Core, w.PC)
+	if w.NoC {
 		s += " through a NoC"
 	}
 	return s
@@ -43,24 +37,26 @@ const codeShift = 4
 // cache: 64 bytes are taken to be the most, as no line of L1 or of the NoC is larger.
 const groupFetches = 64 >> codeShift
 
-// writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent
+// Writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent
 // changed them last.
-type writers struct {
+type Writers struct {
 	version []uint32
 	last    []*writerPage // of those that were changed
 }
 
-// writerLines is how many lines share a page of writers.
+// writerLines is how many lines share a page.
 const writerLines = 256
 
-type writerPage [writerLines]writer
+type writerPage [writerLines]Writer
 
-func newWriters(t *tile) *writers {
-	n := t.size >> codeShift
-	return &writers{version: make([]uint32, n), last: make([]*writerPage, (n+writerLines-1)/writerLines)}
+// NewWriters returns the record of a tile with so many bytes of L1.
+func NewWriters(size uint32) *Writers {
+	n := size >> codeShift
+	return &Writers{version: make([]uint32, n), last: make([]*writerPage, (n+writerLines-1)/writerLines)}
 }
 
-func (w *writers) note(by writer, addr uint32, n int) {
+// Note records a change of n bytes at addr.
+func (w *Writers) Note(by Writer, addr uint32, n int) {
 	for line := addr >> codeShift; line <= (addr+uint32(n)-1)>>codeShift; line++ {
 		w.version[line]++
 		page, i := line/writerLines, line%writerLines
@@ -72,17 +68,17 @@ func (w *writers) note(by writer, addr uint32, n int) {
 }
 
 // lastOf returns the agent that changed a line last, of those that were changed.
-func (w *writers) lastOf(line uint32) writer {
+func (w *Writers) lastOf(line uint32) Writer {
 	return w.last[line/writerLines][line%writerLines]
 }
 
-// instructionCache holds what a processor may have in its instruction cache: every line of 16 bytes
+// InstructionCache holds what a processor may have in its instruction cache: every line of 16 bytes
 // that it has executed, or that may have been taken along, since its cache was last emptied: the
 // others of the same 64 bytes, and by the prefetcher as many after it as the cache holds
 // (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which doesn't say how far it
 // goes). It never forgets a line for lack of room: which lines silicon drops depends on what else
 // runs, so no program may rely on it.
-type instructionCache struct {
+type InstructionCache struct {
 	lines    map[uint32]cachedLine
 	prefetch uint32 // lines
 
@@ -96,28 +92,29 @@ type cachedLine struct {
 	executed bool
 }
 
-// newInstructionCache returns the cache of a processor. Wormhole's sizes are taken for both
+// NewInstructionCache returns the cache of a processor. Wormhole's sizes are taken for both
 // architectures (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionCache.md).
-func newInstructionCache(p chip.Processor) *instructionCache {
+func NewInstructionCache(p chip.Processor) *InstructionCache {
 	size := 2048
 	if p == chip.TRISC1 || p == chip.NCRISC {
 		size = 512
 	}
-	return &instructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
+	return &InstructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
 }
 
-func (i *instructionCache) invalidate() {
+// Invalidate empties the cache.
+func (i *InstructionCache) Invalidate() {
 	clear(i.lines)
 	i.valid = false
 }
 
-// fetch notes that core k fetches the instruction at its pc, and refuses one that may be an old
-// one.
-func (i *instructionCache) fetch(k *core) bool {
-	w, line := k.tile.writers, k.pc>>codeShift
+// Fetch notes that the processor fetches the instruction at pc, and returns why that may be an old
+// one, or "".
+func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
+	line := pc >> codeShift
 	v := w.version[line]
 	if i.valid && i.line == line && i.version == v {
-		return true
+		return ""
 	}
 	have, ok := i.lines[line]
 	if ok && have.version != v {
@@ -125,14 +122,12 @@ func (i *instructionCache) fetch(k *core) bool {
 		if !have.executed {
 			how = "may have prefetched this line"
 		}
-		k.refuse(UndefinedBehavior, uint64(k.pc),
-			"stale code: the processor %s since its instruction cache was last emptied (RISCV_IC_INVALIDATE or reset), and %v has changed it since",
-			how, w.lastOf(line))
-		return false
+		return fmt.Sprintf("stale code: the processor %s since its instruction cache was last emptied "+
+			"(RISCV_IC_INVALIDATE or reset), and %v has changed it since", how, w.lastOf(line))
 	}
 	i.line, i.version, i.valid = line, v, true
 	if have.executed {
-		return true
+		return ""
 	}
 	i.lines[line] = cachedLine{v, true}
 	for l := line &^ (groupFetches - 1); l < line; l++ {
@@ -145,19 +140,12 @@ func (i *instructionCache) fetch(k *core) bool {
 	for l := first; l <= last; l++ {
 		i.take(w, l)
 	}
-	return true
+	return ""
 }
 
 // take notes that a line may have come into the cache.
-func (i *instructionCache) take(w *writers, line uint32) {
+func (i *InstructionCache) take(w *Writers, line uint32) {
 	if _, ok := i.lines[line]; !ok {
 		i.lines[line] = cachedLine{version: w.version[line]}
 	}
-}
-
-// changedWords reports whether n bytes of memory at addr differ from those in buf, which is aligned
-// as memory is.
-func changedWords(l1 []uint32, addr uint32, buf []uint32, n int) bool {
-	k := span(uint64(addr), n)
-	return !slices.Equal(l1[addr>>2:][:k], buf[:k])
 }

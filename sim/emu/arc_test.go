@@ -103,7 +103,7 @@ func TestClockMessages(t *testing.T) {
 	for _, m := range [][2]uint32{{0x54, 500}, {0x52, 1000}} {
 		r.scratchMessage(m[0], 0)
 		_, clock := r.scratchMessage(0x34, 0)
-		flat := uint32(r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+arcFlatTelemetry+4*24, 4))
+		flat := uint32(r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+0x78D60+4*24, 4))
 		if tag := telemetryWords(t, r, false)[chip.TagAICLK]; clock != m[1] || tag != m[1] || flat != m[1]|1000<<16 {
 			t.Errorf("after Wormhole's message %#x AICLK is %d MHz, %d by its tag, %#x in the old telemetry, want %d", m[0], clock, tag, flat, m[1])
 		}
@@ -131,14 +131,14 @@ func TestFlashMessages(t *testing.T) {
 		t.Errorf("Wormhole answers %#x to a read of flash", status)
 	}
 	for _, off := range []uint64{0, 4092} {
-		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-arcCSMBase+off, 4); v != 0xFFFFFFFF {
+		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-0x10000000+off, 4); v != 0xFFFFFFFF {
 			t.Errorf("Wormhole's flash has %#x", v)
 		}
 	}
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
 	info := r.ld(r.topo.ARC(), 0x80030400+4*10)
-	buffer := arcCSMBase + info&0xFFFFFF
+	buffer := 0x10000000 + info&0xFFFFFF
 	if got := r.queueMessage(0x19, 0x14000, 64, buffer); got != [8]uint32{} {
 		t.Errorf("Blackhole answers %#x to a read of flash", got)
 	}
@@ -152,7 +152,7 @@ func TestFlashMessages(t *testing.T) {
 		request []uint32
 		exit    uint32
 	}{
-		"a read to elsewhere": {[]uint32{0x19, 0, 64, arcCSMBase}, 2},
+		"a read to elsewhere": {[]uint32{0x19, 0, 64, 0x10000000}, 2},
 		"a longer read":       {[]uint32{0x19, 0, 1<<(info>>24) + 1, buffer}, 2},
 		"unlocking":           {[]uint32{0xC2}, 1},
 		"locking":             {[]uint32{0xC3}, 0},
@@ -161,6 +161,53 @@ func TestFlashMessages(t *testing.T) {
 		if got := r.queueMessage(c.request...)[0]; got != c.exit {
 			t.Errorf("%s returns %d, want %d", name, got, c.exit)
 		}
+	}
+	r.healthy()
+}
+
+// The flash is read through Wormhole's SPI controller as luwen does: it is erased, is never busy,
+// and ignores writes.
+func TestSPIController(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	const base, reset = 0x1FF70000, 0x1FF30000
+	st := func(addr, v uint64) { r.dev.BARStore(0, addr, 4, v) }
+	ld := func(addr uint64) uint64 { return r.dev.BARLoad(0, addr, 4) }
+	for _, pad := range []uint64{0xF8, 0x240, 0x24C, 0x250} {
+		st(reset+pad, 0x7E)
+		if v := ld(reset + pad); v != 0x7E {
+			t.Errorf("register %#x of the reset unit has %#x after a store of 0x7e", pad, v)
+		}
+	}
+	transfer := func(frames uint64, command ...uint64) (got []uint64) {
+		st(base+0x08, 0)
+		st(base+0x00, 3<<8|7<<16)
+		st(base+0x04, frames-1)
+		st(base+0x08, 1)
+		st(base+0x10, 0)
+		for _, b := range command {
+			st(base+0x60, b)
+		}
+		st(base+0x10, 1)
+		for ld(base+0x28)&(1<<3) != 0 {
+			got = append(got, ld(base+0x60))
+		}
+		if sr := ld(base + 0x28); sr&1 != 0 || sr&(1<<2) == 0 {
+			t.Errorf("status %#x of the controller after a transfer: want it written and not busy", sr)
+		}
+		st(base+0x10, 0)
+		return got
+	}
+	if got := transfer(3, 0x03, 0, 0x40, 0); len(got) != 3 || got[0] != 0xFF || got[2] != 0xFF {
+		t.Errorf("a read of three bytes returns %#x", got)
+	}
+	if got := transfer(1, 0x05); len(got) != 1 || got[0] != 0 {
+		t.Errorf("the flash's status is %#x", got)
+	}
+	if got := transfer(1, 0x02, 0, 0x40, 0, 7); len(got) != 0 {
+		t.Errorf("a write returns %#x", got)
+	}
+	if got := transfer(1, 0x03, 0, 0x40, 0); len(got) != 1 || got[0] != 0xFF {
+		t.Errorf("%#x after a write, which the flash ignores", got)
 	}
 	r.healthy()
 }

@@ -1,8 +1,9 @@
-package emu
+package check
 
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // sharing follows what one processor does with what it loads from L1, and which of its stores to L1
@@ -12,7 +13,7 @@ import (
 // combination of loads. A branch that depends on a load makes it a poll, from which the processor
 // learns. Anything else that its value is used for makes it data.
 type sharing struct {
-	core     *core
+	core     *Core
 	agent    *agent
 	wormhole bool
 
@@ -67,8 +68,8 @@ type back struct {
 
 const noReg = 255
 
-func newSharing(k *core) *sharing {
-	return &sharing{core: k, agent: k.agent, wormhole: k.tile.chip.arch == chip.Wormhole, local: make([]tag, k.localBytes()/4), next: 1}
+func newSharing(k *Core) *sharing {
+	return &sharing{core: k, agent: k.agent, wormhole: k.Arch == chip.Wormhole, local: make([]tag, k.LocalBytes/4), next: 1}
 }
 
 // forget resets the record of a processor that starts anew.
@@ -80,11 +81,11 @@ func (s *sharing) forget() {
 }
 
 // order is that of the chip.
-func (s *sharing) order() *order { return s.core.tile.chip.edges }
+func (s *sharing) order() *Chip { return s.core.tile.chip }
 
 func (s *sharing) refuse(addr uint64, format string, args ...any) {
 	k := s.core
-	k.tile.chip.refuse(origin{tile: k.tile, core: k}, UndefinedBehavior, "race", addr, format, args...)
+	k.tile.chip.refused(Origin{Tile: k.tile, Core: k}, addr, format, args...)
 }
 
 // new returns a tag.
@@ -162,16 +163,15 @@ func (s *sharing) useLoad(l *load) bool {
 	return true
 }
 
-// step checks an instruction before it is executed. addr and inL1 are those of a load, store or
-// atomic.
-func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool) bool {
+// step is Core.Step.
+func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	s.count++
 	s.retire(o)
 	switch code := o.Code; {
 	case code >= rv32.LB && code <= rv32.LHU:
 		return s.load(o, addr, n, inL1)
 	case code >= rv32.SB && code <= rv32.SW:
-		return s.store(o, addr, n, inL1)
+		return s.store(o, addr, n, inL1, v)
 	case code >= rv32.BEQ && code <= rv32.BGEU, code == rv32.Skewed:
 		s.poll(s.tags[o.Rs1])
 		s.poll(s.tags[o.Rs2])
@@ -222,7 +222,7 @@ func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 		s.agent.time++
 		s.readsBack(o.Rd, addr)
 		c := s.core.tile.shadow.at(uint64(addr))
-		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
+		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.PC(), w: c.w, wpc: c.wpc}
 		if c.common {
 			s.agent.learn(s.core.tile.shadow.common[uint64(addr)&^3])
 		} else if e := s.unseen(c, addr, n); e != 0 {
@@ -246,7 +246,7 @@ func (s *sharing) waits(addr, n uint32) bool {
 		if p.addr == addr && p.n != 0 {
 			return true // and for those before it
 		}
-		if p.addr < addr+n && addr < p.addr+p.n && !s.core.assumes(PassedBytesUnused) {
+		if p.addr < addr+n && addr < p.addr+p.n && !s.core.Assumes(PassedBytesUnused) {
 			s.refuse(uint64(addr), "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
 			return false
 		}
@@ -268,7 +268,7 @@ func (s *sharing) unseen(c *cell, addr, n uint32) epoch {
 	return 0
 }
 
-func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
+func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	if w := (addr - localBase) >> 2; w < uint32(len(s.local)) {
 		t := s.both(s.tags[o.Rs2], s.tags[o.Rs1])
 		if n < 4 {
@@ -284,7 +284,7 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	a, t := s.agent, s.core.tile
 	if !inL1 {
 		s.queued(pending{addr: addr})
-		if s.last > a.landed && s.core.assumes(StoresInOrder) {
+		if s.last > a.landed && s.core.Assumes(StoresInOrder) {
 			a.land(s.last)
 		}
 		return true
@@ -292,17 +292,17 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	a.time++
 	s.last = a.time
 	s.queued(pending{addr, n, true, a.time})
-	v, old := s.core.X[o.Rs2], t.l1[addr>>2]
+	old := t.L1(addr + n)[addr>>2]
 	switch n {
 	case 1:
-		v = insert(old, v, addr&3*8, 0xFF)
+		v = word.Insert(old, v, addr&3*8, 0xFF)
 	case 2:
-		v = insert(old, v, addr&2*8, 0xFFFF)
+		v = word.Insert(old, v, addr&2*8, 0xFFFF)
 	}
-	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
+	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.PC()}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
-	return (ok || s.order().refuse(origin{tile: t, core: s.core}, "store to", "L1", &by, cl)) &&
-		s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
+	return (ok || s.order().refuse(Origin{Tile: t, Core: s.core}, "store to", "L1", &by, cl)) &&
+		s.order().codeWritten(Origin{Tile: t, Core: s.core}, &by, t, addr, int(n))
 }
 
 // queued puts a store into the queue: the last but three has left it.
@@ -359,7 +359,8 @@ func (s *sharing) retire(o rv32.Inst) {
 // fetch checks the fetch of the instruction at pc, which lies in L1.
 func (s *sharing) fetch() bool {
 	k := s.core
-	line, bit := k.pc>>lineShift, uint16(1)<<(k.pc>>2&15)
+	pc := k.PC()
+	line, bit := pc>>lineShift, uint16(1)<<(pc>>2&15)
 	if line != s.line {
 		s.line, s.seen = line, 0
 	}
@@ -368,11 +369,11 @@ func (s *sharing) fetch() bool {
 	}
 	s.seen |= bit
 	s.agent.time++
-	c := k.tile.shadow.at(uint64(k.pc))
-	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.pc}
+	c := k.tile.shadow.at(uint64(k.PC()))
+	by := &stamp{agent: s.agent, time: s.agent.time, known: s.agent.known, landed: s.agent.landed, pc: k.PC()}
 	if e := c.last(wholeWord, by); !c.common && e != 0 {
-		s.refuse(uint64(k.pc), "fetch of an instruction, and %s. %s",
-			s.order().describe(clash{uint64(k.pc), e, c.wpc, true, false}), s.order().missing(s.agent, e))
+		s.refuse(uint64(k.PC()), "fetch of an instruction, and %s. %s",
+			s.order().describe(clash{uint64(k.PC()), e, c.wpc, true, false}), s.order().missing(s.agent, e))
 		return false
 	}
 	c.stampRead(by, wholeWord)

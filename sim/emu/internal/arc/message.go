@@ -1,0 +1,216 @@
+package arc
+
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix"
+)
+
+// Codes of messages to the ARC firmware that only the emulator names (tt-umd
+// device/types/blackhole_arc.hpp and *_implementation.hpp, tt-zephyr-platforms smc_msg.h).
+const (
+	msgReportScratch chip.ARCMessage = 0x16
+	msgReadEEPROM    chip.ARCMessage = 0x19 // Blackhole
+	msgReadSensor    chip.ARCMessage = 0x1B // Blackhole
+	msgWriteEEPROM   chip.ARCMessage = 0x1A // Blackhole
+	msgFlashAddress  chip.ARCMessage = 0x29 // Wormhole
+	msgFlashRead     chip.ARCMessage = 0x2A // Wormhole
+	msgFlashWrite    chip.ARCMessage = 0x2B // Wormhole
+	msgFlashCopy     chip.ARCMessage = 0x50 // Wormhole: from the flash of an n300's first chip to the second one's
+	msgSleep         chip.ARCMessage = 0x55 // Wormhole
+	msgForceAICLK    chip.ARCMessage = 0x33 // Blackhole
+	msgSetSerial     chip.ARCMessage = 0xBE
+	msgFlashUnlock   chip.ARCMessage = 0xC2 // Blackhole
+	msgFlashLock     chip.ARCMessage = 0xC3 // Blackhole
+	msgConfirmFlash  chip.ARCMessage = 0xC4 // Blackhole
+	msgPing          chip.ARCMessage = 0xC0
+	msgOther         chip.ARCMessage = 0xC7 // Blackhole
+)
+
+// What the firmware answers to a message that it doesn't know (luwen arc_msg.rs MSG_ERROR_REPLY;
+// tt-zephyr-platforms msgqueue.c MSG_ERROR_REPLY).
+const (
+	msgUnknownScratch = 0xFFFFFFFF
+	msgUnknownQueue   = 0xFF
+	msgScratchOnly    = 0xFE // to msgReportScratch
+)
+
+// idleTemperature is a chip's temperature in 65,536ths of a degree, as telemetry has it, and
+// rawTemperature about what a sensor reads then (tt-zephyr-platforms pvt_tt_bh_decoder.c).
+const (
+	idleTemperature = 40 << 16
+	rawTemperature  = 1376
+)
+
+// reply is the firmware's answer to a message.
+type reply struct {
+	exit  uint32 // 0 for success
+	words [7]uint32
+}
+
+// message answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type;
+// tt-kmd). known is false for a message that the firmware doesn't know.
+func (a *ARC) message(code chip.ARCMessage, args []uint32) (r reply, known bool) {
+	idle, busy, first := a.clocks()
+	if a.arch == chip.Blackhole {
+		if r, known := a.blackholeMessage(code, args); known {
+			return r, true
+		}
+		switch code {
+		case chip.ARCNop, chip.ARCPCIeIndex, chip.ARCDate, chip.ARCM3Timeout, chip.ARCShortIdle, chip.ARCGetHarvesting, chip.ARCSetTrained,
+			chip.ARCReleaseRISC:
+			return r, false // Wormhole's alone: the others have no handler (tt-zephyr-platforms smc_msg.h)
+		}
+	} else {
+		switch code {
+		case chip.ARCSMBusTelemetry:
+			r.words[0] = CSM + flatTelemetryAt
+			return r, true
+		case chip.ARCGetAICLK:
+			r.words[0] = a.aiclk
+			return r, true
+		case msgFlashAddress:
+			r.words[0] = CSM + flashBuffer
+			return r, true
+		case msgFlashRead:
+			a.readFlash(flashBytes)
+			return r, true
+		case msgFlashWrite, msgFlashCopy:
+			return r, true // the flash ignores writes, and one erased flash is the copy of another
+		}
+	}
+	switch code {
+	case chip.ARCGetHarvesting:
+		if a.arch == chip.Wormhole {
+			r.words[0] = a.harvestedRows()
+		}
+	case chip.ARCSetTrained:
+		r.words[0] = 1
+	case chip.ARCReset:
+		// Which of chip, board controller or both doesn't matter here: the argument is 0 or 3.
+		if a.AskReset != nil {
+			a.AskReset()
+		}
+	case chip.ARCBusy, chip.ARCShortIdle, chip.ARCLongIdle:
+		if !a.forced {
+			a.setClock(map[chip.ARCMessage]uint32{chip.ARCBusy: busy, chip.ARCShortIdle: first, chip.ARCLongIdle: idle}[code])
+		}
+	case chip.ARCTest:
+		r.words[0] = args[0] + 1
+	case chip.ARCNop, chip.ARCPowerSetting, chip.ARCPCIeIndex, chip.ARCASICState0, chip.ARCASICState3, chip.ARCRetrain, chip.ARCDate,
+		chip.ARCReleaseRISC, chip.ARCM3Timeout, msgPing, chip.ARCWatchdog:
+		// Accepted, and without effect on what is emulated.
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// blackholeMessage answers a message that only Blackhole's firmware knows, or answers differently
+// (tt-zephyr-platforms lib/tenstorrent/bh_arc).
+func (a *ARC) blackholeMessage(code chip.ARCMessage, args []uint32) (r reply, known bool) {
+	const fewest, most = 200, 1400 // MHz
+	switch code {
+	case chip.ARCGetAICLK:
+		const unforced = 3 // by an earlier message
+		r.words[0], r.words[1] = a.aiclk, unforced
+		if a.forced {
+			r.words[1] = unforced - 1
+		}
+	case msgForceAICLK:
+		_, _, first := a.clocks()
+		f := args[0]
+		if f != 0 && (f < fewest || f > most) {
+			r.exit = 1
+			break
+		}
+		a.forced = f != 0
+		if f == 0 {
+			f = first
+		}
+		a.setClock(f)
+	case msgReadSensor:
+		r.words[0], r.words[1] = rawTemperature, idleTemperature
+	case msgReadEEPROM:
+		if n := args[1]; n > flashBytes || args[2] != CSM+flashBuffer {
+			r.exit = 2
+		} else {
+			a.readFlash(n)
+		}
+	case msgFlashUnlock:
+		r.exit = 1 // the flash can't be written
+	case msgWriteEEPROM:
+		r.exit = 2 // it is locked
+	case msgConfirmFlash:
+		r.words[0] = args[0]
+	case msgFlashLock, msgSetSerial, msgOther:
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+// readFlash leaves bytes of the flash where the host reads them: the flash is erased.
+func (a *ARC) readFlash(n uint32) {
+	for i := range (n + 3) / 4 {
+		a.csm[flashBuffer/4+i] = 0xFFFFFFFF
+	}
+}
+
+// scratchMessage answers the message in Wormhole's scratch registers.
+func (a *ARC) scratchMessage() {
+	s := &a.scratch
+	code := s[5] & 0xFF
+	if code == uint32(msgSleep) {
+		return // a host knows from its message, which stays, that ARC sleeps (luwen wormhole.rs ArcReadyError::Asleep)
+	}
+	r, known := a.message(chip.ARCMessage(code), s[3:4])
+	if !known {
+		s[5] = msgUnknownScratch
+		return
+	}
+	s[3] = r.words[0]
+	s[5] = code | r.exit<<16
+}
+
+// queue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp;
+// tt-kmd msgqueue.c).
+func (a *ARC) queue() *Refused {
+	const header, entry = 32 / 4, 32 / 4
+	m := a.csm[:]
+	for q := range uint32(queueCount) {
+		h := m[(queues/4)+q*(header+2*queueEntries*entry):][:header+2*queueEntries*entry]
+		waiting := (h[0] - h[4]) % (2 * queueEntries)
+		if waiting > queueEntries {
+			return refused(tensix.UndefinedBehavior, "ARC message queue %d holds %d requests: it has room for %d", q, waiting, queueEntries)
+		}
+		for range waiting {
+			req := h[header+h[4]%queueEntries*entry:][:entry]
+			resp := h[header+(queueEntries+h[5]%queueEntries)*entry:][:entry]
+			a.queuedMessage(req, resp, &h[6])
+			h[4] = (h[4] + 1) % (2 * queueEntries)
+			h[5] = (h[5] + 1) % (2 * queueEntries)
+		}
+	}
+	return nil
+}
+
+// queuedMessage answers a request of a queue. serial counts the queue's requests.
+func (a *ARC) queuedMessage(req, resp []uint32, serial *uint32) {
+	code := chip.ARCMessage(req[0])
+	r, known := a.message(code, req[1:])
+	switch {
+	case code == msgReportScratch:
+		r.exit = msgScratchOnly
+	case !known:
+		r.exit = msgUnknownQueue
+	case code == chip.ARCTest:
+		r.words[1] = *serial + 1
+	}
+	if code == msgSetSerial {
+		*serial = req[1]
+	} else {
+		*serial++
+	}
+	resp[0] = r.exit
+	copy(resp[1:], r.words[:])
+}

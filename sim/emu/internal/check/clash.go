@@ -1,0 +1,202 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
+
+// describe names the agent that made the earlier access.
+func (o *Chip) describe(c clash) string {
+	if c.atomic {
+		return fmt.Sprintf("atomics have changed %#x since this one last looked (the last from pc=%#x): what they did is lost", c.addr, c.pc)
+	}
+	what := "read"
+	if c.wrote {
+		what = "wrote"
+	}
+	a := o.agents[c.e.agent()]
+	if a.core == nil {
+		return fmt.Sprintf("the host %s %#x before", what, c.addr)
+	}
+	how := ""
+	if c.wrote && c.e.component()%components == programs {
+		how = " through a NoC"
+	}
+	return fmt.Sprintf("%v of tile %v %s %#x%s at pc=%#x", a.core.Name, a.core.tile.XY, what, c.addr, how, c.pc)
+}
+
+// missing says which edge is missing between an access and agent a.
+func (o *Chip) missing(a *agent, e epoch) string {
+	b := o.agents[e.agent()]
+	switch {
+	case e == 0:
+		return "Who resets a word must first have loaded all that was added to it"
+	case e.time() == unfinished:
+		return "Nobody has seen the end of that: a counter of its NoC must be waited for before others are told"
+	case a == b:
+		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
+	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
+		return "What tells of it is not in L1, and overtakes it: the store must be read back first, and the result used"
+	}
+	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
+}
+
+// refuse stops the chip for a clash. It returns false, as a failed check does.
+func (o *Chip) refuse(from Origin, what, where string, by *stamp, c clash) bool {
+	o.refused(from, c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c),
+		o.missing(by.agent, c.e))
+	return false
+}
+
+// codeWritten refuses a change of instructions that a processor of the tile, other than the one
+// that changes them, is executing. What the host changes is its own affair.
+func (o *Chip) codeWritten(from Origin, by *stamp, t *Tile, addr uint32, n int) bool {
+	if !t.IsCode(addr>>lineShift) && !t.IsCode((addr+uint32(n)-1)>>lineShift) && n <= 1<<lineShift ||
+		by.agent.core == nil {
+		return true
+	}
+	for _, k := range t.cores {
+		s := k.share
+		if s == nil || s.agent == by.agent || k.Held() || s.line == none || s.line < addr>>lineShift ||
+			s.line > (addr+uint32(n)-1)>>lineShift {
+			continue
+		}
+		for i := range uint32(1 << lineShift / 4) {
+			if a := s.line<<lineShift + 4*i; a+4 > addr && a < addr+uint32(n) && s.seen>>i&1 != 0 {
+				o.refused(from, uint64(a), "change of an instruction that %v of tile %v is executing (pc=%#x)", k.Name,
+					t.XY, k.PC())
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// WroteL1 records a write of n bytes to L1 of a tile through a NoC, or by the host.
+func (o *Chip) WroteL1(from Origin, t *Tile, addr uint32, n int, buf []uint32) bool {
+	by, l1 := o.by(from), t.L1(addr+uint32(n))
+	c, ok := t.shadow.wroteRange(o, by, uint64(addr), n, false, func(i int) bool { return l1[int(addr>>2)+i] == buf[i] })
+	return (ok || o.refuse(from, "NoC write to", fmt.Sprintf("L1 of tile %v", t.XY), by, c)) &&
+		(!word.Differ(l1, addr, buf, n) || o.codeWritten(from, by, t, addr, n))
+}
+
+// ReadL1 records a read of n bytes of L1 of a tile through a NoC, or by the host.
+func (o *Chip) ReadL1(from Origin, t *Tile, addr uint32, n int) bool {
+	by := o.by(from)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n, o.carry != nil)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("L1 of tile %v", t.XY), by, c)
+}
+
+// WroteDRAM and ReadDRAM do the same for a DRAM controller.
+func (o *Chip) WroteDRAM(from Origin, bank int, addr uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.drams[bank].wroteRange(o, by, addr, n, o.open, nil)
+	return ok || o.refuse(from, "NoC write to", fmt.Sprintf("DRAM controller %d", bank), by, c)
+}
+
+func (o *Chip) ReadDRAM(from Origin, bank int, addr uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.drams[bank].readRange(o, by, addr, n, o.carry != nil)
+	return ok || o.refuse(from, "NoC read of", fmt.Sprintf("DRAM controller %d", bank), by, c)
+}
+
+// WroteHost and ReadHost do the same for host memory. The host may see at once what is written
+// there.
+func (o *Chip) WroteHost(from Origin, bus uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.bus.wroteRange(o, by, bus, n, false, nil)
+	o.host.learn(by.clock())
+	return ok || o.refuse(from, "NoC write to", "host memory", by, c)
+}
+
+func (o *Chip) ReadHost(from Origin, bus uint64, n int) bool {
+	by := o.by(from)
+	c, ok := o.bus.readRange(o, by, bus, n, false)
+	return ok || o.refuse(from, "NoC read of", "host memory", by, c)
+}
+
+// Moved records that the mover reads n bytes of L1 at addr for a processor.
+func (o *Chip) Moved(from Origin, t *Tile, addr uint32, n int) bool {
+	by := o.by(from)
+	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false)
+	return ok || o.refuse(from, "mover's read of", "L1", by, c)
+}
+
+// Start follows a request that has just been started, or refuses it. It knows what its processor
+// knows. The source of a write must be in L1.
+func (o *Chip) Start(q *Transfer) (*Flight, bool) {
+	f, ok := q.Tile.started(q)
+	if !ok {
+		return nil, false
+	}
+	f.by = o.by(q.By)
+	q.Tile.pass(f)
+	if q.Kind != Write {
+		return f, true
+	}
+	c, ok := q.Tile.shadow.readRange(o, f.by, q.FromAddr, q.N, true)
+	return f, ok || o.refuse(q.By, "NoC write from", fmt.Sprintf("L1 of tile %v", q.Tile.XY), f.by, c)
+}
+
+// Arrive begins what a request does at its target: until Leave, accesses are those of whoever
+// started it.
+func (o *Chip) Arrive(f *Flight) {
+	f.arrived = true
+	o.carry, o.open = f.by, f.storing
+}
+
+// Leave ends what Arrive began.
+func (o *Chip) Leave() { o.carry, o.open = nil, false }
+
+// Atomic records the atomic that is a request, on a word of L1 of a tile; learns is set for one
+// that uses the word's old value.
+func (o *Chip) Atomic(f *Flight, t *Tile, addr uint32, learns bool) bool {
+	c, ok := t.shadow.atomic(o, f.by, uint64(addr), programs, learns)
+	return ok || o.refuse(f.q.By, "NoC atomic on", "L1", f.by, c)
+}
+
+// Land records that data of a read are written to L1 of the tile that asked for them.
+func (o *Chip) Land(f *Flight, data []uint32) bool {
+	o.carry = f.by
+	defer func() { o.carry = nil }()
+	q := &f.q
+	return o.WroteL1(q.By, q.Tile, uint32(q.ToAddr), q.N, data)
+}
+
+// finished records that processor seer has seen that the NoC has read the source of f. If seer is
+// not the processor that started f, that one may not know.
+func (o *Chip) finished(f *Flight, seer *Core) {
+	q := &f.q
+	if f.by == nil || f.by.agent.core == nil {
+		return
+	}
+	a, t := f.by.agent, f.known(seer)
+	switch {
+	case q.Kind != Read:
+		q.Tile.shadow.finished(a, q.FromAddr, q.N, t)
+	case q.From.Bank != NoBank:
+		o.drams[q.From.Bank].finished(a, q.FromAddr, q.N, t)
+	case q.From.Tile != nil && q.FromAddr < uint64(q.From.Tile.size):
+		q.From.Tile.shadow.finished(a, q.FromAddr, q.N, t)
+	}
+}
+
+// stored records that processor seer has seen that DRAM has the data of f.
+func (o *Chip) stored(f *Flight, seer *Core) {
+	if q := &f.q; f.by != nil {
+		o.drams[q.To.Bank].stored(f.by.agent, q.ToAddr, q.N, f.known(seer))
+	}
+}
+
+// known returns the time at which the program that started f knows of its end, if seer has just
+// seen it: now, or if seer is another processor, which has to tell it, not later than when it
+// started f.
+func (f *Flight) known(seer *Core) uint64 {
+	a := f.by.agent
+	if seer != a.core {
+		return f.by.time
+	}
+	a.time++
+	return a.time
+}

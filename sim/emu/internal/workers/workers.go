@@ -1,0 +1,128 @@
+// Package workers has a pool of goroutines for jobs that are done side by side many times a second.
+package workers
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is goroutines that do jobs beside the one that calls Run. It starts them when there is first
+// enough to do for two.
+type Pool struct {
+	wake  chan struct{} // nil until then
+	size  int
+	group sync.WaitGroup
+
+	do   func(job int)
+	jobs int
+	next atomic.Int32 // of jobs
+
+	open   atomic.Bool  // goroutines may still begin
+	active atomic.Int32 // goroutines that have begun, or look whether they may
+	mu     sync.Mutex
+	idle   sync.Cond // of mu: active became 0
+}
+
+// Run does jobs 0 to jobs-1 on at most n goroutines.
+func (w *Pool) Run(n, jobs int, do func(job int)) {
+	if n = min(n, jobs); n <= 1 {
+		for i := range jobs {
+			do(i)
+		}
+		return
+	}
+	w.hire(n - 1)
+	w.do, w.jobs = do, jobs
+	w.next.Store(0)
+	w.open.Store(true)
+	for range n - 1 {
+		select {
+		case w.wake <- struct{}{}:
+		default: // a goroutine that has not woken since the last time takes this one's place
+		}
+	}
+	w.work()
+	w.open.Store(false)
+	for polls := 0; w.active.Load() > 0; polls++ {
+		if polls < jobPolls {
+			runtime.Gosched()
+			continue
+		}
+		w.mu.Lock()
+		for w.active.Load() > 0 {
+			w.idle.Wait()
+		}
+		w.mu.Unlock()
+	}
+	w.do = nil
+}
+
+// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep:
+// some 0.3 ms. The next jobs often come sooner, and waking one that sleeps may take as long as they
+// do: some kernels of virtual machines have it wait for the processor of the one that woke it.
+const jobPolls = 3000
+
+// hire makes sure that there are n goroutines.
+func (w *Pool) hire(n int) {
+	if w.wake == nil {
+		w.wake = make(chan struct{}, max(n, runtime.GOMAXPROCS(0)))
+		w.idle.L = &w.mu
+	}
+	for ; w.size < n; w.size++ {
+		w.group.Add(1)
+		go w.helper()
+	}
+}
+
+// helper does jobs whenever there are any.
+func (w *Pool) helper() {
+	defer w.group.Done()
+	for w.await() {
+		w.active.Add(1)
+		if w.open.Load() { // else the others were quicker
+			w.work()
+		}
+		if w.active.Add(-1) == 0 {
+			w.mu.Lock()
+			w.idle.Signal()
+			w.mu.Unlock()
+		}
+	}
+}
+
+// await waits until there may be jobs, and returns false when there will be none.
+func (w *Pool) await() bool {
+	for range jobPolls {
+		if w.open.Load() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	_, ok := <-w.wake
+	return ok
+}
+
+// work does jobs until all are taken.
+func (w *Pool) work() {
+	for {
+		i := int(w.next.Add(1)) - 1
+		if i >= w.jobs {
+			w.open.Store(false)
+			return
+		}
+		w.do(i)
+	}
+}
+
+// Close ends the goroutines.
+func (w *Pool) Close() {
+	if w.wake != nil {
+		close(w.wake)
+		w.group.Wait()
+		w.wake, w.size = nil, 0
+	}
+}
+
+// Size is how many goroutines there are.
+func (w *Pool) Size() int { return w.size }

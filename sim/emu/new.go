@@ -1,0 +1,244 @@
+package emu
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+)
+
+// newChecks gives a tile and its processors what the options ask for.
+func (t *tile) newChecks() {
+	cfg := &t.chip.cfg
+	if cfg.RefuseUnwritten {
+		t.known = make([]uint64, (t.size/4+63)/64)
+		t.flags = new([maxLines]uint8)
+		for i := range t.flags[:t.size>>lineShift] {
+			t.flags[i] = flagTrap
+		}
+	}
+	if cfg.RefuseStaleCode {
+		t.writers = check.NewWriters(t.size)
+	}
+	if cfg.RefuseRaces {
+		t.check = check.NewTile(t, t.xy, t.size)
+	}
+	for _, k := range t.cores {
+		if cfg.DataCache && t.chip.arch == chip.Blackhole {
+			k.cache = new(dataCache)
+		}
+		if cfg.RefuseUnwritten {
+			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
+		}
+		if cfg.RefuseStaleCode {
+			k.icache = check.NewInstructionCache(k.proc)
+		}
+		if cfg.RefuseOverflow {
+			k.stack = new(check.Stack)
+		}
+		k.checked = cfg.checks() || k.cache != nil
+	}
+}
+
+// New returns a chip with all processors held in reset and zeroed memory, and, unless it is
+// Synchronous, a goroutine that runs it until Close. Errors wrap ErrConfig.
+func New(cfg Config) (*Chip, error) {
+	c, err := newChip(cfg)
+	if err == nil {
+		c.sched.init(c)
+	}
+	return c, err
+}
+
+// newChip is New without starting the chip.
+func newChip(cfg Config) (*Chip, error) {
+	topology, err := chip.New(cfg.Arch, cfg.Harvesting)
+	if err != nil {
+		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
+	}
+	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.Workers < 0 {
+		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and Workers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.Workers)
+	}
+	waivers, err := newWaivers(cfg.Waivers)
+	if err != nil {
+		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
+	}
+	if cfg.MaxRun == 0 {
+		cfg.MaxRun = 1 << 24
+	}
+	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
+		exchange: new(exchange), stopped: make(chan struct{}, 1)}
+	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
+	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
+	c.inPlace = c.bare && cfg.Delay == 0
+	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
+	c.powerUp()
+	return c, nil
+}
+
+// powerUp puts everything into its state after a reset of the card: memory is zero, all processors
+// are held.
+func (c *Chip) powerUp() {
+	size := c.params.DRAMBankSize
+	if c.arch == chip.Wormhole {
+		size = 2 << 30 // a controller holds two banks
+	}
+	for noc := range c.routes {
+		clear(c.routes[noc][:])
+	}
+	c.grid = make([][]endpoint, c.params.GridHeight)
+	for y := range c.grid {
+		c.grid[y] = make([]endpoint, c.params.GridWidth)
+		for x := range c.grid[y] {
+			c.addEndpoint(chip.XY{X: uint8(x), Y: uint8(y)}, size)
+		}
+	}
+	c.tlb = make([]uint32, (int(c.params.BAR.WindowRegsSize)*c.windows()+3)/4)
+	c.half = make([]uint8, c.windows())
+	c.initLogicalIDs()
+	c.initConfigSpace()
+	ask := func() {}
+	if c.arc != nil {
+		ask = c.arc.AskReset
+	}
+	c.arc = arc.New(c.firmware())
+	c.arc.AskReset = ask
+	if c.cfg.RefuseRaces {
+		c.newChecks()
+	}
+}
+
+// Reset resets the chip as the driver resets a card: its memory is lost, its processors are held in
+// reset, and a fault is forgotten. The host's memory stays attached. Other chips of the machine see
+// their links to it go down and come up.
+func (c *Chip) Reset() error {
+	c.acquire()
+	defer c.release()
+	if c.closed {
+		return fmt.Errorf("emu: reset: %w", ErrClosed)
+	}
+	was := c.pcie
+	c.queue, c.pos, c.events, c.waitingEngines = nil, 0, nil, nil
+	c.inbox.empty()
+	c.boxes = nil
+	clear(c.order)
+	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers, attend: was.attend}, 0
+	c.powerUp()
+	c.fault = nil
+	c.faulted.Store(false)
+	for i := range c.ports {
+		c.ports[i].lost++
+	}
+	c.sendReset()
+	for _, o := range c.others {
+		if o != c {
+			o.inbox.post(o, func(o *Chip) { o.peerReset(c) })
+		}
+	}
+	return nil
+}
+
+// OnResetAsked implements driver.ResetAsker.
+func (c *Chip) OnResetAsked(ask func()) {
+	c.acquire()
+	defer c.release()
+	c.arc.AskReset = ask
+}
+
+func (c *Chip) addEndpoint(xy chip.XY, dramSize uint64) {
+	info := c.topology.Tile(xy)
+	ep := &c.grid[xy.Y][xy.X]
+	*ep = endpoint{xy: xy, kind: info.Kind, bank: info.Index, harvested: info.Harvested}
+	switch info.Kind {
+	case chip.Tensix, chip.Ethernet:
+		if !info.Harvested {
+			ep.tile = newTile(c, xy, info.Kind)
+			c.tiles = append(c.tiles, ep.tile)
+		}
+	case chip.DRAM:
+		for len(c.drams) <= info.Index {
+			c.drams = append(c.drams, newDRAM(dramSize, c.cfg.RefuseUnwritten))
+		}
+	}
+}
+
+// initLogicalIDs fills in NOC_ID_LOGICAL: the translated coordinate under which software knows each
+// tile.
+func (c *Chip) initLogicalIDs() {
+	for core := range c.topology.Workers() {
+		v, err := c.topology.Virtual(core)
+		if err != nil {
+			continue
+		}
+		raw, err := c.topology.Physical(core)
+		if err != nil {
+			continue
+		}
+		t := c.grid[raw.Y][raw.X].tile
+		t.id = [2]uint32{uint32(v.X) | uint32(v.Y)<<6, uint32(v.X) | uint32(v.Y)<<6}
+	}
+	channel := 0
+	for raw := range c.topology.Tiles(chip.Ethernet) {
+		t := c.grid[raw.Y][raw.X].tile
+		if t == nil {
+			continue
+		}
+		t.ethernet().channel = channel
+		c.eths = append(c.eths, t)
+		channel++
+		v, _ := c.topology.VirtualOf(raw)
+		t.id = [2]uint32{v.Packed(), v.Packed()}
+	}
+}
+
+// newChecks makes the checks of Config.RefuseRaces, of all tiles and their processors.
+func (c *Chip) newChecks() {
+	c.check = check.New(len(c.drams), func(by check.Origin, addr uint64, format string, args ...any) {
+		o := origin{remote: by.Remote}
+		if by.Tile != nil {
+			o.tile = by.Tile.Memory.(*tile)
+		}
+		if by.Core != nil {
+			o.core = by.Core.Processor.(*core)
+		}
+		c.refuse(o, UndefinedBehavior, "race", addr, format, args...)
+	})
+	for _, t := range c.tiles {
+		cores := make([]*check.Core, len(t.cores))
+		for i, k := range t.cores {
+			k.check = &check.Core{Processor: k, Name: k.proc, Arch: c.arch, LocalBytes: k.localBytes()}
+			cores[i] = k.check
+		}
+		c.check.AddTile(t.check, cores...)
+	}
+}
+
+func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
+	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
+	size, streams := c.params.L1Size, maxStreams
+	if kind == chip.Ethernet {
+		size, streams = c.params.EthernetL1Size, leastStreams
+	}
+	t.size = size
+	t.cores = t.room[:0]
+	t.code = make([]*codePage, size/pageBytes)
+	words := new(tileWords)
+	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
+	for n := range t.niu {
+		t.niu[n].niuWords = &t.niuWords[n]
+		t.niu[n].reset(c)
+	}
+	if kind == chip.Ethernet {
+		newEthernet(t)
+	} else {
+		t.debug.softReset = c.params.ResetAll
+		for hw, p := range hwOrder {
+			t.addCore(p, uint8(hw))
+		}
+	}
+	t.newChecks()
+	return t
+}
