@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Observer is told of the calls that use a device, for timelines, graphs, metrics and logs.
-// [Device.Observe] attaches one; without any, a call tests one pointer.
+// Observer is told of the calls that use a device. [Device.Observe] attaches one.
 //
 // Begin is called before a call does anything, End with its result. Both get the call's own
 // context, on its goroutine, and the same *Call, which the Observer may read until End returns.

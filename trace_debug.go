@@ -50,7 +50,6 @@ func (d debugTrace) Parts() []debug.Part {
 // everyPart returns the parts, then their callees.
 func (t *Trace) everyPart() []*part { return append(slices.Clip(t.parts), allCallees(t.parts...)...) }
 
-// Inside implements debug.Trace.
 func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) error) error {
 	t := d.t
 	leave, err := t.enter(op)
@@ -82,7 +81,6 @@ func (t *Trace) debugError(op string, err error) error {
 	return d.opError(what, overlap(err))
 }
 
-// Exclusive implements debug.Trace.
 func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Session) error) error {
 	t, what := d.t, fmt.Sprintf("%s trace %q", op, d.t.name)
 	dev := t.parts[0].q.d
@@ -292,7 +290,6 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 	return prep, nil
 }
 
-// Run implements debug.Placed.
 func (p *placed) Run(ctx context.Context) error {
 	for i := range p.pieces {
 		p.busy = append(p.busy, p.s.t.parts[p.pieces[i].Part].q)
@@ -309,7 +306,6 @@ func (p *placed) Run(ctx context.Context) error {
 	return nil
 }
 
-// Release implements debug.Placed.
 func (p *placed) Release(ctx context.Context) error {
 	free := func() error {
 		var errs []error
@@ -390,7 +386,6 @@ type controlLog struct {
 
 var errSecondLog = fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
 
-// LogControl implements debug.Trace.
 func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	q := d.t.parts[part].q
 	l, err := q.logControl(entries)
@@ -429,7 +424,6 @@ func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
 	return l, nil
 }
 
-// Stop implements debug.ControlLog.
 func (l *controlLog) Stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {
 	log, dropped, err = l.stop(ctx)
 	if err != nil {
