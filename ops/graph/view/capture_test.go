@@ -138,10 +138,11 @@ func TestClickThroughLoopsAndTraces(t *testing.T) {
 	x, out := e.empty(allocator.DRAM, 1, 1, 32, 32), e.empty(allocator.DRAM, 1, 1, 32, 32)
 	state, err := e.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
 	e.must(err)
-	add := func() error { _, err := e.Add(e.ctx, x, x, ops.Into(out)); return err }
+	within := e.ctx // or that of a capture
+	add := func() error { _, err := e.Add(within, x, x, ops.Into(out)); return err }
 	capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
 		tr, err := e.dev.Queue(0).Capture(e.ctx, name, func(ctx context.Context, r *reprise.Recorder) error {
-			return e.Record(ctx, r, func(context.Context) error { return f(r) })
+			return e.Record(ctx, r, func(ctx context.Context) error { within = ctx; return f(r) })
 		})
 		e.must(err)
 		return tr
