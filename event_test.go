@@ -409,8 +409,8 @@ func TestProgramTimes(t *testing.T) {
 	}, reprise.WithQueues(2))
 }
 
-// Each run of a program in a trace has its time, in every iteration of a loop. Those that nobody
-// has read in time are counted.
+// Each run of a program in a trace has its time, in every iteration of a loop. Times that the
+// ring overwrote before a read are counted.
 func TestProgramTimesOfTraces(t *testing.T) {
 	onAll(t, func(b *bench) {
 		x := b.load(b.blank("blank", chip.Single(0, 0)))

@@ -166,8 +166,8 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
 	done := make(chan error, 1)
 	go func() { done <- b.queue.Wait(b.ctx) }()
-	// The cores are let go one after the other, each well within the timeout, all of them well
-	// behind it.
+	// One core after the other ends: each step takes less than the hang timeout, all together take
+	// more.
 	for core := range b.dev.Grid().Cores() {
 		xy, err := b.dev.Virtual(core)
 		b.must(err)
@@ -281,7 +281,7 @@ func TestRecoverFromAStoppedChip(t *testing.T) {
 	}, short)
 }
 
-// Whoever waits while the device is recovered learns so, and nobody waits for a report that can't
+// Recover ends the waits of other goroutines with an error: the reports that they wait for can't
 // come any more.
 func TestRecoverEndsWaits(t *testing.T) {
 	onEmulators(t, func(b *bench) {

@@ -112,8 +112,8 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept excludes time in which a process was stopped, in a debugger or for lack of processors:
-// nobody watched the queue, and an emulated device made no progress.
+// overslept excludes time in which the process was stopped by a debugger or had no processor: the
+// waiter didn't poll then, and an emulated device made no progress.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return

@@ -282,7 +282,7 @@ func (r *resetter) markerClear() (bool, error) {
 	}
 	b, err := fs.ReadFile(r.sys.Root, pciDir+"/"+r.rep.BDF+"/config")
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // off the bus for now
+		return false, nil // off the bus during the reset
 	}
 	if err != nil || len(b) < 6 {
 		return true, nil

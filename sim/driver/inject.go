@@ -20,7 +20,7 @@ const (
 	SlowPins Fault = "slow-pins"
 	// BusyWindows: other processes hold every window, so ALLOCATE_TLB is ENOMEM.
 	BusyWindows Fault = "busy-windows"
-	// Resetting: another process resets the device, so mmap is ENODEV for now.
+	// Resetting: another process resets the device, so mmap is ENODEV until the reset ends.
 	Resetting Fault = "resetting"
 	// Unplug=DURATION: the card is unplugged this long after it is opened, or from now if it is
 	// open, as by Driver.Unplug. The end of the fault doesn't plug it in again.

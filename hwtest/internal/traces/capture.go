@@ -223,13 +223,14 @@ func tracesSharePool(t *rig.T) {
 
 func paramCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set before it, in all programs, and replays before it have theirs",
+	rig.Each(&cs, "parameter of %d programs", "a replay has the value that was set last before it, in all programs",
 		paramOf, 1, 2, 9, 40)
 	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
 	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
 	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
-	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not", paramAllocates).Alone = true
-	cs.Add("arguments of programs", "runs have the arguments that were set before them, and traces keep theirs", setArguments)
+	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not",
+		paramAllocates).Alone = true
+	cs.Add("arguments of programs", "a run has the arguments that were set last before it; a trace keeps those of its capture", setArguments)
 	return cs
 }
 

@@ -265,7 +265,8 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches to kernel functions, each with programs of its own that know its number.
+// attachFunctions attaches a pair of programs to each kernel function. The programs hold the
+// function's number as a constant.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {

@@ -152,7 +152,7 @@ func (p Proc) since(o Proc) Proc {
 	}
 }
 
-// most takes the larger figures: threads of an ending process vanish one by one with theirs.
+// most takes the larger figures: as a process ends, the times of each ended thread disappear.
 func (p Proc) most(o Proc) Proc {
 	return Proc{
 		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),

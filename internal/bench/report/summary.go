@@ -23,7 +23,7 @@ type SummaryRow struct {
 	// Others are costs of other runtimes and simulators, and physical limits. Each compares with
 	// the quantity of its name among More, or else with Now.
 	Others []Other `json:"others,omitempty"`
-	// Goals are for Now, or for the quantity of the same name among More.
+	// Goals are limits of the quantity of their name among More, or else of the main figure.
 	Goals []Quantity `json:"goals,omitempty"`
 	// Note says how the figure was measured.
 	Note string `json:"note,omitempty"`
