@@ -215,7 +215,8 @@ func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	case a.Out.Result != 0 && m == ResetPost:
 		return fmt.Errorf("%w: the chip did not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
 	case a.Out.Result != 0 && m == ResetConfigWrite:
-		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, unload its module and load it again; otherwise try mode asic", ErrReset)
+		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, unload its module and load it again; otherwise try mode asic",
+			ErrReset)
 	case a.Out.Result != 0:
 		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
 	}

@@ -238,7 +238,8 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	var engine *kernels.Compute
 	if kernel, bytes := p.how().tiles(); kernel != "" {
 		if one.PageSize() > bytes {
-			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor, one.PageSize(),
+			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor,
+				one.PageSize(),
 				bytes)
 		}
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {

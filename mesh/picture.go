@@ -146,8 +146,10 @@ func (p *picture) draw() {
 	top := 2*margin + p.rows*(boxHeight+p.gapY) // of the legend
 	wide = max(wide, 420)
 	high := top + 18*(len(p.boards)+2+len(p.g.Degraded())) + margin
-	fmt.Fprintf(p.b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n", wide, high, wide, high)
-	fmt.Fprintf(p.b, "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", wide, high)
+	fmt.Fprintf(p.b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="Helvetica, Arial, sans-serif" font-size="11">`+"\n",
+		wide, high, wide, high)
+	fmt.Fprintf(p.b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", wide, high)
 	for _, c := range p.cables {
 		p.cable(c)
 	}
@@ -210,10 +212,12 @@ func (p *picture) cable(c *cable) {
 	if state != topology.Up {
 		dash = ` stroke-dasharray="6 4"`
 	}
-	fmt.Fprintf(p.b, "<g class=\"link\"><title>%s</title><path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\"%s/>",
+	fmt.Fprintf(p.b, `<g class="link"><title>%s</title><path d="%s" fill="none" stroke="%s" stroke-width="%.1f"%s/>`,
 		html.EscapeString(strings.Join(title, "\n")), path, stateColors[state], 1+float64(min(len(c.links), 8))*0.5, dash)
 	half := len(label)*3 + 4
-	fmt.Fprintf(p.b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"14\" rx=\"3\" fill=\"#fff\"/><text class=\"count\" x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%s</text></g>\n", x-half, y-7, 2*half, x, y+4, stateColors[state], label)
+	fmt.Fprintf(p.b,
+		`<rect x="%d" y="%d" width="%d" height="14" rx="3" fill="#fff"/><text class="count" x="%d" y="%d" text-anchor="middle" fill="%s">%s</text></g>`+"\n",
+		x-half, y-7, 2*half, x, y+4, stateColors[state], label)
 }
 
 // chip draws a chip with its Ethernet channels.
@@ -228,23 +232,28 @@ func (p *picture) chip(i int) {
 	if c.Problem != nil {
 		title = append(title, c.Problem.Error())
 	}
-	fmt.Fprintf(p.b, "<g class=\"chip\"><title>%s</title><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>", html.EscapeString(strings.Join(title, "\n")),
+	fmt.Fprintf(p.b, `<g class="chip"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="5" fill="%s" stroke="%s"/>`,
+		html.EscapeString(strings.Join(title, "\n")),
 		x, y, boxWidth, boxHeight, boardColors[slices.Index(p.boards, boardOf(c))%len(boardColors)], stroke)
-	fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\" font-size=\"15\" font-weight=\"bold\">%d</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#c62828\">%s</text>", x+8, y+20, i, x+boxWidth-8, y+20, problem)
+	fmt.Fprintf(p.b,
+		`<text x="%d" y="%d" font-size="15" font-weight="bold">%d</text><text x="%d" y="%d" text-anchor="end" fill="#c62828">%s</text>`,
+		x+8, y+20, i, x+boxWidth-8, y+20, problem)
 	up := 0
 	for _, q := range c.Ports {
 		if q.State == topology.Up {
 			up++
 		}
 	}
-	fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" fill=\"#4b5565\">%d of %d channels up</text>", x+8, y+38,
+	fmt.Fprintf(p.b, `<text x="%d" y="%d">%s</text><text x="%d" y="%d" fill="#4b5565">%d of %d channels up</text>`, x+8, y+38,
 		html.EscapeString(c.Name), x+8, y+54, up, len(c.Ports))
 	for k, q := range c.Ports {
-		fmt.Fprintf(p.b, "<rect class=\"port\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"#4b5565\" stroke-width=\".5\"><title>eth%d %v</title></rect>", x+8+k*portSize, y+boxHeight-18, portSize-2, portSize+2, stateColors[q.State], q.Channel, q.State)
+		fmt.Fprintf(p.b,
+			`<rect class="port" x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="#4b5565" stroke-width=".5"><title>eth%d %v</title></rect>`,
+			x+8+k*portSize, y+boxHeight-18, portSize-2, portSize+2, stateColors[q.State], q.Channel, q.State)
 	}
 	for k := len(c.Ports); c.Problem == nil && k < ethernetTiles(p.g.Arch); k++ {
 		left, low := x+8+k*portSize, y+boxHeight-18
-		fmt.Fprintf(p.b, "<path class=\"harvested\" d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"><title>harvested</title></path>", left,
+		fmt.Fprintf(p.b, `<path class="harvested" d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"><title>harvested</title></path>`, left,
 			low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
 	}
 	fmt.Fprintln(p.b, "</g>")
@@ -276,18 +285,22 @@ func (p *picture) legend(y int) {
 				}
 			}
 		}
-		fmt.Fprintf(p.b, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\" stroke=\"#7a8699\"/><text x=\"%d\" y=\"%d\">board %s: %s</text>\n", margin, y-10, boardColors[i%len(boardColors)], margin+18, y, cmp.Or(html.EscapeString(serial), "unknown"), strings.Join(chips, ", "))
+		fmt.Fprintf(p.b,
+			`<rect x="%d" y="%d" width="12" height="12" fill="%s" stroke="#7a8699"/><text x="%d" y="%d">board %s: %s</text>`+"\n",
+			margin, y-10, boardColors[i%len(boardColors)], margin+18, y, cmp.Or(html.EscapeString(serial), "unknown"), strings.Join(chips, ", "))
 		y += 18
 	}
 	x := margin
 	for _, s := range []topology.State{topology.Up, topology.Training, topology.Down, topology.Unconnected} {
-		fmt.Fprintf(p.b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"#4b5565\" stroke-width=\".5\"/><text x=\"%d\" y=\"%d\">%v</text>\n", x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
+		fmt.Fprintf(p.b,
+			`<rect x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="#4b5565" stroke-width=".5"/><text x="%d" y="%d">%v</text>`+"\n",
+			x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
 		x += 30 + 6*len(s.String())
 	}
-	fmt.Fprintf(p.b, "<path d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"/><text x=\"%d\" y=\"%d\">harvested</text>\n", x, y-9,
+	fmt.Fprintf(p.b, `<path d="M%d,%d l%d,%d m0,%d l%d,%d" stroke="#98a2b3"/><text x="%d" y="%d">harvested</text>`+"\n", x, y-9,
 		portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
 	for _, d := range p.g.Degraded() {
 		y += 18
-		fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\" fill=\"#c62828\">%s</text>\n", margin, y, html.EscapeString(d))
+		fmt.Fprintf(p.b, `<text x="%d" y="%d" fill="#c62828">%s</text>`+"\n", margin, y, html.EscapeString(d))
 	}
 }

@@ -49,12 +49,14 @@ func (p *Part) of(i, n int) int {
 func (p *Part) check(spec *chip.Machine) error {
 	n := len(spec.Chips)
 	if p.Count < 1 || p.Index < 0 || p.Index >= p.Count || p.Count > n {
-		return fmt.Errorf("sim: part %d of %d: %w: a machine of %d chips has 1 to %d parts, numbered from 0", p.Index, p.Count, emu.ErrConfig, n,
+		return fmt.Errorf("sim: part %d of %d: %w: a machine of %d chips has 1 to %d parts, numbered from 0", p.Index, p.Count,
+			emu.ErrConfig, n,
 			n)
 	}
 	for _, c := range spec.Chips {
 		if !c.PCI && p.Count > 1 {
-			return fmt.Errorf("sim: part %d of %d: %w: %s has chips that only its other chips lead to", p.Index, p.Count, emu.ErrConfig, spec.Name)
+			return fmt.Errorf("sim: part %d of %d: %w: %s has chips that only its other chips lead to", p.Index, p.Count,
+				emu.ErrConfig, spec.Name)
 		}
 	}
 	return p.needs(spec)
@@ -196,7 +198,8 @@ func (p *Part) needs(whole *chip.Machine) error {
 			a, b = b, a
 		}
 		if a == p.Index && b != p.Index && (b >= len(p.Conns) || p.Conns[b] == nil) {
-			return fmt.Errorf("sim: part %d of %d: %w: links lead to part %d, and there is no connection to it", p.Index, p.Count, emu.ErrConfig, b)
+			return fmt.Errorf("sim: part %d of %d: %w: links lead to part %d, and there is no connection to it", p.Index, p.Count,
+				emu.ErrConfig, b)
 		}
 	}
 	return nil

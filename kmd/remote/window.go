@@ -230,7 +230,8 @@ func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 				break
 			}
 			if time.Since(start) > t.limit {
-				return t.lose(fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n, l.from, before-v))
+				return t.lose(fmt.Errorf("%w: a multicast of %d bytes from %v: %d tiles have not acknowledged", ErrNoAnswer, n,
+					l.from, before-v))
 			}
 		}
 	}

@@ -43,7 +43,8 @@ func moveAway(va, size uint64) (unsafe.Pointer, error) {
 	if _, err := unix.MremapPtr(pointerTo(va), uintptr(size), at, uintptr(size), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED); err != nil {
 		return nil, errors.Join(err, unix.MunmapPtr(at, uintptr(size)))
 	}
-	_, err = unix.MmapPtr(-1, 0, pointerTo(va), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
+	_, err = unix.MmapPtr(-1, 0, pointerTo(va), uintptr(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED)
 	return at, err
 }
 

@@ -182,7 +182,8 @@ func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint6
 			}
 		}
 	}
-	return nil, 0, 0, fmt.Errorf("libttsim: %d bytes at physical address %#x: %w: they are in no BAR of the %d cards", n, address, ErrMisuse,
+	return nil, 0, 0, fmt.Errorf("libttsim: %d bytes at physical address %#x: %w: they are in no BAR of the %d cards", n, address,
+		ErrMisuse,
 		len(m.functions))
 }
 

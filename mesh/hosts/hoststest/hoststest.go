@@ -145,7 +145,8 @@ func Data(ctx context.Context, e hosts.Engine) error {
 			}
 			for rank, d := range got {
 				if !slices.Equal(d, of(kind, size, rank)) {
-					return fmt.Errorf("%s, %d B: host %d got %d B of host %d, which are not what it gave", kind, size, e.Rank(), len(d), rank)
+					return fmt.Errorf("%s, %d B: host %d got %d B of host %d, which are not what it gave", kind, size, e.Rank(),
+						len(d), rank)
 				}
 			}
 		}

@@ -83,7 +83,8 @@ func getFrame(b []byte) (f frame, err error) {
 	case word != magic:
 		return f, fmt.Errorf("%w: its frame begins with %#08x, want %#08x", ErrFrame, word, magic)
 	case f.size > MaxData && f.size != tooLarge || f.op > maxOp || binary.LittleEndian.Uint32(b[12:]) != 0:
-		return f, fmt.Errorf("%w: a frame of %d B of data and a name of %d B, want at most %d and %d", ErrFrame, f.size, f.op, MaxData, maxOp)
+		return f, fmt.Errorf("%w: a frame of %d B of data and a name of %d B, want at most %d and %d", ErrFrame, f.size, f.op,
+			MaxData, maxOp)
 	}
 	return f, nil
 }

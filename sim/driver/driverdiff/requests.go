@@ -278,7 +278,8 @@ func (r *run) exportWindow(f int) {
 
 // peer requests a range of the same card, or of no card.
 func (r *run) peer(f int) {
-	in := kabi.MapPeerBarIn{PeerBarIndex: uint32(oneOf(r, 0, 0, 1, 2, 4, 6, 17, 18)), PeerBarLength: oneOf[uint32](r, 4096, 4096, 0, 1, 1<<31),
+	in := kabi.MapPeerBarIn{PeerBarIndex: uint32(oneOf(r, 0, 0, 1, 2, 4, 6, 17, 18)), PeerBarLength: oneOf[uint32](r, 4096, 4096,
+		0, 1, 1<<31),
 		PeerBarOffset: oneOf[uint32](r, 0, 4096, 1, 1<<31), Flags: uint32(oneOf(r, 0, 0, 0, 1)), Reserved: uint32(oneOf(r, 0, 0, 0, 1))}
 	other := r.pick(fileCount + 2)
 	r.ioctl(f, fmt.Sprintf("MAP_PEER_BAR of file %d", other), kabi.IoctlMapPeerBar, arg(in), func(s *side, b []byte) {

@@ -20,7 +20,8 @@ func settings() (libttsim.Settings, error) {
 	path := filepath.Join(filepath.Dir(library), "soc_descriptor.yaml")
 	b, err := os.ReadFile(path)
 	if library == "" || err != nil {
-		return libttsim.Settings{}, fmt.Errorf("libttsim: neither %s nor the folder of TT_METAL_SIMULATOR says which chip to emulate: use `reprise ttnn run`", libttsim.Variable)
+		return libttsim.Settings{}, fmt.Errorf("libttsim: neither %s nor the folder of TT_METAL_SIMULATOR says which chip to emulate: use `reprise ttnn run`",
+			libttsim.Variable)
 	}
 	arch := archLine.FindSubmatch(b)
 	if arch == nil {

@@ -89,7 +89,8 @@ func (c *Client) agree() error {
 		return err
 	}
 	if a.Major != versionMajor || a.Minor > versionMinor {
-		return fmt.Errorf("vfiouser: version: %w: the server answered %d.%d to %d.%d", ErrProtocol, a.Major, a.Minor, versionMajor, versionMinor)
+		return fmt.Errorf("vfiouser: version: %w: the server answered %d.%d to %d.%d", ErrProtocol, a.Major, a.Minor,
+			versionMajor, versionMinor)
 	}
 	c.most = max(8, min(limit(a.Caps.MaxData, maxData), maxData))
 	if t := a.Caps.Twin; t != nil && t.Supported {
