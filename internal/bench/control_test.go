@@ -24,9 +24,6 @@ import (
 // waits find at once what they wait for differs: so each core's are compared to a hundredth.
 func TestControlInstructions(t *testing.T) {
 	effort.Long(t)
-	if testing.Short() {
-		t.Skip("hundreds of replays on chips that run in one goroutine")
-	}
 	var out strings.Builder
 	fmt.Fprintln(
 		&out,
@@ -147,9 +144,7 @@ func stepBytes(steps []tracebuf.Step) (n int) {
 
 // A loop's time is that of all its iterations, and each is measured beside a replay.
 func TestControlFigures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("hundreds of replays")
-	}
+	effort.Long(t)
 	const iterations = 100
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1, iterations: iterations})
 	must(t, err)

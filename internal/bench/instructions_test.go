@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -26,9 +27,7 @@ var timed = []shape{
 // way every time. Rounds of loops that wait are left out: how many there are depends on when others
 // are done.
 func TestInstructions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long traces on chips that run in one goroutine")
-	}
+	effort.Long(t)
 	var out strings.Builder
 	fmt.Fprintln(
 		&out,

@@ -103,7 +103,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
 	s := &session{dev: d}
-	x, err := s.load(ctx, shape{name: "smallest", groups: 1, cores: 1})
+	x, err := s.load(ctx, minimal)
 	if err != nil {
 		return nil, err
 	}

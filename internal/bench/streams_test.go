@@ -6,12 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // Messages of streams are measured in both directions and there and back, and beside each a read
 // through the queue of as many bytes.
 func TestStreamFigures(t *testing.T) {
+	effort.Long(t)
 	const messages = 20
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"streams"}, Rounds: 1, iterations: messages})
 	must(t, err)

@@ -1,3 +1,8 @@
+// Command fwbuild compiles the programs that run on the chips: base firmware, command-queue
+// kernels, and the kernels of packages, as sets. go generate runs it in those packages:
+//
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
+//
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
 // Kernels are made by [kernels.CompileELF]. The output depends only on sources and compiler and has
 // no paths, times or build ids. -check writes nothing and fails if the committed images differ.

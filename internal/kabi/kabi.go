@@ -1,4 +1,7 @@
-// All 64-bit fields of the header are at multiples of eight, and every reserved field is declared
+// Package kabi is the ioctl interface of Tenstorrent's kernel driver as Go data: request numbers,
+// flags and structs with the layout of tt-kmd's ioctl.h (driver 2.10, commit 4af7192).
+//
+// All 64-bit fields of that header are at multiples of eight, and every reserved field is declared
 // here, so Go and C layouts are equal on 64-bit targets. A test compares fields with a description
 // by a C compiler. Empty C structs have no field here: a trailing empty field would add padding.
 package kabi

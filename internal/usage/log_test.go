@@ -85,25 +85,6 @@ func TestReadersSeeWhatWasSet(t *testing.T) {
 	}
 }
 
-// A process may have several devices open, each with a log of its own.
-func TestEachDeviceHasALog(t *testing.T) {
-	dir := t.TempDir()
-	other := Device{Name: "emu:wormhole", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: 1, Emulated: true}
-	create(t, dir, card).Set(L1, Value{Capacity: 10, Allocated: 1})
-	create(t, dir, other).Set(L1, Value{Capacity: 20, Allocated: 2})
-	var got []Device
-	var used []uint64
-	for _, e := range mustRead(t, dir).Entries {
-		got, used = append(got, e.Device), append(used, e.Memory[0].Allocated)
-	}
-	if diff := cmp.Diff([]Device{card, other}, got); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]uint64{1, 2}, used); diff != "" {
-		t.Errorf("memory in use (-want +got):\n%s", diff)
-	}
-}
-
 // Close leaves no file, and buffers may be freed after it.
 func TestCloseDeletesTheLog(t *testing.T) {
 	dir := t.TempDir()

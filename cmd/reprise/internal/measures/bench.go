@@ -269,11 +269,8 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 		wrong = append(wrong, fmt.Sprintf("%s got slower than in %s: %s", cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", ")))
 	}
 	if ids := with(report.TooFew); len(ids) > 0 {
-		wrong = append(
-			wrong,
-			fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more",
-				len(ids), c.Compare, strings.Join(ids, ", "), report.FewestRounds()),
-		)
+		wrong = append(wrong, fmt.Sprintf("too few rounds to compare %s with %s: %s: measure both with --rounds %d or more",
+			cli.Count(len(ids), "figure"), c.Compare, strings.Join(ids, ", "), report.FewestRounds()))
 	}
 	if len(wrong) > 0 {
 		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
