@@ -200,9 +200,9 @@ func (c conversion) text(a arg) string {
 		}
 		return c.number(sign, digits)
 	case 'p':
-		return c.pad("0x"+strconv.FormatUint(a.bits, 16), false)
+		return c.pad("0x" + strconv.FormatUint(a.bits, 16))
 	case 'c':
-		return c.pad(string([]byte{byte(a.bits)}), false)
+		return c.pad(string([]byte{byte(a.bits)}))
 	case 's':
 		s := a.text
 		if a.typ != typeText {
@@ -210,7 +210,7 @@ func (c conversion) text(a arg) string {
 		} else if c.precision >= 0 {
 			s = s[:min(c.precision, len(s))]
 		}
-		return c.pad(s, false)
+		return c.pad(s)
 	case 'f', 'F', 'e', 'E', 'g', 'G':
 		precision := 6
 		if c.precision >= 0 {
@@ -265,15 +265,15 @@ func (c conversion) sized(sign, digits string, zeros bool) string {
 	if n := c.width - len(sign) - len(digits); zeros && !c.has("-") && n > 0 {
 		digits = strings.Repeat("0", n) + digits
 	}
-	return c.pad(sign+digits, false)
+	return c.pad(sign + digits)
 }
 
-func (c conversion) pad(s string, left bool) string {
+func (c conversion) pad(s string) string {
 	n := c.width - len(s)
 	switch {
 	case n <= 0:
 		return s
-	case left || c.has("-"):
+	case c.has("-"):
 		return s + strings.Repeat(" ", n)
 	}
 	return strings.Repeat(" ", n) + s

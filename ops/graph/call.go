@@ -52,6 +52,28 @@ func (g *Graph) Calls() []Call {
 	return out
 }
 
+// Innermost returns the index of the innermost call around each node, or -1. A call without an end
+// reaches to the end of the graph.
+func (g *Graph) Innermost(calls []Call) []int {
+	of := make([]int, len(g.Nodes))
+	var open []int
+	next := 0
+	for i := range g.Nodes {
+		for len(open) > 0 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
+			open = open[:len(open)-1]
+		}
+		if next < len(calls) && calls[next].Start == i {
+			open = append(open, next)
+			next++
+		}
+		of[i] = -1
+		if len(open) > 0 {
+			of[i] = open[len(open)-1]
+		}
+	}
+	return of
+}
+
 // PrintTree writes the tree of calls, one line each, with durations where they were measured.
 func (g *Graph) PrintTree(w io.Writer) error { return (&Report{Graph: g}).PrintTree(w) }
 

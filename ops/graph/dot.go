@@ -82,3 +82,75 @@ func quote(lines ...string) string {
 	}
 	return `"` + strings.Join(lines, `\n`) + `"`
 }
+
+// DotFlow writes the data flow in Graphviz's language: a box for each function up to maxLevel, an
+// ellipse for each tensor from outside, a frame around the callees of a function, and an arrow with
+// the shape for each tensor that goes from one function to another. maxLevel must be at least 1.
+func (g *Graph) DotFlow(w io.Writer, maxLevel int) error {
+	if maxLevel < 1 {
+		return fmt.Errorf("graph: data flow up to level %d: levels count from 1", maxLevel)
+	}
+	calls := g.Calls()
+	operands := g.Operands(calls)
+	inside := make([]int, len(calls)) // number of shown calls in a call
+	for _, c := range calls {
+		if c.Parent >= 0 && c.Depth < maxLevel {
+			inside[c.Parent]++
+		}
+	}
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "digraph data_flow {\n  rankdir=TB;\n  node [shape=box, style=filled, fillcolor=\"#DCDCDC\"];")
+	var open []int // calls with a frame
+	for i, c := range calls {
+		for len(open) > 0 && open[len(open)-1] != c.Parent && c.Depth < maxLevel {
+			fmt.Fprintln(b, "}")
+			open = open[:len(open)-1]
+		}
+		switch {
+		case c.Depth >= maxLevel:
+		case inside[i] > 0:
+			fmt.Fprintf(b, "subgraph cluster_%d { label=%s; style=filled; fillcolor=%q;\n", i, quote(c.Name), clusterColor(c.Depth))
+			open = append(open, i)
+		default:
+			fmt.Fprintf(b, "  v%d [label=%s];\n", i, quote(c.Name))
+		}
+	}
+	for range open {
+		fmt.Fprintln(b, "}")
+	}
+	made := map[tensorKey]int{} // by which box
+	outside := map[tensorKey]bool{}
+	for i, c := range calls {
+		if c.Depth >= maxLevel || inside[i] > 0 {
+			continue
+		}
+		for _, t := range operands[i].In {
+			k := g.tensorKey(t)
+			from := fmt.Sprintf("t%d", t)
+			if maker, ok := made[k]; ok {
+				from = fmt.Sprintf("v%d", maker)
+			} else if k.id != "" {
+				from = quote("tensor " + k.id)
+			}
+			if _, ok := made[k]; !ok && !outside[k] {
+				outside[k] = true
+				fmt.Fprintf(b, "  %s [label=%s, shape=ellipse, fillcolor=white];\n", from, quote("tensor "+k.id, g.Nodes[t].Params[ParamShape]))
+			}
+			fmt.Fprintf(b, "  %s -> v%d [label=%s];\n", from, i, quote(dims(g.Nodes[t].Params[ParamShape])))
+		}
+		for _, t := range operands[i].Out {
+			made[g.tensorKey(t)] = i
+		}
+	}
+	fmt.Fprintln(b, "}")
+	return b.Flush()
+}
+
+func dims(shape string) string {
+	d := ParseShape(shape)
+	s := make([]string, len(d))
+	for i, n := range d {
+		s[i] = fmt.Sprint(n)
+	}
+	return strings.Join(s, "×")
+}

@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Operands are the tensors that a call takes and returns, each once, as counters of tensor nodes.
 // [Graph.SameTensor] says which nodes are one tensor.
@@ -69,20 +73,10 @@ func (g *Graph) Operands(calls []Call) []Operands {
 
 func (g *Graph) freedIn(calls []Call) [][]int {
 	out := make([][]int, len(calls))
-	freed := g.Freed()
-	var open []int
-	next := 0
-	for i := range g.Nodes {
-		for len(open) > 0 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
-			open = open[:len(open)-1]
-		}
-		if next < len(calls) && calls[next].Start == i {
-			open = append(open, next)
-			next++
-		}
-		if t, ok := freed[i]; ok && len(open) > 0 {
-			k := open[len(open)-1]
-			out[k] = append(out[k], t)
+	freed, of := g.Freed(), g.Innermost(calls)
+	for _, i := range slices.Sorted(maps.Keys(freed)) {
+		if k := of[i]; k >= 0 {
+			out[k] = append(out[k], freed[i])
 		}
 	}
 	return out
@@ -163,3 +157,92 @@ func (g *Graph) less(nodes, others []int) []int {
 }
 
 func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }
+
+// OutputTensors returns the output tensors of the last function that ended. The error wraps
+// [ErrNoFunctions].
+func OutputTensors(g *Graph) ([]int, error) {
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		if n := &g.Nodes[i]; n.Type == FunctionEnd {
+			return g.tensorsOf(n), nil
+		}
+	}
+	return nil, fmt.Errorf("graph: output tensors: %w", ErrNoFunctions)
+}
+
+func (g *Graph) tensorsOf(n *Node) []int {
+	out := []int{}
+	seen := map[int]bool{}
+	for _, c := range n.Connections {
+		if t := g.at(c); t != nil && t.Type == TensorNode && !seen[c] {
+			seen[c] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// CountTensors counts the tensors made by functions named create_device_tensor that are not
+// outputs, and the outputs of the last function that ended. As in upstream, names with a namespace
+// don't count. The error wraps [ErrNoFunctions].
+func CountTensors(g *Graph) (intermediate, output int, err error) {
+	outputs, err := OutputTensors(g)
+	if err != nil {
+		return 0, 0, err
+	}
+	made := map[int]bool{}
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Type == FunctionEnd && n.Name() == "create_device_tensor" && len(n.Connections) > 0 {
+			if t := g.at(n.Connections[0]); t != nil {
+				made[t.Counter] = true
+			}
+		}
+	}
+	for _, c := range outputs {
+		delete(made, c)
+	}
+	return len(made), len(outputs), nil
+}
+
+// Output is an output tensor and its memory.
+type Output struct {
+	Tensor  int   // counter of its node
+	Shape   []int // nil if the shape can't be parsed
+	Size    int64 // bytes of its buffer
+	Type    BufferType
+	PerCore int64 // bytes on the core with most pages; 0 if the pages are unknown
+}
+
+// Outputs returns the output tensors that have a buffer, in the order of the buffers, for
+// interleaved buffers spread over the given number of cores. The error wraps [ErrNoFunctions].
+func Outputs(g *Graph, cores int) ([]Output, error) {
+	counters, err := OutputTensors(g)
+	if err != nil {
+		return nil, err
+	}
+	isOutput := map[int]bool{}
+	for _, c := range counters {
+		isOutput[c] = true
+	}
+	alloc := g.allocations()
+	var out []Output
+	for i := range g.Nodes {
+		b := &g.Nodes[i]
+		if b.Type != BufferNode {
+			continue
+		}
+		for _, c := range g.tensorsOf(b) {
+			if !isOutput[c] {
+				continue
+			}
+			o := Output{Tensor: c, Shape: ParseShape(g.Nodes[c].Params[ParamShape]), Size: b.Params.Size(ParamSize), Type: DRAM}
+			if b.inL1() {
+				o.Type = L1
+			}
+			if a := alloc[i]; a != nil {
+				o.PerCore = perCore(a.Params, cores)
+			}
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}

@@ -148,7 +148,7 @@ func newModel(name string, r *graph.Report) *model {
 	}
 	m.grid()
 	m.Peaks = peaks(r.Graph, m.coreCount())
-	m.innermost()
+	m.of = m.g.Innermost(m.calls)
 	m.tensorList()
 	m.ops()
 	m.memory()
@@ -175,26 +175,6 @@ func (m *modeler) grid() {
 		}
 	}
 	m.Cores[0], m.Cores[1] = min(m.Cores[0], maxSide), min(m.Cores[1], maxSide)
-}
-
-// innermost finds the call of each node.
-func (m *modeler) innermost() {
-	m.of = make([]int, len(m.g.Nodes))
-	var open []int
-	next := 0
-	for i := range m.g.Nodes {
-		for len(open) > 0 && m.calls[open[len(open)-1]].End >= 0 && m.calls[open[len(open)-1]].End < i {
-			open = open[:len(open)-1]
-		}
-		if next < len(m.calls) && m.calls[next].Start == i {
-			open = append(open, next)
-			next++
-		}
-		m.of[i] = -1
-		if len(open) > 0 {
-			m.of[i] = open[len(open)-1]
-		}
-	}
 }
 
 func (m *modeler) tensorList() {
@@ -475,4 +455,39 @@ func (m *modeler) late() {
 
 func (m *modeler) taken(b *buffer) bool {
 	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
+}
+
+// times are the starts and durations of calls, as far as known.
+type times struct {
+	start, took []time.Duration
+	total       time.Duration
+}
+
+// newTimes lays calls out by duration: calls inside another one follow each other from its start. A
+// call that didn't end took as long as the calls inside.
+func newTimes(g *graph.Graph, calls []graph.Call) times {
+	t := times{start: make([]time.Duration, len(calls)), took: make([]time.Duration, len(calls))}
+	within := make([]time.Duration, len(calls)) // sum of the calls inside
+	for i := len(calls) - 1; i >= 0; i-- {
+		if c := calls[i]; c.End >= 0 {
+			t.took[i] = max(g.Nodes[c.End].Duration, 0)
+		}
+		t.took[i] = max(t.took[i], within[i], 1)
+		if p := calls[i].Parent; p >= 0 {
+			within[p] += t.took[i]
+		} else {
+			t.total += t.took[i]
+		}
+	}
+	next := make([]time.Duration, len(calls)) // start of the next call inside
+	var top time.Duration
+	for i, c := range calls {
+		at := &top
+		if c.Parent >= 0 {
+			at = &next[c.Parent]
+		}
+		t.start[i], next[i] = *at, *at
+		*at += t.took[i]
+	}
+	return t
 }
