@@ -311,12 +311,16 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
 // Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
-// get_common_arg_val.
+// get_common_arg_val. It may also name the address of a circular buffer.
 type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
 	Cores  []chip.Range // for a unique argument; nil for all cores that have one
+
+	// Circular, for [Recorder.ParamBuffer] only, names the address of circular buffer Index, which
+	// was loaded with a buffer's address, on all its cores. Each needs a kernel with common arguments.
+	Circular bool
 
 	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
 	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.
@@ -337,9 +341,14 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 			return nil, fmt.Errorf("argument %d of kernel %q is one that the device computes: give it to Recorder.Run", a.Index, a.Kernel)
 		}
 		var err error
-		if a.Common {
+		switch {
+		case a.Circular && x.placedAt[a.Index] == nil:
+			err = circularError(x.Name(), a.Index, fixedCircular)
+		case a.Circular:
+			at = append(at, x.placedAt[a.Index]...)
+		case a.Common:
 			at, err = x.image.CommonArg(at, a.Kernel, a.Index)
-		} else {
+		default:
 			at, err = x.image.UniqueArg(at, a.Kernel, a.Index, a.on)
 		}
 		if err != nil {
@@ -369,6 +378,9 @@ func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 
 func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	return x.change("arguments", func() error {
+		if slices.ContainsFunc(args, func(a Arg) bool { return a.Circular }) {
+			return errors.New("an address of a circular buffer: use SetCircularAddr")
+		}
 		at, err := x.words(args)
 		if err == nil && b != nil {
 			v = b.Addr()
@@ -446,6 +458,8 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
+const fixedCircular = "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"
+
 // SetCircularAddr moves a circular buffer that was loaded with an address, for later runs and
 // captures. What is in a queue or a trace keeps its address. Each core with the buffer needs a
 // kernel with common arguments. Nothing is written to the device.
@@ -453,8 +467,7 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	return x.change("circular buffer", func() error {
 		at := x.placedAt[index]
 		if at == nil {
-			return circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
-				"and each of its cores needs a kernel with common arguments")
+			return circularError(x.Name(), index, fixedCircular)
 		}
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
 		c := &x.cbs[i]

@@ -297,6 +297,32 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		moved(second, "a run elsewhere")
 		b.must(tr.Replay(b.ctx))
 		moved(first, "a replay")
+
+		// A parameter moves it in a trace.
+		place := reprise.Arg{Circular: true, Index: 5}
+		tr, err := b.queue.Capture(b.ctx, "movable", func(_ context.Context, r *reprise.Recorder) error {
+			b.must(r.Run(x))
+			return r.ParamBuffer("place", second, place)
+		})
+		b.must(err)
+		for i, at := range []*reprise.Buffer{second, first, second} {
+			b.must(tr.SetBuffer("place", at))
+			b.must(tr.Replay(b.ctx))
+			moved(at, fmt.Sprint("replay ", i))
+		}
+		small := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Name: "small", PageSize: 64, Size: 64})
+		b.says(tr.SetBuffer("place", small), "take one like that")
+		b.says(x.SetBuffer(first, place), "SetCircularAddr")
+		for _, wrong := range []reprise.Arg{{Circular: true, Index: 6}, place} {
+			_, err = b.queue.Capture(b.ctx, "wrong", func(_ context.Context, r *reprise.Recorder) error {
+				b.must(r.Run(x))
+				if wrong.Index == 6 {
+					return r.ParamBuffer("place", second, wrong)
+				}
+				return r.Param("place", wrong)
+			})
+			b.says(err, "circular buffer")
+		}
 	})
 }
 

@@ -216,8 +216,8 @@ func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold a buffer's address, which [Trace.SetBuffer] can
-// change.
+// ParamBuffer is Param for arguments that hold a buffer's address, and for circular buffers that lie
+// at it ([Arg].Circular). [Trace.SetBuffer] can change them.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
 }
@@ -234,6 +234,8 @@ func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
 		}
+	} else if slices.ContainsFunc(args, func(a Arg) bool { return a.Circular }) {
+		return errors.New("an address of a circular buffer is a buffer's: use ParamBuffer")
 	}
 	n, where, inside := &r.control.last, "", len(r.control.open) > 0
 	if inside {
