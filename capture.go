@@ -20,7 +20,6 @@ type capture struct {
 	ctx  captureContext
 }
 
-// captureContext is the context of a capture's function.
 type captureContext struct {
 	context.Context
 	c *capture
@@ -173,7 +172,6 @@ func (c *capture) link() {
 	}
 }
 
-// call calls the function that records, and closes the capture even if the function panics.
 func (c *capture) call(ctx context.Context, record func(context.Context, *Recorder) error) (err error) {
 	cause := errPanicked
 	defer func() {

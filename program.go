@@ -93,7 +93,6 @@ func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	return xs[0], nil
 }
 
-// prepare compiles the program and allocates everything but the kernels' memory.
 func (x *Executable) prepare(p *Program) error {
 	d := x.d
 	for _, b := range p.Buffers {
@@ -332,7 +331,6 @@ func (a *Arg) on(c chip.Core) bool {
 	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
 }
 
-// words returns the offsets of arguments in the commands of one run.
 func (x *Executable) words(args []Arg) ([]int, error) {
 	var at []int
 	for i := range args {
@@ -393,7 +391,6 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	})
 }
 
-// change calls set with the executable's lock.
 func (x *Executable) change(what string, set func() error) error {
 	if x == nil {
 		return fmt.Errorf("reprise: set %s: %w", what, x.checkDeviceLocked(nil))
@@ -502,7 +499,6 @@ func circularError(program string, index int, format string, args ...any) error 
 	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf(format, args...)}
 }
 
-// findGiven finds the addresses of caller-placed circular buffers in the commands.
 func (x *Executable) findGiven(p *dispatch.Program) error {
 	for _, c := range x.cbs {
 		if !c.Given {

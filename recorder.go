@@ -139,7 +139,6 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 // linearSearchMax is how many programs are searched faster without a map.
 const linearSearchMax = 16
 
-// find returns the index of a program in part.programs, -1 if the program wasn't recorded yet.
 func (r *Recorder) find(x *Executable) int {
 	if r.index == nil {
 		return slices.Index(r.part.programs, x)
@@ -150,7 +149,6 @@ func (r *Recorder) find(x *Executable) int {
 	return -1
 }
 
-// enter makes the part hold a program and its buffers, and returns the program's index.
 func (r *Recorder) enter(x *Executable) (int, error) {
 	i := r.find(x)
 	if i < 0 {
@@ -193,8 +191,6 @@ func (r *Recorder) Keep(bs ...*Buffer) error {
 	})
 }
 
-// locked calls f with the capture's lock. An error, or a capture that has ended, makes the capture
-// fail.
 func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -277,7 +273,6 @@ func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 	return nil
 }
 
-// inline re-encodes the last run with all arguments among its commands.
 func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	if inside {
 		return r.snapshot(&n.Rec, x, true)
@@ -290,7 +285,6 @@ func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	return nil
 }
 
-// addParam makes words of the recording a parameter. Their offsets count from base.
 func (r *Recorder) addParam(p *argParam, base int) error {
 	for i := range p.at {
 		p.at[i] += base
@@ -307,7 +301,6 @@ func (r *Recorder) lastStep() *tracebuf.Step {
 	return &steps[len(steps)-1]
 }
 
-// refused makes the capture fail with the error of a Recorder's method.
 func (r *Recorder) refused(op string, err error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -378,7 +371,6 @@ func (r *Recorder) returnScratch() {
 	}
 }
 
-// argRead is a word that becomes arguments of a run.
 type argRead struct {
 	buf     *Buffer
 	offset  int

@@ -23,7 +23,6 @@ import (
 // different devices may wait for each other: take the Subset of one device.
 func (t *Trace) Debug() *debug.Debugger { return debug.New(debugTrace{t}) }
 
-// debugTrace implements debug.Trace.
 type debugTrace struct{ t *Trace }
 
 func (d debugTrace) Name() string { return d.t.name }
@@ -47,7 +46,6 @@ func (d debugTrace) Parts() []debug.Part {
 	return out
 }
 
-// everyPart returns the parts, then their callees.
 func (t *Trace) everyPart() []*part { return append(slices.Clip(t.parts), allCallees(t.parts...)...) }
 
 func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) error) error {
@@ -126,7 +124,6 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	return t.debugError(op, f(s))
 }
 
-// debugSession implements debug.Session.
 type debugSession struct {
 	t        *Trace
 	d        *Device
@@ -224,7 +221,6 @@ func (s *debugSession) Verify(ctx context.Context, part int) error {
 	return debug.Compare(ctx, s.t.name, []debug.Region{s.parts[part].commandRegion(s.commands[part])})
 }
 
-// debugBuffer implements debug.Buffer.
 type debugBuffer struct {
 	*Buffer
 	q *dispatch.Queue
@@ -233,7 +229,6 @@ type debugBuffer struct {
 func (b debugBuffer) Read(ctx context.Context, dst []byte) error   { return b.read(ctx, b.q, 0, dst) }
 func (b debugBuffer) Write(ctx context.Context, data []byte) error { return b.write(ctx, b.q, 0, data) }
 
-// placed implements debug.Placed.
 type placed struct {
 	s       *debugSession
 	pieces  []debug.Piece
@@ -320,7 +315,6 @@ func (p *placed) Release(ctx context.Context) error {
 	return free()
 }
 
-// debugMemory implements debug.Memory.
 type debugMemory struct{ t *Trace }
 
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
@@ -375,7 +369,6 @@ func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, erro
 	return &im, nil
 }
 
-// controlLog implements debug.ControlLog.
 type controlLog struct {
 	q       *Queue
 	ext     allocator.Extent

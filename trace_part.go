@@ -78,7 +78,6 @@ type fileContents struct {
 	results []tracebuf.Data // what buffers hold after a replay
 }
 
-// allCallees returns the direct and indirect callees of parts, each after its own callees.
 func allCallees(parts ...*part) []*part {
 	var out []*part
 	var visit func(p *part)
@@ -151,13 +150,11 @@ func (p *part) holdProgram(x *Executable) error {
 	return p.holdCircular(x.cbEnd)
 }
 
-// addProgram adds a program whose kernels are held already.
 func (p *part) addProgram(x *Executable) {
 	p.q.d.disp.HoldPrints(x.image)
 	p.programs, p.kept = append(p.programs, x), append(p.kept, x)
 }
 
-// holdCircular keeps the memory of circular buffers up to an address.
 func (p *part) holdCircular(end uint64) error {
 	if end <= p.cbEnd {
 		return nil
@@ -242,7 +239,6 @@ func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
 	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
 }
 
-// register adds the part to its device.
 func (p *part) register(as partState) error {
 	d := p.q.d
 	d.mu.Lock()
@@ -351,7 +347,6 @@ func (p *part) extents() []tracebuf.Extent {
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
 }
 
-// discard drops a part that never becomes a trace, once no queue writes to its memory any more.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
@@ -381,7 +376,6 @@ func (p *part) drop() error {
 	return errors.Join(errs...)
 }
 
-// heldBuffer is a buffer whose memory a part holds.
 type heldBuffer struct{ *Buffer }
 
 func (p *part) releaseKept(one any) error {
@@ -417,7 +411,6 @@ type use struct {
 	freeing sync.Mutex // held by a release
 }
 
-// enter begins a use. alone is set by those who run the trace in pieces.
 func (u *use) enter(alone bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -476,7 +469,6 @@ func (u *use) done() {
 	u.mu.Unlock()
 }
 
-// enter begins a use of the trace's memory. The caller calls leave.
 func (t *Trace) enter(op string) (leave func(), err error) {
 	what := fmt.Sprintf("%s trace %q", op, t.name)
 	for i := range t.calls {
