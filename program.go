@@ -318,7 +318,8 @@ type Arg struct {
 	Cores  []chip.Range // for a unique argument; nil for all cores that have one
 
 	// Circular, for [Recorder.ParamBuffer] only, names the address of circular buffer Index, which
-	// was loaded with a buffer's address, on all its cores. Each needs a kernel with common arguments.
+	// was loaded with a buffer's address, on all its cores. Each needs a kernel with common
+	// arguments.
 	Circular bool
 
 	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of

@@ -212,8 +212,8 @@ func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold a buffer's address, and for circular buffers that lie
-// at it ([Arg].Circular). [Trace.SetBuffer] can change them.
+// ParamBuffer is Param for arguments that hold a buffer's address, and for circular buffers that
+// lie at it ([Arg].Circular). [Trace.SetBuffer] can change them.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
 }

@@ -4,20 +4,27 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -92,13 +99,13 @@ var snippets = map[string]struct {
 	options []reprise.Option
 	run     func(*seed) any
 }{
-	"000:38":      {oneQueue, (*seed).basic},
+	"000:22":      {oneQueue, (*seed).basic},
 	"001:34":      {oneQueue, (*seed).inputInDRAM},
 	"001:51":      {oneQueue, (*seed).inputInL1},
 	"001:104":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(false) }},
 	"001:211":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(true) }},
 	"001:131":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(false) }},
-	"001:267":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(true) }},
+	"001:271":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(true) }},
 	"001:9":       {nil, (*seed).withoutRegion},
 	"001:8":       {[]reprise.Option{reprise.WithTraceRegion(2048)}, (*seed).regionTooSmall},
 	"000:16":      {oneQueue, func(b *seed) any { return b.refused(b.writeInCapture) }},
@@ -109,6 +116,8 @@ var snippets = map[string]struct {
 	"003:91":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionEnd, graph.Normal) }},
 	"003:103":     {oneQueue, func(b *seed) any { return graph.PeakAllocated(b.captured(graph.Normal).Graph) }},
 	"003:145":     {oneQueue, (*seed).report},
+	"003:51":      {oneQueue, (*seed).imported},
+	"003:264":     {[]reprise.Option{reprise.WithHangTimeout(time.Second)}, (*seed).hangs},
 	"003:189":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailStackTraces) }},
 	"003:224":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailBufferPages) }},
 	"003:244":     {oneQueue, func(b *seed) any { return len(graph.Arguments(b.captured(graph.Normal).Graph)) > 0 }},
@@ -438,6 +447,53 @@ func (b *seed) report() any {
 	}
 	r := must[*graph.Report](b)(graph.Decode(&file, graph.Limits{}))
 	return append(out, operationsOf(r.Graph, graph.FunctionStart))
+}
+
+func (b *seed) imported() any {
+	path := filepath.Join(b.TempDir(), "my_report.json")
+	var file bytes.Buffer
+	b.must(b.captured(graph.Normal).Encode(&file))
+	b.must(os.WriteFile(path, file.Bytes(), 0o666))
+	db := filepath.Join(b.TempDir(), "db.sqlite")
+	must[*visualizer.Summary](b)(visualizer.Import(b.ctx, db, []string{path}, visualizer.Options{}))
+	rows := func(query string) (out []string) {
+		conn := must[*sql.DB](b)(sql.Open("sqlite3", db))
+		defer func() { b.must(conn.Close()) }()
+		found := must[*sql.Rows](b)(conn.QueryContext(b.ctx, query))
+		for found.Next() {
+			out = append(out, "")
+			b.must(found.Scan(&out[len(out)-1]))
+		}
+		b.must(found.Err())
+		return out
+	}
+	tables, all := rows("SELECT name FROM sqlite_master WHERE type = 'table'"), true
+	for _, want := range []string{"operations", "operation_arguments", "tensors", "device_tensors", "buffers", "stack_traces", "errors"} {
+		all = all && slices.Contains(tables, want)
+	}
+	names := slices.DeleteFunc(rows("SELECT name FROM operations ORDER BY operation_id"),
+		func(n string) bool { return !slices.Contains(twoOperations, n) })
+	return []any{all, list(names)}
+}
+
+func (b *seed) hangs() any {
+	x, y := b.tensor(0, 32, 64), b.tensor(0, 32, 64)
+	relu := func() { b.ok(b.Relu(b.ctx, x, ops.Into(y))) }
+	relu()
+	word := must[*reprise.Buffer](b)(b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"}))
+	b.must(b.dev.Queue(0).Write(b.ctx, word, 0, make([]byte, 64)))
+	forever := must[*reprise.Executable](b)(b.dev.Load(b.ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: must[*kernels.Image](b)(kernels.Prebuilt(b.dev.Arch(), kernels.Spin)), Processor: chip.BRISC,
+		Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}}))
+	c := b.BeginCapture(graph.Config{})
+	b.must(b.dev.Queue(0).Run(b.ctx, forever))
+	relu()
+	var h *dispatch.HangError
+	hung := errors.As(b.Wait(b.ctx), &h)
+	g := must[*graph.Report](b)(c.End()).Graph
+	b.must(b.dev.Recover(b.ctx))
+	return []any{hung, slices.Contains(graph.CallTrace(g), "ttnn::relu")}
 }
 
 func (b *seed) switches(some graph.Details) any {

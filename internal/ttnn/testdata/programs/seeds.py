@@ -3,14 +3,15 @@ snippets_test.go has the same in Go, with the same digests. Tensors hold integer
 of commands, which each runtime has its own, there is only what the documents say of them."""
 import json
 import os
-import sys
+import sqlite3
 import tempfile
-import types
 
 import numpy as np
 import ttnn
 
-from programs.corpus import DRAM, HEIGHT, L1, four, group
+from programs.corpus import DRAM, HEIGHT, L1, cores, four, group
+from programs.generic import buffer, kernel
+from programs.graph import fake_torch
 
 case = group("seed")
 two = group("seed", num_command_queues=2)
@@ -44,7 +45,7 @@ class Model:
         return ttnn.add(y, y, memory_config=memory)
 
 
-@case("000:38", short=True)
+@case("000:22", short=True)
 def _(t):
     trace_input, weights = t.tensor(counted(9, 64, 64)), t.tensor(counted(1, 64, 64))
     model = lambda: ttnn.relu(ttnn.matmul(trace_input, weights))
@@ -174,7 +175,7 @@ def transfers_on_queue_1(traced):
 
 
 two("001:131")(transfers_on_queue_1(False))
-two("001:267")(transfers_on_queue_1(True))
+two("001:271")(transfers_on_queue_1(True))
 
 
 def refused(function):
@@ -229,11 +230,11 @@ def _(t):
     return refused(lambda: t.capture(lambda: ttnn.add(x, x)))
 
 
-# Graphs. Captures look at torch.Tensor, so that there has to be one.
+# Graphs.
 def graphed(name):
     def register(function):
         def program(t):
-            sys.modules.setdefault("torch", types.ModuleType("torch")).__dict__.setdefault("Tensor", type("Tensor", (), {}))
+            fake_torch()
             t.open()
             return function(t)
 
@@ -302,6 +303,48 @@ def _(t):
         with open(path) as f:
             report = json.load(f)
     return [k in report for k in ("version", "graph", "devices", "metadata")] + [operations(report["graph"])]
+
+
+@graphed("003:51")
+def _(t):
+    import ttnn.graph_report
+
+    model = product_and_sum(t)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "my_report.json")
+        ttnn.graph.begin_graph_capture(ttnn.graph.RunMode.NORMAL)
+        model()
+        ttnn.graph.end_graph_capture_to_file(path)
+        ttnn.graph_report.import_report(path, folder)
+        with sqlite3.connect(os.path.join(folder, "db.sqlite")) as db:
+            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            names = [row[0].replace(".", "::") for row in db.execute("SELECT name FROM operations ORDER BY operation_id")]
+    wanted = ("operations", "operation_arguments", "tensors", "device_tensors", "buffers", "stack_traces", "errors")
+    return [all(w in tables for w in wanted), [n for n in names if n in ("ttnn::multiply", "ttnn::add")]]
+
+
+FOREVER = """
+void kernel_main() {
+    for (;;) asm volatile("");
+}
+"""
+
+
+@case("003:264", alone=True)
+def _(t):
+    os.environ["TT_METAL_OPERATION_TIMEOUT_SECONDS"] = "2"
+    fake_torch()
+    t.open()
+    x, where = t.tensor(counted(0, 32, 64)), cores(1, 1)
+    hangs = ttnn.ProgramDescriptor(kernels=[kernel(FOREVER, where, ttnn.WriterConfigDescriptor())], semaphores=[], cbs=[buffer(0, where)])
+    ttnn.relu(x)
+    t.wait()
+    ttnn.graph.begin_graph_capture(ttnn.graph.RunMode.NORMAL)
+    ttnn.generic_op([x, x], hangs)
+    ttnn.relu(x)
+    hung = refused(t.wait)
+    nodes = ttnn.graph.end_graph_capture()
+    return [hung, any("relu" in n["params"]["name"] for n in nodes if n["node_type"] == "function_start")]
 
 
 @graphed("003:189")
