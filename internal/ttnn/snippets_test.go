@@ -28,14 +28,14 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// TestSnippets runs the snippets of testdata/programs/seeds.py in Go and compares with what they
+// TestSnippets runs the snippets and traps of testdata/programs/seeds.py in Go and compares with what they
 // give in TT-NN on the vendor's simulator. TestPrograms runs those.
 func TestSnippets(t *testing.T) {
 	golden := readGolden(t)
 	for name, open := range map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole} {
 		entries := golden.entries(golden.First, name)
 		for program := range entries {
-			if snippet, found := strings.CutPrefix(program, "seed/"); found && snippets[snippet].run == nil {
+			if (strings.HasPrefix(program, "seed/") || strings.HasPrefix(program, "trap/")) && snippets[program].run == nil {
 				t.Errorf("%s has no counterpart in Go", program)
 			}
 		}
@@ -52,7 +52,7 @@ func TestSnippets(t *testing.T) {
 				result := s.run(b)
 				h := sha256.New()
 				update(h, result)
-				if want := entries["seed/"+snippet]; hex.EncodeToString(h.Sum(nil)) != want.digest() {
+				if want := entries[snippet]; hex.EncodeToString(h.Sum(nil)) != want.digest() {
 					t.Errorf("%v gives another digest than TT-NN (%s)", result, want)
 				}
 			})
@@ -99,30 +99,36 @@ var snippets = map[string]struct {
 	options []reprise.Option
 	run     func(*seed) any
 }{
-	"000:22":      {oneQueue, (*seed).basic},
-	"001:34":      {oneQueue, (*seed).inputInDRAM},
-	"001:51":      {oneQueue, (*seed).inputInL1},
-	"001:104":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(false) }},
-	"001:211":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(true) }},
-	"001:131":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(false) }},
-	"001:271":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(true) }},
-	"001:9":       {nil, (*seed).withoutRegion},
-	"001:8":       {[]reprise.Option{reprise.WithTraceRegion(2048)}, (*seed).regionTooSmall},
-	"000:16":      {oneQueue, func(b *seed) any { return b.refused(b.writeInCapture) }},
-	"000:16_read": {oneQueue, func(b *seed) any { return b.refused(b.readInCapture) }},
-	"001:31":      {oneQueue, func(b *seed) any { return b.refused(func(context.Context, *ops.Tensor) error { return nil }) }},
-	"003:22":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionStart, graph.Normal) }},
-	"003:75":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionStart, graph.NoDispatch) }},
-	"003:91":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionEnd, graph.Normal) }},
-	"003:103":     {oneQueue, func(b *seed) any { return graph.PeakAllocated(b.captured(graph.Normal).Graph) }},
-	"003:145":     {oneQueue, (*seed).report},
-	"003:51":      {oneQueue, (*seed).imported},
-	"003:264":     {[]reprise.Option{reprise.WithHangTimeout(time.Second)}, (*seed).hangs},
-	"003:189":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailStackTraces) }},
-	"003:224":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailBufferPages) }},
-	"003:244":     {oneQueue, func(b *seed) any { return len(graph.Arguments(b.captured(graph.Normal).Graph)) > 0 }},
-	"003:283":     {oneQueue, (*seed).levelized},
-	"004:290":     {oneQueue, (*seed).traceMemory},
+	"seed/000:22":      {oneQueue, (*seed).basic},
+	"seed/001:34":      {oneQueue, (*seed).inputInDRAM},
+	"seed/001:51":      {oneQueue, (*seed).inputInL1},
+	"seed/001:104":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(false) }},
+	"seed/001:211":     {twoQueues, func(b *seed) any { return b.writesOnQueue1(true) }},
+	"seed/001:131":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(false) }},
+	"seed/001:271":     {twoQueues, func(b *seed) any { return b.transfersOnQueue1(true) }},
+	"seed/001:9":       {nil, (*seed).withoutRegion},
+	"seed/001:8":       {[]reprise.Option{reprise.WithTraceRegion(2048)}, (*seed).regionTooSmall},
+	"seed/000:16":      {oneQueue, func(b *seed) any { return b.refused(b.writeInCapture) }},
+	"seed/000:16_read": {oneQueue, func(b *seed) any { return b.refused(b.readInCapture) }},
+	"seed/001:31":      {oneQueue, func(b *seed) any { return b.refused(func(context.Context, *ops.Tensor) error { return nil }) }},
+	"seed/003:22":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionStart, graph.Normal) }},
+	"seed/003:75":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionStart, graph.NoDispatch) }},
+	"seed/003:91":      {oneQueue, func(b *seed) any { return b.operations(graph.FunctionEnd, graph.Normal) }},
+	"seed/003:103":     {oneQueue, func(b *seed) any { return graph.PeakAllocated(b.captured(graph.Normal).Graph) }},
+	"seed/003:145":     {oneQueue, (*seed).report},
+	"seed/003:51":      {oneQueue, (*seed).imported},
+	"seed/003:264":     {[]reprise.Option{reprise.WithHangTimeout(time.Second)}, (*seed).hangs},
+	"seed/003:189":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailStackTraces) }},
+	"seed/003:224":     {oneQueue, func(b *seed) any { return b.switches(graph.DetailBufferPages) }},
+	"seed/003:244":     {oneQueue, func(b *seed) any { return len(graph.Arguments(b.captured(graph.Normal).Graph)) > 0 }},
+	"seed/003:283":     {oneQueue, (*seed).levelized},
+	"seed/004:290":     {oneQueue, (*seed).traceMemory},
+
+	"trap/moved_between_captures":   {oneQueue, (*seed).movedBetweenCaptures},
+	"trap/allocation_after_capture": {oneQueue, (*seed).allocationAfterCapture},
+	"trap/release_order":            {oneQueue, (*seed).releaseOrder},
+	"trap/input_allocated_again":    {oneQueue, (*seed).inputAllocatedAgain},
+	"trap/queues_without_event":     {twoQueues, (*seed).queuesWithoutEvent},
 }
 
 // seed is a device with a snippet's operations.
@@ -528,4 +534,81 @@ func (b *seed) traceMemory() any {
 	replayed := used()
 	b.must(trace.Release(b.ctx))
 	return []any{s.Total*uint64(s.Banks) >= 1<<22, before, during > 0, during == replayed, used()}
+}
+
+// squares captures x*x+x into new tensors, and returns the trace and the result.
+func (b *seed) squares(x *ops.Tensor) (*reprise.Trace, *ops.Tensor) {
+	square, sum := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
+	model := func(ctx context.Context) error {
+		_, err := b.Multiply(ctx, x, x, ops.Into(square))
+		if err == nil {
+			_, err = b.Add(ctx, square, x, ops.Into(sum))
+		}
+		return err
+	}
+	b.must(model(b.ctx))
+	trace := b.capture(model)
+	b.must(b.Deallocate(square))
+	return trace, sum
+}
+
+func (b *seed) host(t *ops.Tensor) *ops.Host { return must[*ops.Host](b)(b.ToHost(b.ctx, t)) }
+
+func (b *seed) movedBetweenCaptures() any {
+	x := b.tensor(0, 64, 64)
+	first, y := b.squares(x)
+	b.tensor(1, 64, 64)
+	second, z := b.squares(x)
+	for _, trace := range []*reprise.Trace{first, second, first} {
+		b.must(trace.Replay(b.ctx))
+	}
+	return []any{y.Address() != z.Address(), b.host(y), b.host(z)}
+}
+
+// In TT-NN the replay changes the later tensor, which has memory that the trace still uses; here
+// the trace holds its memory.
+func (b *seed) allocationAfterCapture() any {
+	trace, y := b.squares(b.tensor(0, 64, 64))
+	later := b.tensor(1, 64, 64)
+	before := b.host(later)
+	b.must(trace.Replay(b.ctx))
+	if !bytes.Equal(b.host(later).Data, before.Data) {
+		b.Error("a replay changed a tensor that was allocated after the capture")
+	}
+	return []any{b.host(y), false}
+}
+
+func (b *seed) doubles(x *ops.Tensor) (*reprise.Trace, *ops.Tensor) {
+	y := b.ok(b.Empty(b.ctx, x.Spec()))
+	add := func(ctx context.Context) error { _, err := b.Add(ctx, x, x, ops.Into(y)); return err }
+	b.must(add(b.ctx))
+	return b.capture(add), y
+}
+
+func (b *seed) releaseOrder() any {
+	x := b.tensor(0, 64, 64)
+	first, _ := b.doubles(x)
+	second, z := b.doubles(x)
+	b.must(first.Release(b.ctx))
+	b.must(second.Replay(b.ctx))
+	return []any{b.host(z), errors.Is(first.Replay(b.ctx), reprise.ErrReleased)}
+}
+
+func (b *seed) inputAllocatedAgain() any {
+	x := b.tensor(0, 64, 64)
+	trace, y := b.doubles(x)
+	b.must(b.Deallocate(x))
+	other := b.tensor(1, 64, 64)
+	b.must(trace.Replay(b.ctx))
+	return []any{other.Address() != x.Address(), b.host(y)}
+}
+
+func (b *seed) queuesWithoutEvent() any {
+	x := b.tensor(0, 64, 64)
+	add := func(ctx context.Context) error { _, err := b.Add(ctx, x, x); return err }
+	b.must(add(b.ctx))
+	b.must(b.Wait(b.ctx))
+	b.must(add(b.ctx))
+	var overlap *dispatch.OverlapError
+	return errors.As(add(ops.OnQueue(b.ctx, 1)), &overlap)
 }

@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 import ttnn
 
-from programs.corpus import DRAM, HEIGHT, L1, cores, four, group
+from programs.corpus import DRAM, HEIGHT, L1, cores, four, group, read
 from programs.generic import buffer, kernel
 from programs.graph import fake_torch
 
@@ -380,8 +380,9 @@ def _(t):
     return [v for v in levels if v[0] in ("ttnn::multiply", "ttnn::add")]
 
 
-@case("004:290")
+@case("004:290", alone=True)
 def _(t):
+    t.open()
     kind = lambda: ttnn.get_memory_view(t.device, ttnn.BufferType.TRACE)
     x = t.tensor(counted(0, 32, 64))
     ttnn.add(x, x)
@@ -396,3 +397,70 @@ def _(t):
     after = kind()
     used = [v.total_bytes_allocated_per_bank for v in (before, during, replayed, after)]
     return [size(before) >= t.options["trace_region_size"], used[0], used[1] > 0, used[1] == used[2], used[3]]
+
+
+# What the documents warn of.
+trap = group("trap", num_command_queues=2)
+
+
+@trap("moved_between_captures")
+def _(t):
+    """A tensor that is allocated between two captures moves what the second one allocates; each trace keeps its addresses."""
+    x = t.tensor(counted(0, 64, 64))
+    model = lambda: ttnn.add(ttnn.multiply(x, x), x)
+    model()
+    (first, y), _, (second, z) = t.capture(model), t.tensor(counted(1, 64, 64)), t.capture(model)
+    for trace in (first, second, first):
+        t.replay(trace)
+    return [y.buffer_address() != z.buffer_address(), y, z]
+
+
+@trap("allocation_after_capture")
+def _(t):
+    """What a trace freed while it was captured is given away, and a replay writes over it."""
+    x = t.tensor(counted(0, 64, 64))
+    model = lambda: ttnn.add(ttnn.multiply(x, x), x)
+    model()
+    trace, y = t.capture(model)
+    later = t.tensor(counted(1, 64, 64))
+    before = read(later)
+    t.replay(trace)
+    return [y, bool((read(later) == before).all())]
+
+
+@trap("release_order")
+def _(t):
+    x = t.tensor(counted(0, 64, 64))
+    model = lambda: ttnn.add(x, x)
+    model()
+    (first, y), (second, z) = t.capture(model), t.capture(model)
+    ttnn.release_trace(t.device, first)
+    t.replay(second)
+    return [z, refused(lambda: t.replay(first))]
+
+
+@trap("input_allocated_again")
+def _(t):
+    """The trace reads where its input was."""
+    x = t.tensor(counted(0, 64, 64))
+    model = lambda: ttnn.add(x, x)
+    model()
+    trace, y = t.capture(model)
+    other = t.tensor(counted(1, 64, 64))
+    t.replay(trace)
+    return [other.buffer_address() != x.buffer_address(), y]
+
+
+@trap("queues_without_event")
+def _(t):
+    """Programs of two queues on the same workers, with nothing between them."""
+    x = t.tensor(counted(0, 64, 64))
+    ttnn.add(x, x)
+    t.wait()
+
+    def program():
+        ttnn.add(x, x)
+        with ttnn.command_queue(1):
+            ttnn.add(x, x)
+
+    return refused(program)
