@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Cases are the cases of layer bringup.
 func Cases() rig.Table {
 	var cs rig.Table
 	cs.Add("all cores report", "after opening every worker's firmware waits in its idle loop with all processors up", allCoresReport)
@@ -39,7 +38,6 @@ func allCoresReport(t *rig.T) {
 		}
 		for p := range uint32(chip.NumProcessors) {
 			state := t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
-			// BRISC says DONE to the host and goes to its loop a few instructions later.
 			for end := time.Now().Add(t.Patience()); chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE"; {
 				if time.Now().After(end) {
 					t.Errorf("core %v: BRISC is at %q", c, state[:4])
@@ -76,7 +74,6 @@ func openCloseOpen(t *rig.T) {
 }
 
 func closingQuiets(t *rig.T) {
-	// A second opener, which sees what the first one leaves.
 	target := t.Device.Open()
 	kd, err := kmd.Open(t.Ctx, target)
 	t.OK(err)
@@ -173,7 +170,6 @@ func useAfterClose(t *rig.T) {
 		t.Fails(name, err, reprise.ErrClosed)
 		t.Says(err, "reprise: "+name, "the device is closed")
 	}
-	// Names and sizes are only memory.
 	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Parts()[0].Extents) == 0 {
 		t.Error("what is known of closed things is lost")
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// KMD are the cases of layer kmd.
 func KMD() rig.Table {
 	var cs rig.Table
 	cs.Add("identity", "the driver, the firmware and the chip facts agree about what the device is", identity)
@@ -72,8 +71,7 @@ func telemetry(t *rig.T) {
 }
 
 func everyL1(t *rig.T) {
-	// First all writes, then all reads: two cores that were one tile would show the later one's
-	// bytes twice.
+	// All writes first: two cores that were one tile show the later bytes twice.
 	places := []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16}
 	seed := uint32(0)
 	for c := range t.Chip.Workers() {
@@ -308,7 +306,7 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 		t.Skip("the chip has no such windows")
 	}
 	class := t.Params.Windows[n]
-	// DRAM is larger than any window but the largest one, whose end lies beyond it.
+	// The window's end lies beyond DRAM.
 	b := t.Chip.DRAMBanks()[0]
 	end := min(class.Size, b.Size)
 	w := window(t, class.Size, caching)
@@ -368,7 +366,7 @@ func streamCounts(t *rig.T, stream int) {
 	}
 }
 
-// request makes the network interface of a tile perform one request, programmed from outside.
+// request has a tile's network interface perform one request.
 func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
 	t.Helper()
 	niu, a := &t.Params.NIU, t.Params.Arch
@@ -405,7 +403,6 @@ func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, 
 const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
 
-// writeOut has a tile write bytes to host memory.
 func writeOut(t *rig.T, c chip.Core, h *kmd.HostMemory, at int, data []byte) {
 	t.Helper()
 	t.Poke(c, rig.Scratch, data)

@@ -25,7 +25,7 @@ func ownCases() rig.Table {
 	return cs
 }
 
-// writer makes commands that write to places of their own, and records what lies there afterwards.
+// writer makes commands that write to places of their own.
 type writer struct {
 	t    *rig.T
 	core chip.Core
@@ -57,7 +57,7 @@ func sequenceOf(t *rig.T, n int) {
 	for i := range n {
 		at := i
 		if i%5 == 4 {
-			at-- // over the previous one
+			at--
 		}
 		s.Commands = append(s.Commands, w.write(64*at+at%3*16, 1+at%37))
 	}
@@ -159,7 +159,7 @@ func sequenceTrace(t *rig.T) {
 	}
 }
 
-// forwardedGo is a go signal that the dispatcher forwards to its subordinate.
+// forwardedGo is a go signal that the dispatcher forwards.
 func forwardedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
 	return cq.ForwardSubordinate{Wait: true, Command: goSignal(t, word, slot)}
 }
@@ -185,7 +185,6 @@ func forwardSubordinateWorkers(t *rig.T) {
 	launchPointersReset(t)
 }
 
-// lastSignal waits until all corners have a go message in a slot that workers don't poll.
 func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 	t.Helper()
 	at := t.L1.Go + 4*uint32(slot)
@@ -215,8 +214,6 @@ func forwardSubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
-// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have
-// tells whether one overtook another.
 func forwardSubordinateBesidePages(t *rig.T) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 6

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Half is half of the prefetcher's scratch memory, what one step of a relay moves.
+// Half is half of the prefetcher's scratch memory, one step of a relay.
 const Half = 64 << 10
 
 func relayCases() rig.Table {
@@ -126,7 +126,6 @@ func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
 	})
 }
 
-// relayed relays bytes to the host.
 func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 	t.Helper()
 	got := make([]byte, len(want))
@@ -137,8 +136,7 @@ func relayed(t *rig.T, want []byte, relay func(*cq.Builder)) {
 	t.Same("relayed", want, got)
 }
 
-// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something
-// after it that isn't asked for.
+// relayOnePacked gathers a buffer that begins at a later page than the first bank's.
 func relayOnePacked(t *rig.T, n, log int) {
 	const base = 2 << 20
 	start := len(t.Chip.DRAMBanks()) - 2
@@ -160,7 +158,7 @@ func RelayPagedPacked(t *rig.T, subs, log int) {
 	var want []byte
 	banks := len(t.Chip.DRAMBanks())
 	for i := range subs {
-		n := (1<<log)*(i%3) + align*(1+i%5) // less than a page, a page and a bit, two pages and a bit
+		n := (1<<log)*(i%3) + align*(1+i%5)
 		base := uint64(2<<20 + i*(1<<16))
 		data := rig.Pattern(uint32(i+subs), n)
 		t.PokePages(true, base, 1<<log, i%banks, data)
@@ -204,7 +202,6 @@ func ringbufferPieces(t *rig.T) {
 	}
 }
 
-// RingbufferOffsets relays pieces of the prefetcher's cache from several offsets.
 func RingbufferOffsets(t *rig.T) {
 	const log, n = 12, 8192
 	var all [4][]byte
@@ -229,7 +226,7 @@ func RingbufferOffsets(t *rig.T) {
 			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: uint32(i * n)})
 			use(b, i)
 		}
-		// The second place again, with what was the first binary; the others must be as before.
+		// The second place again; the others keep their binaries.
 		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: n, Write: true})
 		load(b, 0, false)
 		use(b, 4)
@@ -258,7 +255,6 @@ func ringbufferFull(t *rig.T) {
 	}
 }
 
-// RingbufferThenRelay fills the cache and relays past it.
 func RingbufferThenRelay(t *rig.T) {
 	data := rig.Pattern(40, Half)
 	t.PokePages(true, 8<<20, 4096, 0, data)
@@ -266,7 +262,7 @@ func RingbufferThenRelay(t *rig.T) {
 	t.Poke(src, rig.Scratch, rig.Pattern(41, 4096))
 	for range 10 {
 		t.Send(func(b *cq.Builder) {
-			// The cache lies where the scratch memory is, so this relay overwrites its beginning.
+			// The cache shares the scratch memory, so this relay overwrites its beginning.
 			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
 			t.WriteTileHeader(b, dst, rig.Scratch, 4096)
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
@@ -276,7 +272,6 @@ func RingbufferThenRelay(t *rig.T) {
 	t.InL1("relayed", dst, rig.Scratch, rig.Pattern(41, 4096))
 }
 
-// exec runs a trace and returns when it was submitted.
 func exec(t *rig.T, x cq.ExecBuf) {
 	t.Helper()
 	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
@@ -362,8 +357,7 @@ func execBufRepeated(t *rig.T) {
 	}
 }
 
-// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends,
-// and must not land on the commands after it, which are read to the same memory.
+// ExecBufPadding checks that padding read ahead doesn't land on the commands after a trace.
 func ExecBufPadding(t *rig.T) {
 	dst := t.Grid().Start
 	for _, padding := range []int{1, 5, 100} {

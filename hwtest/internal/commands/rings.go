@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Rings are the cases of layer rings: what happens where the queues' rings wrap or are full.
 func Rings() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "programs with the completion count from %#x",
@@ -39,7 +38,7 @@ func Rings() rig.Table {
 	return cs
 }
 
-// mixImage compiles the mix program below the allocator, with its kernels in DRAM.
+// mixImage compiles the mix program with its kernels in DRAM.
 func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
 	t.Helper()
 	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
@@ -184,7 +183,7 @@ func dispatchRingSizes(t *rig.T) {
 	t.Finish()
 }
 
-// completionFull asks for much more than the completion ring holds before anything is read.
+// completionFull asks for more than the completion ring holds before it reads.
 func completionFull(t *rig.T) {
 	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
 	banks := len(t.Chip.DRAMBanks())
@@ -245,7 +244,6 @@ func regionTooSmall(t *rig.T) {
 		t.Fatalf("error %v (%+v)", err, oom)
 	}
 	t.SameMemory(before)
-	// With the size that the error names it fits.
 	need := oom.TraceRegion
 	t = reopened(t, reprise.WithTraceRegion(need))
 	f = t.Follow()

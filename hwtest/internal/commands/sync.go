@@ -90,7 +90,7 @@ func stallSeries(t *rig.T) {
 	t.Finish()
 }
 
-// StallOrders copies a block from place to place; each step reads what the step before has written.
+// StallOrders copies a block from place to place.
 func StallOrders(t *rig.T) {
 	c := t.Grid().Start
 	data := rig.Pattern(2, 5000&^15)
@@ -106,7 +106,7 @@ func StallOrders(t *rig.T) {
 	t.InL1("the last copy", c, uint32(rig.Scratch+0x1400*n), data)
 }
 
-// streamAt makes the completion stream show a value, which the queue then takes for its count.
+// streamAt makes the completion stream show a value and the queue expect it.
 func streamAt(t *rig.T, v uint32) {
 	t.Helper()
 	t.Finish()
@@ -118,14 +118,12 @@ func streamAt(t *rig.T, v uint32) {
 	expect(t, cq.Count(v))
 }
 
-// expect sets the completion count that the queue waits for.
 func expect(t *rig.T, n cq.Count) {
 	st := t.CQ.State()
 	st.Expected = n
 	t.CQ.SetState(st)
 }
 
-// shown is the completion stream's value.
 func shown(t *rig.T) uint32 {
 	t.Helper()
 	v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch, chip.SpaceAvailable)))
@@ -229,7 +227,6 @@ func eventsCount(t *rig.T) {
 	}
 }
 
-// GoSignal sends signals that make workers reset their launch pointers and answer.
 func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master
@@ -244,7 +241,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 			}
 			b.SendGoSignal(to, goSignal(t, word, slot))
 		})
-		if slot == 0 { // the one that workers poll
+		if slot == 0 {
 			t.Answered(t.Dispatch.L1Banks())
 			t.Finish()
 			continue
@@ -255,7 +252,6 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 	launchPointersReset(t)
 }
 
-// launchPointersReset checks that all workers begin at the first launch message again.
 func launchPointersReset(t *rig.T) {
 	t.Helper()
 	for c := range t.Grid().Cores() {
@@ -265,18 +261,15 @@ func launchPointersReset(t *rig.T) {
 	}
 }
 
-// goSignal is a go signal that waits for all that the queue expects.
 func goSignal(t *rig.T, word cq.GoWord, slot uint8) cq.SendGoSignal {
 	return cq.SendGoSignal{Go: word, Multicast: slot,
 		WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)}
 }
 
-// subordinatePages is the length of the subordinate's ring.
 const subordinatePages = 128
 
-// SubordinateLaps fills the subordinate's ring several times over. Each go signal differs from the
-// others, so a page shows that is released before its signal is sent, or is read at the wrong
-// place.
+// SubordinateLaps fills the subordinate's ring several times over. All go signals differ, so a
+// page that is released early shows.
 func SubordinateLaps(t *rig.T, laps int) {
 	d := t.Virtual(t.DispatchCore())
 	const slot = 5
@@ -297,7 +290,6 @@ func SubordinateLaps(t *rig.T, laps int) {
 	}
 }
 
-// GoUnicast sends a go signal to single workers.
 func GoUnicast(t *rig.T, n int, sub bool) {
 	d := t.Virtual(t.DispatchCore())
 	to := cq.Master
@@ -309,7 +301,7 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	for _, c := range cores {
 		words = append(words, t.NOCXY(c))
 	}
-	for len(words) < n { // the rest of the table isn't used
+	for len(words) < n {
 		words = append(words, t.NOCXY(t.Grid().End))
 	}
 	first := len(cores) / 3
@@ -324,7 +316,7 @@ func GoUnicast(t *rig.T, n int, sub bool) {
 	})
 	expect(t, t.CQ.State().Expected+cq.Count(len(cores)-first))
 	t.Finish()
-	// All workers again, so that all launch pointers are where the queue takes them to be.
+	// All workers, so that launch pointers are where the queue expects them.
 	GoSignal(t, true, []uint8{0})
 }
 
@@ -342,7 +334,7 @@ func notifyMask(t *rig.T, mask uint16) {
 	t.Do(func(b *cq.Builder) {
 		b.NotifySubordinate(cq.NotifySubordinate{Mask: mask})
 		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: mask})
-		if mask&1 != 0 { // used up, so that the next program waits for its own
+		if mask&1 != 0 {
 			d := t.Virtual(t.DispatchCore())
 			for range 2 {
 				b.SendGoSignal(cq.Subordinate, goSignal(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), cq.NoMulticast))

@@ -1,5 +1,4 @@
-// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do
-// with each command, and how their rings wrap.
+// Package commands has the cases of the prefetcher's and the dispatchers' commands and rings.
 package commands
 
 import (
@@ -11,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their
-// arguments.
 func Cases() rig.Table {
 	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
 }
@@ -21,7 +18,7 @@ const page = 4096
 
 func writeCases() rig.Table {
 	var cs rig.Table
-	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
+	// Around the NoC's word, the chips' packet limits, the ring's pages and blocks.
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to one core", "an inline write of any length arrives whole and changes nothing around it", writeLinear,
 		1, 2, 4, 16, 31, 64, 100, page-33, page-32, page-31, page, page+1, 8191, 8192, 8193, 16384, 16385, 65536, 126<<10)
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast of any length reaches every core of its rectangle and none outside",
@@ -51,8 +48,7 @@ func writeCases() rig.Table {
 	return cs
 }
 
-// guarded fills memory around and under where a write of n bytes will go, and returns what must be
-// there afterwards.
+// guarded fills memory around a place and returns what a write of data must leave there.
 func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
 	t.Helper()
 	want = rig.Pattern(0xDEAD, len(data)+64)
@@ -182,7 +178,7 @@ func writeOffsets(t *rig.T) {
 				at := uint32(round * 0x20)
 				b.WriteLinear(cq.WriteLinear{OffsetIndex: uint8(i), NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + at), Data: data})
 				off := []uint32{0, 0x100, 0x200, 0x300}[i]
-				if round > 0 && i < round-1 { // those that a round before has set anew
+				if round > 0 && i < round-1 {
 					off += 0x400
 				}
 				copy(want[at+off:], data)
@@ -206,7 +202,6 @@ func writeOffsetPacked(t *rig.T) {
 	t.InL1("0x1000 below the address", c, rig.Scratch, data)
 }
 
-// received has the dispatcher send a record to the host.
 func received(t *rig.T, what string, data []byte) {
 	t.Helper()
 	got := make([]byte, len(data))
@@ -296,7 +291,7 @@ func packedCases() rig.Table {
 	return cs
 }
 
-// some returns n cores of the grid, all different as long as there are enough.
+// some returns n cores of the grid, different as long as there are enough.
 func some(t *rig.T, n int) []chip.Core {
 	g := t.Grid()
 	var out []chip.Core
@@ -347,7 +342,6 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 		t.Poke(c, rig.Scratch, want[c])
 	}
 	for i := range rects {
-		// Rectangles of changing shape; a later one overwrites an earlier one.
 		r := chip.Range{Start: chip.Core{X: i % (g.End.X + 1), Y: i / 3 % (g.End.Y + 1)}}
 		r.End = chip.Core{X: min(g.End.X, r.Start.X+i%4), Y: min(g.End.Y, r.Start.Y+i%3)}
 		noc, cores := t.NOCRect(r)
@@ -369,8 +363,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 }
 
-// WriteLarge writes each run to a place of its own in all cores of a rectangle; every third run
-// begins a new rectangle.
+// WriteLarge writes runs in all cores of rectangles; every third begins a new rectangle.
 func WriteLarge(t *rig.T, subs, size int) {
 	if n := subs * (size + 16); n > 120<<10 {
 		subs = 120 << 10 / (size + 16)

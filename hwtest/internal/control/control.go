@@ -15,9 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases test traces that decide. What a trace does is written down as statements, which are
-// recorded and, on the host, carried out: words of L1 tell which programs ran and in which order,
-// and counters in DRAM are what conditions read.
+// Cases are traces that decide, as statements that are recorded and also carried out on the host.
 func Cases() rig.Table {
 	cs := forms()
 	for seed := range uint64(12) {
@@ -56,27 +54,26 @@ func Cases() rig.Table {
 
 type stmt struct {
 	op      stmtOp
-	n       uint32     // number that is mixed in or added; iterations; value of a condition
-	counter int        // that is added to or read
-	level   int        // if not 0, a condition is of the iteration of this loop around it, 1 for the innermost
-	is      cq.Compare // of a condition
-	bodies  [][]stmt   // of a branch
-	body    []stmt     // of a loop, or of what is called
-	size    int        // bytes of the kernel that mixes
-	given   given      // what the device computes of it
-	limit   uint32     // of a while
+	n       uint32 // mixed in or added; iterations; a condition's value
+	counter int
+	level   int // a condition is of this loop's iteration, 1 for the innermost
+	is      cq.Compare
+	bodies  [][]stmt // of a branch
+	body    []stmt   // of a loop or a call
+	size    int
+	given   given
+	limit   uint32
 }
 
-// given says which arguments of a mixer are the counter's word.
+// given says which arguments of a mixer are a counter's word.
 type given int
 
 const (
 	givenNothing given = iota
-	givenNumber        // the number that is mixed in, an argument that all cores share
-	givenBoth          // that, and an argument that one core has for itself
+	givenNumber
+	givenBoth // that, and one of a single core
 )
 
-// givenCore is the core that has one for itself.
 func (c *control) givenCore() chip.Core { return chip.Core{X: c.first.X + 1, Y: c.first.Y + 2} }
 
 type stmtOp int
@@ -103,20 +100,19 @@ func below(c int, n uint32) (s stmt)               { s.counter, s.is, s.n = c, c
 func when(c stmt, bodies ...[]stmt) stmt           { c.op, c.bodies = opIf, bodies; return c }
 func while(c stmt, body ...stmt) stmt              { c.op, c.body, c.limit = opWhile, body, 200; return c }
 
-// control records statements, and carries them out on the host.
 type control struct {
 	t        *rig.T
 	f        *rig.Mix
-	on       chip.Range      // workers of the mixers
+	on       chip.Range
 	first    chip.Core       // of the workers of the queue
 	counters *reprise.Buffer // a page each
-	values   []uint32        // of the counters
+	values   []uint32
 	mixers   map[[2]uint32]*reprise.Executable
 	adders   map[[2]uint32]*reprise.Executable
-	runs     int      // of programs, on the host
-	depth    int      // in the outline
-	outline  []string // spans that a timeline shows of what the host has carried out, indented as they nest
-	turns    []uint32 // iterations of the loops that the host is in
+	runs     int
+	depth    int
+	outline  []string // spans of a timeline, indented as they nest
+	turns    []uint32 // iterations of the loops around
 	callees  []*reprise.Trace
 }
 
@@ -148,7 +144,6 @@ func (c *control) set(counter int, v uint32) {
 	c.values[counter] = v
 }
 
-// cond is the condition of a statement: another word of the counter's page for each value.
 func (c *control) cond(s *stmt) reprise.Cond {
 	if s.level != 0 {
 		return reprise.Cond{Iteration: s.level, Is: s.is, Value: s.n}
@@ -192,7 +187,7 @@ func (c *control) adder(s *stmt) *reprise.Executable {
 		for i := range p.Kernels {
 			args := p.Kernels[i].Args
 			p.Kernels[i].Args = func(at chip.Core) []uint32 {
-				a := slices.Clone(args(at)) // of all pages
+				a := slices.Clone(args(at))
 				if i == 1 {
 					a[2] = 1
 				} else {
@@ -206,7 +201,6 @@ func (c *control) adder(s *stmt) *reprise.Executable {
 	return c.adders[key]
 }
 
-// load loads the programs of statements, which a capture can't, and captures what they call.
 func (c *control) load(ss []stmt) {
 	for i := range ss {
 		s := &ss[i]
@@ -259,7 +253,6 @@ func (c *control) record(r *reprise.Recorder, ss []stmt) error {
 	return nil
 }
 
-// compared is the word that the condition of a statement compares, on the host.
 func (c *control) compared(s *stmt) uint32 {
 	if s.level != 0 {
 		return c.turns[len(c.turns)-s.level]
@@ -267,19 +260,16 @@ func (c *control) compared(s *stmt) uint32 {
 	return c.values[s.counter]
 }
 
-// show adds a span to the outline, so much deeper than the last one's.
 func (c *control) show(deeper int, format string, args ...any) {
 	c.outline = append(c.outline, strings.Repeat(" ", c.depth+deeper)+fmt.Sprintf(format, args...))
 }
 
-// inside carries statements out on the host, which are so much deeper in the outline.
 func (c *control) inside(deeper int, ss []stmt) {
 	c.depth += deeper
 	c.run(ss)
 	c.depth -= deeper
 }
 
-// looped carries the body of a loop out on the host, as long as it goes on.
 func (c *control) looped(s *stmt, goesOn func(turn uint32) bool) {
 	c.turns = append(c.turns, 0)
 	at, last := len(c.outline), len(c.turns)-1
@@ -294,7 +284,6 @@ func (c *control) looped(s *stmt, goesOn func(turn uint32) bool) {
 	c.turns = c.turns[:last]
 }
 
-// branch carries a branch out on the host.
 func (c *control) branch(s *stmt, i int) {
 	if s.op != opIf || i == 0 || runsAny(s.bodies[i]) { // nothing tells that another one was there
 		c.show(0, "branch %d", i)
@@ -327,7 +316,7 @@ func (c *control) run(ss []stmt) {
 				c.branch(s, int(v))
 			}
 		case opCall:
-			around := c.turns // a trace doesn't see the loops of those that call it
+			around := c.turns
 			c.turns = nil
 			c.show(0, "call 0")
 			c.inside(1, s.body)
@@ -365,7 +354,6 @@ func replays(t *rig.T, n int, ss ...stmt) {
 	}
 }
 
-// forms are statements that are replayed twice.
 func forms() rig.Table {
 	deep := func(n int, wrap func(...stmt) stmt) stmt {
 		s := mix(7)
@@ -439,7 +427,6 @@ func forms() rig.Table {
 	return cs
 }
 
-// Random replays random statements that end after not too many runs.
 func Random(t *rig.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range t.Size(4, 2) {
@@ -447,7 +434,6 @@ func Random(t *rig.T, seed uint64) {
 	}
 }
 
-// randomBounded makes random statements with a number of runs between two bounds.
 func randomBounded(t *rig.T, rng *rand.Rand, least, most int) []stmt {
 	for {
 		ss := randomStmts(rng, 3, 0)
@@ -458,7 +444,6 @@ func randomBounded(t *rig.T, rng *rand.Rand, least, most int) []stmt {
 	}
 }
 
-// randomStmts makes statements with loops and branches of a depth in them, inside of so many loops.
 func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 	var ss []stmt
 	for range 1 + rng.IntN(3) {
@@ -655,7 +640,7 @@ func runsBetween(t *rig.T) {
 	c.check("after all replays")
 }
 
-// aborted brings the host to where a replay was aborted: iterations are whole.
+// aborted takes a counter over from an aborted replay.
 func (c *control) aborted(counter int) {
 	c.t.Helper()
 	got := c.t.ReadAll(c.counters)
@@ -786,7 +771,7 @@ func loopLimit(t *rig.T) {
 	c.run(ss)
 	c.check("within the limit")
 	zero := ss[0].body[1]
-	zero.body = do(mix(5)) // which never makes the condition false
+	zero.body = do(mix(5))
 	endless := c.captured(do(loop(3, zero)))
 	c.set(0, 0)
 	t.Replay(endless)
@@ -809,7 +794,7 @@ func recoverInLoop(t *rig.T) {
 	x := c.mixer(&one)
 	c.load(do(more))
 	tr := t.Trace("spins", func(r *reprise.Recorder) error {
-		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
+		// The prefetcher stays in a loop with a condition while the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
@@ -838,7 +823,6 @@ func controlAllocates(t *rig.T) {
 	tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
 	t.OK(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx))
 	n := t.Allocations(20, func() { t.Replay(tr) })
-	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.Device.Slow() && n != 0 {
 		t.Errorf("a replay allocates %v times", n)
 	}

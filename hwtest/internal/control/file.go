@@ -61,8 +61,7 @@ func (c *control) release() {
 	}
 }
 
-// reloaded saves a trace that control has captured, releases all, and loads it where other memory
-// is free.
+// reloaded saves a captured trace, releases all, and loads it where other memory is free.
 func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
 	t := c.t
 	t.Helper()
@@ -79,7 +78,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 			c.f.Buffer = b
 		}
 	}
-	if !found { // the trace uses none
+	if !found {
 		c.counters = t.Buffer(allocator.DRAM, 64*controlCounters, 64)
 		t.Clear(c.counters)
 	}
@@ -122,8 +121,6 @@ func savedIterations(t *rig.T) {
 	c.check("after all replays")
 }
 
-// steppedControl runs a trace into all of it, over all of it, and into every other loop, branch and
-// call.
 func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
@@ -176,15 +173,12 @@ func bisectControl(t *rig.T) {
 	}
 }
 
-// runsAny reports whether statements have a program or a call among their steps, whether it runs or
-// not.
 func runsAny(ss []stmt) bool {
 	return slices.ContainsFunc(ss, func(s stmt) bool {
 		return s.op == opMix || s.op == opAdd || s.op == opCall || runsAny(s.body) || slices.ContainsFunc(s.bodies, runsAny)
 	})
 }
 
-// lines returns the outline of a timeline, and checks its times.
 func lines(t *rig.T, line *observe.Timeline) []string {
 	t.Helper()
 	replays := map[uint64]observe.Span{}
@@ -213,7 +207,6 @@ func lines(t *rig.T, line *observe.Timeline) []string {
 	return out
 }
 
-// controlTimeline compares what timelines show with what statements do.
 func controlTimeline(t *rig.T) {
 	rng := rand.New(rand.NewPCG(99, 1))
 	for round := range t.Size(6, 2) {
@@ -274,8 +267,7 @@ func conditionAcrossQueues(t *rig.T) {
 	}
 }
 
-// carriedWords has each iteration's program read what that of the iteration before has written,
-// from other workers.
+// carriedWords has each iteration read what the one before wrote on other workers.
 func carriedWords(t *rig.T) {
 	a, b := t.Buffer(allocator.DRAM, 4*64, 64), t.Buffer(allocator.DRAM, 4*64, 64)
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))

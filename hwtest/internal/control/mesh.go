@@ -36,7 +36,6 @@ func meshCases() rig.Table {
 	return cs
 }
 
-// decides is a buffer of words that count up from another number on each chip.
 func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -57,19 +56,16 @@ func word(b *mesh.Buffer, off int, is cq.Compare, v uint32) func(*mesh.Chip) rep
 	}
 }
 
-// adds loads a program that adds to a buffer, on a worker of its own.
 func adds(t *machines.T, b *mesh.Buffer, x int, n uint32) *mesh.Executable {
 	t.Helper()
 	return t.Loaded(t.AdderAt(chip.Core{X: x, Y: 1}, b, b, machines.Add(n)))
 }
 
-// counts are a buffer that decides and one that tells how often programs ran.
 func counts(t *machines.T) (n, ran *mesh.Buffer) {
 	t.Helper()
 	return t.Pages("n"), t.Pages("ran")
 }
 
-// counters are counts with programs that add 1 to the first and 10 to the second.
 func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
 	t.Helper()
 	n, ran = counts(t)
@@ -164,7 +160,6 @@ func meshOneDecision(t *machines.T) {
 	b := t.Linked()
 	own, ran := counts(t)
 	sum := t.AllReduce(b, mesh.SumInt32)
-	// Each chip adds its own number to its part of the sum; the sum, which all chips have, decides.
 	grow := t.Loaded(t.AdderAt(chip.Core{X: 0, Y: 1}, own, own, func(c *mesh.Chip) uint32 { return t.Ordinal(c) + 1 }))
 	move := t.Loaded(t.AdderAt(chip.Core{X: 1, Y: 1}, own, b, machines.Add(0)))
 	one := adds(t, ran, 3, 1)
@@ -175,15 +170,15 @@ func meshOneDecision(t *machines.T) {
 		return r.While(word(b, 0, cq.Less, enough), 20, func() error {
 			return errors.Join(
 				machines.Running(r, grow, move, sum, one)(),
-				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil), // which all chips decide alike
+				r.If(word(b, 0, cq.Greater, 3*each), machines.Running(r, one), nil),
 			)
 		})
 	})
 	for range 2 {
 		zero(t, own, ran, b)
 		t.Replay(tr)
-		t.Replay(tr)    // has no iterations
-		const turns = 6 // the sixth sum is the first that is enough
+		t.Replay(tr)
+		const turns = 6
 		for _, c := range t.Mesh.Chips() {
 			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
 			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
@@ -204,7 +199,7 @@ func meshLoopedCollectives(t *machines.T) {
 		return r.Loop(3, func() error {
 			return errors.Join(
 				r.Run(from),
-				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)), // of its own on each chip
+				r.While(word(n, 0, cq.Less, 6), 20, machines.Running(r, one, ten)),
 				r.Loop(2, machines.Running(r, sum, t.Links.Barrier())),
 			)
 		})
@@ -352,7 +347,6 @@ func meshSavedControl(t *machines.T) {
 	}
 }
 
-// nothing is a body that records nothing.
 func nothing() error { return nil }
 
 func meshControlPart(t *machines.T) {
@@ -393,7 +387,7 @@ func meshAbort(t *machines.T) {
 	}
 	for round := range uint32(2) {
 		t.Replay(endless)
-		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
+		for _, c := range t.Mesh.Chips() {
 			ended(c, 1)
 			ended(c, 0)
 			t.OK(t.On(after, machines.Only(c)).Replay(t.Ctx))
@@ -417,7 +411,7 @@ func meshLimit(t *machines.T) {
 	stop := t.Trace("control", func(r *mesh.Recorder) error {
 		return r.While(func(c *mesh.Chip) reprise.Cond {
 			if c == stuck {
-				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0} // which any word is
+				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0}
 			}
 			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
 		}, 5, machines.Running(r, one, ten))

@@ -48,7 +48,7 @@ func spanning(t *rig.T, parts ...[]stmt) *spanned {
 	return s
 }
 
-// replays replays the trace, without waiting in between, and with other counters on the two queues.
+// replays replays the trace without waiting, with different counters on the two queues.
 func (s *spanned) replays(n int) {
 	t := s.cs[0].t
 	t.Helper()
@@ -66,8 +66,6 @@ func (s *spanned) replays(n int) {
 	}
 }
 
-// unlikeParts are parts with different numbers of iterations, all kinds of control flow, and
-// arguments that the device computes.
 func unlikeParts() [2][]stmt {
 	return [2][]stmt{
 		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},

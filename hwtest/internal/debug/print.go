@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Cases are the cases of what running and hanging kernels tell: prints, times, checks, call stacks.
 func Cases() rig.Table {
 	return slices.Concat(printCases(), timeCases(), watchCases(), coreCases())
 }
@@ -60,7 +59,6 @@ func listenWith(t *rig.T, heard func(print.Record), o print.Options) *print.List
 	return l
 }
 
-// printing is a program whose kernels print n lines each.
 func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
 	t.Helper()
 	p := &reprise.Program{Name: "prints"}
@@ -73,7 +71,6 @@ func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...ch
 	return p
 }
 
-// wantLines are those of kernel print.c.
 func wantLines(n uint32) (out []string) {
 	for i := range n {
 		out = append(out, fmt.Sprintf("line %d of %d", i, n))
@@ -248,7 +245,6 @@ func timeCases() rig.Table {
 	return cs
 }
 
-// times begins to read when programs of queue 0 run.
 func times(t *rig.T) *dispatch.ProgramTimes {
 	t.Helper()
 	p, err := t.Dev.Queue(0).ProgramTimes()
@@ -259,7 +255,6 @@ func times(t *rig.T) *dispatch.ProgramTimes {
 	return p
 }
 
-// ranAt returns the times of n programs that have run, after one that ended at some cycle.
 func ranAt(t *rig.T, p *dispatch.ProgramTimes, n int, after uint64) (all []dispatch.ProgramTime) {
 	t.Helper()
 	t.OK(t.Dev.Queue(0).WaitFunc(t.Ctx, func() bool {
@@ -332,7 +327,7 @@ func blankProgram(t *rig.T) *reprise.Program {
 func zones(t *rig.T, on chip.Processor) {
 	l := listen(t, print.Options{})
 	p, x := times(t), t.Load(zoned(t, 1000, on))
-	t.OK(l.Drain()) // what other cases have left in the rings
+	t.OK(l.Drain())
 	l.got = nil
 	t.RunAndWait(x)
 	t.OK(l.Drain())

@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Cases are the cases of what goes wrong: hangs, lost devices, processes that are killed.
 func Cases() rig.Table {
 	return slices.Concat(faultCases(), lostCases())
 }
@@ -102,7 +101,7 @@ func wildKernel(t *rig.T, addr uint32) {
 		t.Logf("cause: %v", hang.Cause)
 	}
 	if t.Device.One() {
-		t.OK(u.Dev.Recover(u.Ctx)) // others don't open a card that has stopped
+		t.OK(u.Dev.Recover(u.Ctx))
 		f := u.Follow()
 		u.RunAndWait(f.Load("recovered", 4))
 		f.Run(4)
@@ -112,7 +111,7 @@ func wildKernel(t *rig.T, addr uint32) {
 	t.WorksAgain()
 }
 
-// started loads and starts a program that nothing releases but the end of its device.
+// started starts a program that only the end of its device releases.
 func started(t *rig.T, p *reprise.Program) *reprise.Executable {
 	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
@@ -121,7 +120,6 @@ func started(t *rig.T, p *reprise.Program) *reprise.Executable {
 	return x
 }
 
-// noProgress waits for a queue, which has to end with a hang because nothing moves.
 func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.HangError {
 	t.Helper()
 	err := q.Wait(t.Ctx)
@@ -129,10 +127,8 @@ func noProgress(t *rig.T, q interface{ Wait(context.Context) error }) *dispatch.
 	return t.Hung(err)
 }
 
-// raw is a command of 16 bytes that no builder makes.
 func raw(first ...byte) []byte { return append(first, make([]byte, 16-len(first))...) }
 
-// brokenCommand is a command that stops the prefetcher or the dispatcher at a waypoint.
 type brokenCommand struct {
 	name, waypoint    string
 	onDispatch, stall bool
@@ -181,12 +177,10 @@ func brokenCommands() []brokenCommand {
 	}
 }
 
-// opaque relays bytes to the dispatcher as if they were a command.
 func opaque(p []byte) func(*rig.T, *cq.Builder) {
 	return func(_ *rig.T, b *cq.Builder) { b.Append(cq.RelayInline{Command: cq.Opaque{Payload: p}}) }
 }
 
-// bare is a prefetcher command with nothing but an id.
 func bare(id byte) func(*rig.T, *cq.Builder) {
 	return func(_ *rig.T, b *cq.Builder) {
 		at := b.Stall()
@@ -215,7 +209,6 @@ func badCommand(t *rig.T, broken brokenCommand) {
 	t.WorksAgain()
 }
 
-// blocked makes the dispatcher wait for a word until the returned function is called.
 func blocked(t *rig.T) (release func()) {
 	t.Helper()
 	d := t.DispatchCore()
@@ -299,8 +292,7 @@ func closeHung(t *rig.T) {
 	u := t.Opened(t.Patience()) // nothing waits for the kernel
 	b := u.PerWorker(16)
 	started(u, u.Spin(b, chip.TRISC0, u.Grid().End))
-	// Whether this is an error depends on the program that waits for the worker next: none does
-	// here.
+	// No program waits for the worker next.
 	if err := u.Dev.Close(t.Context()); err != nil {
 		t.Logf("close: %v", err)
 	}

@@ -34,7 +34,6 @@ func collectiveCases() rig.Table {
 	return cs
 }
 
-// Linked prepares the links, and a buffer that has other data on every chip.
 func (t *T) Linked() *mesh.Buffer {
 	t.Helper()
 	var err error
@@ -47,7 +46,7 @@ func (t *T) Linked() *mesh.Buffer {
 	return b
 }
 
-// putAll fills a buffer with the number of each chip of the line, which sums adds up.
+// putAll fills a buffer with the number of each chip of the line.
 func (t *T) putAll(b *mesh.Buffer) {
 	t.Helper()
 	for i, c := range t.Links.Line() {
@@ -55,7 +54,6 @@ func (t *T) putAll(b *mesh.Buffer) {
 	}
 }
 
-// prepared takes a collective and releases it with the case.
 func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 	t.Helper()
 	t.OK(err)
@@ -63,13 +61,11 @@ func (t *T) prepared(x *mesh.Executable, err error) *mesh.Executable {
 	return x
 }
 
-// AllReduce prepares one.
 func (t *T) AllReduce(b *mesh.Buffer, how mesh.Combine) *mesh.Executable {
 	t.Helper()
 	return t.prepared(t.Links.AllReduce(t.Ctx, b, how))
 }
 
-// addsUp carries out an all_reduce and checks the sum on all chips.
 func (t *T) addsUp(b *mesh.Buffer) {
 	t.Helper()
 	t.carryOut(t.AllReduce(b, mesh.SumInt32), nil)
@@ -82,13 +78,12 @@ func (t *T) carryOut(x *mesh.Executable, err error) {
 	t.Wait()
 }
 
-// sums is what all chips' data add up to.
 func (t *T) sums(n int) []byte {
 	chips := uint32(t.Mesh.Size())
 	return rig.MakeWords(n, func(i uint32) uint32 { return 1000*chips*(chips+1)/2 + chips*i })
 }
 
-// ofPages is a buffer of pages of some size that has words of its own on every chip of the line.
+// ofPages is a buffer with words of its own on every chip of the line.
 func (t *T) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
 	b := t.buffer(t.Mesh, allocator.DRAM, n*page, page, "pages")
@@ -131,7 +126,7 @@ func allPairs(t *T) {
 	line := t.Links.Line()
 	for i, from := range line {
 		for j, to := range line {
-			if i == j || len(line) > 8 && (i+j)%len(line) != len(line)/3 { // one from each of many
+			if i == j || len(line) > 8 && (i+j)%len(line) != len(line)/3 {
 				continue
 			}
 			for k, c := range line {
@@ -162,7 +157,6 @@ func allGather(t *T) {
 	t.all("all_gather", b, want)
 }
 
-// hasSlice checks a chip's slice of a buffer, in pages of 64 B, against the bytes of the whole.
 func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
@@ -237,8 +231,8 @@ func scatterGather(t *T) {
 	t.all("sum", b, t.sums(b.Size()))
 }
 
-// floats checks an all_reduce of words that value gives to each chip, in pages whose number no
-// count of chips divides, so that the order is that of the line.
+// floats checks an all_reduce in pages that no count of chips divides, so that the order is the
+// line's.
 func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func(a, b uint32) uint32) {
 	t.Helper()
 	t.Linked()
@@ -255,7 +249,6 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 	t.all("sum", b, want)
 }
 
-// putWords fills a buffer with words of each chip of the line.
 func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
 	t.Helper()
 	for i, c := range t.Links.Line() {
@@ -263,7 +256,6 @@ func (t *T) putWords(b *mesh.Buffer, value func(chip, word int) uint32) {
 	}
 }
 
-// anyFloat is a float32 of any size and sign.
 func anyFloat(chip, word int) float32 {
 	x := float64((word*2654435761+chip*40503)%10007) - 5000
 	return float32(x * math.Pow(2, float64((word+3*chip)%40-20)))
@@ -331,7 +323,7 @@ func floatMax(t *T) {
 	const nan = 0x7FC00000
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7F800001}
 	value := func(c, w int) uint32 {
-		if w < 36 { // each of the odd ones beside each
+		if w < 36 {
 			return odd[[]int{w % 6, w / 6}[c%2]]
 		}
 		return math.Float32bits(anyFloat(c, w))

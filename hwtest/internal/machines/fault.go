@@ -70,7 +70,6 @@ func meshClosed(t *T) {
 	})
 }
 
-// links takes every link of the machine down, or brings it up.
 func (t *T) links(up bool) {
 	t.Helper()
 	for _, l := range t.machine.Emulated.Spec().Links {
@@ -78,7 +77,6 @@ func (t *T) links(up bool) {
 	}
 }
 
-// afterRecovery recovers all chips, and carries out an all_reduce.
 func (t *T) afterRecovery() {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -87,7 +85,6 @@ func (t *T) afterRecovery() {
 	t.addsUp(t.Linked())
 }
 
-// OnChip is the case on one chip of the mesh.
 func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	u := *t.T
 	u.UseDevice(c.Device)
@@ -95,7 +92,7 @@ func (t *T) OnChip(c *mesh.Chip) *rig.T {
 	return &u
 }
 
-// HungAlone waits for the mesh's queue, which has to end with a hang of one chip alone.
+// HungAlone waits for a hang of one chip alone.
 func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	t.Helper()
 	err := t.Queue.Wait(t.Ctx)
@@ -105,7 +102,6 @@ func (t *T) HungAlone(stuck *mesh.Chip) *dispatch.HangError {
 	return t.Hung(err)
 }
 
-// disturb makes every link do something to packets in both directions.
 func (t *T) disturb(how ...string) {
 	t.Helper()
 	m := t.machine.Emulated
@@ -143,8 +139,7 @@ func badLinks(t *T) {
 	t.collectives(b)
 }
 
-// ownInterfaces skips a case that cuts links unless every chip has a PCI interface: others are lost
-// with the links.
+// ownInterfaces skips unless every chip has a PCI interface: others are lost with the links.
 func (t *T) ownInterfaces() {
 	t.Helper()
 	if n := len(t.machine.Cards); n < t.Mesh.Size() {
@@ -152,8 +147,7 @@ func (t *T) ownInterfaces() {
 	}
 }
 
-// takeAway picks a card, and returns a function that takes it out of the machine, and the chips
-// that are left then. It skips a case for which no chip would be left.
+// takeAway picks a card, and returns what unplugs it and the chips that are left then.
 func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
 	t.Helper()
 	var cards []*mesh.Chip
@@ -183,7 +177,7 @@ func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip)
 	}, left
 }
 
-// GivesUp opens the mesh once more, with waits that end soon when nothing moves.
+// GivesUp opens the mesh with short waits.
 func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
 	t.Helper()
 	t.OK(t.Mesh.Close(t.Context()))
@@ -266,8 +260,7 @@ func downInTheMiddle(t *T) {
 	long, cancel := context.WithTimeout(t.Ctx, 5*time.Second)
 	defer cancel()
 	if err := t.Queue.Wait(long); err != nil {
-		// Packets that were on their way are gone for good. Then every chip is recovered, and no
-		// chip took a wrong sum for a right one.
+		// Packets on their way are lost; no chip took a wrong sum for a right one.
 		t.afterRecovery()
 		return
 	}

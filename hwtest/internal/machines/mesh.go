@@ -15,15 +15,13 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// OnMesh passes a case the chips of its machine, which it shares with earlier cases.
 func OnMesh(fn func(*T)) func(*rig.T) {
 	return func(t *rig.T) { fn(sharedMesh(t)) }
 }
 
-// OnOwnMesh passes a case chips of its own, opened with options.
 func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 	return func(t *rig.T) {
-		t.Shared.Only(t, rig.LevelMesh) // so that there is one machine at a time
+		t.Shared.Only(t, rig.LevelMesh)
 		m := openMesh(t, opts...)
 		t.Cleanup(func() { _ = m.Close(context.WithoutCancel(t.Ctx)) })
 		fn(onMachine(t, m))
@@ -49,7 +47,6 @@ func meshCases() rig.Table {
 	return cs
 }
 
-// T is a mesh with what cases need of it.
 type T struct {
 	*rig.T
 	machine *target.Linked
@@ -63,7 +60,6 @@ type meshed struct {
 	mesh    *mesh.Mesh
 }
 
-// Close closes mesh and machine.
 func (m *meshed) Close(ctx context.Context) error {
 	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
 }
@@ -80,8 +76,8 @@ func onMachine(t *rig.T, m *meshed) *T {
 	return &T{T: t, machine: m.machine, Mesh: m.mesh, Queue: m.mesh.Queue(0)}
 }
 
-// openMesh opens a mesh: of the machine that the device is named by, as large as it can be, of four
-// chips of another emulator's kind, or of all cards of the vendor's library.
+// openMesh opens a mesh of the device's machine, of four emulated chips, or of the library's
+// cards.
 func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 	t.Helper()
 	if t.Shared.Alone != "" {
@@ -120,7 +116,7 @@ func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 	}
 	open, err := mesh.Open(t.Ctx, mesh.Cards(m.Cards...), shapes[0], all...)
 	if err != nil {
-		_ = m.Close() // the error is why
+		_ = m.Close()
 		t.OK(err)
 	}
 	if open.Size() < 2 {
@@ -131,24 +127,20 @@ func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 	return &meshed{m, open}
 }
 
-// Start runs a program on the mesh without waiting for its end.
 func (t *T) Start(x *mesh.Executable) {
 	t.Helper()
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
-// Write writes to a buffer of all chips.
 func (t *T) Write(b *mesh.Buffer, data []byte) {
 	t.Helper()
 	t.OK(t.Queue.Write(t.Ctx, b, data))
 }
 
-// Record records what a function does, without releasing the trace.
 func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Trace, error) {
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *mesh.Recorder) error { return record(r) })
 }
 
-// Trace records what a function does, and releases the trace with the case.
 func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace {
 	t.Helper()
 	tr, err := t.Record(name, record)
@@ -157,24 +149,22 @@ func (t *T) Trace(name string, record func(*mesh.Recorder) error) *reprise.Trace
 	return tr
 }
 
-// Wait waits for the queues of all chips.
 func (t *T) Wait() {
 	t.Helper()
 	t.OK(t.Queue.Wait(t.Ctx))
 }
 
-// Later releases something at the end of a case that passes: cases share the chips' memory.
+// Later releases something at the end of a case that passes, as cases share memory.
 func (t *T) Later(fn func(context.Context) error) {
 	t.Cleanup(func() {
 		if !t.Failed() {
-			_ = fn(context.WithoutCancel(t.Ctx)) // it may be gone already, or the mesh
+			_ = fn(context.WithoutCancel(t.Ctx))
 		}
 	})
 }
 
 const meshPages = 4
 
-// Pages is a buffer of a few pages of 64 B on every chip.
 func (t *T) Pages(name string) *mesh.Buffer {
 	t.Helper()
 	return t.buffer(t.Mesh, allocator.DRAM, 64*meshPages, 64, name)
@@ -193,7 +183,6 @@ func (t *T) bufferOf(m *mesh.Mesh, c mesh.BufferConfig) *mesh.Buffer {
 	return b
 }
 
-// tensor is a tensor of words in DRAM that is spread over the chips of a mesh.
 func (t *T) tensor(m *mesh.Mesh, dims, split []int) *mesh.Buffer {
 	t.Helper()
 	return t.bufferOf(m, mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "tensor"},
@@ -207,24 +196,20 @@ func (t *T) comesBack(q *mesh.Queue, b *mesh.Buffer, data []byte) {
 	t.Same("comes back", data, got)
 }
 
-// Put fills a chip's buffer with words that count up from first.
 func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
 	t.Helper()
 	t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, Counting(b.On(c).Size(), first)))
 }
 
-// Counting are words that count up from first.
 func Counting(n int, first uint32) []byte {
 	return rig.MakeWords(n, func(i uint32) uint32 { return first + i })
 }
 
-// ReadOn reads a chip's buffer.
 func (t *T) ReadOn(c *mesh.Chip, b *mesh.Buffer) []byte {
 	t.Helper()
 	return t.T.ReadOn(t.Queue.On(c), b.On(c))
 }
 
-// Is checks the contents of a chip's buffer.
 func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	got := t.ReadOn(c, b)
@@ -233,8 +218,7 @@ func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	}
 }
 
-// Are checks what buffers have on each chip: words that count up from a number that depends on the
-// chip's.
+// Are checks that buffers count up on each chip from a number of the chip's.
 func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -249,13 +233,12 @@ func (t *T) all(what string, b *mesh.Buffer, want []byte) {
 	}
 }
 
-// adder adds a number, which may depend on the chip, to what is in a buffer.
+// adder adds a number of the chip's to what is in a buffer.
 func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
 	return t.AdderAt(chip.Core{X: 1, Y: 1}, in, out, add)
 }
 
-// AdderAt is adder on one worker of each chip.
 func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
@@ -263,13 +246,11 @@ func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uin
 	}}
 }
 
-// Ordinal is a number of a chip.
 func (t *T) Ordinal(c *mesh.Chip) uint32 {
 	i, _ := t.Mesh.Shape().Index(c.Coord)
 	return uint32(i)
 }
 
-// Loaded loads parts and releases them with the case.
 func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 	t.Helper()
 	x, err := t.Mesh.Load(t.Ctx, "add", parts...)
@@ -278,8 +259,6 @@ func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 	return x
 }
 
-// setUp makes buffers, data in the first one and a program that adds 100 times the chip's number
-// and one.
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	t.Helper()
 	in, out = t.Pages("in"), t.Pages("out")
@@ -288,7 +267,6 @@ func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
 }
 
-// Running records programs.
 func Running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 	return func() error {
 		for _, x := range xs {
@@ -305,10 +283,8 @@ func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
 	return t.Trace("trace", func(r *mesh.Recorder) error { return Running(r, xs...)() })
 }
 
-// Only is the range of one chip.
 func Only(c *mesh.Chip) mesh.Range { return mesh.Range{Start: c.Coord, End: c.Coord} }
 
-// onlyOn checks that one chip's buffer has words that count up from first, and all others zeros.
 func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
@@ -320,7 +296,6 @@ func (t *T) onlyOn(at *mesh.Chip, b *mesh.Buffer, first uint32) {
 	}
 }
 
-// On is the part of a trace on some chips.
 func (t *T) On(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
 	t.Helper()
 	qs, err := t.Queue.In(r)

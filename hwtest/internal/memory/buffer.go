@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Cases are the cases of buffers of every layout, their transfers, and memory of the host that the
-// device reaches.
 func Cases() rig.Table {
 	return slices.Concat(bufferCases(), memoryCases(), transferCases(), pinnedCases())
 }
@@ -53,7 +51,7 @@ func bufferCases() rig.Table {
 func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	page := size
 	if pages == 1 {
-		page = 0 // then the buffer is one page
+		page = 0
 	}
 	b := t.Buffer(k, size*pages, page)
 	if b.Size() != size*pages || b.PageSize() != size {

@@ -37,7 +37,6 @@ func pinnedCases() rig.Table {
 	return cs
 }
 
-// PinnedBetweenQueues are the cases of pinned memory on two queues.
 func PinnedBetweenQueues() rig.Table {
 	var cs rig.Table
 	cs.Add("pinned memory from queue to queue", "what one queue puts into host memory another fetches after an event, and not sooner", pinnedBetweenQueues)
@@ -117,7 +116,6 @@ func pinnedInOrder(t *rig.T) {
 	}
 }
 
-// numbered are words that tell their places and a round, plus a number.
 func numbered(n, round, plus int) []byte {
 	return rig.MakeWords(n, func(i int) uint32 { return uint32(i | round<<8 + plus) })
 }

@@ -17,7 +17,6 @@ type shardedCase struct {
 	Spec allocator.ShardSpec
 }
 
-// ShardedCases are layouts that every device has the cores for.
 func ShardedCases() []shardedCase {
 	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
 	return []shardedCase{
@@ -46,7 +45,6 @@ func memoryCases() rig.Table {
 	return cs
 }
 
-// Opened are cases that open the device in their own way.
 func Opened() rig.Table {
 	var cs rig.Table
 	cs.Add("L1 small", "small sharded buffers lie at the top of L1, in their own region, and work", smallBuffers)
@@ -54,19 +52,16 @@ func Opened() rig.Table {
 	return cs
 }
 
-// Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's
-// arguments can give.
+// Sharded configures pages of 16 B, whose every word a kernel's arguments can give.
 func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferConfig {
 	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
 }
 
-// Numbers is a program in which each core writes its pages' numbers to the places that a sharded
-// buffer in L1 states, and what the buffer holds then.
+// Numbers is a program whose cores write their pages' numbers to a sharded L1 buffer's places.
 func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	t.Helper()
 	page := uint32(b.PageSize())
-	// Kernels store runs of words, so the places from the first to the last are written, those
-	// without a page too.
+	// Kernels store runs of words, also to places without a page.
 	type span struct{ low, high uint32 }
 	spans := map[chip.Core]span{}
 	for i := range b.Pages() {
@@ -109,7 +104,7 @@ func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 
 func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
 
-// ShardedKernel checks both ways that kernels and host find the same pages of a sharded buffer.
+// ShardedKernel checks both ways that kernels and host find the same pages.
 func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	b := t.BufferOf(Sharded(k, s, 16))
 	p, want := Numbers(t, b)
@@ -117,7 +112,6 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	t.RunAndWait(t.Load(p))
 	t.Holds("what the kernels wrote", b, want)
 
-	// The other way: what the host writes is what a kernel finds there.
 	for i := range want {
 		want[i] ^= 0xFF
 	}
@@ -167,7 +161,7 @@ func shardedDRAM(t *rig.T) {
 	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1},
 		Cores: []chip.Range{chip.Grid(t.Dev.DRAMBanks()-1, 1)}}
 	shardedTransfers(t, allocator.DRAM, s)
-	// What was written as shards is found as pages of an interleaved buffer at the same address.
+	// What was written as shards is found as interleaved pages at the same address.
 	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
 	want := t.Fill(b, 5)
 	addr := b.Addr()
@@ -339,7 +333,6 @@ func fixedTraceRegion(t *rig.T) {
 	}
 	b := t.PerWorker(64)
 	x := t.Load(t.StoreProgram("store", t.Grid(), b, 40))
-	// With all other DRAM taken, a trace still finds its place.
 	hole := int(t.Dev.Memory(allocator.DRAM).LargestHole)
 	all := t.Buffer(allocator.DRAM, hole*banks, hole)
 	trace := t.Capture("in the region", x)

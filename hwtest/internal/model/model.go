@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Cases are the cases of layer model.
 func Cases() rig.Table {
 	var cs rig.Table
 	cs.Add("buffers against a model", "any series of writes, reads, allocations and releases leaves what a model says", buffersModel)
@@ -30,8 +29,7 @@ func must(r rig.Draw, err error) {
 	}
 }
 
-// fresh opens a device of its own for one try of a property, since a try that fails may leave it
-// hanging.
+// fresh opens a device for one try, since a try that fails may leave it hanging.
 func fresh(t *rig.T, r rig.Draw) (*rig.T, func()) {
 	opts := []reprise.Option{reprise.WithHangTimeout(t.Patience())}
 	if r.IntRange(0, 3, "stock wire format") == 0 {
@@ -57,7 +55,6 @@ func drawBuffer(r rig.Draw, t *rig.T) *modelBuffer {
 	return m
 }
 
-// part draws a range of pages, in bytes.
 func (m *modelBuffer) part(r rig.Draw) (off, n int) {
 	pages := m.b.Size() / m.b.PageSize()
 	first := r.IntRange(0, pages-1, "first page")
@@ -116,7 +113,6 @@ func everythingModel(t *rig.T) {
 	t.Config.Property(t, steps(t), func(r rig.Draw) {
 		t, done := fresh(t, r)
 		defer done()
-		// Words of every worker that programs mix their numbers into.
 		words, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * t.Grid().Size(), PageSize: 16, Name: "words"})
 		must(r, err)
 		must(r, t.Queue.Write(t.Ctx, words, 0, make([]byte, words.Size())))

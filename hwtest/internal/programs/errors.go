@@ -69,7 +69,6 @@ func refused(t *rig.T, change func(*rig.T, *reprise.Program)) {
 	wantProgramError(t, p)
 }
 
-// wantProgramError loads a program that must be refused, and checks that nothing stays allocated.
 func wantProgramError(t *rig.T, p *reprise.Program) {
 	t.Helper()
 	before := t.Allocated()
@@ -84,10 +83,9 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 	t.SameMemory(before)
 }
 
-// LongText loads kernels whose text leaves so many bytes of kernel-config memory free.
 func LongText(t *rig.T, free int, on []chip.Processor) {
 	b := t.PerWorker(64)
-	// Beside the texts there are two unique arguments each, and alignment.
+	// Beside the texts there are two arguments each, and alignment.
 	limit := int(t.L1.KernelConfigSize) - 64*((16*len(on)+63)/64)
 	size := (limit - free) / len(on) &^ 63
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
@@ -124,7 +122,6 @@ func textBeyond(t *rig.T) {
 	}
 }
 
-// LongCommands runs programs whose commands span entries.
 func LongCommands(t *rig.T) {
 	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
@@ -144,7 +141,6 @@ func LongCommands(t *rig.T) {
 		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.Commands().Bytes)
 	}
 	t.Start(x)
-	// Once arguments have changed, they all are among the commands.
 	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
 	if x.Commands().Bytes < 256<<10 {
 		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
@@ -162,7 +158,6 @@ func LongCommands(t *rig.T) {
 	}
 }
 
-// ConfigRing starts programs of changing size.
 func ConfigRing(t *rig.T, runs int) {
 	f := t.Follow()
 	var xs []*reprise.Executable

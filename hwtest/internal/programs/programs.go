@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Cases are the cases of layer programs.
 func Cases() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%v alone", "each processor runs a kernel while the others rest", alone, rig.Processors()...)
@@ -150,8 +149,7 @@ func OtherNetwork(t *rig.T) {
 	checkWho(t, b, 1, 1)
 }
 
-// KernelChain passes pages through a circular buffer, some compute processors that each add 1, and
-// others back to DRAM, on several cores at once.
+// KernelChain passes pages through processors that each add 1, on several cores.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	cores := chip.Grid(3, 2)
 	per := pages
@@ -159,7 +157,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	data := t.Fill(in, uint32(size))
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
-	cb := func(i int) uint32 { // in turn from the first and from the last that a core has
+	cb := func(i int) uint32 {
 		if i%2 == 0 {
 			return uint32(i)
 		}
@@ -263,7 +261,6 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 	wantArguments(t, b, &k)
 }
 
-// wantArguments compares what every worker has stored with a kernel's arguments.
 func wantArguments(t *rig.T, b *reprise.Buffer, k *reprise.Kernel) {
 	t.Helper()
 	all := t.ReadAll(b)

@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and
-// MeshEventsTestSuite tests), with what those leave out.
+// Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
 func Events() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%d buffers read after a wait", "what one queue wrote, another reads after a wait, for pages of all sizes", readsBehindWaits, 10, 50)
@@ -118,9 +117,9 @@ func meaningAtTheCall(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 64*16, 64)
 	want := t.On(q[1]).Fill(b, 1)
 	t.OK(q[1].Record(t.Ctx, e))
-	t.OK(q[0].WaitEvent(t.Ctx, e)) // for this recording
+	t.OK(q[0].WaitEvent(t.Ctx, e))
 	release := t.Spinning(q[1], chip.Single(0, 0))
-	t.OK(q[1].Record(t.Ctx, e)) // and not for this one, which isn't done before queue 0 has released it
+	t.OK(q[1].Record(t.Ctx, e)) // not this one, which isn't done before queue 0 has released it
 	t.Same("read after the older recording", want, t.ReadOn(q[0], b))
 	t.Done("the newer recording", e, false)
 	release(q[0])
@@ -146,14 +145,13 @@ func queryEvents(t *rig.T) {
 	t.FinishBoth()
 }
 
-// WaitHolds checks that a queue does nothing while it waits for an event.
 func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64, 64)
 	t.Clear(b)
 	t.Wait()
 	release := t.Spinning(q[0], t.Grid())
-	want := t.Fill(b, 5) // waits for the workers
+	want := t.Fill(b, 5)
 	t.OK(q[0].Record(t.Ctx, e))
 	t.Same("before the wait", make([]byte, 64), t.ReadOn(q[1], b))
 	release(q[1])
@@ -268,7 +266,6 @@ func deviceTime(t *rig.T) {
 
 func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
 
-// FourEvents orders two queues by four events.
 func FourEvents(t *rig.T, n int) {
 	q := t.Both()
 	in, out := t.Buffer(allocator.DRAM, 64*16, 64), t.Buffer(allocator.DRAM, 64*16, 64)

@@ -15,12 +15,10 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// Split are the cases of queues that have workers of their own.
 func Split() rig.Table {
 	return slices.Concat(splitCases(), spanCases())
 }
 
-// Cases are the cases of layer queues.
 func Cases() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every place in the ring of launch messages",
@@ -111,7 +109,7 @@ func overlapIsRefused(t *rig.T) {
 			t.Errorf("%s without an edge: %v", what, err)
 		}
 	}
-	t.OK(q[0].Run(t.Ctx, x)) // the owner goes on
+	t.OK(q[0].Run(t.Ctx, x))
 	f.Run(9)
 	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
 	t.Replay(tr)
@@ -239,7 +237,6 @@ func transfersBeside(t *rig.T) {
 }
 
 func goroutinesOnBoth(t *rig.T) {
-	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	on := chip.Grid(3, 3)
 	x := f.Load("x", 5, on)
@@ -257,7 +254,7 @@ func goroutinesOnBoth(t *rig.T) {
 			wg.Go(func() {
 				by := q[k]
 				if g >= 2 {
-					by = q[1-k] // moves data meanwhile
+					by = q[1-k]
 				} else if err := errors.Join(by.Run(t.Ctx, x), trs[k].Replay(t.Ctx)); err != nil {
 					t.Errorf("goroutine %d: %v", g, err)
 				}
@@ -309,7 +306,7 @@ func bothAtOnce(t *rig.T) {
 			f.Run(6, on[1])
 		}
 	}
-	t.WaitFor(q[1]) // while the other queue's program runs
+	t.WaitFor(q[1])
 	release(q[1])
 	t.FinishBoth()
 	f.Check("after both")
@@ -378,8 +375,7 @@ func refuses(t *rig.T) {
 func splitIdle(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
 	xs := [2]*reprise.Executable{f.Load("left", 1, on[0]), f.Load("right", 2, on[1])}
-	// If the other queue's workers took these for theirs, they would be out of step for what they
-	// run next.
+	// If these were taken for the other queue's, its next programs would be out of step.
 	for i := range t.Size(30, 8) {
 		k := i / 5 % 2
 		t.OK(q[k].Run(t.Ctx, xs[k]))
@@ -426,7 +422,7 @@ func finish(t *rig.T) {
 	t.WaitFor(held)
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
-	if err := held.Wait(ctx); err != nil { // what is done needs no time
+	if err := held.Wait(ctx); err != nil {
 		t.Errorf("synchronize with what is done: %v", err)
 	}
 	t.FinishBoth()

@@ -17,11 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Way is one of the ways to keep a device busy that tt-metal's notes on advanced performance
-// describe: queue 1 writes the inputs, or moves everything; the model is a trace or is run; and its
-// L1 input has a place of its own, or is allocated again at the same address.
+// Way is one of the ways of tt-metal's notes on advanced performance to keep a device busy.
 type Way struct {
-	Reads bool // queue 1 reads the outputs as well
+	Reads bool
 	Trace bool
 	Again bool
 }
@@ -40,7 +38,6 @@ func (w Way) String() string {
 	return s
 }
 
-// Patterns are the cases of layer patterns.
 func Patterns() rig.Table {
 	var cs rig.Table
 	for i := range 8 {
@@ -63,7 +60,6 @@ type site struct {
 	steps            int
 }
 
-// moveProgram copies all pages of a buffer to another, each in DRAM or L1, on one core.
 func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
 	t.Helper()
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
@@ -81,7 +77,6 @@ func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) 
 	return p
 }
 
-// Build allocates and loads what the pattern needs.
 func (w Way) Build(t *rig.T, steps int) *site { return w.buildOf(t, steps, wayPages) }
 
 func (w Way) buildOf(t *rig.T, steps, pages int) *site {
@@ -107,7 +102,6 @@ func (w Way) buildOf(t *rig.T, steps, pages int) *site {
 		s.body = append(s.body, t.Load(t.AddProgram("add", chip.Core{X: 3}, s.mid, s.mid, 1)))
 	}
 	if w.Again {
-		// The L1 input's place goes to something that the model computes with.
 		addr := s.l1.Addr()
 		t.Free(s.l1)
 		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
@@ -136,8 +130,7 @@ func (s *site) input(i int) []byte {
 	return rig.MakeWords(s.in.Size(), func(k uint32) uint32 { return 4*k&0xFFFF | uint32(7*i)&0xFF<<16 })
 }
 
-// Run lets n inputs pass. between is called after each thing that is put into a queue; nil for
-// nothing.
+// Run lets n inputs pass and calls between after each step that is put into a queue.
 func (w Way) Run(t *rig.T, s *site, n int, between func()) {
 	t.Helper()
 	q := t.Both()
@@ -213,9 +206,7 @@ func (w Way) Run(t *rig.T, s *site, n int, between func()) {
 	t.FinishBoth()
 }
 
-// check lets inputs pass until transfers were seen beside the model: one overlap is enough. With
-// each try the model has twice the pages to move, which takes the device longer than it takes the
-// host to send one more transfer.
+// check tries until transfers were seen beside the model, with twice the pages each time.
 func (w Way) check(t *rig.T) {
 	const tries = 5
 	var o overlap
@@ -240,16 +231,13 @@ func (w Way) overlaps(t *rig.T, pages int) overlap {
 	return w.verify(t, line.Spans(), n)
 }
 
-// overlap is what a timeline shows of transfers beside the model.
 type overlap struct {
 	found   bool
-	chances int    // writes that the host had sent before half of the model before was over
-	closest string // what came closest
+	chances int
+	closest string
 }
 
-// missing fails a case of which no try had an overlap, unless the host was too slow for one: on a
-// machine with much to do, or where each access is a message to another process, the device is
-// through before the host has sent the next transfer.
+// missing fails unless the host was too slow for an overlap.
 func (o overlap) missing(t *rig.T) {
 	t.Helper()
 	if o.chances == 0 {
@@ -259,8 +247,7 @@ func (o overlap) missing(t *rig.T) {
 	t.Errorf("no transfer overlapped with the model, %d writes had the chance in the last run: %s", o.chances, o.closest)
 }
 
-// verify compares a timeline with what the events demand, and finds transfers that overlapped with
-// the model.
+// verify compares a timeline with what the events demand.
 func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	t.Helper()
 	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
@@ -326,9 +313,8 @@ func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
 	return o
 }
 
-// The soak is the hardest pattern over and over: everything moves on queue 1, the model is a trace,
-// the L1 input shares its place, and all four events are in use, with random delays of the host and
-// of the chip's networks. A run is told by its seed.
+// The soak is the hardest pattern over and over, with random delays of host and networks, by
+// seed.
 const (
 	soakShort = 200
 	soakLong  = 100_000
@@ -336,7 +322,6 @@ const (
 	soakDelay = 8 // clocks at most, from step to step of a request
 )
 
-// Soak are the cases of layer soak.
 func Soak() rig.Table {
 	var cs rig.Table
 	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",
@@ -363,7 +348,6 @@ func soak(t *rig.T, n int) {
 	for done := 0; done < n; {
 		k := min(round, n-done)
 		w.Run(u, s, k, func() {
-			// Most of the time the host is far ahead; now and then it is late.
 			switch r := rng.IntN(1000); {
 			case r < 3:
 				time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
@@ -377,7 +361,7 @@ func soak(t *rig.T, n int) {
 		}
 		last = heap()
 		if first == 0 {
-			first = last // after a round, when everything is allocated
+			first = last
 		}
 		if done%10_000 == 0 {
 			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
@@ -385,7 +369,7 @@ func soak(t *rig.T, n int) {
 	}
 	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond),
 		first>>10, last>>10)
-	// The emulator's own pages of memory are there from the first round on.
+	// The emulator's own memory is there from the first round on.
 	if last > first+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes in %d inputs", first, last, n)
 	}

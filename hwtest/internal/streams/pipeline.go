@@ -51,7 +51,6 @@ func pipeOf(name string) pipe {
 	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
 }
 
-// Pipelines are the cases of layer pipeline.
 func Pipelines() rig.Table {
 	var cs rig.Table
 	for _, p := range pipes() {
@@ -71,7 +70,6 @@ func Pipelines() rig.Table {
 	return cs
 }
 
-// model adds 1 to every word steps times.
 func model(t *rig.T, steps int) pipeline.Model {
 	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
 		st := &pipeline.Stages{}
@@ -122,7 +120,6 @@ func model(t *rig.T, steps int) pipeline.Model {
 
 const pipeSteps = 2
 
-// compile returns a pipeline that is ready, and cleans it up with the case.
 func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
 	t.Helper()
 	p.c.Name = p.name
@@ -135,7 +132,6 @@ func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
 
 func pipeInput(i int) []byte { return pipeWords(i, 0) }
 
-// pipeWords are the words of input i, each plus a number.
 func pipeWords(i, plus int) []byte {
 	return rig.MakeWords(wayPages*wayPage, func(k int) uint32 { return uint32(4*k) | uint32(7*i+1)<<16 + uint32(plus) })
 }
@@ -235,7 +231,6 @@ func (p pipe) left(t *rig.T) {
 func pipelineOverlaps(t *rig.T) {
 	n := t.Size(10, 5)
 	p := pipeOf("transfer queue")
-	// The model of each try has twice the steps: see way.check.
 	const tries = 5
 	var o overlap
 	for try := range tries {

@@ -1,5 +1,5 @@
-// Package streams has the cases of messages to and from running kernels, and of transfers that
-// overlap with programs.
+// Package streams has the cases of messages to and from running kernels, and of overlapping
+// transfers.
 package streams
 
 import (
@@ -25,7 +25,6 @@ import (
 
 const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
 
-// Cases are the cases of layer streams.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {
@@ -80,7 +79,6 @@ func pair(t *rig.T, size int) (in, out *stream.Stream) {
 		newStream(t, stream.Config{Name: "out", Size: size})
 }
 
-// streamRoom is L1 for a message of n bytes in each worker, aligned as host memory is.
 func streamRoom(t *rig.T, n int) *reprise.Buffer {
 	t.Helper()
 	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
@@ -96,7 +94,6 @@ func streamProgram(t *rig.T, k reprise.Kernel, room *reprise.Buffer, args []uint
 	return p
 }
 
-// echo loads a program that hands messages of a stream on to another.
 func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executable {
 	t.Helper()
 	room := streamRoom(t, max(in.Longest(), 64))
@@ -104,13 +101,11 @@ func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executabl
 	return t.Load(streamProgram(t, k, room, append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize())), in, out))
 }
 
-// echoOn is echo on BRISC of a core.
 func echoOn(t *rig.T, in, out *stream.Stream, x, y int) *reprise.Executable {
 	t.Helper()
 	return echo(t, in, out, reprise.Kernel{Cores: rig.On(x, y)})
 }
 
-// release releases streams before the end of the case.
 func release(t *rig.T, ss ...*stream.Stream) {
 	t.Helper()
 	for _, s := range ss {
@@ -144,8 +139,7 @@ const (
 	streamTooLongResult
 )
 
-// script loads a program with steps, and returns a function that reads their results after it has
-// run.
+// script loads a program with steps, and returns a function that reads their results.
 func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
 	t.Helper()
 	x, results := scriptWith(t, in, out, at, steps...)
@@ -160,8 +154,6 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 	}
 }
 
-// scriptWith loads a program with steps, and returns the buffer with their results, a page for each
-// worker.
 func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
 	t.Helper()
 	room, results := t.PerWorker(4096), t.PerWorker(64)
@@ -182,7 +174,6 @@ func wantSteps(t *rig.T, got []uint32, want ...uint32) {
 	}
 }
 
-// beside runs a function beside the case; the returned one waits for it.
 func beside(t *rig.T, fn func() error) (wait func()) {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -201,8 +192,6 @@ func readStream(t *rig.T, s *stream.Stream) []byte {
 	return p[:n]
 }
 
-// streamLengths are those of messages for a ring: inside the first line, around its end, around
-// multiples of the unit, and the longest one.
 func streamLengths(size int) []int {
 	var out []int
 	for _, n := range []int{0, 1, 4, 47, 48, 49, 64, 65, 127, 1216, 4000, size - 64} {
@@ -213,7 +202,6 @@ func streamLengths(size int) []int {
 	return out
 }
 
-// writeAll writes n messages, from a number on, and closes the stream.
 func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) error {
 	for i := range n {
 		if err := in.Write(t.Ctx, rig.Pattern(uint32(from+i), length(i))); err != nil {
@@ -223,7 +211,6 @@ func writeAll(t *rig.T, in *stream.Stream, from, n int, length func(i int) int) 
 	return in.Close(t.Ctx)
 }
 
-// echoAll writes messages of all lengths to an echo, and reads them.
 func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
 	t.Helper()
 	lengths := streamLengths(in.Size())
@@ -296,7 +283,7 @@ func kernelAhead(t *rig.T) {
 	wantSteps(t, filled(), 1024/192)
 	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
 	t.Start(x)
-	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond) // it waits for room by now, or soon
+	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond)
 	for i := range 1024/192 + n {
 		number := i
 		if i >= 1024/192 {
@@ -509,7 +496,7 @@ func twoCores(t *rig.T) {
 		s[1].AddTo(p)
 	}
 	t.Start(t.Load(p))
-	wait := beside(t, func() error { // from the first core to the second
+	wait := beside(t, func() error {
 		for m, err := range middle.Messages(t.Ctx) {
 			if err == nil {
 				err = second.Write(t.Ctx, m)
@@ -609,7 +596,7 @@ func inAbortedLoop(t *rig.T) {
 	})
 	for range 2 {
 		t.Replay(tr)
-		for range 20 { // more than the ring holds
+		for range 20 {
 			if got := readStream(t, out); len(got) != 8 {
 				t.Errorf("a message of %d B, want 8", len(got))
 			}

@@ -24,7 +24,6 @@ func captureCases() rig.Table {
 	return cs
 }
 
-// forbidden are operations that a capture can't hold.
 func forbidden(t *rig.T, ctx context.Context, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer,
 	e *reprise.Event) map[string]func() error {
 	data := make([]byte, b.Size())
@@ -54,9 +53,9 @@ func insideCapture(t *rig.T, op string) {
 	before := t.Allocated()
 	var err error
 	switch op {
-	case "allocate": // has no context, so that only Begin's captures know of it
+	case "allocate": // has no context, so that only Begin's captures know
 		err = allocateInCapture(t, x)
-	case "begin": // the same; the capture goes on
+	case "begin":
 		tr, failed := t.Queue.Capture(t.Ctx, "t", func(ctx context.Context, r *reprise.Recorder) error {
 			err = forbidden(t, ctx, x, other, f.Buffer, e)[op]()
 			return r.Run(x)
@@ -185,7 +184,6 @@ func releaseBehindReplays(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// tracesSharePool copies through a buffer of a pool, each trace through its own in the same place.
 func tracesSharePool(t *rig.T) {
 	const page, pages = 512, 24
 	in, out, room := t.Buffer(allocator.DRAM, pages*page, page), t.Buffer(allocator.DRAM, pages*page, page), t.PerWorker(page)
@@ -236,7 +234,6 @@ func paramCases() rig.Table {
 
 func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }
 
-// ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
 	x := f.Load("x", 5)

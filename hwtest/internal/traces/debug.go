@@ -28,7 +28,6 @@ func debugCases() rig.Table {
 	return cs
 }
 
-// sequence records n programs of different sizes, the second of them with a parameter.
 func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	var xs []*reprise.Executable
 	for i, size := range []int{0, 30_000, 4000} {
@@ -83,13 +82,12 @@ func timesOfPrograms(t *rig.T) {
 	}
 }
 
-// InPieces replays a trace of n programs piece by piece.
 func InPieces(t *rig.T, n int) {
 	f := t.Follow()
 	tr, play := sequence(t, f, n)
 	x := f.Load("x", 9)
 	before := t.Allocated()
-	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
+	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) {
 		if pieces == 0 {
 			t.OK(tr.Debug().Step(t.Ctx, nil))
 		} else {
@@ -179,8 +177,7 @@ func checkTrace(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two
-// runs finds something else there than the first.
+// checkFinds counts in a buffer that the program doesn't declare.
 func checkFinds(t *rig.T) {
 	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
 	t.Write(hidden, rig.Pattern(1, 64))
@@ -212,7 +209,6 @@ func bisectHang(t *rig.T) {
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {
 			words := rig.MakeWords(b.Size(), func(int) uint32 { return v })
-			// A device that was reset has lost all memory.
 			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
 		}
 	}

@@ -31,8 +31,7 @@ func fileCases() rig.Table {
 	return cs
 }
 
-// saved records programs of several sizes that mix numbers into words of L1, saves the trace with
-// the words, and releases everything. The model has the words as they are saved.
+// saved saves a trace of programs with their words, and releases everything.
 func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	t.Helper()
 	f := t.Follow()
@@ -65,10 +64,10 @@ func replay(f *rig.Mix, n int) {
 	}
 }
 
-// fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
+// fromFile loads a trace, whose buffer the model follows from then on.
 func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
 	t.Helper()
-	// Moves the kernels away from where they were when the trace was recorded.
+	// Moves the kernels.
 	t.Buffer(allocator.DRAM, 1<<18, 2048)
 	tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file)))
 	f.Buffer = tr.Buffers()[0]
@@ -128,16 +127,15 @@ func fileResults(t *rig.T) {
 	var out bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
 	t.Release(tr)
-	// The file has what the words are after one more replay of the first file.
 	decoded, err := tracebuf.Decode(bytes.NewReader(file))
 	t.OK(err)
 	results, err := tracebuf.Decode(&out)
 	t.OK(err)
-	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
+	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers
 	var both bytes.Buffer
 	t.OK(tracebuf.Encode(&both, decoded))
 	tr = t.Hold(t.Dev.LoadTrace(t.Ctx, &both))
-	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx)) // before a replay
+	rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
 	t.OK(tr.Debug().CheckResults(t.Ctx))
 	t.Replay(tr)
@@ -158,7 +156,6 @@ func fileElsewhere(t *rig.T) {
 		change(&d.Target)
 		var out bytes.Buffer
 		if err := tracebuf.Encode(&out, d); err != nil {
-			// Commands for other workers are refused even as a file.
 			t.Fails(name, err, reprise.ErrInvalidTrace)
 			continue
 		}
@@ -196,8 +193,6 @@ func fileDamaged(t *rig.T) {
 	f.Check("the file as it was")
 }
 
-// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at
-// the buffer's old address, and then beside something that lies there.
 func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	conf := memory.Sharded(allocator.L1, s, 16)
 	b := t.BufferOf(conf)
@@ -272,7 +267,7 @@ func partsFromFile(t *rig.T) {
 	}
 	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
 	t.WriteAt(whole, 20*page, make([]byte, page))
-	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx)) // before a replay
+	rig.As[*debug.VerifyError](t, loaded.Debug().CheckResults(t.Ctx))
 	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
 	t.Holds("the whole buffer", whole, after)

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Cases are the cases of layer traces.
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
@@ -52,7 +51,6 @@ func Cases() rig.Table {
 	return cs
 }
 
-// TraceOf replays a trace of n programs, with runs between replays if asked.
 func TraceOf(t *rig.T, n, replays int, between bool) {
 	if t.Device.Kind == target.Simulator {
 		n, replays = min(n, 60), min(replays, 3)
@@ -160,8 +158,7 @@ func longCommands(t *rig.T) {
 	})
 }
 
-// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and
-// checks what they stored when play has played them.
+// longTrace records runs of a program whose commands are longer than a fetch entry may be.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
 	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))
@@ -176,7 +173,6 @@ func longTrace(t *rig.T, play func(*reprise.Trace)) {
 			}})
 	}
 	x := t.Load(prog)
-	// Once arguments have changed, they all are among the commands.
 	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
 	if x.Commands().Bytes < 256<<10 {
 		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
@@ -283,12 +279,11 @@ func recorderAfterEnd(t *rig.T) {
 func captureErrorPlace(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
-	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) }) // this is the place
+	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	c := rig.As[*reprise.CaptureError](t, err)
 	if !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
-	// An error that the caller swallows ends the capture all the same.
 	_, err = t.Record("t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil })
 	t.Fails("a swallowed error", err, reprise.ErrReleased)
 }
@@ -298,7 +293,7 @@ func closedInTrace(t *rig.T) {
 	x := f.LoadLong("x", 5, 8192)
 	tr := t.Capture("t", x)
 	t.Release(x)
-	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
+	// New buffers must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
 	t.Fill(b, 3)
 	y := f.LoadLong("y", 6, 8192)
@@ -402,7 +397,6 @@ func traceDescription(t *rig.T) {
 }
 
 func concurrentUse(t *rig.T) {
-	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
 	f := t.Follow()
 	on := chip.Grid(3, 3)
 	x := f.Load("x", 5, on)
@@ -471,7 +465,6 @@ func replayAllocates(t *rig.T) {
 	}
 	replay()
 	allocs := t.Allocations(20, replay)
-	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.Device.Slow() && allocs != 0 {
 		t.Errorf("a replay allocates %v times", allocs)
 	}
