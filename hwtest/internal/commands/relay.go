@@ -61,7 +61,6 @@ func relayCases() rig.Table {
 	cs.Add("ring buffer and relay", "a relay after a load of the cache waits for the load", RingbufferThenRelay)
 	cs.Add("EXEC_BUF with payload over many pages", "a payload in a trace continues on the next pages", ExecBufPayload)
 	cs.Add("EXEC_BUF with relays", "relays work inside of a trace", ExecBufRelays)
-	cs.Add("EXEC_BUF again and again", "a trace and the issue queue take turns hundreds of times", execBufRepeated)
 	cs.Add("EXEC_BUF padding", "pages past the end are not run", ExecBufPadding)
 	return cs
 }
@@ -333,27 +332,6 @@ func ExecBufRelays(t *rig.T) {
 	t.InL1("linear", dst, rig.Scratch, data)
 	for i := range 3 {
 		t.InL1("packed", dst, uint32(0x80000+i*0x12000), want)
-	}
-}
-
-func execBufRepeated(t *rig.T) {
-	dst := t.Grid().Start
-	x := t.CommandTrace(11<<20, 12, 0, func(b *cq.Builder) {
-		t.WriteTile(b, dst, rig.Scratch, rig.Pattern(70, 64))
-		b.WriteLinear(cq.WriteLinear{OffsetIndex: 1, NOC: t.NOCXY(dst), Addr: rig.Scratch + 64, Data: rig.Pattern(71, 64)})
-	})
-	n := t.Size(300, 60)
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, uint32(64 * i)}})
-			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(72, 64))
-		})
-		exec(t, x)
-	}
-	t.Do(func(b *cq.Builder) { b.SetWriteOffset(cq.SetWriteOffset{Count: 4}) })
-	t.InL1("first write", dst, rig.Scratch, rig.Pattern(70, 64))
-	for i := range n {
-		t.InL1(fmt.Sprintf("replay %d", i), dst, uint32(rig.Scratch+64+64*i), rig.Pattern(71, 64))
 	}
 }
 

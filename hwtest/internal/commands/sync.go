@@ -10,17 +10,12 @@ import (
 
 func syncCases() rig.Table {
 	var cs rig.Table
-	cs.Add("WAIT without flags", "a WAIT that waits for nothing goes on", waitNothing)
-	cs.Add("WAIT barrier", "after a barrier everything written has landed", waitBarrier)
-	cs.Add("STALL in series", "each STALL waits for its own notification, thousands of times", stallSeries)
 	cs.Add("STALL orders reads after writes", "what the prefetcher relays after a STALL is what was written before it", StallOrders)
 	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
-	cs.Add("DELAY", "a delay only takes time", delays)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
 	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
 	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before",
 		func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
-	cs.Add("events count up", "each event arrives after everything before it", eventsCount)
 	for _, s := range []struct {
 		name  string
 		sub   bool
@@ -54,40 +49,6 @@ func syncCases() rig.Table {
 	}
 	rig.Each(&cs, "NOTIFY_SUBORDINATE mask %#x", "each bit of the mask counts up its sub-device's word", notifyMask, 1, 2, 0x80, 0xFF)
 	return cs
-}
-
-func waitNothing(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for range 100 {
-			b.Wait(cq.Master, cq.Wait{})
-		}
-	})
-}
-
-func waitBarrier(t *rig.T) {
-	c := t.Grid().End
-	data := rig.Pattern(1, 4096)
-	t.Do(func(b *cq.Builder) {
-		for i := range 20 {
-			t.WriteTile(b, c, uint64(rig.Scratch+4096*i), data)
-			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
-		}
-	})
-	for i := range 20 {
-		t.InL1("written", c, uint32(rig.Scratch+4096*i), data)
-	}
-}
-
-func stallSeries(t *rig.T) {
-	n := t.Size(2000, 300)
-	for range n / 100 {
-		t.Send(func(b *cq.Builder) {
-			for range 100 {
-				b.WaitStall(cq.Wait{})
-			}
-		})
-	}
-	t.Finish()
 }
 
 // StallOrders copies a block from place to place.
@@ -186,14 +147,6 @@ func waitClears(t *rig.T) {
 	}
 }
 
-func delays(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for _, n := range []uint32{0, 1, 1000, uint32(t.Size(100_000, 5000))} {
-			b.Delay(cq.Delay{Loops: n})
-		}
-	})
-}
-
 func sinkDebug(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 16))
@@ -214,17 +167,6 @@ func numWorkerSems(t *rig.T) {
 		b.SetNumWorkerSems(cq.Master, cq.SetNumWorkerSems{Num: 1})
 		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
 	})
-}
-
-func eventsCount(t *rig.T) {
-	c := t.Grid().End
-	for i := range t.Size(300, 60) {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(i), 16))
-		})
-		t.Finish()
-		t.InL1(fmt.Sprintf("after event %d", i), c, rig.Scratch, rig.Pattern(uint32(i), 16))
-	}
 }
 
 func GoSignal(t *rig.T, sub bool, slots []uint8) {

@@ -38,13 +38,11 @@ func writeCases() rig.Table {
 	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
 	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
 	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
-	cs.Add("WRITE_LINEAR to every worker", "every worker can be written by its coordinate", writeLinearEvery)
 	cs.Add("SET_WRITE_OFFSET 0 to 4", "each write offset is added by exactly the commands that name it, and stays until set anew", writeOffsets)
 	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space, so it may stand for a negative one", writeOffsetPacked)
 	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
 	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
-	cs.Add("back to back batches", "batches follow each other without gaps or losses", backToBack)
 	return cs
 }
 
@@ -155,17 +153,6 @@ func writeLinearH(t *rig.T) {
 	t.InL1("written", c, rig.Scratch, data)
 }
 
-func writeLinearEvery(t *rig.T) {
-	t.Do(func(b *cq.Builder) {
-		for c := range t.Grid().Cores() {
-			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
-		}
-	})
-	for c := range t.Grid().Cores() {
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
-	}
-}
-
 func writeOffsets(t *rig.T) {
 	c := t.Grid().Start
 	t.Poke(c, rig.Scratch, make([]byte, 0x1000))
@@ -238,20 +225,6 @@ func manySmall(t *rig.T) {
 	}
 }
 
-func backToBack(t *rig.T) {
-	c := t.Grid().End
-	n := t.Size(1000, 200)
-	for i := range n {
-		t.Send(func(b *cq.Builder) {
-			t.WriteTile(b, c, uint64(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
-		})
-	}
-	t.Finish()
-	for i := range n {
-		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
-	}
-}
-
 func packedCases() rig.Table {
 	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
@@ -287,7 +260,6 @@ func packedCases() rig.Table {
 	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole",
 		func(t *rig.T) { WriteLarge(t, 1, 65536) })
 	cs.Add("WRITE_PACKED_LARGE linked", "runs up to an unlink share the first one's rectangle", WriteLargeLinked)
-	cs.Add("WRITE_PACKED_LARGE one core", "a rectangle may be a single core", writeLargeSingle)
 	return cs
 }
 
@@ -417,18 +389,4 @@ func WriteLargeLinked(t *rig.T) {
 	})
 	t.InL1("a core of the first rectangle", inRow, rig.Scratch, append(a, b...))
 	t.InL1("a core outside of it", outside, rig.Scratch, make([]byte, 64))
-}
-
-func writeLargeSingle(t *rig.T) {
-	for i, c := range t.Corners() {
-		noc, cores := t.NOCRect(c.Range())
-		data := rig.Pattern(uint32(i), 1000)
-		t.Do(func(b *cq.Builder) {
-			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16,
-				Data: append(data[:len(data):len(data)], make([]byte, 8)...), Subs: []cq.LargeSub{
-					{NOC: noc, Addr: rig.Scratch, Length: 1000, Dests: uint8(cores), Unlink: true},
-				}})
-		})
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, data)
-	}
 }

@@ -41,13 +41,10 @@ func faultCases() rig.Table {
 			func(t *rig.T) { wildKernel(t, wild.addr) })
 	}
 	cs.Add("cancelled while waiting", "a wait ends with its context and the queue stays usable", cancelledWait)
-	cs.Add("deadline while waiting", "a wait ends with its context's deadline", deadlineWait)
 	cs.Add("cancelled before sending", "a wait for room in a full queue ends with its context", cancelledSend)
 	cs.Add("close with work in flight", "closing a device whose queue is full of work ends, and the next open works", closeBusy)
 	cs.AddHang("close while a kernel hangs", "closing a hanging device ends, and the next open works", closeHung)
 	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", closeInTime)
-	cs.Add("misuse of raw commands", "commands of an impossible length are refused before they are sent", rawMisuse)
-	cs.AddHang("after a hang", "a queue that hung says so to everything that follows", afterHang)
 	cs.Add("process is killed", "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", killedProcess)
 	cs.Add("foreign things", "buffers and programs of one device aren't used with another", foreignThings)
 	return cs
@@ -231,16 +228,6 @@ func cancelledWait(t *rig.T) {
 	t.Finish()
 }
 
-func deadlineWait(t *rig.T) {
-	t = t.Queues(dispatch.Options{})
-	release := blocked(t)
-	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
-	defer cancel()
-	t.Fails("the call", t.CQ.Wait(ctx), context.DeadlineExceeded)
-	release()
-	t.Finish()
-}
-
 func cancelledSend(t *rig.T) {
 	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
 	release := blocked(t)
@@ -309,34 +296,6 @@ func closeInTime(t *rig.T) {
 	t.WorksAgain()
 }
 
-func rawMisuse(t *rig.T) {
-	t = t.Queues(dispatch.Options{})
-	for _, n := range []int{0, 1, 16, 33, t.Layout().PCIeAlign() + 16, 128<<10 + 64} {
-		if err := t.CQ.Send(t.Ctx, make([]byte, n), false); err == nil {
-			t.Errorf("%d B were sent", n)
-		}
-	}
-	t.Finish()
-}
-
-func afterHang(t *rig.T) {
-	u := t.Short()
-	b := u.PerWorker(16)
-	x := started(u, u.Spin(b, chip.BRISC, u.Grid().Start))
-	t0 := u.Queue.Wait(u.Ctx)
-	for name, err := range map[string]error{
-		"finish": u.Queue.Wait(u.Ctx),
-		"run":    u.Queue.Run(u.Ctx, x),
-		"write":  u.Queue.Write(u.Ctx, b, 0, make([]byte, 16)),
-		"read":   u.Queue.Read(u.Ctx, b, 0, make([]byte, 16)),
-	} {
-		var hang *dispatch.HangError
-		if !errors.As(err, &hang) {
-			t.Errorf("%s after %v: error %v, want the *HangError", name, t0, err)
-		}
-	}
-}
-
 func foreignThings(t *rig.T) {
 	if t.Device.One() {
 		t.Skip("one card, opened twice, is two users of the same cores")
@@ -363,7 +322,6 @@ func foreignThings(t *rig.T) {
 func lostCases() rig.Table {
 	var cs rig.Table
 	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so, and the next open works", stoppedDispatcher)
-	cs.Add("card is removed during replays", "a card that is taken out while it replays is ErrDeviceLost in every call, and the device can still be closed", removedCard).Needs = rig.NeedEmulator
 	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
 	return cs
 }
@@ -384,48 +342,6 @@ func stoppedDispatcher(t *rig.T) {
 	}
 	_ = u.Dispatch.Close(t.Context())
 	_ = u.KMD.Close()
-	t.WorksAgain()
-}
-
-func removedCard(t *rig.T) {
-	card, ok := t.Device.Open().(*sim.Card)
-	if !ok {
-		t.Skip("nobody can take this card out")
-	}
-	drv, err := card.Driver()
-	t.OK(err)
-	u := t.Unclosed(card, reprise.WithHangTimeout(t.Patience()), reprise.WithQueues(2)) // waits poll the other queue, too
-	t.Cleanup(func() { _ = u.Dev.Close(context.Background()) })
-	f := u.Follow()
-	x, err := u.Dev.Load(t.Ctx, u.MixProgram("removed", u.Grid(), f.Buffer, 4, 0))
-	t.OK(err)
-	tr, err := u.Record("removed", rig.Running(x))
-	t.OK(err)
-	for range 20 {
-		t.Replay(tr)
-	}
-	pulled := make(chan error, 1)
-	go func() { pulled <- drv.Unplug(0) }() // while the replays go on
-	for err == nil {
-		if err = tr.Replay(t.Ctx); err == nil {
-			err = u.Queue.Wait(t.Ctx)
-		}
-	}
-	t.OK(<-pulled)
-	t.AllFail(reprise.ErrDeviceLost, map[string]error{
-		"replay or wait": err,
-		"replay":         tr.Replay(t.Ctx),
-		"run":            u.Queue.Run(t.Ctx, x),
-		"write":          u.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, 16)),
-		"finish":         u.Queue.Wait(t.Ctx),
-	})
-	if failed := rig.As[*reprise.RecoverError](t, u.Dev.Recover(t.Ctx)); failed.Step != "reopen" {
-		t.Errorf("recover without a card: error %v, want one of the reopening", failed)
-	}
-	t.OK(u.Dev.Close(t.Context()))
-	if n := drv.Node(0).OpenFiles(); n != 0 {
-		t.Errorf("%d files of the driver are still open", n)
-	}
 	t.WorksAgain()
 }
 

@@ -100,9 +100,8 @@ func keys() []key {
 		{name: "queues in turn", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) { queues.InTurn(t, 3, 8); queues.FourEvents(t, 4); queues.WaitHolds(t) }},
 		{name: "queues apart", wide: true, opts: rig.QueueOptions(true), fn: func(t *rig.T) { queues.HandOver(t, 3, 4); queues.LooseEdges(t, 6) }},
 		{name: "transfers beside a model", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) {
-			for _, w := range []streams.Way{{}, {Reads: true, Trace: true, Again: true}} {
-				w.Run(t, w.Build(t, 2), 5, nil)
-			}
+			streams.Flow(t, "two queues", 5)
+			streams.Flow(t, "transfer queue, L1 again", 5)
 		}},
 		{name: "other kernels", fn: func(t *rig.T) {
 			programs.FreshData(t)

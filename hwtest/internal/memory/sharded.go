@@ -39,9 +39,6 @@ func memoryCases() rig.Table {
 	}
 	cs.Add("sharded in DRAM", "shards in DRAM lie in the banks that were named", shardedDRAM)
 	cs.Add("fixed address", "a buffer lies where it was asked to, and comes back to where it was", fixedAddress)
-	cs.Add("parts of a buffer", "a part of a buffer is the same memory, and holds it", partsOfBuffer)
-	cs.Add("would it fit", "what would fit does fit, at the predicted address", wouldFit)
-	cs.Add("memory map", "the map of a device's memory has no gaps and names the owner of each range", memoryMap)
 	return cs
 }
 
@@ -207,92 +204,6 @@ func fixedAddress(t *rig.T) {
 			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
 		}
 		t.Holds("at its fixed address", fixed, want)
-	}
-}
-
-func partsOfBuffer(t *rig.T) {
-	cs := []reprise.BufferConfig{
-		{Kind: allocator.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
-		Sharded(allocator.L1, ShardedCases()[3].Spec, 48),
-	}
-	for _, c := range cs {
-		b := t.BufferOf(c)
-		page := b.PageSize()
-		want := t.Fill(b, 3)
-		part, err := b.Sub(5*page, 12*page)
-		t.OK(err)
-		t.Holds(b.Name()+": a part", part, want[5*page:17*page])
-		in, err := part.Sub(3*page, 2*page)
-		t.OK(err)
-		data := t.Fill(in, 4)
-		copy(want[8*page:], data)
-		t.Holds(b.Name()+": the whole after writing a part of a part", b, want)
-		whole, _ := b.Page(8)
-		if p, ok := in.Page(0); !ok || p != whole {
-			t.Errorf("page 0 of the part is at %+v, page 8 of the whole at %+v", p, whole)
-		}
-		if err := t.Queue.Write(t.Ctx, part, 12*page, data[:page]); err == nil {
-			t.Error("a write beyond a part went through")
-		}
-		taken := t.Allocated()
-		t.Free(b)
-		t.Free(part)
-		t.SameMemory(taken) // a part is in use
-		t.Holds(b.Name()+": a part after the whole was freed", in, data)
-		t.Free(in)
-		if t.Allocated() == taken {
-			t.Error("memory of which no part is in use any more stays allocated")
-		}
-	}
-}
-
-func wouldFit(t *rig.T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		s := t.Dev.Memory(k)
-		half := int(s.LargestHole) / 2 &^ 63
-		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
-		if addrs, err := t.Dev.MemorySnapshot().WouldFit(c, c); err != nil || len(addrs) != 2 {
-			t.Fatalf("%v: two halves: %v", k, err)
-		}
-		if _, err := t.Dev.MemorySnapshot().WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
-			t.Errorf("%v: three halves: %v", k, err)
-		}
-		addrs, err := t.Dev.MemorySnapshot().WouldFit(c)
-		t.OK(err)
-		b := t.BufferOf(c)
-		if b.Addr() != addrs[0] {
-			t.Errorf("%v: said %#x, is at %#x", k, addrs[0], b.Addr())
-		}
-		shot := t.Dev.MemorySnapshot()
-		if _, err := shot.WouldFit(c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
-			t.Errorf("%v: two halves beside one: %v", k, err)
-		}
-		t.OK(shot.Without(b))
-		if _, err := shot.WouldFit(c, c); err != nil {
-			t.Errorf("%v: two halves without the first: %v", k, err)
-		}
-		t.Free(b)
-		if ch := shot.Changes(); len(ch) != 0 {
-			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
-		}
-	}
-}
-
-func memoryMap(t *rig.T) {
-	b := t.Buffer(allocator.DRAM, 4096, 64)
-	found := false
-	for _, r := range t.Dev.MemorySnapshot().Map().Regions {
-		end := r.Entries[0].Start
-		for _, e := range r.Entries {
-			if e.Start != end {
-				t.Errorf("%s: a gap from %#x to %#x", r.Name, end, e.Start)
-			}
-			end = e.End
-			found = found || !e.Free && e.Owner == "test" && e.Start == uint64(b.Addr()) && e.Site != ""
-		}
-	}
-	if !found {
-		t.Errorf("the map doesn't know the buffer at %#x, or who asked for it", b.Addr())
 	}
 }
 

@@ -102,27 +102,9 @@ func kernelGroups(t *rig.T) {
 
 func xy(t *rig.T, c chip.Core) (x, y uint32) {
 	t.Helper()
-	if t.Chip == nil {
-		learnCoordinates(t)
-	}
-	v := t.Virtual(c)
+	v, err := t.Dev.Virtual(c)
+	t.OK(err)
 	return uint32(v.X), uint32(v.Y)
-}
-
-// learnCoordinates finds the chip's harvesting by its grid: only virtual coordinates matter.
-func learnCoordinates(t *rig.T) {
-	t.Helper()
-	g := t.Grid()
-	for n := range 11 {
-		ch, err := chip.New(t.Dev.Arch(), chip.Harvesting{Tensix: 1<<n - 1})
-		t.OK(err)
-		w, h := ch.Grid()
-		if (t.Dev.Arch() == chip.Wormhole && h-2 == g.End.Y) || (t.Dev.Arch() == chip.Blackhole && w-2 == g.End.X) {
-			t.Chip = ch
-			return
-		}
-	}
-	t.Fatalf("no %v has a grid of %v", t.Dev.Arch(), g)
 }
 
 func KernelMulticast(t *rig.T, bytes int) {

@@ -44,8 +44,6 @@ func Cases() rig.Table {
 		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
 			func(t *rig.T) { refused(t, e.change) })
 	}
-	cs.Add("all five processors at once", "five kernels of one tile run beside each other", allFive)
-	cs.Add("who am I", "every kernel finds its own coordinates, its network and fresh static data", whoAmI)
 	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
 	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
 	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
@@ -62,7 +60,6 @@ func Cases() rig.Table {
 	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
 	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", func(t *rig.T) { ConfigRing(t, t.Size(400, 60)) })
 	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
-	cs.Add("two programs alternate", "each run takes its own program's kernels and arguments", alternate)
 	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
 	cs.Add("no kernel at all on a core", "cores without a kernel report completion too", EmptyCores)
 	cs.Add("used after close", "a closed program isn't run", usedAfterClose)
@@ -75,21 +72,6 @@ func alone(t *rig.T, p chip.Processor) {
 	prog.Kernels[0].Processor = p
 	t.RunAndWait(t.Load(prog))
 	t.WantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.WorkerIndex(c)) })
-}
-
-func allFive(t *rig.T) {
-	b := t.PerWorker(64)
-	prog := &reprise.Program{Name: "five", Buffers: []*reprise.Buffer{b}}
-	for i, p := range rig.Processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.Grid()}, Common: []uint32{uint32(i) << 16},
-			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.WorkerIndex(c))} },
-		})
-	}
-	t.RunAndWait(t.Load(prog))
-	for i := range rig.Processors() {
-		t.WantWords(rig.Processors()[i].String(), b, i, func(c chip.Core) uint32 { return uint32(i)<<16 + uint32(t.WorkerIndex(c)) })
-	}
 }
 
 func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
@@ -125,12 +107,6 @@ func checkWho(t *rig.T, b *reprise.Buffer, noc chip.NOC, runs uint32) {
 		t.WantWords(fmt.Sprintf("%v cleared data", p), b, word(7), func(chip.Core) uint32 { return 0 })
 		t.WantWords(fmt.Sprintf("%v runs", p), b, word(8), func(chip.Core) uint32 { return runs })
 	}
-}
-
-func whoAmI(t *rig.T) {
-	b := t.PerWorker(64 * len(rig.Processors()))
-	t.RunAndWait(t.Load(whoProgram(t, b, 0)))
-	checkWho(t, b, 0, 1)
 }
 
 func FreshData(t *rig.T) {
@@ -204,18 +180,6 @@ func thousandsOfRuns(t *rig.T) {
 	for range t.Size(t.More(2000, 100_000), 300) {
 		t.Start(x)
 		f.Run(3, on)
-	}
-	f.Check("mixed")
-}
-
-func alternate(t *rig.T) {
-	f, inner := t.Follow(), rig.Rectangle(t.Grid(), "inner")
-	a, b := f.Load("a", 1000), f.Load("b", 77, inner)
-	for range 15 {
-		t.Start(a)
-		f.Run(1000)
-		t.Start(b)
-		f.Run(77, inner)
 	}
 	f.Check("mixed")
 }

@@ -28,9 +28,7 @@ func Cases() rig.Table {
 	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
 	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
 	cs.Add("overlap is refused", "programs of two queues on the same workers are an error without an edge, and nothing happens", overlapIsRefused)
-	cs.Add("passed by the host", "what the host has waited for needs no event", passedByHost)
 	cs.Add("traces in turn", "traces of both queues replay in turn", tracesInTurn)
-	cs.Add("captures on both queues", "captures on two queues at the same time don't mix", capturesOnBoth)
 	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
 	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
 	cs.Add("goroutines on both queues", "several goroutines use each queue, and the order is that in which calls return", goroutinesOnBoth)
@@ -43,7 +41,6 @@ func splitCases() rig.Table {
 	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
 	cs.Add("runs and replays at once", "each queue has its own launch messages, kernel-config memory and completion counts", splitRuns)
 	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
-	cs.Add("other workers stay idle", "a queue's go signals reach its own workers only", splitIdle)
 	cs.Add("data across", "data pass through DRAM from one queue's workers to the other's, ordered by events", splitAcross)
 	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
 	return cs
@@ -118,28 +115,6 @@ func overlapIsRefused(t *rig.T) {
 	f.Check("after what was taken")
 }
 
-func passedByHost(t *rig.T) {
-	f, q := t.Follow(), t.Both()
-	e := t.Dev.NewEvent("e")
-	x := f.Load("x", 4)
-	for i := range t.Size(12, 6) {
-		by := q[i%2]
-		t.OK(by.Run(t.Ctx, x))
-		f.Run(4)
-		switch i % 3 {
-		case 0:
-			t.WaitFor(by)
-		case 1:
-			t.OK(by.Record(t.Ctx, e))
-			t.WaitFor(e)
-		case 2:
-			t.OK(by.Read(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
-		}
-	}
-	t.FinishBoth()
-	f.Check("after all")
-}
-
 func traceOnQueue1(t *rig.T, n int) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
 	on := chip.Grid(4, 3)
@@ -179,33 +154,6 @@ func tracesInTurn(t *rig.T) {
 	}
 	t.FinishBoth()
 	f.Check("after all turns")
-}
-
-func capturesOnBoth(t *rig.T) {
-	f, q := t.Follow(), t.Both()
-	on := chip.Grid(3, 3)
-	x := f.Load("x", 5, on)
-	var trs [2]*reprise.Trace
-	errs := make([]error, 2)
-	var wg sync.WaitGroup
-	for i := range 2 {
-		wg.Go(func() {
-			trs[i], errs[i] = t.On(q[i]).Record(fmt.Sprint(i), rig.Running(slices.Repeat([]*reprise.Executable{x}, 10+i)...))
-		})
-	}
-	wg.Wait()
-	for i := range 2 {
-		t.Hold(trs[i], errs[i])
-		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
-			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
-		}
-		t.Replay(trs[i])
-		t.WaitFor(q[i])
-	}
-	for range 21 {
-		f.Run(5, on)
-	}
-	f.Check("after both replays")
 }
 
 func transfersOnBoth(t *rig.T) {
@@ -370,19 +318,6 @@ func refuses(t *rig.T) {
 	}
 	t.FinishBoth()
 	f.Check("nothing ran")
-}
-
-func splitIdle(t *rig.T) {
-	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	xs := [2]*reprise.Executable{f.Load("left", 1, on[0]), f.Load("right", 2, on[1])}
-	// If these were taken for the other queue's, its next programs would be out of step.
-	for i := range t.Size(30, 8) {
-		k := i / 5 % 2
-		t.OK(q[k].Run(t.Ctx, xs[k]))
-		f.Run(uint32(k+1), on[k])
-	}
-	t.FinishBoth()
-	f.Check("after all")
 }
 
 func splitAcross(t *rig.T) {

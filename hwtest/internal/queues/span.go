@@ -22,7 +22,6 @@ func spanCases() rig.Table {
 	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same program by program, in pieces and whole", spanInPieces)
 	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges, whatever its queues were called", spanFromFile)
 	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
-	cs.Add("no edges to the outside", "a trace can't wait for an event that was recorded outside", spanRefuses)
 	return cs
 }
 
@@ -152,21 +151,6 @@ func spanRelease(t *rig.T) {
 		t.SameMemory(before)
 	}
 	r.check("after three replays", 12)
-}
-
-func spanRefuses(t *rig.T) {
-	r, q := newRelay(t), t.Both()
-	before := t.Allocated()
-	t.OK(q[0].Record(t.Ctx, r.e))
-	_, err := captureOver(t, "outside", q[0], q[1], func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(r.there), rs[1].WaitEvent(r.e), rs[1].Run(r.back))
-	})
-	t.Fails("the capture", err, reprise.ErrInCapture)
-	if ce := rig.As[*reprise.CaptureError](t, err); ce.Op != `wait for event "there"` || ce.Line == 0 {
-		t.Errorf("a wait for what was recorded outside: %v", err)
-	}
-	t.SameMemory(before)
-	r.check("nothing ran", 0)
 }
 
 func spanInPieces(t *rig.T) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
@@ -61,7 +61,7 @@ func Pipelines() rig.Table {
 		cs.Add("canceled: "+name, "a run that is canceled in the middle leaves the device clean", p.canceled)
 		cs.Add("left: "+name, "a loop that ends early leaves the device clean", p.left)
 	}
-	cs.Add("overlap", "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", pipelineOverlaps)
+	cs.Add("overlap", "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", pipeOf("transfer queue").overlaps)
 	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", twoPipelines)
 	cs.Add("other work in between", "the queues may be used for other work between two runs", workBetween)
 	cs.Add("several outputs", "all outputs of a model are read before they are overwritten", severalOutputs)
@@ -136,7 +136,7 @@ func pipeWords(i, plus int) []byte {
 	return rig.MakeWords(wayPages*wayPage, func(k int) uint32 { return uint32(4*k) | uint32(7*i+1)<<16 + uint32(plus) })
 }
 
-func pipeInputs(n int) func(func([]byte) bool) {
+func pipeInputs(n int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := range n {
 			if !yield(pipeInput(i)) {
@@ -228,24 +228,8 @@ func (p pipe) left(t *rig.T) {
 	}
 }
 
-func pipelineOverlaps(t *rig.T) {
-	n := t.Size(10, 5)
-	p := pipeOf("transfer queue")
-	const tries = 5
-	var o overlap
-	for try := range tries {
-		steps := t.Size(8, 3) << try
-		line := p.compile(t, steps)
-		tl, err := observe.StartTimeline(t.Ctx, t.Dev)
-		t.OK(err)
-		whole(t, line, n, steps)
-		t.OK(tl.Stop(t.Ctx))
-		if o = (Way{Reads: true, Trace: true}).verify(t, tl.Spans(), n); o.found || t.Failed() {
-			return
-		}
-	}
-	o.missing(t)
-}
+// Flow lets n inputs pass through one of the pipelines.
+func Flow(t *rig.T, name string, n int) { whole(t, pipeOf(name).compile(t, pipeSteps), n, pipeSteps) }
 
 func twoPipelines(t *rig.T) {
 	a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)

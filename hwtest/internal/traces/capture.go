@@ -15,7 +15,6 @@ import (
 func captureCases() rig.Table {
 	var cs rig.Table
 	cs.Add("begin and end", "between Begin and End a queue records what it is given, before and after it runs it", beginAndEnd)
-	cs.Add("begin fails and leaves nothing", "captures that fail, are empty or are discarded leave memory and queue as before", beginLeavesNothing)
 	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
 	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place, over and over", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
@@ -114,32 +113,6 @@ func beginAndEnd(t *rig.T) {
 	count()
 	count()
 	f.Check("the replay")
-}
-
-func beginLeavesNothing(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	before := t.Allocated()
-	for _, end := range []func(*reprise.Recorder) error{
-		(*reprise.Recorder).Discard,
-		func(r *reprise.Recorder) error {
-			_ = t.Queue.Wait(t.Ctx)
-			if _, err := r.End(t.Ctx); !errors.Is(err, reprise.ErrInCapture) {
-				return fmt.Errorf("the capture ended in %v", err)
-			}
-			return nil
-		},
-	} {
-		r, err := t.Queue.Begin("t")
-		t.OK(err)
-		t.Start(x)
-		t.OK(end(r))
-		t.Fails("ended again", rig.Error(r.End(t.Ctx)), reprise.ErrNotCapturing)
-		t.SameMemory(before)
-		t.RunAndWait(x)
-		f.Run(5)
-		f.Check("after the capture")
-	}
 }
 
 func freedInCapture(t *rig.T) {

@@ -20,7 +20,6 @@ func debugCases() rig.Table {
 	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
 	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
-	cs.Add("inside of steps", "what a trace can't do while it is stepped through is an error at once, not a deadlock", insideOfSteps)
 	cs.Add("check a trace", "a trace that does what its programs do passes, and its buffers stay as they were", checkTrace)
 	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
 	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
@@ -135,33 +134,6 @@ func lookBetween(t *rig.T) {
 	t.RunAndWait(x)
 	f.Run(5)
 	f.Check("after a run that was cut short")
-}
-
-func insideOfSteps(t *rig.T) {
-	f := t.Follow()
-	tr, play := sequence(t, f, 4)
-	calls := 0
-	inside := func() error {
-		calls++
-		t.AllFail(reprise.ErrReserved, map[string]error{
-			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
-			"check": tr.Debug().Check(t.Ctx),
-		})
-		t.Fails("check results from inside", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
-		return tr.Debug().Verify(t.Ctx)
-	}
-	t.OK(tr.Debug().Step(t.Ctx, func(int) error { return inside() }))
-	play()
-	t.OK(tr.Debug().Split(t.Ctx, 2, func(int, int) error { return inside() }))
-	play()
-	if calls != 6 {
-		t.Errorf("%d calls, want 6", calls)
-	}
-	f.Check("after both")
-	t.Replay(tr)
-	play()
-	t.Release(tr)
-	f.Check("after a replay and the release")
 }
 
 func checkTrace(t *rig.T) {

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -26,8 +25,6 @@ func fileCases() rig.Table {
 	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
 	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", fileParts)
 	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fileResults)
-	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", fileElsewhere)
-	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", fileDamaged)
 	return cs
 }
 
@@ -142,55 +139,6 @@ func fileResults(t *rig.T) {
 	if v := rig.As[*debug.VerifyError](t, tr.Debug().CheckResults(t.Ctx)); v.Differ == 0 {
 		t.Errorf("results after a second replay: %v", v)
 	}
-}
-
-func fileElsewhere(t *rig.T) {
-	file, f := saved(t, 2)
-	before := t.Allocated()
-	for name, change := range map[string]func(*tracebuf.Target){
-		"firmware": func(x *tracebuf.Target) { x.Firmware[7]++ },
-		"workers":  func(x *tracebuf.Target) { x.Harvesting.Tensix ^= 1 << 2 },
-	} {
-		d, err := tracebuf.Decode(bytes.NewReader(file))
-		t.OK(err)
-		change(&d.Target)
-		var out bytes.Buffer
-		if err := tracebuf.Encode(&out, d); err != nil {
-			t.Fails(name, err, reprise.ErrInvalidTrace)
-			continue
-		}
-		t.Fails(name, rig.Error(t.Dev.LoadTrace(t.Ctx, &out)), reprise.ErrOtherTarget)
-	}
-	t.SameMemory(before)
-	tr := fromFile(t, file, f)
-	t.Replay(tr)
-	replay(f, 2)
-	f.Check("the file as it was")
-}
-
-func fileDamaged(t *rig.T) {
-	file, f := saved(t, 3)
-	before := t.Allocated()
-	refused := func(what string, b []byte) {
-		t.Helper()
-		tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(b))
-		if err == nil {
-			t.Errorf("%s: it was loaded", what)
-			t.OK(tr.Release(context.WithoutCancel(t.Ctx)))
-		}
-	}
-	for i := range 40 {
-		at := i * len(file) / 40
-		refused(fmt.Sprintf("cut at %d", at), file[:at])
-		b := bytes.Clone(file)
-		b[at] ^= 1 << (i % 8)
-		refused(fmt.Sprintf("a bit at %d", at), b)
-	}
-	t.SameMemory(before)
-	tr := fromFile(t, file, f)
-	t.Replay(tr)
-	replay(f, 3)
-	f.Check("the file as it was")
 }
 
 func shardedFromFile(t *rig.T, s allocator.ShardSpec) {

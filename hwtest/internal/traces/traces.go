@@ -3,7 +3,6 @@ package traces
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,18 +34,11 @@ func Cases() rig.Table {
 	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", longCommands)
 	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", inputs)
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
-	cs.Add("released memory is used again", "a new trace lies where a released one lay", reuse)
-	cs.Add("replay after release", "a released trace isn't replayed, and not released again", replayAfterRelease)
-	cs.Add("failed capture", "a capture that fails leaves nothing behind", failedCapture)
-	cs.Add("nothing recorded", "an empty capture is ErrEmptyTrace", emptyTrace)
-	cs.Add("recorder after the end", "a recorder that outlives its capture records nothing", recorderAfterEnd)
 	cs.Add("error names the place", "a *CaptureError names the operation and the caller's line", captureErrorPlace)
 	cs.Add("closed program in a trace", "a trace keeps the kernels of a program that was closed", closedInTrace)
 	cs.Add("freed buffer in a trace", "memory that a trace writes isn't handed out before its release", freedInTrace)
-	cs.Add("circular buffers in a trace", "memory of circular buffers that a trace uses isn't handed out", circularInTrace)
 	cs.Add("description", "a trace's size, steps, extents and text agree", traceDescription)
 	cs.Add("concurrent use", "a queue takes replays, runs and transfers from several goroutines", concurrentUse)
-	cs.Add("capture beside use", "capturing doesn't disturb other users of the queue", captureBesideUse)
 	cs.Add("replays allocate nothing", "a replay allocates no memory on the host", replayAllocates).Alone = true
 	return cs
 }
@@ -213,69 +205,6 @@ func traceRelease(t *rig.T) {
 	f.Check("after the releases")
 }
 
-func reuse(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	var places []uint64
-	for range 3 {
-		tr := t.Capture("t", x)
-		places = append(places, tr.Parts()[0].Extents[0].Start)
-		t.Replay(tr)
-		f.Run(5)
-		t.Release(tr)
-	}
-	if places[0] != places[1] || places[1] != places[2] {
-		t.Errorf("traces were at %#x", places)
-	}
-	f.Check("after the last")
-}
-
-func replayAfterRelease(t *rig.T) {
-	f := t.Follow()
-	tr := t.Capture("t", f.Load("x", 5))
-	t.Release(tr)
-	err := tr.Replay(t.Ctx)
-	t.Fails("replay", err, reprise.ErrReleased)
-	t.Says(err, `reprise: replay trace "t": it has been released already`)
-	t.Fails("release", tr.Release(t.Ctx), reprise.ErrReleased)
-	f.Check("nothing ran")
-}
-
-func failedCapture(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	before := t.Allocated()
-	mine := errors.New("a reason of the caller's")
-	_, err := t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), mine) })
-	t.Fails("the capture", err, mine)
-	t.SameMemory(before)
-	t.RunAndWait(x)
-	f.Run(5)
-	f.Check("a run after it")
-}
-
-func emptyTrace(t *rig.T) {
-	before := t.Allocated()
-	t.Fails("the capture", rig.Error(t.Record("t", rig.Running())), reprise.ErrEmptyTrace)
-	t.SameMemory(before)
-}
-
-func recorderAfterEnd(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	var kept *reprise.Recorder
-	tr := t.Trace("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
-	steps := len(tr.Parts()[0].Steps)
-	t.Fails("the call", kept.Run(x), reprise.ErrCaptureEnded)
-	if len(tr.Parts()[0].Steps) != steps {
-		t.Error("the trace has grown")
-	}
-	t.Replay(tr)
-	t.Wait()
-	f.Run(5)
-	f.Check("the replay")
-}
-
 func captureErrorPlace(t *rig.T) {
 	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
@@ -329,23 +258,6 @@ func freedInTrace(t *rig.T) {
 	t.Release(tr)
 	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
 		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
-	}
-}
-
-func circularInTrace(t *rig.T) {
-	b := t.PerWorker(64)
-	free := t.Dev.Memory(allocator.L1).LargestHole
-	prog := t.StoreProgram("cb", t.Grid(), b, 1)
-	rig.AddCircularBuffer(t, prog, 3, 65536, 2)
-	x := t.Load(prog)
-	tr := t.Capture("t", x)
-	t.Release(x)
-	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
-		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
-	}
-	t.Release(tr)
-	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole != free {
-		t.Errorf("%d B of L1 are free after the release, %d B before", hole, free)
 	}
 }
 
@@ -428,30 +340,6 @@ func concurrentUse(t *rig.T) {
 		f.Run(5, on)
 	}
 	f.Check("all runs and replays")
-}
-
-func captureBesideUse(t *rig.T) {
-	f := t.Follow()
-	x := f.Load("x", 5)
-	n := t.Size(30, 6)
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		for range n {
-			err = errors.Join(err, t.Queue.Run(t.Ctx, x))
-		}
-		done <- err
-	}()
-	for i := range n {
-		tr := t.Capture(fmt.Sprint(i), x)
-		t.Release(tr)
-	}
-	t.OK(<-done)
-	t.Wait()
-	for range n {
-		f.Run(5)
-	}
-	f.Check("runs beside captures")
 }
 
 func replayAllocates(t *rig.T) {
