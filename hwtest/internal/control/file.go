@@ -25,16 +25,16 @@ func fileCases() rig.Table {
 		name string
 		ss   []stmt
 	}{
-		{"loops", []stmt{mix(1), loop(3, mix(2), loop(2, mix(3))), mix(1)}},
-		{"while", []stmt{while(below(0, 5), count(0, 1), mix(1)), mix(2)}},
-		{"conditions", []stmt{loop(3, when(below(0, 1), []stmt{mix(1), count(0, 1)}, []stmt{mix(2)})), mix(3)}},
-		{"switch", []stmt{loop(4, choose(0, []stmt{mix(1)}, []stmt{mix(2), mix(3)}, []stmt{mix(4)}), count(0, 1))}},
-		{"iterations", []stmt{loop(4, when(turn(1, cq.NoneSet, 1), []stmt{mix(1)}, []stmt{mix(2)}), loop(2, when(turn(2, cq.Less, 2), []stmt{when(turn(1, cq.Equal, 1), []stmt{mix(3)})})), mix(4))}},
-		{"while by its iteration", []stmt{loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3))}},
-		{"iterations in a callee", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
-		{"computed arguments", []stmt{count(0, 3), mixGiven(givenNumber, 0), loop(3, count(0, 2), mixGiven(givenBoth, 0)), called(mixGiven(givenBoth, 0), count(0, 1)), mix(1)}},
-		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
-		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
+		{"loops", do(mix(1), loop(3, mix(2), loop(2, mix(3))), mix(1))},
+		{"while", do(while(below(0, 5), count(0, 1), mix(1)), mix(2))},
+		{"conditions", do(loop(3, when(below(0, 1), do(mix(1), count(0, 1)), do(mix(2)))), mix(3))},
+		{"switch", do(loop(4, choose(0, do(mix(1)), do(mix(2), mix(3)), do(mix(4))), count(0, 1)))},
+		{"iterations", do(loop(4, when(turn(1, cq.NoneSet, 1), do(mix(1)), do(mix(2))), loop(2, when(turn(2, cq.Less, 2), do(when(turn(1, cq.Equal, 1), do(mix(3)))))), mix(4)))},
+		{"while by its iteration", do(loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3)))},
+		{"iterations in a callee", do(loop(3, called(loop(2, when(turn(1, cq.Equal, 1), do(mix(1)), do(mix(2))))), when(turn(1, cq.Equal, 1), do(mix(3)))))},
+		{"computed arguments", do(count(0, 3), mixGiven(givenNumber, 0), loop(3, count(0, 2), mixGiven(givenBoth, 0)), called(mixGiven(givenBoth, 0), count(0, 1)), mix(1))},
+		{"calls", do(mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4))))},
+		{"large kernels", do(loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3))},
 	} {
 		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded",
 			func(t *rig.T) { savedControl(t, f.ss) })
@@ -105,7 +105,7 @@ func savedControl(t *rig.T, ss []stmt) {
 func savedIterations(t *rig.T) {
 	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
 	c := newControl(t)
-	one := []stmt{mix(1), mix(2)}
+	one := do(mix(1), mix(2))
 	c.load(one)
 	tr := t.Trace("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
@@ -113,10 +113,10 @@ func savedIterations(t *rig.T) {
 	t.OK(tr.Set("n", 5))
 	tr = c.reloaded(tr, way)
 	t.Replay(tr)
-	c.run([]stmt{loop(5, one...)})
+	c.run(do(loop(5, one...)))
 	for _, n := range []uint32{0, 3} {
 		t.OK(tr.Set("n", n), tr.Replay(t.Ctx))
-		c.run([]stmt{loop(n, one...)})
+		c.run(do(loop(n, one...)))
 	}
 	c.check("after all replays")
 }
@@ -161,7 +161,7 @@ func steppedRandomControl(t *rig.T) {
 
 func bisectControl(t *rig.T) {
 	c := newControl(t)
-	ss := []stmt{mix(1), loop(3, mix(2), when(below(0, 1), []stmt{count(0, 1)}, []stmt{mix(3)}))}
+	ss := do(mix(1), loop(3, mix(2), when(below(0, 1), do(count(0, 1)), do(mix(3)))))
 	tr := c.captured(ss)
 	prepare := func(int) error { return t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())) }
 	for _, bad := range []int{0, 4, 6} {
@@ -230,7 +230,7 @@ func controlTimeline(t *rig.T) {
 
 func abortedTimeline(t *rig.T) {
 	c := newControl(t)
-	tr := c.captured([]stmt{loop(1<<30, mix(1), loop(2, mix(2)))})
+	tr := c.captured(do(loop(1<<30, mix(1), loop(2, mix(2)))))
 	line, err := observe.StartTimeline(t.Ctx, t.Dev)
 	t.OK(err)
 	t.Replay(tr)
@@ -247,7 +247,7 @@ func abortedTimeline(t *rig.T) {
 func conditionAcrossQueues(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
 	c := newControl(t)
-	ss := []stmt{while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), []stmt{mix(2)}, []stmt{mix(3)})}
+	ss := do(while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), do(mix(2)), do(mix(3))))
 	tr := c.captured(ss)
 	other := t.Dev.Queue(1)
 	set := func(counter int, n uint32) *reprise.Executable {

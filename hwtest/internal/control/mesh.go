@@ -18,7 +18,6 @@ import (
 func meshCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
-	add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", meshIterations)
 	add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam)
 	add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches)
 	add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", meshOneDecision)
@@ -27,7 +26,6 @@ func meshCases() rig.Table {
 	add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", meshCalls)
 	add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs)
 	add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl)
-	add("mesh: replays on some chips", "a trace with control flow is replayed on some chips of a mesh", meshControlPart)
 	add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort)
 	cs.Add("mesh: limit on one chip", "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
 	for i := range cs {
@@ -70,29 +68,6 @@ func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
 	t.Helper()
 	n, ran = counts(t)
 	return n, ran, adds(t, n, 0, 1), adds(t, ran, 1, 10)
-}
-
-func meshIterations(t *machines.T) {
-	n, ran, one, ten := counters(t)
-	last := n.Size() - 4
-	const end = 12
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		return errors.Join(
-			r.While(word(n, last, cq.Less, uint32(last/4)+end), 40, machines.Running(r, one, ten)),
-			r.Loop(3, machines.Running(r, ten)),
-		)
-	})
-	for _, from := range []func(i uint32) uint32{
-		func(i uint32) uint32 { return i }, func(i uint32) uint32 { return 5 * i % 14 }, func(i uint32) uint32 { return 12 - min(i, 12) },
-	} {
-		decides(t, n, from)
-		zero(t, ran)
-		for range 3 { // the second and the third have no iterations of the first loop
-			t.Replay(tr)
-		}
-		t.Are("n", n, func(i uint32) uint32 { return max(from(i), end) })
-		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
-	}
 }
 
 func meshIterationsParam(t *machines.T) {
@@ -348,27 +323,6 @@ func meshSavedControl(t *machines.T) {
 }
 
 func nothing() error { return nil }
-
-func meshControlPart(t *machines.T) {
-	n, ran, one, ten := counters(t)
-	tr := t.Trace("control", func(r *mesh.Recorder) error {
-		return r.While(word(n, 0, cq.Less, 5), 20, machines.Running(r, one, ten))
-	})
-	zero(t, n, ran)
-	chips := t.Mesh.Chips()
-	for k := range chips {
-		last := chips[len(chips)-1-k]
-		t.OK(t.On(tr, machines.Only(last)).Replay(t.Ctx))
-		for i, c := range chips {
-			v := uint32(0)
-			if i >= len(chips)-1-k {
-				v = 5
-			}
-			t.Is("n", c, n, machines.Counting(n.Size(), v))
-			t.Is("runs", c, ran, machines.Counting(ran.Size(), 10*v))
-		}
-	}
-}
 
 func meshAbort(t *machines.T) {
 	n, ran, one, ten := counters(t)

@@ -265,7 +265,6 @@ func stuckEverywhere(t *rig.T) {
 
 func watchCases() rig.Table {
 	var cs rig.Table
-	cs.Add("checks that hold", "a kernel with checks that does nothing wrong ends as without them", checksHold)
 	for _, p := range rig.Processors() {
 		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong",
 			func(t *rig.T) { checksFail(t, p) })
@@ -289,18 +288,6 @@ func watchable(t *rig.T) {
 	t.Helper()
 	if _, ok := t.Dev.Debug().PrintArea(); !ok {
 		t.Skip("the workers run tt-metal's base firmware, with which kernels report nothing")
-	}
-}
-
-func checksHold(t *rig.T) {
-	watchable(t)
-	for _, p := range rig.Processors() {
-		ran(t, watched(t, 0, p))
-	}
-	fs, err := t.Dev.Debug().Failures()
-	t.OK(err)
-	if len(fs) != 0 {
-		t.Errorf("failed: %v", fs)
 	}
 }
 

@@ -15,14 +15,8 @@ import (
 func collectiveCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
-	add("barrier", "a barrier ends on every chip, again and again", meshBarrier)
 	add("broadcast", "a broadcast from each chip reaches all others", meshBroadcast)
-	add("point to point", "a chip's buffer reaches another chip and none in between", meshSend)
 	add("all pairs", "a buffer reaches each chip from each other one", allPairs)
-	add("all_gather", "after an all_gather every chip has every slice", allGather)
-	add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", reduceScatter)
-	add("all_reduce", "after an all_reduce every chip has the sum", allReduce)
-	add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", allReduceMax)
 	add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", pageSizes)
 	add("uneven slices", "slices of unequal size are gathered and scattered too", meshUneven)
 	add("collectives in a row", "collectives that follow one another in a queue keep their numbers", meshRow)
@@ -91,33 +85,12 @@ func (t *T) ofPages(n, page int) *mesh.Buffer {
 	return b
 }
 
-func meshBarrier(t *T) {
-	t.Linked()
-	for range 5 {
-		t.Start(t.Links.Barrier())
-	}
-	t.Wait()
-}
-
 func meshBroadcast(t *T) {
 	b := t.Linked()
 	for i, root := range t.Links.Line() {
 		t.Put(root, b, uint32(7000+i))
 		t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
 		t.all("broadcast", b, Counting(b.Size(), uint32(7000+i)))
-	}
-}
-
-func meshSend(t *T) {
-	b := t.Linked()
-	line := t.Links.Line()
-	t.carryOut(t.Links.Send(t.Ctx, b, line[0], line[len(line)-1]))
-	for i, c := range line {
-		want := Counting(b.Size(), 1000*uint32(i+1))
-		if i == len(line)-1 {
-			want = Counting(b.Size(), 1000)
-		}
-		t.Is("send", c, b, want)
 	}
 }
 
@@ -146,17 +119,6 @@ func allPairs(t *T) {
 	}
 }
 
-func allGather(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.AllGather(t.Ctx, b))
-	want := make([]byte, b.Size())
-	for i, owner := range t.Links.Line() {
-		first, count := t.Links.Slice(b, owner)
-		copy(want[64*first:64*(first+count)], Counting(b.Size(), 1000*uint32(i+1))[64*first:])
-	}
-	t.all("all_gather", b, want)
-}
-
 func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	t.Helper()
 	first, count := t.Links.Slice(b, c)
@@ -164,26 +126,6 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	if !bytes.Equal(got, want[64*first:64*(first+count)]) {
 		t.Errorf("%s: chip %v has another slice: % x", what, c.Coord, got)
 	}
-}
-
-func reduceScatter(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
-	want := t.sums(b.Size())
-	for _, c := range t.Links.Line() {
-		t.hasSlice("reduce_scatter", c, b, want)
-	}
-}
-
-func allReduce(t *T) {
-	b := t.Linked()
-	t.addsUp(b)
-}
-
-func allReduceMax(t *T) {
-	b := t.Linked()
-	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32))
-	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
 func pageSizes(t *T) {

@@ -19,7 +19,7 @@ func faultCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, run func(*T)) { cs.Add(name, protects, OnMesh(run)) }
 	add("capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses)
-	add("empty trace", "a trace in which nothing was recorded on any chip is refused", emptyTrace)
+	add("empty trace", "a trace of nothing is refused", emptyTrace)
 	add("foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign)
 	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
 	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator

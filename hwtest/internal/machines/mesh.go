@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise"
@@ -34,13 +33,9 @@ func meshCases() rig.Table {
 	add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours)
 	add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress)
 	add("submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory)
-	add("replicated buffer", "a write of a replicated buffer reaches every chip", meshReplicated)
 	add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", meshTensor)
-	add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", inL1)
 	add("reshaped", "the same chips in another shape are the same memory and queues", meshReshaped)
-	add("names", "every chip of a mesh has a name of its own, which errors use", meshNames)
 	add("out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory)
-	add("memory again", "what is freed on a mesh is allocated again at the same address", memoryAgain)
 	add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis)
 	add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", submeshTensor)
 	add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", meshShapes)
@@ -346,12 +341,6 @@ func submeshMemory(t *T) {
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 }
 
-func meshReplicated(t *T) {
-	b := t.Pages("b")
-	t.Write(b, Counting(b.Size(), 7))
-	t.Are("replicated", b, func(uint32) uint32 { return 7 })
-}
-
 func meshTensor(t *T) {
 	s := t.Mesh.Shape()
 	b := t.tensor(t.Mesh, []int{2 * s[0], 16 * s[1]}, nil)
@@ -360,19 +349,6 @@ func meshTensor(t *T) {
 		row := uint32(16 * s[1])
 		first := uint32(2*c.Coord[0])*row + uint32(16*c.Coord[1])
 		t.Is("part", c, b, append(Counting(64, first), Counting(64, first+row)...))
-	}
-}
-
-func inL1(t *T) {
-	b := t.buffer(t.Mesh, allocator.L1, 1024, 32, "l1")
-	for i, c := range t.Mesh.Chips() {
-		if b.On(c).Addr() != b.Addr() {
-			t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
-		}
-		t.Put(c, b, uint32(1000*i))
-	}
-	for i, c := range t.Mesh.Chips() {
-		t.Is("L1", c, b, Counting(1024, uint32(1000*i)))
 	}
 }
 
@@ -391,25 +367,6 @@ func meshReshaped(t *T) {
 	}
 }
 
-func meshNames(t *T) {
-	seen := map[string]bool{}
-	for _, c := range t.Mesh.Chips() {
-		if c.Name == "" || seen[c.Name] {
-			t.Errorf("chip %v is called %q, which isn't a name of its own", c.Coord, c.Name)
-		}
-		seen[c.Name] = true
-		if t.Mesh.Chip(c.Coord...) == nil {
-			t.Errorf("no chip at %v", c.Coord)
-		}
-	}
-	if t.Mesh.Chip(t.Mesh.Shape()...) != nil {
-		t.Error("a chip beyond the mesh")
-	}
-	if g := t.Mesh.Graph(); g == nil || len(g.Chips) < t.Mesh.Size() {
-		t.Errorf("what was found out has too few chips: %+v", g)
-	}
-}
-
 func outOfMemory(t *T) {
 	before := t.Pages("before")
 	t.Free(before)
@@ -425,20 +382,7 @@ func outOfMemory(t *T) {
 		t.Errorf("a buffer is at %#x, and was at %#x before", after.Addr(), before.Addr())
 	}
 	t.Free(after)
-}
-
-func memoryAgain(t *T) {
-	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-		first := t.buffer(t.Mesh, k, 4096, 64, "again")
-		t.Free(first)
-		second := t.buffer(t.Mesh, k, 4096, 64, "again")
-		if first.Addr() != second.Addr() {
-			t.Errorf("%v: %#x, then %#x", k, first.Addr(), second.Addr())
-		}
-		t.Fails(fmt.Sprintf("%v: a write to what was freed", k), t.Queue.Write(t.Ctx, first, make([]byte, 4096)), reprise.ErrReleased)
-		t.Free(second)
-		t.OK(t.Mesh.InStep(k))
-	}
+	t.Fails("a write to what was freed", t.Queue.Write(t.Ctx, after, make([]byte, after.Size())), reprise.ErrReleased)
 }
 
 func meshAxis(t *T) {

@@ -116,21 +116,16 @@ func everythingModel(t *rig.T) {
 		words, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * t.Grid().Size(), PageSize: 16, Name: "words"})
 		must(r, err)
 		must(r, t.Queue.Write(t.Ctx, words, 0, make([]byte, words.Size())))
-		want := make([]uint32, t.Grid().Size())
+		f := rig.NewMix(t)
 		side := drawBuffer(r, t)
 
 		type program struct {
-			x         *reprise.Executable
-			MixNumber uint32
-			on        chip.Range
+			x      *reprise.Executable
+			number uint32
+			on     chip.Range
 		}
 		var programs []program
-		mix := func(p program) {
-			for c := range p.on.Cores() {
-				i := t.WorkerIndex(c)
-				want[i] = rig.Mixed(want[i], p.MixNumber, i)
-			}
-		}
+		mix := func(p program) { f.Run(p.number, p.on) }
 		g := t.Grid()
 		for i := range 4 {
 			at := chip.Core{X: r.IntRange(0, g.End.X, "x"), Y: r.IntRange(0, g.End.Y, "y")}
@@ -194,8 +189,8 @@ func everythingModel(t *rig.T) {
 				tr := traces[i]
 				for range r.IntRange(1, 5, "parameters") {
 					i := r.IntRange(0, len(tr.seq)-1, "step")
-					tr.seq[i].MixNumber = uint32(r.IntRange(0, 1000, "number"))
-					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].MixNumber))
+					tr.seq[i].number = uint32(r.IntRange(0, 1000, "number"))
+					must(r, tr.tr.Set(fmt.Sprint(i), tr.seq[i].number))
 				}
 			}),
 			"pieces": withTrace(func(r rig.Draw, i int) {
@@ -222,7 +217,7 @@ func everythingModel(t *rig.T) {
 					if i%4 != 0 {
 						return 0
 					}
-					return want[i/4]
+					return f.Words[i/4]
 				})
 				if d := rig.Difference(all, got); d != "" {
 					r.Fatalf("words of the workers: %s", d)

@@ -122,7 +122,10 @@ func textBeyond(t *rig.T) {
 	}
 }
 
-func LongCommands(t *rig.T) {
+// LongProgram returns a program with what makes its commands longer than a fetch entry may be, and
+// what checks the words that it has stored.
+func LongProgram(t *rig.T) (x *reprise.Executable, lengthen, check func()) {
+	t.Helper()
 	b := t.PerWorker(64 * len(rig.Processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
 	for i, p := range rig.Processors() {
@@ -136,26 +139,35 @@ func LongCommands(t *rig.T) {
 				return a
 			}})
 	}
-	x := t.Load(prog)
-	if x.Commands().Bytes > 64<<10 {
-		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.Commands().Bytes)
+	x = t.Load(prog)
+	if n := x.Commands().Bytes; n > 64<<10 {
+		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", n)
 	}
+	return x, func() {
+			t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
+			if n := x.Commands().Bytes; n < 256<<10 {
+				t.Fatalf("the commands have %d bytes: not more than an entry", n)
+			}
+		}, func() {
+			for i, p := range rig.Processors() {
+				for _, w := range []int{0, 15} {
+					t.WantWords(fmt.Sprintf("%v word %d", p, w), b, 16*i+w, func(c chip.Core) uint32 {
+						return uint32(t.WorkerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
+					})
+				}
+			}
+		}
+}
+
+func LongCommands(t *rig.T) {
+	x, lengthen, check := LongProgram(t)
 	t.Start(x)
-	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.Commands().Bytes < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
-	}
+	lengthen()
 	for range 4 {
 		t.Start(x)
 	}
 	t.Wait()
-	for i := range rig.Processors() {
-		for _, w := range []int{0, 15} {
-			t.WantWords(fmt.Sprintf("%v word %d", rig.Processors()[i], w), b, 16*i+w, func(c chip.Core) uint32 {
-				return uint32(t.WorkerIndex(c))<<12 + uint32(i)<<8 + uint32(2+w)
-			})
-		}
-	}
+	check()
 }
 
 func ConfigRing(t *rig.T, runs int) {

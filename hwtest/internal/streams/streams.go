@@ -54,7 +54,6 @@ func Cases() rig.Table {
 	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", inTrace)
 	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", inLoop)
 	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", inAbortedLoop)
-	cs.Add("between the steps of a trace", "programs of one trace use a stream one after the other", streamSteps)
 	cs.Add("held by a trace", "memory that a trace uses isn't released, and no file has a trace with memory of this process", streamHeld)
 	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", cancelled)
 	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
@@ -606,27 +605,6 @@ func inAbortedLoop(t *rig.T) {
 		t.Wait()
 		t.OK(out.Reset(t.Ctx))
 	}
-}
-
-func streamSteps(t *rig.T) {
-	in, out := pair(t, 256)
-	const steps = 4
-	var xs []*reprise.Executable
-	for i := range steps {
-		x, _ := script(t, in, out, chip.Core{X: i, Y: i % 2}, step{stepWords, uint32(i), 1})
-		xs = append(xs, x)
-	}
-	tr := t.Capture("steps", xs...)
-	for replay := range t.Size(6, 2) {
-		t.Replay(tr)
-		word := uint32(100 * replay)
-		for i := range steps {
-			t.OK(in.Write(t.Ctx, wordsOf(word)))
-			word += uint32(i)
-			t.Same(fmt.Sprintf("step %d", i), wordsOf(word), readStream(t, out))
-		}
-	}
-	t.Wait()
 }
 
 func streamHeld(t *rig.T) {

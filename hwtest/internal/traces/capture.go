@@ -257,7 +257,7 @@ func paramOfCores(t *rig.T) {
 		}
 		t.Replay(tr)
 		for i := range words {
-			words[i] = words[i]*1664525 + value[i]
+			words[i] = rig.Mixed(words[i], 0, int(value[i]))
 		}
 	}
 	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return words[t.WorkerIndex(c)] })

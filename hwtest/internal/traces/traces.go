@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/programs"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 func Cases() rig.Table {
@@ -153,27 +153,10 @@ func longCommands(t *rig.T) {
 // longTrace records runs of a program whose commands are longer than a fetch entry may be.
 func longTrace(t *rig.T, play func(*reprise.Trace)) {
 	t.Helper()
-	b := t.PerWorker(64 * len(rig.Processors()))
-	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
-	for i, p := range rig.Processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p,
-			Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
-			Args: func(c chip.Core) []uint32 {
-				a := make([]uint32, 340)
-				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.WorkerIndex(c)), uint32(i)
-				return a
-			}})
-	}
-	x := t.Load(prog)
-	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.Commands().Bytes < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
-	}
+	x, lengthen, check := programs.LongProgram(t)
+	lengthen()
 	play(t.Capture("t", x, x))
-	for i := range rig.Processors() {
-		t.WantWords("first word", b, 16*i, func(c chip.Core) uint32 { return uint32(t.WorkerIndex(c)) })
-		t.WantWords("last word", b, 16*i+15, func(chip.Core) uint32 { return uint32(i) })
-	}
+	check()
 }
 
 func inputs(t *rig.T) {
