@@ -16,7 +16,7 @@ import (
 
 func Cases() rig.Table {
 	var cs rig.Table
-	cs.Add("all cores report", "after opening every worker's firmware waits in its idle loop with all processors up", allCoresReport)
+	cs.Add("all cores report", "after opening every worker waits in its idle loop", allCoresReport)
 	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
 	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)
 	cs.Add("closing quiets the chip", "after closing all processors are held in reset", closingQuiets)

@@ -11,17 +11,17 @@ import (
 
 func ownCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its own bytes, wherever they end",
+	rig.Each(&cs, "SEQUENCE of %d commands", "commands that share a page run in order, each with its bytes",
 		sequenceOf, 1, 2, 3, 20, 60)
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
 	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
-	cs.Add("SEQUENCE with relayed data", "the last command of a sequence may get its data by a relay, of any length", sequenceRelay)
+	cs.Add("SEQUENCE with relayed data", "a sequence's last command may get its data by a relay", sequenceRelay)
 	cs.Add("SEQUENCE in a trace", "sequences run out of DRAM as out of the issue queue", sequenceTrace)
-	cs.Add("FORWARD_SUBORDINATE to the workers", "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", forwardSubordinateWorkers)
-	cs.Add("FORWARD_SUBORDINATE laps", "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots",
+	cs.Add("FORWARD_SUBORDINATE to the workers", "a forwarded go signal reaches every worker once, after earlier writes", forwardSubordinateWorkers)
+	cs.Add("FORWARD_SUBORDINATE laps", "more forwarded go signals than slots go out whole",
 		func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
-	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals from the dispatcher and from the prefetcher go out in the order of the commands", forwardSubordinateBesidePages)
+	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals of both kinds go out in the commands' order", forwardSubordinateBesidePages)
 	return cs
 }
 

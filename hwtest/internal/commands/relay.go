@@ -31,7 +31,7 @@ func relayCases() rig.Table {
 			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
 			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
 		} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the banks from the start page on, without the last ones' adjustment",
+			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the start page on, less the adjustment",
 				func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
 		}
 	}
@@ -43,20 +43,20 @@ func relayCases() rig.Table {
 	}
 	for _, log := range []int{11, 14} {
 		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, of any total length",
 				func(t *rig.T) { relayOnePacked(t, n, log) })
 		}
 	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
 		for _, commands := range []int{1, 40, 1000} {
-			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do, wherever the pages end",
+			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do",
 				func(t *rig.T) { ExecBuf(t, commands, log) })
 		}
 	}
 	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
 	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
 	cs.Add("ring buffer from its start", "a cached binary is relayed any number of times, in any pieces", ringbufferPieces)
-	cs.Add("ring buffer offsets", "the cache's offsets choose what a relay counts from and where the next binary goes", RingbufferOffsets)
+	cs.Add("ring buffer offsets", "the cache's offsets apply to relays and to the next binary", RingbufferOffsets)
 	cs.Add("ring buffer full", "the cache holds a whole mebibyte", ringbufferFull)
 	cs.Add("ring buffer and relay", "a relay after a load of the cache waits for the load", RingbufferThenRelay)
 	cs.Add("EXEC_BUF with payload over many pages", "a payload in a trace continues on the next pages", ExecBufPayload)

@@ -16,7 +16,7 @@ func Rings() rig.Table {
 	rig.Each(&cs, "programs with the completion count from %#x",
 		"completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
 		countFrom, 0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF)
-	rig.Each(&cs, "issue ring wraps with batches of %d", "batches that don't fit the issue ring's end begin anew at its base, on both sides",
+	rig.Each(&cs, "issue ring wraps with batches of %d", "batches that don't fit the issue ring's end begin at its base",
 		issueWraps, 1, 4096, 65536, 100_000, 126<<10)
 	rig.Each(&cs, "completion ring wraps with records of %d", "records wrap around the completion ring at any size",
 		completionWraps, 16, 4080, 4081, 50_000, 120_000)

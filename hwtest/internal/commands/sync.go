@@ -14,7 +14,7 @@ func syncCases() rig.Table {
 	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
 	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
-	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before",
+	cs.Add("subordinate's ring laps", "the subordinate's ring wraps and sends every go signal once",
 		func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
 	for _, s := range []struct {
 		name  string

@@ -21,7 +21,7 @@ func writeCases() rig.Table {
 	// Around the NoC's word, the chips' packet limits, the ring's pages and blocks.
 	rig.Each(&cs, "WRITE_LINEAR of %d bytes to one core", "an inline write of any length arrives whole and changes nothing around it", writeLinear,
 		1, 2, 4, 16, 31, 64, 100, page-33, page-32, page-31, page, page+1, 8191, 8192, 8193, 16384, 16385, 65536, 126<<10)
-	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast of any length reaches every core of its rectangle and none outside",
+	rig.Each(&cs, "WRITE_LINEAR of %d bytes to a rectangle", "a multicast reaches every core of its rectangle and none outside",
 		writeLinearRect, 4, 64, page-32, page+16, 16384, 40000)
 	for _, dram := range []bool{true, false} {
 		kind := "L1"
@@ -38,8 +38,8 @@ func writeCases() rig.Table {
 	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
 	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
 	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
-	cs.Add("SET_WRITE_OFFSET 0 to 4", "each write offset is added by exactly the commands that name it, and stays until set anew", writeOffsets)
-	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space, so it may stand for a negative one", writeOffsetPacked)
+	cs.Add("SET_WRITE_OFFSET 0 to 4", "commands add the write offset that they name", writeOffsets)
+	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space", writeOffsetPacked)
 	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
 	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
 	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
@@ -229,7 +229,7 @@ func packedCases() rig.Table {
 	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		for _, size := range []int{4, 16, 20, 96} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, however many there are and wherever the ring's pages end",
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, wherever the ring's pages end",
 				func(t *rig.T) { WritePacked(t, subs, size, false) })
 		}
 		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot",

@@ -19,7 +19,7 @@ import (
 func Cases() rig.Table {
 	cs := forms()
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order",
+		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of control flow runs what it says, in order",
 			func(t *rig.T) { Random(t, seed) })
 	}
 	for c := cq.Equal; c.Valid(); c++ {
@@ -27,7 +27,7 @@ func Cases() rig.Table {
 	}
 	cs = append(cs, fileCases()...)
 	cs.Add("words anywhere", "a condition may read any word of a buffer in DRAM or L1", wordsAnywhere)
-	cs.Add("long bodies", "bodies that are longer than what the prefetcher holds are read again in each iteration", longBodies)
+	cs.Add("long bodies", "bodies longer than the prefetcher holds are read in each iteration", longBodies)
 	cs.Add("kernels without room", "bodies whose kernels can't all stay on the workers bring them again", kernelsWithoutRoom)
 	cs.Add("number of iterations as a parameter", "replays have the numbers of iterations that were set before them", iterationsAsParameter)
 	cs.Add("arguments in loops as parameters", "arguments of runs inside of loops can be set", parametersInLoops)
@@ -40,9 +40,9 @@ func Cases() rig.Table {
 	cs.Add("abort of a callee", "a replay ends inside of what it calls", abortCallee)
 	cs.Add("abort without loops", "replays without loops run to their end", abortStraight)
 	cs.Add("released memory", "traces with control flow hold what they use and give it back", controlMemory)
-	cs.Add("limit", "a loop that doesn't end stops at its limit, with a report; a recovery makes the device usable", loopLimit).Needs = rig.NeedSimulator
+	cs.Add("limit", "an endless loop stops at its limit, with a report", loopLimit).Needs = rig.NeedSimulator
 	cs.Add("recover in the middle", "a device recovers from a hang inside of a loop, and the trace runs again", recoverInLoop).Needs = rig.NeedSimulator
-	cs.Add("timeline of random control flow", "a timeline has each loop, iteration, branch and call, in order, with the device's times", controlTimeline).Needs = rig.NeedSimulator
+	cs.Add("timeline of random control flow", "a timeline has each loop, iteration, branch and call in order", controlTimeline).Needs = rig.NeedSimulator
 	cs.Add("timeline of an aborted replay", "a timeline ends where a replay was aborted", abortedTimeline)
 	cs.Add("condition and writers on two queues", "a condition finds what another queue's programs wrote before an event", conditionAcrossQueues).Level = rig.LevelOwn
 	cs.Add("words that the next iteration reads", "an iteration finds what the programs of the one before wrote", carriedWords)

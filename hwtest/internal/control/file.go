@@ -38,11 +38,11 @@ func fileCases() rig.Table {
 	} {
 		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded",
 			func(t *rig.T) { savedControl(t, f.ss) })
-		cs.Add("stepped through: "+f.name, "program by program, a trace with control flow goes the way that a replay goes",
+		cs.Add("stepped through: "+f.name, "a trace with control flow is stepped through as it is replayed",
 			func(t *rig.T) { steppedControl(t, f.ss) })
 	}
 	cs.Add("saved and loaded: number of iterations", "a file has the number of iterations that was set, and it can be set again", savedIterations)
-	cs.Add("stepped through: random control flow", "any nest of control flow and computed arguments goes program by program as in a replay", steppedRandomControl)
+	cs.Add("stepped through: random control flow", "any nest of control flow is stepped through as it is replayed", steppedRandomControl)
 	cs.Add("bisect in a loop", "bisecting finds the iteration in which a program goes wrong", bisectControl)
 	return cs
 }

@@ -20,14 +20,14 @@ func meshCases() rig.Table {
 	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
 	add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam)
 	add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches)
-	add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", meshOneDecision)
-	add("mesh: collectives in loops", "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", meshLoopedCollectives)
+	add("mesh: one decision for all", "a word that a collective writes ends the loop on all chips", meshOneDecision)
+	add("mesh: collectives in loops", "collectives in nested loops keep their numbers", meshLoopedCollectives)
 	add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", meshRandomControl)
-	add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", meshCalls)
+	add("mesh: calls", "each chip runs its part of a called trace, which may be released first", meshCalls)
 	add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs)
 	add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl)
 	add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort)
-	cs.Add("mesh: limit on one chip", "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
+	cs.Add("mesh: limit on one chip", "an endless loop stops its chip alone, with a report of chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
 	for i := range cs {
 		cs[i].Level = rig.LevelMesh
 	}

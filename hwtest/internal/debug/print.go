@@ -27,12 +27,12 @@ func printCases() rig.Table {
 			func(t *rig.T) { prints(t, p) })
 		cs.Add(fmt.Sprintf("DPRINT of %v", p), "a stream of C++ prints as the macro of C does", func(t *rig.T) { dprints(t, p) })
 	}
-	cs.Add("prints of many cores", "lines of each core are in the order of their device time, and none is missing", printsEverywhere)
+	cs.Add("prints of many cores", "no line is missing, and each core's are in order", printsEverywhere)
 	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
-	cs.Add("nobody listens to prints", "a kernel never waits for a host that isn't there, and the newest lines are left", printsUnheard)
+	cs.Add("nobody listens to prints", "a kernel never waits for an absent host, and the newest lines are left", printsUnheard)
 	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
 	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
-	cs.AddHang("prints before a hang", "the report of a hang has what was printed, Recover loses no line, and prints work after it", printsInHang)
+	cs.AddHang("prints before a hang", "the report of a hang has what was printed, and Recover loses no line", printsInHang)
 	return cs
 }
 
@@ -237,7 +237,7 @@ func ran(t *rig.T, p *reprise.Program) {
 
 func timeCases() rig.Table {
 	var cs rig.Table
-	cs.Add("times of programs", "the device notes when each program ran, in its order and without overlaps, eagerly and in traces", programTimes)
+	cs.Add("times of programs", "the device notes when each program ran, in order, also in traces", programTimes)
 	for _, p := range rig.Processors() {
 		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program",
 			func(t *rig.T) { zones(t, p) })

@@ -26,11 +26,11 @@ func Cases() rig.Table {
 func faultCases() rig.Table {
 	var cs rig.Table
 	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("kernel hangs on %v", p), "a kernel that never ends is a *HangError that names its core, processor and what it waits for",
+		cs.AddHang(fmt.Sprintf("kernel hangs on %v", p), "an endless kernel is a *HangError with core, processor and waypoint",
 			func(t *rig.T) { hungKernel(t, p) })
 	}
 	for _, c := range brokenCommands() {
-		cs.AddHang("bad command: "+c.name, "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
+		cs.AddHang("bad command: "+c.name, "a senseless command stops its core at a waypoint",
 			func(t *rig.T) { badCommand(t, c) })
 	}
 	for _, wild := range []struct {
@@ -45,7 +45,7 @@ func faultCases() rig.Table {
 	cs.Add("close with work in flight", "closing a device whose queue is full of work ends, and the next open works", closeBusy)
 	cs.AddHang("close while a kernel hangs", "closing a hanging device ends, and the next open works", closeHung)
 	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", closeInTime)
-	cs.Add("process is killed", "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", killedProcess)
+	cs.Add("process is killed", "a process that is killed amid replays leaves nothing behind", killedProcess)
 	cs.Add("foreign things", "buffers and programs of one device aren't used with another", foreignThings)
 	return cs
 }
@@ -321,7 +321,7 @@ func foreignThings(t *rig.T) {
 
 func lostCases() rig.Table {
 	var cs rig.Table
-	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so, and the next open works", stoppedDispatcher)
+	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so", stoppedDispatcher)
 	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
 	return cs
 }

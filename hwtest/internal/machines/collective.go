@@ -255,7 +255,7 @@ func orderCases() rig.Table {
 	add("rows at once", "submeshes that are apart carry out collectives at the same time", meshRows)
 	add("same bits again", "a sum of floats has the same bits every time, on every chip", sameBits)
 	add("collectives replayed", "collectives in a trace begin anew at each replay", meshReplayed)
-	add("work between collectives", "a program between a reduce_scatter and an all_gather works on the slice of its chip", meshBetween)
+	add("work between collectives", "a program between two collectives works on its chip's slice", meshBetween)
 	add("late chip", "chips that are ready wait for a late one, and the result is the same", meshLate)
 	add("links of another core", "any worker can drive the links", otherCore)
 	return cs

@@ -21,11 +21,11 @@ func faultCases() rig.Table {
 	add("capture refuses", "a mesh refuses in a capture what a chip refuses", captureRefuses)
 	add("empty trace", "a trace of nothing is refused", emptyTrace)
 	add("foreign objects", "objects of one mesh are refused by another, also by its submesh", meshForeign)
-	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
-	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
+	cs.Add("closed", "a closed mesh refuses everything but Close", OnOwnMesh(meshClosed))
+	cs.Add("lost packets", "packets that a link loses change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
 	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(badLinks)).Needs = rig.NeedEmulator
-	cs.Add("link down", "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
-	cs.Add("card lost", "when a card is lost the error lists every chip of the mesh, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
+	cs.Add("link down", "a collective over a dead link hangs with all chips' state, and works after a recovery", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
+	cs.Add("card lost", "the error of a lost card lists every chip, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
 	return cs
 }
 
@@ -233,10 +233,10 @@ func cardLost(t *T) {
 
 func hangCases() rig.Table {
 	var cs rig.Table
-	cs.Add("link down in the middle", "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("link down in the middle", "a link that goes down never makes a wrong result", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
 	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(lostInTheMiddle)).Needs = rig.NeedEmulator
 	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(slowChip)).Needs = rig.NeedEmulator
-	cs.Add("one chip hangs", "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
+	cs.Add("one chip hangs", "a hang names its chip, and the others work on", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
 }
 

@@ -33,7 +33,7 @@ func meshCases() rig.Table {
 	add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", meshNeighbours)
 	add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", oneAddress)
 	add("submeshes share memory", "a submesh and its parent are never given the same memory", submeshMemory)
-	add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", meshTensor)
+	add("sharded tensor", "each chip has its part of a tensor, which comes back whole", meshTensor)
 	add("reshaped", "the same chips in another shape are the same memory and queues", meshReshaped)
 	add("out of memory", "what doesn't fit is refused on all chips, which stay in step", outOfMemory)
 	add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", meshAxis)

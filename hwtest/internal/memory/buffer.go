@@ -130,7 +130,7 @@ func transferCases() rig.Table {
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
 	} {
 		for _, page := range []int{48, 272} {
-			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of a sharded buffer is read and written, and nothing beside it",
+			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of shards is read and written, and nothing beside it",
 				func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) })
 		}
 	}

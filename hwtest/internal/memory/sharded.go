@@ -32,7 +32,7 @@ func ShardedCases() []shardedCase {
 func memoryCases() rig.Table {
 	var cs rig.Table
 	for _, c := range ShardedCases() {
-		cs.Add("sharded "+c.Name, "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
+		cs.Add("sharded "+c.Name, "kernels and host find the same pages of a sharded buffer",
 			func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
 		cs.Add("sharded transfers "+c.Name, "what is written to a sharded buffer is read from it, in whole and in part",
 			func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) })

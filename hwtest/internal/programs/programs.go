@@ -31,11 +31,11 @@ func Cases() rig.Table {
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
 		{16384, 5, 2}} {
 		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
-			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
+			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand on pages in order, whatever their depth",
 				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
 		}
 	}
-	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
+	rig.Each(&cs, "kernel multicast of %d bytes", "a kernel's multicast reaches all cores before its semaphore does",
 		KernelMulticast, 16, 1024, 8192, 60000)
 	rig.Each(&cs, "ping-pong of %d turns", "semaphores carry turns between the farthest cores", PingPong, 1, 2, 100)
 	rig.Each(&cs, "kernel text %d bytes below the limit", "kernels up to the whole of the kernel-config memory arrive whole",
@@ -49,7 +49,7 @@ func Cases() rig.Table {
 	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
 	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory",
 		func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
-	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError that says how much room there is", textBeyond)
+	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError", textBeyond)
 	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
 	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)
 	cs.Add("pipeline over three compute processors", "circular buffers chain all five processors of a tile", func(t *rig.T) {

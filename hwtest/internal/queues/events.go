@@ -15,16 +15,16 @@ func Events() rig.Table {
 	var cs rig.Table
 	rig.Each(&cs, "%d buffers read after a wait", "what one queue wrote, another reads after a wait, for pages of all sizes", readsBehindWaits, 10, 50)
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
-	cs.Add("write here, read there", "an event that is recorded again orders a buffer that is written and read again and again", writeHereReadThere)
+	cs.Add("write here, read there", "an event that is recorded again orders writes and reads of a buffer", writeHereReadThere)
 	cs.Add("meaning at the call", "a wait means the recording that was the newest when it was called", meaningAtTheCall)
-	cs.Add("query", "a query is false until everything before the recording has run, and true from then on", queryEvents)
+	cs.Add("query", "a query is true once everything before the recording has run", queryEvents)
 	cs.Add("wait holds the queue", "nothing after a wait runs before the recording is done", WaitHolds)
 	cs.Add("never recorded", "a wait that nothing ends is an error at the call", neverRecorded)
 	cs.Add("two waits for one recording", "a recording can be waited for any number of times", twoWaits)
 	cs.Add("recordings that nobody waits for", "the dispatcher never stops because the host reads no reports", unreadRecordings)
 	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
-	cs.Add("four events", "writes, programs and reads of two queues overlap without touching each other's data", fourEvents)
+	cs.Add("four events", "overlapping work of two queues touches no other data", fourEvents)
 	return cs
 }
 

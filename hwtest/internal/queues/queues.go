@@ -21,17 +21,17 @@ func Split() rig.Table {
 
 func Cases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every place in the ring of launch messages",
+	rig.Each(&cs, "%d programs in turn", "workers pass from queue to queue at every launch message",
 		func(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }, 1, 3, 7, 8, 9)
 	rig.Each(&cs, "trace of %d programs on queue 1", "the second queue replays what was captured on it, between runs of both queues",
 		traceOnQueue1, 1, 8, 40)
 	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
 	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
-	cs.Add("overlap is refused", "programs of two queues on the same workers are an error without an edge, and nothing happens", overlapIsRefused)
+	cs.Add("overlap is refused", "programs of two queues on the same workers need an edge", overlapIsRefused)
 	cs.Add("traces in turn", "traces of both queues replay in turn", tracesInTurn)
 	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
 	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
-	cs.Add("goroutines on both queues", "several goroutines use each queue, and the order is that in which calls return", goroutinesOnBoth)
+	cs.Add("goroutines on both queues", "goroutines share the queues in the order in which calls return", goroutinesOnBoth)
 	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
 	return cs
 }
@@ -39,9 +39,9 @@ func Cases() rig.Table {
 func splitCases() rig.Table {
 	var cs rig.Table
 	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
-	cs.Add("runs and replays at once", "each queue has its own launch messages, kernel-config memory and completion counts", splitRuns)
+	cs.Add("runs and replays at once", "queues have their own launch messages, kernel-config memory and counts", splitRuns)
 	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
-	cs.Add("data across", "data pass through DRAM from one queue's workers to the other's, ordered by events", splitAcross)
+	cs.Add("data across", "events order data between the queues' workers", splitAcross)
 	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
 	return cs
 }

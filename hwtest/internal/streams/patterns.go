@@ -174,7 +174,7 @@ func Soak() rig.Table {
 	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakShort) })
 	short.Needs, short.Alone = rig.NeedEmulator, true
-	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long with random delays, and memory doesn't grow",
+	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long, and memory doesn't grow",
 		func(t *rig.T) { soak(t, soakLong) })
 	long.Needs, long.Alone, long.Long, long.Hours = rig.NeedEmulator, true, true, 6
 	return cs

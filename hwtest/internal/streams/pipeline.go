@@ -61,7 +61,7 @@ func Pipelines() rig.Table {
 		cs.Add("canceled: "+name, "a run that is canceled in the middle leaves the device clean", p.canceled)
 		cs.Add("left: "+name, "a loop that ends early leaves the device clean", p.left)
 	}
-	cs.Add("overlap", "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", pipeOf("transfer queue").overlaps)
+	cs.Add("overlap", "data move while the model runs, and nothing is overwritten before it is read", pipeOf("transfer queue").overlaps)
 	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", twoPipelines)
 	cs.Add("other work in between", "the queues may be used for other work between two runs", workBetween)
 	cs.Add("several outputs", "all outputs of a model are read before they are overwritten", severalOutputs)

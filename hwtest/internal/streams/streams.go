@@ -36,7 +36,7 @@ func Cases() rig.Table {
 		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it",
 			func(t *rig.T) { streamWrap(t, noc) })
 	}
-	cs.Add("host far ahead", "the host waits for room, and what it has written before a program starts isn't lost", hostAhead)
+	cs.Add("host far ahead", "the host waits for room, and what it wrote before the program isn't lost", hostAhead)
 	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)
 	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", streamTries)
 	cs.Add("words", "words of 4 bytes go round between host and kernel, one at a time", streamWords)
@@ -51,13 +51,13 @@ func Cases() rig.Table {
 	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", twoCores)
 	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", streamMoves)
 	cs.Add("two queues", "programs of two queues have streams of their own", twoQueues)
-	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", inTrace)
-	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", inLoop)
+	cs.Add("in a trace", "a replayed program takes and gives messages of streams", inTrace)
+	cs.Add("in a loop of a trace", "a loop takes inputs while it runs, and their end ends it", inLoop)
 	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", inAbortedLoop)
-	cs.Add("held by a trace", "memory that a trace uses isn't released, and no file has a trace with memory of this process", streamHeld)
+	cs.Add("held by a trace", "memory that a trace uses isn't released, nor saved", streamHeld)
 	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", cancelled)
 	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
-	cs.AddHang("recover in the middle", "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", streamRecover)
+	cs.AddHang("recover in the middle", "streams are stale after a recovery, and work once they are reset", streamRecover)
 	return cs
 }
 

@@ -266,7 +266,7 @@ func frontCases() rig.Table {
 			return append(round, round...)
 		})
 	})
-	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them",
+	add("thousands of stores to the queue", "a thread executes instructions in the order of its core's pushes",
 		func(e *engines) {
 			e.eachThread(func(_ int, th *engineThread) []int {
 				list := make([]int, 3000)
@@ -277,7 +277,7 @@ func frontCases() rig.Table {
 				return list
 			})
 		})
-	cs.Add("instructions in the stream of the core's own, with a full queue", "a kernel of compiled instructions gives each to the engines once, and waits for room", inlined)
+	cs.Add("instructions in the stream of the core's own, with a full queue", "compiled instructions reach the engines once, with a wait for room", inlined)
 	return cs
 }
 

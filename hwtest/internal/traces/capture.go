@@ -14,11 +14,11 @@ import (
 
 func captureCases() rig.Table {
 	var cs rig.Table
-	cs.Add("begin and end", "between Begin and End a queue records what it is given, before and after it runs it", beginAndEnd)
+	cs.Add("begin and end", "between Begin and End a queue records what it is given", beginAndEnd)
 	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
-	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place, over and over", releaseBehindReplays)
+	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place", releaseBehindReplays)
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
-	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on", insideCapture,
+	rig.Each(&cs, "%s inside a capture", "what a trace can't hold is a *CaptureError, and the queue works on", insideCapture,
 		"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait", "synchronize")
 	return cs
 }
@@ -201,7 +201,7 @@ func paramCases() rig.Table {
 	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
 	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not",
 		paramAllocates).Alone = true
-	cs.Add("arguments of programs", "a run has the arguments that were set last before it; a trace keeps those of its capture", setArguments)
+	cs.Add("arguments of programs", "a run has the arguments set last, a trace those of its capture", setArguments)
 	return cs
 }
 

@@ -15,12 +15,12 @@ import (
 
 func debugCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "%d programs in steps and pieces", "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+	rig.Each(&cs, "%d programs in steps and pieces", "a trace in steps or pieces does what a replay does",
 		InPieces, 1, 5, 8, 17)
-	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
+	cs.Add("times of programs", "each program of a trace has a time, one after the other", timesOfPrograms)
 	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
 	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
-	cs.Add("check a trace", "a trace that does what its programs do passes, and its buffers stay as they were", checkTrace)
+	cs.Add("check a trace", "a trace that does what its programs do passes", checkTrace)
 	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
 	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
 	cs.AddHang("bisect a hang", "the program that hangs is found by steps and by replays of beginnings", bisectHang)

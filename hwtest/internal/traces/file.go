@@ -16,15 +16,15 @@ import (
 
 func fileCases() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "file of %d programs", "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+	rig.Each(&cs, "file of %d programs", "a trace from a file does the same with kernels elsewhere",
 		traceFromFile, 1, 7, 20)
 	for _, c := range memory.ShardedCases() {
-		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address",
+		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the same cores",
 			func(t *rig.T) { shardedFromFile(t, c.Spec) })
 	}
-	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
+	cs.Add("file of parts of a buffer", "parameters and results of a file keep their parts of buffers", partsFromFile)
 	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", fileParts)
-	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fileResults)
+	cs.Add("file with results", "a replay of a file has its results, and others are a *VerifyError", fileResults)
 	return cs
 }
 

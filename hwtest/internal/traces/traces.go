@@ -30,7 +30,7 @@ func Cases() rig.Table {
 	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
-	cs.Add("different programs", "programs of all sizes follow each other around the kernel-config ring in a replay", mixedSizes)
+	cs.Add("different programs", "programs of all sizes share the kernel-config ring in a replay", mixedSizes)
 	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", longCommands)
 	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", inputs)
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
