@@ -2,7 +2,7 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Debug and status registers, offsets from 0xFFB12000 (tt-isa-documentation
+// Debug and status registers, offsets from debugBase (tt-isa-documentation
 // */TensixTile/TileControlDebugStatus.md, SoftReset.md, DebugTimestamper.md; ttsim
 // data/*/tile_regs.json).
 const (
@@ -26,13 +26,13 @@ const (
 	regNCRISCOverride    = 0x23C
 	regDestClockGate     = 0x240
 	softResetRISC        = 0x47800
-	softResetIgnored     = 1 << 31 // written by umd
+	softResetIgnored     = 1 << 31
 	debugBusControlValid = 0x26FFFFFF
 )
 
 type debugRegs struct {
 	softReset      uint32
-	resetPC        [chip.NumProcessors]uint32 // by Processor
+	resetPC        [chip.NumProcessors]uint32
 	triscOverride  uint32
 	ncriscOverride uint32
 	latched        uint32 // high half of the wall clock
@@ -43,8 +43,8 @@ type debugRegs struct {
 	port           debugPort
 }
 
-// undocumented are the debug registers that exist and are left out: performance counters, the debug
-// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, the entries it calls unsupported).
+// undocumentedDebug reports registers that exist and are not emulated: performance counters, debug
+// bus, watchdog, time-stamp dumps (ttsim data/*/tile_regs.json, "unsupported").
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
 	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
@@ -110,8 +110,6 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 	return 0, slowHalt
 }
 
-// debugBus loads from the debug bus what its control register selects: a word of a signal of the
-// engines.
 func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	const enable = 1 << 29
 	v := t.debug.busControl
@@ -135,7 +133,7 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	return refuse(UnimplementedFunctionality, "signal %d at place %d of the debug bus is not emulated", signal, daisy)
 }
 
-// debugArray loads two data of Dst that the command register selects.
+// debugArray loads the pair of Dst data that the command register selects.
 func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	const dst, rows, pairs = 2, 1024, 8
 	v := t.debug.arrayCommand
@@ -160,7 +158,6 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	return 0, slowHalt
 }
 
-// debugArrayStore sets which data debugArray loads.
 func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	d := &t.debug
 	switch {
@@ -176,8 +173,7 @@ func (t *tile) debugArrayStore(o origin, off, v uint32) slowResult {
 	return slowDone
 }
 
-// storedDebug reports whether a register exists that is emulated in one direction, or only in
-// Tensix tiles.
+// storedDebug reports registers emulated in one direction, or only in Tensix tiles.
 func storedDebug(off uint32) bool {
 	switch off {
 	case regDebugBusData, regArrayReadEnable, regArrayReadCommand, regArrayReadData, 0xA8, regConfigRead, regConfigReadData:
@@ -186,7 +182,7 @@ func storedDebug(off uint32) bool {
 	return false
 }
 
-// ofTensix reports whether a register is emulated in Tensix tiles alone, or takes only stores.
+// ofTensix reports registers emulated in Tensix tiles alone, or only for stores.
 func ofTensix(arch chip.Arch, off uint32) bool {
 	return off == regFeatureDisable || off >= regRISCControl0 && off <= regRISCStatus1 ||
 		arch == chip.Blackhole && off >= regTRISC0ResetPC && off <= regDestClockGate
@@ -258,25 +254,19 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 	return slowHalt
 }
 
-// discardsDebug reports whether a store to a debug register that doesn't exist has no effect:
-// beyond the last register of a Blackhole worker. Stores to unmapped memory "might stall forever,
-// or might be silently discarded" (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md).
-// tt-umd's tests store to 0x278 to 0x28C on Blackhole, Wormhole's offsets in the configuration
-// space (tests/test_utils/setup_risc_cores.hpp, brisc_configuration_program_default), before its
-// hosts use the same worker.
+// discardsDebug reports stores beyond the last register of a Blackhole worker, which have no effect
+// ("might be silently discarded", tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md):
+// tt-umd's tests store Wormhole's offsets there (tests/test_utils/setup_risc_cores.hpp).
 func (t *tile) discardsDebug(off uint32) bool {
 	const last = 0x248 // CG_KICK (ttsim data/bh/tile_regs.json)
 	return !t.chip.cfg.RefuseUnmapped && t.chip.arch == chip.Blackhole && t.kind == chip.Tensix && off > last
 }
 
-// configured wakes cores that poll a configuration register.
 func (t *tile) configured() slowResult {
 	t.changed(classConfig)
 	return slowDone
 }
 
-// softReset stores to SOFT_RESET_0: holds and releases cores (tt-isa-documentation
-// WormholeB0/TensixTile/SoftReset.md).
 func (t *tile) softReset(o origin, v uint32) slowResult {
 	c := t.chip
 	v &^= softResetIgnored
@@ -297,7 +287,6 @@ func (t *tile) softReset(o origin, v uint32) slowResult {
 	return t.configured()
 }
 
-// hold puts a core into reset.
 func (c *core) hold(o origin) {
 	t := c.tile
 	if t.check != nil {
@@ -316,7 +305,6 @@ func (c *core) hold(o origin) {
 	}
 }
 
-// start releases a core from reset at pc.
 func (c *core) start(o origin, pc uint32) {
 	t := c.tile
 	t.memory(0)
@@ -336,7 +324,6 @@ func (c *core) start(o origin, pc uint32) {
 	t.together(c)
 }
 
-// heldAll is the value of SOFT_RESET_0 that holds all of the tile's processors.
 func (t *tile) heldAll() uint32 {
 	v := uint32(0)
 	for _, k := range t.cores {

@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// bar2Load loads a register of the PCIe controller; those that aren't emulated are zero.
+// bar2Load loads a register of the PCIe controller; unknown ones are zero.
 func (c *Chip) bar2Load(off uint64) uint32 {
 	if r, i, ok := c.iatuAt(off); ok {
 		v, _ := r.get(c.arch, i)
@@ -15,7 +15,7 @@ func (c *Chip) bar2Load(off uint64) uint32 {
 	if w := c.dmaRegister(off); w != nil {
 		return *w
 	}
-	return 0 // one of the controller's other registers
+	return 0
 }
 
 func (c *Chip) bar2Store(off uint64, v uint32) {
@@ -36,7 +36,6 @@ func (c *Chip) bar2Store(off uint64, v uint32) {
 	c.refuse(origin{}, UnimplementedFunctionality, "bar2", off, "store to a register that is not emulated")
 }
 
-// iatuAt returns the region and register offset at a BAR 2 offset.
 func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
 	base := uint64(c.params.PCI.IATUBase)
 	if off < base || off >= base+0x100*uint64(len(c.pcie.iatu)) {
@@ -109,9 +108,9 @@ func (r *iatuRegion) set(a chip.Arch, i, v uint32) bool {
 	return true
 }
 
-// checkIATU says what is wrong with a region after register i of it became v.
+// checkIATU says what is wrong with a region after register i became v.
 func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
-	if slot&1 == 1 { // inbound: only the one mapping that tt-kmd sets up on Wormhole exists
+	if slot&1 == 1 { // inbound: tt-kmd sets up only this one, on Wormhole
 		switch {
 		case c.arch == chip.Blackhole, slot/2 != 1:
 			return UnimplementedFunctionality, "inbound regions are not emulated, other than Wormhole's region 1"
@@ -140,7 +139,6 @@ func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string
 	return 0, ""
 }
 
-// dmaRegister returns the DMA register at a BAR 2 offset, or nil.
 func (c *Chip) dmaRegister(off uint64) *uint32 {
 	ok := false
 	if c.arch == chip.Wormhole {
@@ -165,7 +163,8 @@ func (c *Chip) dmaReg64(lo uint64) uint64 {
 	return uint64(*c.dmaRegister(lo)) | uint64(*c.dmaRegister(lo + 4))<<32
 }
 
-// doorbell starts a transfer if off is a doorbell.
+// doorbell starts a transfer, which ends inside the store, if off is a doorbell of the controller's
+// DMA engines (tt-umd device/tt_device/*_tt_device.cpp, ttsim src/libttsim.cpp).
 func (c *Chip) doorbell(off uint64, v uint32) {
 	if c.arch == chip.Blackhole {
 		if off == 0x104 && c.channelOK(off, v, 1) && c.transfer(c.dmaReg64(0x120), c.dmaReg64(0x128), *c.dmaRegister(0x11C), true) {
@@ -196,7 +195,6 @@ func (c *Chip) notifyHost(bus uint64, v uint32) {
 	c.writeHost(origin{}, "dma", bus, bus, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
 }
 
-// transfer moves n bytes between host memory and the TLB windows of BAR 0.
 func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
 	bad := func(cat Category, format string, args ...any) bool {
 		c.refuse(origin{}, cat, "dma", dev, format, args...)
@@ -215,8 +213,7 @@ func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {
 	}
 	for off := uint64(0); off < uint64(n) && c.fault == nil; {
 		p := c.pcie.staging(int(min(4096, uint64(n)-off)))
-		// Windows use the staging bytes only for the PCIe tile, which no DMA targets through a
-		// window.
+		// Windows use the staging bytes, too.
 		p = append([]byte(nil), p...)
 		if toDevice {
 			if c.readHost(origin{}, "dma", bus+off, bus+off, p) {

@@ -8,36 +8,33 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// CoreState is what a processor was doing when it was asked.
+// CoreState is what a processor was doing.
 type CoreState struct {
 	Tile    chip.XY // raw NoC 0 coordinate
 	Virtual chip.XY // as software names the tile
 	Core    chip.Processor
 	PC      uint32
-	// State is "in reset", "runnable", "parked" (waits for something that it read to change),
-	// "blocked" (in a load or store of a mailbox, or until the engines have room for an instruction
-	// or have executed all), "paused by a debugger", or "lost: …" (until its next reset).
+	// State is "in reset", "runnable", "parked" (a poll), "blocked" (a mailbox, or engines),
+	// "paused by a debugger", or "lost: …" (until its next reset).
 	State   string
 	Retired uint64 // instructions
-	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and
-	// the names of groups of registers.
+	// Waits are the L1 addresses, of lines of 64 bytes, and Registers the groups of registers that
+	// a parked processor polls.
 	Waits     []uint32
 	Registers []string
-	// Idle are the NIUs that a parked processor waits for although no answer is due: only another
-	// processor can change what it polls. If it waits for acknowledgements, software has counted a
-	// multicast's destinations wrong.
+	// Idle are NIUs that a parked processor polls although no answer is due. With acknowledgements,
+	// software has counted a multicast's destinations wrong.
 	Idle []IdleNIU
-	// Engine says what the first instruction waits for that a T core has given to the Tensix
-	// engines and they have not executed.
+	// Engine says what a T core's first unexecuted Tensix instruction waits for.
 	Engine string
 	// X are the general registers.
 	X [32]uint32
-	// Executed is how many instructions the engines have executed for a T core, after expansion of
-	// MOP and REPLAY.
+	// Executed is how many instructions the engines executed for a T core, after expansion of MOP
+	// and REPLAY.
 	Executed uint64
 }
 
-// IdleNIU is the counts of an NIU that expects no answer any more.
+// IdleNIU is the counts of an NIU that expects no answer.
 type IdleNIU struct {
 	NIU                  int
 	Acks, Reads, Atomics uint32
@@ -48,8 +45,8 @@ var classNames = map[class]string{
 	classServed0: "NIU 0 as target", classServed1: "NIU 1 as target",
 }
 
-// Cores returns the state of every processor that is not in reset, by tile and then in the order of
-// hardware (BRISC, the TRISCs, NCRISC), for reports of hangs.
+// Cores returns the state of every processor out of reset, by tile and order of hardware (BRISC,
+// the TRISCs, NCRISC).
 func (c *Chip) Cores() []CoreState {
 	c.acquire()
 	defer c.release()
@@ -90,9 +87,8 @@ func (c *Chip) Cores() []CoreState {
 	return out
 }
 
-// ReadCore reads memory as a processor of the tile at a raw NoC 0 coordinate sees it: its local
-// RAM, its instruction RAM, or L1. Nothing is checked, and a chip that has stopped answers. It
-// reports whether such memory is there.
+// ReadCore reads a processor's local or instruction RAM, or L1, of the tile at a raw NoC 0
+// coordinate, unchecked and even from a stopped chip, false if there is no such memory.
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	c.acquire()
 	defer c.release()
@@ -127,9 +123,8 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	return true
 }
 
-// EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile
-// at a virtual coordinate has given to the engines and they have not executed; nothing if there is
-// none.
+// EngineWait returns what the first unexecuted instruction of T core thread, 0 to 2, at a virtual
+// coordinate waits for; "" if there is none.
 func (c *Chip) EngineWait(x, y uint8, thread int) string {
 	c.acquire()
 	defer c.release()
@@ -144,7 +139,6 @@ func (c *Chip) EngineWait(x, y uint8, thread int) string {
 	return t.engineWait(thread)
 }
 
-// engineWait is what a thread of the engines waits for, in words.
 func (t *tile) engineWait(thread int) string {
 	e := t.tensix.engines
 	if e == nil {
@@ -157,8 +151,8 @@ func (t *tile) engineWait(thread int) string {
 	return s
 }
 
-// Dump writes the state of the chip as text: why it stopped, requests in flight, and a line per
-// processor that is not in reset.
+// Dump writes as text why the chip stopped, requests in flight, and a line per processor out of
+// reset.
 func (c *Chip) Dump(w io.Writer) error {
 	c.acquire()
 	fault, flying, now := c.fault, len(c.events), c.clock
@@ -206,8 +200,8 @@ func (c *Chip) Dump(w io.Writer) error {
 	return nil
 }
 
-// openTransactions names the network interfaces that wait for the rest of a transaction begun with
-// VC_LINKED: on silicon they hold up the NoC.
+// openTransactions names NIUs with an unfinished VC_LINKED transaction, which holds up silicon's
+// NoC.
 func (c *Chip) openTransactions() []string {
 	c.acquire()
 	defer c.release()
@@ -222,8 +216,8 @@ func (c *Chip) openTransactions() []string {
 	return out
 }
 
-// Retired returns the number of instructions that processor p of the tile at raw NoC 0 coordinate
-// xy has executed; 0 if there is no such processor.
+// Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has
+// executed; 0 if there is none.
 func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 	c.acquire()
 	defer c.release()
@@ -235,16 +229,15 @@ func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 	return 0
 }
 
-// Work is what a chip has done since it was made, or reset as a whole.
+// Work is what a chip has done since it was made or reset.
 type Work struct {
 	// Instructions is how many its processors have executed.
 	Instructions uint64
-	// NoCBytes is how much its tiles have read and written over the NoCs, without the requests
-	// themselves. A multicast counts once for each tile that it reaches, an atomic as 4.
+	// NoCBytes is the data that tiles have read and written over NoCs. A multicast counts once for
+	// each target, an atomic as 4.
 	NoCBytes uint64
 }
 
-// Work returns what the chip has done.
 func (c *Chip) Work() Work {
 	c.acquire()
 	defer c.release()
@@ -257,10 +250,9 @@ func (c *Chip) Work() Work {
 	return w
 }
 
-// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed the
-// instruction at each address since the first call, from which on the processor is emulated slowly.
-// Rounds of loops that wait are left out but for the first ones of each wait, so the numbers hardly
-// depend on timing. It returns nil if there is no such processor.
+// Profile returns how often processor p of the tile at raw NoC 0 coordinate xy has executed each
+// address since the first call, which makes it slow. All but the first rounds of waiting loops are
+// left out. It returns nil if there is no such processor.
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	c.acquire()
 	defer c.release()
@@ -279,7 +271,7 @@ func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	return maps.Clone(k.profile.counts)
 }
 
-// Fault returns why the chip stopped, a *Refusal, or nil while it works.
+// Fault returns the *Refusal for which the chip stopped, or nil.
 func (c *Chip) Fault() error {
 	if !c.faulted.Load() {
 		return nil

@@ -7,16 +7,14 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// txWindow is how many packets of a transmit queue may be under way before the queue stays busy
-// until one has landed. On silicon the receiver's buffers and pause frames have that effect.
+// txWindow is how many packets of a queue may be under way before it stays busy, as silicon's
+// receive buffers and pause frames limit them.
 const txWindow = 16
 
-// linked says whether the chip is joined to another.
 func (c *Chip) linked() bool { return len(c.ports) > 0 }
 
 func oneIn(c *Chip, n uint64) bool { return n != 0 && c.random()%n == 0 }
 
-// port returns the tile's end of its link, or nil.
 func (t *tile) port() *port {
 	if t.kind != chip.Ethernet || t.ethernet().channel >= len(t.chip.ports) || t.chip.ports[t.ethernet().channel].peer == nil {
 		return nil
@@ -24,8 +22,8 @@ func (t *tile) port() *port {
 	return &t.chip.ports[t.ethernet().channel]
 }
 
-// packet is what a transmit queue sends: bytes of L1, or a word for a register or L1 of the other
-// tile. Without RefuseRaces and the like a packet is a write of the host to the chip that gets it.
+// packet is bytes of L1, or a word for a register or L1, to another tile. There it counts as a
+// write of the host.
 type packet struct {
 	o      origin
 	from   *port
@@ -89,7 +87,6 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	return slowDone
 }
 
-// after schedules a step of a packet.
 func (c *Chip) after(at uint64, do step, k *packet) {
 	c.eventSeq++
 	heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: k, do: do})
@@ -152,7 +149,6 @@ func (c *Chip) transmit(k *packet) {
 	})
 }
 
-// arrive takes a packet from the other end of a link.
 func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	to := k.from.peer
 	at := c.clock + held
@@ -170,7 +166,7 @@ func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	}
 }
 
-// taken notes that the other side has taken a packet: there is room for another one.
+// taken notes that the other side has taken a packet.
 func (c *Chip) taken(channel, queue int) {
 	t := c.ethTile(channel)
 	if t == nil {
@@ -184,8 +180,7 @@ func (c *Chip) taken(channel, queue int) {
 	}
 }
 
-// land writes a packet that has arrived. Its sender is on another chip, so it counts as an access
-// of the host here.
+// land writes an arrived packet, as an access of the host.
 func (c *Chip) land(k *packet) {
 	to := k.from.peer
 	t := c.ethTile(to.channel)
@@ -195,7 +190,6 @@ func (c *Chip) land(k *packet) {
 	c.writeTile(origin{tile: t}, "ethernet", 0, &c.grid[t.xy.Y][t.xy.X], uint64(k.dest), k.bytes, k.words)
 }
 
-// ethTile returns the tile of a channel, or nil.
 func (c *Chip) ethTile(channel int) *tile {
 	if channel < len(c.eths) {
 		return c.eths[channel]
@@ -203,8 +197,7 @@ func (c *Chip) ethTile(channel int) *tile {
 	return nil
 }
 
-// linkChanged tells the chip that a link of it has gone down or come up: the firmware notes it, and
-// what waits is sent.
+// linkChanged tells the firmware that a link went down or came up, and sends what waits.
 func (c *Chip) linkChanged(channel int) {
 	t := c.ethTile(channel)
 	if t == nil {
@@ -215,7 +208,7 @@ func (c *Chip) linkChanged(channel int) {
 	if p == nil || !p.up() {
 		return
 	}
-	for _, o := range c.eths { // whose route may lead over this link
+	for _, o := range c.eths { // their routes may lead over this link
 		if o != nil && o.l1 != nil && !o.serveRemote() {
 			return
 		}
@@ -223,7 +216,7 @@ func (c *Chip) linkChanged(channel int) {
 	p.lost++
 	for i := range t.ethernet().tx {
 		u := &t.ethernet().tx[i]
-		full := u.open >= txWindow // otherwise it is busy with a command that it has not begun
+		full := u.open >= txWindow // otherwise busy with a command that it has not begun
 		u.open = 0
 		if k := u.waiting; k != nil {
 			u.waiting = nil
@@ -235,8 +228,7 @@ func (c *Chip) linkChanged(channel int) {
 	}
 }
 
-// peerReset tells the chip that another one of the machine was reset. To the tiles at the other
-// ends of its links that is a link that went down and came up.
+// peerReset makes links to a chip that was reset go down and come up.
 func (c *Chip) peerReset(peer *Chip) {
 	for _, t := range c.eths {
 		if !t.loseRemote(peer) {
@@ -250,7 +242,6 @@ func (c *Chip) peerReset(peer *Chip) {
 	}
 }
 
-// perform implements stepper.
 func (k *packet) perform(do step) {
 	if do == stepEthSend {
 		k.from.chip.transmit(k)

@@ -5,18 +5,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs
+// dramAPBBase is where Wormhole's DRAM tiles have their controllers' registers and NIUs
 // (tt-isa-documentation WormholeB0/DRAMTile/README.md).
 const dramAPBBase = 0x1_0000_0000
 
-// dram is one controller's memory: pages appear when they are first written, the rest reads as
-// zero.
+// dram is one controller's memory; pages appear on their first write.
 type dram struct {
 	pages [][]uint32
-	known [][]uint64 // with Config.RefuseUnwritten: by page, one bit per word that was ever written
+	known [][]uint64 // with RefuseUnwritten: by page, a bit per word
 	size  uint64
 
-	newest uint64 // see clock.go
+	newest uint64 // see mergeTime
 }
 
 const dramPage = 256 << 10
@@ -29,7 +28,6 @@ func newDRAM(size uint64, know bool) *dram {
 	return d
 }
 
-// unwritten returns the first address in [addr, addr+n) whose word was never written.
 func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
 		w := a % dramPage >> 2
@@ -64,8 +62,7 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// view returns the words that hold n bytes at addr, or nil if they aren't in one page that was ever
-// written.
+// view returns the words that hold n bytes at addr, or nil unless one written page has them all.
 func (d *dram) view(addr uint64, n int) []uint32 {
 	off := addr % dramPage
 	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
@@ -88,8 +85,6 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 	}
 }
 
-// reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the
-// host.
 func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
 	if ep.tile != nil && addr < ep.tile.bytes() && addr+uint64(n) <= ep.tile.bytes() {
 		return true
@@ -139,10 +134,9 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	return true
 }
 
-// aliased returns the address that a host's access reaches: tt-umd's tests of Wormhole store to
-// 0x40000000 of workers and load it back (ClusterWH.HarvestingRuntime). No document mentions it;
-// L1, whose decoding then ignores that bit, is the only memory of the tile that the NoC reaches.
-// Other agents' requests there are refused, as ttsim does.
+// aliased returns the address that a host's access reaches. tt-umd's tests expect 0x40000000 of
+// Wormhole workers to be L1 (ClusterWH.HarvestingRuntime); no document mentions it, and ttsim
+// refuses it.
 func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	const alias = 0x40000000
 	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
@@ -152,9 +146,8 @@ func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	return addr
 }
 
-// registersAt reports whether an address of a tile is no memory. A NoC reads registers by words,
-// aligned (tt-isa-documentation WormholeB0/NoC/MemoryMap.md); what a host loads otherwise is read
-// in that way.
+// registersAt reports whether an address is no memory. The NoC reads registers by aligned words
+// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md); other loads of a host are made of those.
 func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	switch {
 	case ep.harvested:
@@ -167,15 +160,13 @@ func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	case ep.kind == chip.PCIe:
 		return addr >= c.params.PCI.NOCBase+c.params.PCI.NOCSize || c.dbiOpen(6)
 	}
-	return true // ARC memory too, which can be read by words
+	return true // ARC memory too
 }
 
-// isBlockRead reports whether a read of n bytes is a host's read of a block, as opposed to a word
-// on which it acts. Such a read isn't refused for what it finds, and what was never written reads
-// as garbage: after a hang the host keeps whole rings, whatever is in them or still on its way.
+// isBlockRead reports a host's read of a block. It is not refused for what it finds, and reads
+// garbage where nothing was written: after a hang the host keeps whole rings.
 func (o origin) isBlockRead(n int) bool { return o.loads && n > 8 }
 
-// scramble puts garbage, which the seed chooses, where words were never written.
 func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) bool) {
 	for i, a := 0, addr&^3; a < addr+uint64(n); i, a = i+1, a+4 {
 		if unknown(a) {
@@ -185,7 +176,6 @@ func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) b
 	}
 }
 
-// isMemory reports whether n bytes are all in a worker's L1 or in DRAM.
 func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	size := uint64(0)
 	switch {
@@ -198,8 +188,7 @@ func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
 	return addr < size && addr+n <= size
 }
 
-// readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of
-// padding.
+// readL1 copies n bytes of L1 into buf, whose first word starts with addr&3 bytes of padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
 		t.memory(0) // firmware has written to that of Ethernet tiles
@@ -221,7 +210,6 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return true
 }
 
-// writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.check != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) &&
 		!t.check.Access(o.far().checked(), addr, uint32(n), false, true) {
@@ -233,7 +221,7 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 	return c.landL1(o, t, addr, n, buf)
 }
 
-// landL1 writes what a request of the tile itself was waiting for.
+// landL1 is writeL1 without checks: for responses to the tile's own requests.
 func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.writers != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) {
 		t.writers.Note(writerOf(o, true), addr, n)
@@ -251,8 +239,8 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	return t.kind != chip.Ethernet || t.eth.told(o, addr, n)
 }
 
-// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n)
-// words, and its first word starts with addr&3 bytes of padding.
+// readTile reads n bytes at addr of a tile into buf as readL1 does; buf holds word.Span(addr, n)
+// words.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	if o.isHostLoad() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
@@ -275,7 +263,6 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 	return c.readReachable(o, where, noc, ep, addr, n, buf)
 }
 
-// readReachable is readTile for what was found to be reachable.
 func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
@@ -316,13 +303,11 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 	return st == slowDone
 }
 
-// writeTile is the reverse of readTile.
 func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
 	return c.reachable(o, where, ep, addr, n) && c.writeReachable(o, where, ep, addr, n, buf)
 }
 
-// writeReachable is writeTile for what was found to be reachable.
 func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	if t := ep.tile; t != nil && addr < t.bytes() {
 		mergeTime(&t.newest, c.newestOf(o))
@@ -352,8 +337,6 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }
 
-// readDRAMRegister answers for a Wormhole DRAM tile's registers: of its controller, and of its
-// NIUs.
 func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	off := addr - dramAPBBase
 	if n != 4 || off&3 != 0 {
@@ -371,14 +354,13 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 	return ok
 }
 
-// In a round of the scheduler all cores begin at the same time and run one after another, so that
-// one could see an earlier time than another one saw that it has heard of since. Clocks of silicon
-// tick alike and don't do that. Here a reader of a wall clock sees a later time than all that it
-// may know of: the chip keeps the newest of these times for each tile, for each DRAM controller,
-// and for the host with its memory, and it goes wherever data go.
+// Cores of a round begin at the same time and run one after another, so a core could read an
+// earlier clock than another core whose data it has. The chip therefore keeps the newest clock read
+// for each tile, DRAM controller and the host; it moves with data, and a reader of a clock sees a
+// later time.
 
-// wallClock is what o reads as the tile's clock. A core that would see too early a time is taken
-// ahead for the rest of its slice, and the round ends no earlier.
+// wallClock is what o reads as the tile's clock. A core that reads ahead of its slice stays ahead
+// for the rest of it.
 func (t *tile) wallClock(o origin) uint64 {
 	now, reader := t.chip.now(o), t.chip.newestOf(o)
 	later := max(now, t.newest+1, *reader+1)
@@ -392,7 +374,6 @@ func (t *tile) wallClock(o origin) uint64 {
 	return later
 }
 
-// newestAt is the newest time read that may be known where an endpoint keeps its data.
 func (c *Chip) newestAt(ep *endpoint) *uint64 {
 	switch {
 	case ep.tile != nil:
@@ -403,7 +384,6 @@ func (c *Chip) newestAt(ep *endpoint) *uint64 {
 	return &c.newest
 }
 
-// newestOf is the newest time that the origin of an access may know.
 func (c *Chip) newestOf(o origin) *uint64 {
 	if o.tile != nil {
 		return &o.tile.newest
@@ -411,5 +391,4 @@ func (c *Chip) newestOf(o origin) *uint64 {
 	return &c.newest
 }
 
-// mergeTime raises the time of a place to that of the place whose data it got.
 func mergeTime(to, from *uint64) { *to = max(*to, *from) }

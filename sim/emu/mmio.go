@@ -15,8 +15,8 @@ const (
 	slowHalt
 )
 
-// readClass says what a load of a register by a core of the tile depends on; false if the load has
-// an effect or the register changes by itself.
+// readClass says what a core's load of a register depends on, false if the load has an effect or
+// the register changes by itself.
 func (t *tile) readClass(addr uint32) (class, bool) {
 	switch {
 	case addr >= niu0Base && addr < streamBase:
@@ -42,15 +42,14 @@ func (t *tile) readClass(addr uint32) (class, bool) {
 	return 0, false
 }
 
-// unmapped refuses an access to an address at which nothing answers.
+// unmapped refuses an address at which nothing answers.
 func (t *tile) unmapped(o origin, what string, addr uint32) slowResult {
 	t.chip.refuse(o, UnimplementedFunctionality, "mmio", uint64(addr), "%s %s tile %v, %s: nothing answers at this address",
 		what, t.kind, t.xy, fmt.Sprintf("L1 ends at %#x", t.bytes()))
 	return slowHalt
 }
 
-// load reads the register at addr, a multiple of 4, for o: a core of this tile, or the NoC or host
-// if o.core is nil.
+// load reads the register at addr, a multiple of 4.
 func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
@@ -85,7 +84,7 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// store writes the register at addr, a multiple of 4, for o.
+// store writes the register at addr, a multiple of 4.
 func (t *tile) store(o origin, addr, v uint32) slowResult {
 	switch {
 	case addr >= niu0Base && addr < niu1Base:

@@ -7,15 +7,13 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
-// place is an address at a tile, as a command buffer names it.
 type place struct {
 	ep   *endpoint
 	addr uint64
 }
 
-// prepare fills in the request from its command buffer, or refuses it. The rules are those of
-// tt-isa-documentation WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h,
-// as ttsim checks them (src/tile.cpp).
+// prepare fills in the request from its command buffer, or refuses it as ttsim does (src/tile.cpp;
+// tt-isa-documentation WormholeB0/NoC/MemoryMap.md, metal noc_parameters.h).
 func (q *request) prepare(b *cmdBuf) bool {
 	ctrl := b[bufCtrl]
 	q.marked = ctrl&ctrlMarked != 0
@@ -68,7 +66,6 @@ func (q *request) prepare(b *cmdBuf) bool {
 	return q.checkOwn(own, "RET") && q.tile.chip.checkAtomic(q)
 }
 
-// ends returns the addresses and coordinates of both ends of the request in a command buffer.
 func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
 	targ, ret = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
 	if c.arch == chip.Wormhole {
@@ -77,7 +74,6 @@ func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
 	return targ, ret, b[bufTargHi], b[bufRetHi]
 }
 
-// resolve finds the tile that a coordinate of the request means, or refuses it.
 func (q *request) resolve(where string, coord uint32) *endpoint {
 	if ep := q.tile.chip.known(q.noc, coord); ep != nil {
 		return ep
@@ -85,20 +81,19 @@ func (q *request) resolve(where string, coord uint32) *endpoint {
 	return q.tile.chip.resolve(q.o, where, q.noc, coord)
 }
 
-// refuse refuses the request and returns false.
 func (q *request) refuse(cat Category, addr uint64, format string, args ...any) bool {
 	q.tile.chip.refuse(q.o, cat, "noc", addr, format, args...)
 	return false
 }
 
-// checkOwn refuses an end of the request, called what, that isn't at its own tile.
+// checkOwn refuses an end of the request that isn't at its own tile.
 func (q *request) checkOwn(p place, what string) bool {
 	return p.ep.tile == q.tile ||
 		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// fits refuses a length that no burst may have, and an own end of the request that isn't in L1 of
-// its own tile. That end is called what, and name in the command buffer.
+// fits refuses lengths that no burst has, and an own end outside L1. NOC_* registers call that end
+// name.
 func (q *request) fits(own place, what, name string) bool {
 	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
 	switch {
@@ -111,14 +106,11 @@ func (q *request) fits(own place, what, name string) bool {
 		q.refuse(UnsupportedFunctionality, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
 }
 
-// aligned refuses addresses that differ in the bits of a mask.
 func (q *request) aligned(cat Category, mask uint64) bool {
 	return (q.fromAddr^q.toAddr)&mask == 0 ||
 		q.refuse(cat, q.fromAddr, "source %#x and destination %#x differ in their low bits %#x", q.fromAddr, q.toAddr, mask)
 }
 
-// prepareMulticast prepares a write of L1 to a rectangle of tiles, whose corners are two
-// coordinates.
 func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	end := q.resolve("noc RET coordinate", corners&0xFFF)
 	if end == nil {
@@ -142,7 +134,6 @@ func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	return q.aligned(UnimplementedFunctionality, 15) && c.rectangle(q, start.xy, end.xy)
 }
 
-// prepareInline prepares a write of the command buffer's own word.
 func (q *request) prepareInline(own place, be uint32) bool {
 	if q.to.tile == nil {
 		return q.refuse(UnimplementedFunctionality, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
@@ -150,7 +141,6 @@ func (q *request) prepareInline(own place, be uint32) bool {
 	return q.checkOwn(own, "RET") && q.tile.chip.checkInline(q, be)
 }
 
-// prepareWrite prepares a write of the tile's own L1.
 func (q *request) prepareWrite(own *endpoint) bool {
 	c := q.tile.chip
 	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(UndefinedBehavior, 15) {
@@ -162,7 +152,6 @@ func (q *request) prepareWrite(own *endpoint) bool {
 	return c.reachable(q.o, "noc write", q.to, q.toAddr, q.n)
 }
 
-// prepareRead prepares a read to the tile's own L1.
 func (q *request) prepareRead(own *endpoint) bool {
 	c := q.tile.chip
 	if !q.fits(place{own, q.toAddr}, "destination", "RET") {
@@ -183,7 +172,7 @@ func (q *request) prepareRead(own *endpoint) bool {
 	return q.aligned(UndefinedBehavior, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
 }
 
-// ctrlRefused returns why a value of NOC_CTRL is refused, or "".
+// ctrlRefused returns why a NOC_CTRL value is refused, or "".
 func ctrlRefused(v uint32) (string, Category) {
 	const unimplemented, unsupported = UnimplementedFunctionality, UnsupportedFunctionality
 	switch {
@@ -228,8 +217,7 @@ func ctrlRefused(v uint32) (string, Category) {
 	return "", 0
 }
 
-// rectangle checks the corners of a multicast. On NoC 1, which runs the other way, software swaps
-// them.
+// rectangle resolves a multicast. Software swaps its corners on NoC 1, which runs the other way.
 func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	if q.noc == 1 {
 		start, end = end, start
@@ -270,8 +258,8 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	return true
 }
 
-// checkAtomic checks an atomic: L1 only, and an offset that agrees with the address
-// (tt-isa-documentation WormholeB0/NoC/Atomics.md).
+// checkAtomic: L1 only, and the offset must agree with the address (tt-isa-documentation
+// WormholeB0/NoC/Atomics.md).
 func (c *Chip) checkAtomic(q *request) bool {
 	bad := func(cat Category, addr uint64, format string, args ...any) bool {
 		c.refuse(q.o, cat, "noc atomic", addr, format, args...)
@@ -310,7 +298,6 @@ func (c *Chip) checkAtomic(q *request) bool {
 	return true
 }
 
-// Opcodes of atomics.
 const (
 	atomicIncrement   = 1
 	atomicSwapMask    = 3
@@ -346,7 +333,6 @@ func (c *Chip) checkInline(q *request, be uint32) bool {
 	return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 }
 
-// checked is the request as the checks see it.
 func (q *request) checked() *check.Transfer {
 	f := &check.Transfer{By: q.o.checked(), Tile: q.tile.check, NoC: q.noc, ID: q.id,
 		Kind: check.Kind(q.kind), Marked: q.marked, Multicast: q.multicast, Ordered: q.ordered,
@@ -364,7 +350,6 @@ func (q *request) checked() *check.Transfer {
 	return f
 }
 
-// place is one end of the request.
 func (q *request) place(ep *endpoint, addr uint64) check.Place {
 	p := check.Place{Bank: check.NoBank}
 	if ep == nil {
@@ -379,8 +364,7 @@ func (q *request) place(ep *endpoint, addr uint64) check.Place {
 	return p
 }
 
-// completes reports whether a store to addr of a tile adds to a stream with which dispatchers count
-// completions.
+// completes reports whether addr is a stream update by which dispatchers count completions.
 func (t *tile) completes(addr uint64) bool {
 	s := &t.chip.params.Stream
 	first := streamBase + uint64(s.FirstDispatch)*0x1000

@@ -17,7 +17,6 @@ var (
 	_ driver.ResetAsker = (*Chip)(nil)
 )
 
-// iatuRegion is an address translation region of the PCIe controller.
 type iatuRegion struct {
 	ctrl1, ctrl2, ctrl3 uint32
 	base, limit, target uint64
@@ -25,19 +24,19 @@ type iatuRegion struct {
 
 const iatuEnable = 1 << 31
 
-// pcie is the PCIe tile: configuration space, the iATU, DMA engines and the window to host memory.
+// pcie is the PCIe tile: configuration space, iATU, DMA engines and the window to host memory.
 type pcie struct {
 	command, cacheLine, interrupt uint32
 	bar                           [6]uint32
 
 	iatu [32]iatuRegion // even: outbound region i/2; odd: inbound
-	dma  [256]uint32    // DMA engine registers by BAR 2 offset / 4
+	dma  [256]uint32    // by BAR 2 offset / 4
 	dbi  uint32
 
 	host  DMA
-	peers driver.PeerDMA // the same, where it leads to other cards
-	asks  *request       // the NoC read that reads host memory now, or nil
-	// attend makes the chip take what other cards have left for it.
+	peers driver.PeerDMA // host, if it leads to other cards
+	asks  *request       // the NoC read of host memory under way, or nil
+	// attend takes what other cards have left.
 	attend func()
 	bytes  []byte // staging for host memory
 }
@@ -82,8 +81,6 @@ func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
 	return bus, true
 }
 
-// hostError refuses an access to host memory that the driver did not allow: no mapping, or none
-// attached.
 func (c *Chip) hostError(o origin, where string, addr, bus uint64, n int, err error) bool {
 	c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of host memory at bus address %#x: %v", n, bus, err)
 	return false
@@ -116,7 +113,6 @@ func (c *Chip) writeHost(o origin, where string, addr, bus uint64, p []byte) boo
 	return true
 }
 
-// staging returns n bytes to pass to DMA.
 func (p *pcie) staging(n int) []byte {
 	if cap(p.bytes) < n {
 		p.bytes = make([]byte, max(n, 16<<10))
@@ -129,12 +125,10 @@ const (
 	controllerSize = 1 << 20 // of the PCIe controller's registers
 )
 
-// While this bit is in Wormhole's scratch registers 6 and 7, loads and stores to host memory reach
-// the controller's own registers instead (tt-kmd wormhole.c open_dbi).
+// While scratch registers 6 and 7 have this bit, loads and stores of Wormhole's host memory reach
+// the controller's registers (tt-kmd wormhole.c open_dbi).
 const dbiEnable = 1 << 21
 
-// dbiWord is the register of Wormhole's controller that an access to host memory reaches in that
-// mode. It refuses others.
 func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, bool) {
 	if n == 4 && addr == c.params.PCI.NOCBase+dbiControl {
 		return &c.pcie.dbi, true
@@ -144,9 +138,8 @@ func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, boo
 	return nil, false
 }
 
-// controllerHas reports whether a register of Wormhole's PCIe controller that is not emulated is at
-// an address: after the window to host memory (tt-isa-documentation
-// WormholeB0/PCIExpressTile/README.md), or in its place in that mode.
+// controllerHas reports a register of Wormhole's PCIe controller that is not emulated
+// (tt-isa-documentation WormholeB0/PCIExpressTile/README.md).
 func (c *Chip) controllerHas(addr uint64) bool {
 	off := addr - c.params.PCI.NOCBase
 	return c.arch == chip.Wormhole && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
@@ -235,7 +228,6 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 	return c.writeHost(o, where, addr, bus, p)
 }
 
-// pcieNIU answers for the NIUs of the PCIe tile.
 func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 	for xy := range c.topology.Tiles(chip.PCIe) {
 		if !c.topology.Tile(xy).Harvested {
@@ -244,8 +236,6 @@ func (c *Chip) pcieNIU(o origin, noc int, off uint64) (uint32, bool) {
 	}
 	return 0, false
 }
-
-// Configuration space.
 
 // initConfigSpace assigns BARs as a BIOS does.
 func (c *Chip) initConfigSpace() {
@@ -256,13 +246,7 @@ func (c *Chip) initConfigSpace() {
 	c.pcie.interrupt = 0xFF
 }
 
-// BAR 2.
-
-// The controller's DMA engines, channel 0 of each (tt-umd device/tt_device/*_tt_device.cpp, ttsim
-// src/libttsim.cpp). A transfer completes inside the doorbell store.
-
-// askPeer sends a NoC read on its way to another card, if that is where it goes. The request is
-// answered when that card gets to it.
+// askPeer sends a NoC read on to another card, if it goes there.
 func (q *request) askPeer(bus uint64, n int) bool {
 	c := q.tile.chip
 	if c.pcie.peers == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// extend returns what a load puts into its register, given the word that holds addr.
+// extend returns what a load makes of the word that holds addr.
 func extend(o rv32.Opcode, w, addr uint32) uint32 {
 	switch o {
 	case rv32.LB:
@@ -24,7 +24,7 @@ func extend(o rv32.Opcode, w, addr uint32) uint32 {
 	return w
 }
 
-// slow executes an instruction that exec does not. c.pc is its address.
+// slow executes the instruction at c.pc, which exec does not.
 func (c *core) slow(packed rv32.Op) slowResult {
 	o := packed.Inst()
 	addr := c.X[o.Rs1] + uint32(o.Imm)
@@ -81,7 +81,6 @@ func (c *core) slow(packed rv32.Op) slowResult {
 	return c.amo(o)
 }
 
-// takes reports whether a branch of an encoding is taken.
 func takes(f3, a, b uint32) bool {
 	var holds bool
 	switch f3 >> 1 {
@@ -121,7 +120,7 @@ func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
 		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 		return slowHalt
 	}
-	if t := c.tile; addr < t.size { // after what of L1 was used so far
+	if t := c.tile; addr < t.size { // beyond what of L1 was used so far
 		c.X[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
 		return slowDone
 	}
@@ -144,10 +143,10 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	}
 	t := c.tile
 	v := c.X[o.Rs2]
-	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // what most requests begin with
+	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // most requests begin with these
 		return c.afterStore(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
 	}
-	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
+	if w := addr >> 2; addr < t.size { // in a flagged line, or beyond what was used so far
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
@@ -171,8 +170,6 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	return c.afterStore(t.store(origin{tile: t, core: c}, addr, v))
 }
 
-// afterStore returns what a core does after a store to a register, which may have stopped it or the
-// chip.
 func (c *core) afterStore(st slowResult) slowResult {
 	c.quiet = 0
 	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
@@ -181,7 +178,7 @@ func (c *core) afterStore(st slowResult) slowResult {
 	return st
 }
 
-// amo executes an atomic memory operation: L1 only (tt-isa-documentation
+// amo executes an atomic memory operation on L1 (tt-isa-documentation
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
 func (c *core) amo(o rv32.Inst) slowResult {
 	t, addr := c.tile, c.X[o.Rs1]
@@ -224,10 +221,9 @@ func (c *core) amo(o rv32.Inst) slowResult {
 	return slowDone
 }
 
-// csrCfg0Bits are the bits of CSR cfg0 that may be set.
 const csrCfg0Bits = 0x0104000A
 
-// explain returns the category and text with which an instruction is refused.
+// explain says why an instruction is refused.
 func explain(arch chip.Arch, w uint32) (Category, string) {
 	f3, csr := w>>12&7, w>>20
 	wh := arch == chip.Wormhole

@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// windowTarget is where an access through a TLB window goes.
 type windowTarget struct {
 	ep        *endpoint
 	start     *endpoint // multicast
@@ -16,8 +15,8 @@ type windowTarget struct {
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
-// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim
-// src/libttsim.cpp).
+// WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp), refusing what ttsim does
+// (src/libttsim.cpp).
 func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool) {
 	bad := func(cat Category, format string, args ...any) (windowTarget, bool) {
 		c.refuse(origin{}, cat, "tlb window", off, format, args...)
@@ -25,9 +24,9 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	}
 	var size, addr, target uint64 // target: x_end, y_end, x_start, y_start of 6 bits each, then the other fields
 	id := 0
-	// A static virtual channel keeps requests in order, as all of a host's are here. tt-umd uses
-	// none on Blackhole, because of "a known HW issue" (blackhole_implementation.hpp), but its
-	// tests of windows do.
+	// All requests of a host are in order here, so static virtual channels change nothing. tt-umd
+	// avoids them on Blackhole for "a known HW issue" (blackhole_implementation.hpp), but tests
+	// windows with them.
 	static := uint32(1)
 	if c.cfg.RefuseUnmapped {
 		static = 0
@@ -102,9 +101,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	return w, true
 }
 
-// lost reports whether a host's store goes to coordinates that no tile has, without an effect:
-// tt-umd's tests store to (15, 15) of a Blackhole, to hang it, and say that this one doesn't hang
-// (WarmResetTest.ClusterWarmReset).
+// lost reports a host's store to coordinates without a tile: tt-umd's tests store to (15, 15) of a
+// Blackhole to hang it (WarmResetTest.ClusterWarmReset).
 func (c *Chip) lost(w windowTarget, target uint64) bool {
 	if c.arch != chip.Blackhole || w.multicast || c.cfg.RefuseUnmapped {
 		return false
@@ -118,9 +116,8 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	if !ok {
 		return
 	}
-	// A read isn't multicast (tt-isa-documentation WormholeB0/NoC/MemoryMap.md), and its target is
-	// the end of the rectangle. tt-umd loads the last word through the window before it stores a
-	// part of it (ApiTTDeviceTest.MulticastIO).
+	// A read goes to the end of the rectangle (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+	// tt-umd loads the last word before it stores a part of it (ApiTTDeviceTest.MulticastIO).
 	if w.multicast && c.cfg.RefuseUnmapped {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
 		return
@@ -161,9 +158,8 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
-	// Firmware has configured all NIUs but those of workers to opt out (tt-isa-documentation
-	// WormholeB0/NoC/MemoryMap.md): tt-umd's tests multicast to a DRAM tile, and to the whole grid,
-	// and find only workers changed (TestMulticastWrite).
+	// All NIUs but workers' opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
+	// tests multicast to the whole grid and find only workers changed (TestMulticastWrite).
 	skipX, skipY = c.topology.MulticastSkip()
 	for y := a.Y; y <= b.Y; y++ {
 		for x := a.X; x <= b.X; x++ {
@@ -182,7 +178,7 @@ func (c *Chip) words(n int) []uint32 {
 	return c.scratch[:n]
 }
 
-// windowConfig stores to a TLB configuration register at an offset from the first one.
+// windowConfig stores to a TLB configuration register at an offset.
 func (c *Chip) windowConfig(off uint64, width int, v uint64) {
 	bar := c.params.BAR.WindowRegs
 	switch {

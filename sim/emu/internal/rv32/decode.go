@@ -1,11 +1,10 @@
-// Package rv32 decodes the instructions of the RISC-V processors: RV32IM, and on Blackhole also
-// Zba, Zbb, atomics and a CSR.
+// Package rv32 decodes the processors' RISC-V instructions: RV32IM, and on Blackhole also Zba, Zbb,
+// atomics and a CSR.
 package rv32
 
 import "github.com/reprise-tt/reprise/chip"
 
-// Inst is one decoded instruction. Registers are 0 to 31; an instruction whose destination is x0
-// writes Sink instead, so that nobody who executes it has to ask.
+// Inst is one decoded instruction. A destination x0 is Sink instead.
 type Inst struct {
 	Code         Opcode
 	Rd, Rs1, Rs2 uint8
@@ -40,7 +39,7 @@ type Opcode uint8
 const (
 	Undecoded Opcode = iota
 	Nop
-	LI // rd = imm: LUI and AUIPC, whose result is known when decoding
+	LI // rd = imm: LUI and AUIPC
 	ADDI
 	SLTI
 	SLTIU
@@ -121,13 +120,11 @@ const (
 	REV8
 	BREV8
 	EBREAK  // ebreak and ecall
-	Skewed  // a branch to an address that is not a multiple of 4
-	Tensix  // .ttinsn: a Tensix instruction inside the instruction stream
-	Illegal // refused when it is executed, with a text from explain
+	Skewed  // a branch to a misaligned address
+	Tensix  // .ttinsn
+	Illegal // refused when executed
 )
 
-// illegal describes an instruction that is refused. Decoding only notes the fact: an instruction
-// that is never executed is never refused.
 func illegal() Inst { return Inst{Code: Illegal} }
 
 // Decode decodes the instruction word w at address pc.
@@ -153,7 +150,7 @@ func Decode(arch chip.Arch, w, pc uint32) Inst {
 		}
 		return Inst{Code: JAL, Rd: rd, Imm: imm >> 2}
 	case 0x67:
-		// ttsim ignores funct3 of none but the defined encoding; others do not decode.
+		// ttsim ignores funct3 of none but the defined encoding.
 		if f3 != 0 {
 			return illegal()
 		}
@@ -254,9 +251,9 @@ func decodeALUImm(arch chip.Arch, f3 uint32, o Inst) Inst {
 	return o
 }
 
-// decodeALU returns the operation of a register-register instruction, Illegal if the architecture
-// has none. Blackhole adds Zba, Zbb and pack (tt-isa-documentation
-// BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim src/riscv_impl.h).
+// decodeALU returns the operation of a register-register instruction, or Illegal. Blackhole adds
+// Zba, Zbb and pack (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim
+// src/riscv_impl.h).
 func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	switch f7 {
 	case 0:
@@ -305,8 +302,8 @@ func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
 	return Illegal
 }
 
-// decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR
-// instructions, as far as ttsim accepts them (src/riscv_impl.h).
+// decodeBlackhole decodes fence, atomic memory operations and CSR instructions, as far as ttsim
+// accepts them (src/riscv_impl.h).
 func decodeBlackhole(w, f3 uint32, o Inst) Inst {
 	switch w & 0x7F {
 	case 0x0F:
