@@ -63,9 +63,9 @@ func (c *core) runOne() stop {
 		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 	}
 	o := pg.ops[idx].Inst()
-	addr, n := c.X[o.Rs1]+uint32(o.Imm), width(o.Code)
-	load, store := o.Code >= rv32.LB && o.Code <= rv32.LHU, o.Code >= rv32.SB && o.Code <= rv32.SW
-	amo := o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
+	addr, n := c.X[o.Rs1]+uint32(o.Imm), o.Code.Bytes()
+	load, store := o.Code.IsLoad(), o.Code.IsStore()
+	amo := o.Code.IsAMO()
 	if amo {
 		addr, n = c.X[o.Rs1], 4
 	}
@@ -86,7 +86,7 @@ func (c *core) runOne() stop {
 	}
 	if c.stack != nil {
 		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
-			c.refuse(UndefinedBehavior, uint64(to), "%s", no)
+			c.refuse(undefined, uint64(to), "%s", no)
 			return stopHalt
 		}
 	}
@@ -118,13 +118,13 @@ func (c *core) checkFetch() bool {
 	}
 	if t.known != nil {
 		if a, unknown := t.unwritten(c.pc, 4); unknown {
-			c.refuse(UnpredictableValueUsed, uint64(a), "instruction fetch from memory that was never written")
+			c.refuse(unpredictable, uint64(a), "instruction fetch from memory that was never written")
 			return false
 		}
 	}
 	if c.icache != nil {
 		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
-			c.refuse(UndefinedBehavior, uint64(c.pc), "%s", stale)
+			c.refuse(undefined, uint64(c.pc), "%s", stale)
 			return false
 		}
 	}
@@ -142,7 +142,7 @@ func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
 		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
-			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
+			c.refuse(unpredictable, uint64(a), "load from memory that was never written")
 			return false
 		}
 	}
@@ -158,9 +158,9 @@ func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 func (c *core) checkLocal(addr uint32, store bool) bool {
 	w := (addr - localBase) >> 2
 	if store {
-		c.localKnown[w>>6] |= 1 << (w & 63)
-	} else if c.localKnown[w>>6]>>(w&63)&1 == 0 {
-		c.refuse(UnpredictableValueUsed, uint64(addr), "load from local RAM that was never written")
+		c.localKnown.set(w)
+	} else if !c.localKnown.has(w) {
+		c.refuse(unpredictable, uint64(addr), "load from local RAM that was never written")
 		return false
 	}
 	return true
@@ -214,13 +214,13 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	}
 	o := pg.ops[idx].Inst()
 	why := d.hits(watchBreak, watchBreak, c.pc)
-	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
+	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code.IsLoad() && !d.loaded {
 		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
 			c.pause(hitWatch | hit)
 			d.loaded = true
 			return stopHalt
 		}
-	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
+	} else if o.Code.IsStore() {
 		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
 			why |= hitWatch | hit
 		}

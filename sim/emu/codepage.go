@@ -44,7 +44,7 @@ func (l *loops) isBusy(head int) bool { return head >= 0 && l.busy.Has(head) }
 func (p *codePage) back(i int) (head int, ok bool) {
 	o := p.ops[i].Inst()
 	head = i + int(o.Imm)
-	return head, (o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code == rv32.JAL) && o.Imm <= 0
+	return head, (o.Code.IsBranch() || o.Code == rv32.JAL) && o.Imm <= 0
 }
 
 // waited notes whether a core waited that jumped back to head.

@@ -78,7 +78,7 @@ type core struct {
 	profile    *profile
 	debug      *coreDebug
 	stack      *check.Stack
-	localKnown []uint64 // a bit per word
+	localKnown bitset // what was written
 }
 
 // class is a set of kinds of register that a core has read.
@@ -103,8 +103,9 @@ func (c *core) localBytes() uint32 {
 	return c.tile.chip.params.LocalRAMSize[p]
 }
 
-func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
+func (c *core) refuse(cat Category, addr uint64, format string, args ...any) slowResult {
 	c.tile.chip.refuse(origin{tile: c.tile, core: c}, cat, "riscv", addr, format, args...)
+	return slowHalt
 }
 
 // mayCache is how far from pc cached instructions may be (tt-isa-documentation

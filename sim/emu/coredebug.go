@@ -120,14 +120,12 @@ func (t *tile) riscPortStore(o origin, off, v uint32) slowResult {
 	}
 	p.answered = false
 	if t.kind != chip.Tensix {
-		t.chip.refuse(o, UnimplementedFunctionality, "debug interface", uint64(debugBase+off),
+		return t.refuse(o, unimplemented, "debug interface", debugBase+off,
 			"the debug interface of an Ethernet tile is not emulated")
-		return slowHalt
 	}
 	k := t.cores[which]
 	if dr > drModes && (dr < drAddress || dr >= drAddress+numWatch) {
-		t.chip.refuse(o, UndefinedBehavior, "debug interface", uint64(debugBase+off), "register %d of %v: there is no such register", dr, k.proc)
-		return slowHalt
+		return t.refuse(o, undefined, "debug interface", debugBase+off, "register %d of %v: there is no such register", dr, k.proc)
 	}
 	if v&portWrite == 0 {
 		if dr == drStatus {
@@ -198,7 +196,7 @@ func (c *core) watchful() {
 func (c *core) debugCommand(o origin, v uint32) slowResult {
 	d, t := c.debug, c.tile
 	refuse := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, UndefinedBehavior, "debug interface", uint64(debugBase+regRISCControl0), format, args...)
+		t.chip.refuse(o, undefined, "debug interface", uint64(debugBase+regRISCControl0), format, args...)
 		return slowHalt
 	}
 	paused := d.status&pausedBit != 0
@@ -353,8 +351,7 @@ func (c *core) debugRead() slowResult {
 	d, t := c.debug, c.tile
 	addr := d.arg[0]
 	if addr&3 != 0 {
-		c.refuse(UndefinedBehavior, uint64(addr), "debug interface: load of 4 bytes from an address that is not a multiple of that")
-		return slowHalt
+		return c.refuse(undefined, uint64(addr), "debug interface: load of 4 bytes from an address that is not a multiple of that")
 	}
 	switch w := (addr - localBase) >> 2; {
 	case addr < t.size:
@@ -378,8 +375,7 @@ func (c *core) debugWrite() slowResult {
 	d, t := c.debug, c.tile
 	addr, v := d.arg[0], d.arg[1]
 	if addr&3 != 0 {
-		c.refuse(UndefinedBehavior, uint64(addr), "debug interface: store of 4 bytes to an address that is not a multiple of that")
-		return slowHalt
+		return c.refuse(undefined, uint64(addr), "debug interface: store of 4 bytes to an address that is not a multiple of that")
 	}
 	switch w := (addr - localBase) >> 2; {
 	case addr < t.size:
@@ -455,6 +451,6 @@ func (t *tile) localAt(o origin, addr uint32) (*core, uint32) {
 func (c *core) storeLocal(w, v uint32) {
 	c.local[w] = v
 	if c.localKnown != nil {
-		c.localKnown[w>>6] |= 1 << (w & 63)
+		c.localKnown.set(w)
 	}
 }

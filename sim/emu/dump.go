@@ -1,11 +1,13 @@
 package emu
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // CoreState is what a processor was doing.
@@ -92,16 +94,11 @@ func (c *Chip) Cores() []CoreState {
 func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
 	c.acquire()
 	defer c.release()
-	t := c.tileAt(xy)
-	if t == nil {
-		return false
-	}
-	k := t.core(p)
+	k := c.coreAt(xy, p)
 	if k == nil {
 		return false
 	}
-	var words []uint32
-	off := addr
+	t, off, words := k.tile, addr, []uint32(nil)
 	switch {
 	case addr < t.size:
 		if uint64(len(b)) > uint64(t.size-addr) {
@@ -116,11 +113,16 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	if uint64(off)+uint64(len(b)) > 4*uint64(len(words)) {
 		return false
 	}
-	for i := range b {
-		at := off + uint32(i)
-		b[i] = byte(words[at>>2] >> (8 * (at & 3)))
-	}
+	word.Unpack(b, uint64(off), words[off>>2:])
 	return true
+}
+
+// coreAt returns a processor of the tile at a raw NoC 0 coordinate, or nil.
+func (c *Chip) coreAt(xy chip.XY, p chip.Processor) *core {
+	if t := c.tileAt(xy); t != nil {
+		return t.core(p)
+	}
+	return nil
 }
 
 // EngineWait returns what the first unexecuted instruction of T core thread, 0 to 2, at a virtual
@@ -154,66 +156,42 @@ func (t *tile) engineWait(thread int) string {
 // Dump writes as text why the chip stopped, requests in flight, and a line per processor out of
 // reset.
 func (c *Chip) Dump(w io.Writer) error {
+	var b bytes.Buffer
 	c.acquire()
-	fault, flying, now := c.fault, len(c.events), c.clock
-	c.release()
-	if _, err := fmt.Fprintf(w, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, now, flying); err != nil {
-		return err
+	fmt.Fprintf(&b, "%v at clock %d, %d steps of NoC requests in flight\n", c.arch, c.clock, len(c.events))
+	if c.fault != nil {
+		fmt.Fprintf(&b, "stopped: %v\n", c.fault)
 	}
-	if fault != nil {
-		if _, err := fmt.Fprintf(w, "stopped: %v\n", fault); err != nil {
-			return err
-		}
-	}
-	for _, u := range c.openTransactions() {
-		if _, err := fmt.Fprintln(w, u); err != nil {
-			return err
-		}
-	}
-	for _, s := range c.Cores() {
-		_, err := fmt.Fprintf(w, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
-		if err == nil && len(s.Waits) > 0 {
-			_, err = fmt.Fprintf(w, ", waits on L1 %#x", s.Waits)
-		}
-		if err == nil && s.Executed > 0 {
-			_, err = fmt.Fprintf(w, ", engines executed %d", s.Executed)
-		}
-		if err == nil && s.Engine != "" {
-			_, err = fmt.Fprintf(w, ", engines: %s", s.Engine)
-		}
-		if err == nil && len(s.Registers) > 0 {
-			_, err = fmt.Fprintf(w, ", waits on %q", s.Registers)
-		}
-		for _, idle := range s.Idle {
-			if err == nil {
-				_, err = fmt.Fprintf(w, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
-					idle.Acks, idle.Reads, idle.Atomics)
-			}
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(w)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openTransactions names NIUs with an unfinished VC_LINKED transaction, which holds up silicon's
-// NoC.
-func (c *Chip) openTransactions() []string {
-	c.acquire()
-	defer c.release()
-	var out []string
 	for _, t := range c.tiles {
 		for n := range t.niu {
-			if t.niu[n].unfinished {
-				out = append(out, fmt.Sprintf("tile %v NIU %d: a transaction begun with VC_LINKED was not ended", t.xy, n))
+			if t.niu[n].unfinished { // it holds up silicon's NoC
+				fmt.Fprintf(&b, "tile %v NIU %d: a transaction begun with VC_LINKED was not ended\n", t.xy, n)
 			}
 		}
 	}
-	return out
+	c.release()
+	for _, s := range c.Cores() {
+		fmt.Fprintf(&b, "tile %v (virtual %v) %-6v pc=%#08x %s, %d instructions", s.Tile, s.Virtual, s.Core, s.PC, s.State, s.Retired)
+		if len(s.Waits) > 0 {
+			fmt.Fprintf(&b, ", waits on L1 %#x", s.Waits)
+		}
+		if s.Executed > 0 {
+			fmt.Fprintf(&b, ", engines executed %d", s.Executed)
+		}
+		if s.Engine != "" {
+			fmt.Fprintf(&b, ", engines: %s", s.Engine)
+		}
+		if len(s.Registers) > 0 {
+			fmt.Fprintf(&b, ", waits on %q", s.Registers)
+		}
+		for _, idle := range s.Idle {
+			fmt.Fprintf(&b, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
+				idle.Acks, idle.Reads, idle.Atomics)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // Retired returns how many instructions processor p of the tile at raw NoC 0 coordinate xy has
@@ -221,10 +199,8 @@ func (c *Chip) openTransactions() []string {
 func (c *Chip) Retired(xy chip.XY, p chip.Processor) uint64 {
 	c.acquire()
 	defer c.release()
-	if t := c.tileAt(xy); t != nil {
-		if k := t.core(p); k != nil {
-			return k.retired
-		}
+	if k := c.coreAt(xy, p); k != nil {
+		return k.retired
 	}
 	return 0
 }
@@ -256,11 +232,7 @@ func (c *Chip) Work() Work {
 func (c *Chip) Profile(xy chip.XY, p chip.Processor) map[uint32]uint64 {
 	c.acquire()
 	defer c.release()
-	t := c.tileAt(xy)
-	if t == nil {
-		return nil
-	}
-	k := t.core(p)
+	k := c.coreAt(xy, p)
 	if k == nil {
 		return nil
 	}

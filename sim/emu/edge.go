@@ -143,12 +143,11 @@ func (c *Chip) serial() uint64 {
 func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
 	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
 		if n != 4 || addr&0xFFFF&3 != 0 { // either NIU answers for its NoC (tt-umd tests/api/test_noc.cpp)
-			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
-			return false
+			return c.refuse(o, undefined, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
 		}
 		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, addr&0xFFFF)
 		if !ok {
-			c.refuse(o, UnimplementedFunctionality, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
+			c.refuse(o, unimplemented, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
 		}
 		buf[0] = v
 		return ok

@@ -269,20 +269,17 @@ func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
 }
 
 func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
-	return slowHalt
+	return t.refuse(o, unimplemented, "ethernet", addr, format, args...)
 }
 
 // ethIRAM fills Wormhole's instruction RAM while the MAC is stopped (ttsim src/tile.cpp).
 func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
 	switch {
 	case t.ethernet().mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
-		t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr),
+		return t.refuse(o, unimplemented, "ethernet", addr,
 			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0&^1, ethMAC1&^1)
-		return slowHalt
 	case uint64(v)*16+iramBytes > t.bytes():
-		t.chip.refuse(o, UnsupportedFunctionality, "ethernet", uint64(addr), "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
-		return slowHalt
+		return t.refuse(o, unsupported, "ethernet", addr, "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
 	}
 	t.ethernet().filled = v
 	t.fillIRAM(v*16, iramBytes)

@@ -88,7 +88,7 @@ func (t *tile) fwOwns(from, to uint32) {
 		return
 	}
 	for w := from >> 2; w < to>>2; w++ {
-		t.known[w>>6] |= 1 << (w & 63)
+		t.known.set(w)
 	}
 }
 

@@ -38,41 +38,40 @@ type packet struct {
 // ethSend starts what a transmit queue's registers ask for (ttsim src/tile.cpp eth_txq_regs_wr32).
 func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	c, u := t.chip, &t.ethernet().tx[q]
-	at := uint64(ethTxBase + q<<12 + ethTxCmd)
+	at := uint32(ethTxBase + q<<12 + ethTxCmd)
 	bad := func(cat Category, format string, args ...any) slowResult {
-		c.refuse(o, cat, "ethernet", at, format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "ethernet", at, format, args...)
 	}
 	p := t.port()
 	switch {
 	case cmd != ethCmdData && cmd != ethCmdRegister:
-		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData,
+		return bad(unimplemented, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData,
 			ethCmdRegister)
 	case u.busy:
-		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
+		return bad(unimplemented, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
-		return bad(UndefinedBehavior, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
+		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
 	case c.arch == chip.Wormhole && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
-		return bad(UnimplementedFunctionality, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
+		return bad(unimplemented, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
 	case p == nil:
-		return bad(UnimplementedFunctionality, "command on an Ethernet tile without a link")
+		return bad(unimplemented, "command on an Ethernet tile without a link")
 	}
 	k := &packet{o: o, from: p, queue: q, cmd: cmd, source: u.source, dest: u.dest, bytes: 4}
 	if cmd == ethCmdRegister {
 		switch last := t.queues() - 1; {
 		case q == last:
-			return bad(UnimplementedFunctionality, "remote register through transmit queue %d: it is for data only", q)
+			return bad(unimplemented, "remote register through transmit queue %d: it is for data only", q)
 		case u.dest&3 != 0:
-			return bad(UnimplementedFunctionality, "remote register at %#x, which is not a multiple of 4", u.dest)
+			return bad(unimplemented, "remote register at %#x, which is not a multiple of 4", u.dest)
 		}
 		k.words = []uint32{u.data}
 	} else {
 		k.bytes = int(u.bytes)
 		switch l1 := uint32(t.bytes()); {
 		case (u.source|u.bytes|u.dest)&15 != 0:
-			return bad(UnimplementedFunctionality, "%d bytes from %#x to %#x: want multiples of 16", u.bytes, u.source, u.dest)
+			return bad(unimplemented, "%d bytes from %#x to %#x: want multiples of 16", u.bytes, u.source, u.dest)
 		case u.source > l1 || u.bytes > l1-u.source || u.dest > l1 || u.bytes > l1-u.dest:
-			return bad(UndefinedBehavior, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
+			return bad(undefined, "%d bytes from %#x to %#x reach beyond L1, which ends at %#x", u.bytes, u.source, u.dest, l1)
 		}
 	}
 	u.busy, u.unseen = true, true

@@ -37,8 +37,7 @@ func (t *tile) serveRemote() bool {
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
-		return false
+		return c.refuse(origin{tile: t}, cat, "ethernet firmware", remoteRequests, format, args...)
 	}
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
@@ -50,7 +49,7 @@ func (t *tile) serveRemote() bool {
 		a.words = []uint32{cmd[2], 0}
 	case remoteReadRequest | remoteData, remoteWriteRequest | remoteData:
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
-			return bad(UnimplementedFunctionality, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
+			return bad(unimplemented, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
 		}
 		a.words = make([]uint32, word.Span(a.addr, a.n)+1)
 		if a.write {
@@ -61,7 +60,7 @@ func (t *tile) serveRemote() bool {
 		}
 	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
-			return bad(UnimplementedFunctionality, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
+			return bad(unimplemented, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
 		}
 		a.words, a.host = make([]uint32, word.Span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
 		if a.write && !c.remoteData(a, a.words, false) {
@@ -69,16 +68,16 @@ func (t *tile) serveRemote() bool {
 		}
 	case remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast:
 		if n := int(cmd[2]) - broadcastHeader; n < 1 || n > remoteHostBlock-broadcastHeader {
-			return bad(UnimplementedFunctionality, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader,
+			return bad(unimplemented, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader,
 				broadcastHeader)
 		}
 		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:
-		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
+		return bad(unimplemented, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {
-		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
+		return bad(unimplemented, "there is no chip at (%d,%d)", x, y)
 	}
 	t.ask(a, func() {
 		t.remoteDone(a, a.words)
@@ -337,9 +336,8 @@ func (c *Chip) spread(a *remoteAccess) bool {
 					return false
 				}
 			default:
-				c.refuse(origin{}, UnimplementedFunctionality, "ethernet firmware", a.addr,
+				return c.refuse(origin{}, unimplemented, "ethernet firmware", a.addr,
 					"broadcast to tile %v (%v): want workers, Ethernet and DRAM tiles only", ep.xy, ep.kind)
-				return false
 			}
 		}
 	}

@@ -132,54 +132,30 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 				}
 			}
 			return idx, m, translate.Slow
-		case rv32.LBU:
+		case rv32.LB, rv32.LBU, rv32.LH, rv32.LHU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
+			var v uint32
 			if w := addr >> 2; w < uint32(len(l1)) {
-				x[uint8(o>>8)] = l1[w] >> (addr & 3 * 8) & 0xFF
-				break
+				v = l1[w]
+			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
+				v = local[w]
+			} else {
+				return idx, m, translate.Slow
 			}
-			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				x[uint8(o>>8)] = local[w] >> (addr & 3 * 8) & 0xFF
-				break
+			v >>= addr & 3 * 8
+			switch code := rv32.Opcode(o); {
+			case code == rv32.LB:
+				v = uint32(int8(v))
+			case code == rv32.LBU:
+				v &= 0xFF
+			case addr&1 != 0:
+				return idx, m, translate.Slow
+			case code == rv32.LH:
+				v = uint32(int16(v))
+			default:
+				v &= 0xFFFF
 			}
-			return idx, m, translate.Slow
-		case rv32.LB:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if w := addr >> 2; w < uint32(len(l1)) {
-				x[uint8(o>>8)] = uint32(int8(l1[w] >> (addr & 3 * 8)))
-				break
-			}
-			if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				x[uint8(o>>8)] = uint32(int8(local[w] >> (addr & 3 * 8)))
-				break
-			}
-			return idx, m, translate.Slow
-		case rv32.LHU:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
-				if w := addr >> 2; w < uint32(len(l1)) {
-					x[uint8(o>>8)] = l1[w] >> (addr & 2 * 8) & 0xFFFF
-					break
-				}
-				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[uint8(o>>8)] = local[w] >> (addr & 2 * 8) & 0xFFFF
-					break
-				}
-			}
-			return idx, m, translate.Slow
-		case rv32.LH:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
-				if w := addr >> 2; w < uint32(len(l1)) {
-					x[uint8(o>>8)] = uint32(int16(l1[w] >> (addr & 2 * 8)))
-					break
-				}
-				if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					x[uint8(o>>8)] = uint32(int16(local[w] >> (addr & 2 * 8)))
-					break
-				}
-			}
-			return idx, m, translate.Slow
+			x[uint8(o>>8)] = v
 
 		case rv32.SW:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
@@ -195,28 +171,20 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 				}
 			}
 			return idx, m, translate.Slow
-		case rv32.SB:
+		case rv32.SB, rv32.SH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if w := addr >> 2; w < uint32(len(l1)) {
-				if flags[addr>>lineShift%maxLines] == 0 {
-					l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, 0xFF)
-					break
-				}
-			} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-				local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
-				break
+			mask := uint32(0xFF)
+			if rv32.Opcode(o) == rv32.SH {
+				mask = 0xFFFF
 			}
-			return idx, m, translate.Slow
-		case rv32.SH:
-			addr = x[uint8(o>>16)] + uint32(o>>32)
-			if addr&1 == 0 {
+			if addr&1 == 0 || mask == 0xFF {
 				if w := addr >> 2; w < uint32(len(l1)) {
 					if flags[addr>>lineShift%maxLines] == 0 {
-						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+						l1[w] = word.Insert(l1[w], x[uint8(o>>24)], addr&3*8, mask)
 						break
 					}
 				} else if w := (addr - localBase) >> 2; w < uint32(len(local)) {
-					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&2*8, 0xFFFF)
+					local[w] = word.Insert(local[w], x[uint8(o>>24)], addr&3*8, mask)
 					break
 				}
 			}

@@ -37,7 +37,7 @@ func (c *core) codePage(pc uint32) *codePage {
 	if c.loses() {
 		return nil
 	}
-	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
+	c.refuse(undefined, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
 		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
 	return nil
 }
@@ -88,7 +88,7 @@ const forgetful = 54
 
 func (c *core) entersIRAM(pc uint32) bool {
 	if c.tile.tensix.mover.unseen {
-		c.refuse(UndefinedBehavior, uint64(pc), "fetch from the instruction RAM, and no load of RISCV_TDMA_REG_STATUS has shown that the mover is done")
+		c.refuse(undefined, uint64(pc), "fetch from the instruction RAM, and no load of RISCV_TDMA_REG_STATUS has shown that the mover is done")
 		return false
 	}
 	if c.proc == chip.NCRISC {
@@ -100,7 +100,7 @@ func (c *core) entersIRAM(pc uint32) bool {
 // pollutes follows that sequence.
 func (c *core) pollutes(o rv32.Inst) {
 	k := c.predicts - predictsIRAM
-	branch := o.Code >= rv32.BEQ && o.Code <= rv32.BGEU
+	branch := o.Code.IsBranch()
 	switch {
 	case c.pc >= iramBase:
 		k = 0
@@ -116,8 +116,8 @@ func (c *core) pollutes(o rv32.Inst) {
 }
 
 func (c *core) checkIRAM() bool {
-	if w := (c.pc - iramBase) >> 2; c.tile.iramKnown != nil && c.tile.iramKnown[w>>6]>>(w&63)&1 == 0 {
-		c.refuse(UnpredictableValueUsed, uint64(c.pc), "instruction fetch from instruction RAM that was never filled")
+	if w := (c.pc - iramBase) >> 2; c.tile.iramKnown != nil && !c.tile.iramKnown.has(w) {
+		c.refuse(unpredictable, uint64(c.pc), "instruction fetch from instruction RAM that was never filled")
 		return false
 	}
 	return true

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"encoding/binary"
 	"runtime"
 	"time"
 
@@ -35,11 +36,6 @@ func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	c.pace()
 	v := c.load(bar, off, width)
 	c.saw(bar, off, v)
-	turns := c.othersTurn()
-	c.release()
-	if turns {
-		runtime.Gosched()
-	}
 	return v
 }
 
@@ -109,11 +105,6 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	c.acquire()
 	c.readBAR(bar, off, p)
 	c.saw(bar, off, digest(p))
-	turns := c.othersTurn()
-	c.release()
-	if turns {
-		runtime.Gosched()
-	}
 }
 
 func (c *Chip) readBAR(bar int, off uint64, p []byte) {
@@ -182,7 +173,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if o, ok := c.inWindows(bar, off); ok {
 		c.hostBytes = [8]byte{}
 		c.windowRead(bar, o, c.hostBytes[:width])
-		return le(c.hostBytes)
+		return binary.LittleEndian.Uint64(c.hostBytes[:])
 	}
 	if (width != 4 || off&3 != 0) && !c.cfg.RefuseUnmapped {
 		return c.loadWords(bar, off, width)
@@ -201,7 +192,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
 			c.hostBytes = [8]byte{}
 			word.Unpack(c.hostBytes[:width], addr, buf)
-			return le(c.hostBytes)
+			return binary.LittleEndian.Uint64(c.hostBytes[:])
 		}
 		return 0
 	}
@@ -211,7 +202,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if c.hiddenARC(off) {
 		return 0
 	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
+	c.refuse(origin{}, unimplemented, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
 	return 0
 }
 
@@ -232,11 +223,8 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		return
 	}
 	if o, ok := c.inWindows(bar, off); ok {
-		p := c.hostBytes[:8]
-		for i := range p {
-			p[i] = byte(v >> (8 * i))
-		}
-		c.windowWrite(bar, o, p[:width])
+		binary.LittleEndian.PutUint64(c.hostBytes[:], v)
+		c.windowWrite(bar, o, c.hostBytes[:width])
 		return
 	}
 	if bar == 2 {
@@ -262,7 +250,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 	if c.hiddenARC(off) {
 		return
 	}
-	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
+	c.refuse(origin{}, unimplemented, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
 }
 
 // hiddenARC reports an offset at which other Blackholes show an ARC register. tt-umd's tests access
@@ -272,28 +260,18 @@ func (c *Chip) hiddenARC(off uint64) bool {
 	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
 }
 
-func le(p [8]byte) uint64 {
-	v := uint64(0)
-	for i, b := range p {
-		v |= uint64(b) << (8 * i)
-	}
-	return v
-}
-
 func (c *Chip) width4(where string, off uint64, width int) bool {
 	if width == 4 && off&3 == 0 {
 		return true
 	}
-	c.refuse(origin{}, UnsupportedFunctionality, where, off, "access of %d bytes: want 4, aligned", width)
-	return false
+	return c.refuse(origin{}, unsupported, where, off, "access of %d bytes: want 4, aligned", width)
 }
 
 func (c *Chip) inBAR(bar int, off uint64, width int) bool {
 	if bar >= 0 && bar < 6 && uint64(width) <= c.params.PCI.BARSize[bar] && off <= c.params.PCI.BARSize[bar]-uint64(width) {
 		return true
 	}
-	c.refuse(origin{}, UndefinedBehavior, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
-	return false
+	return c.refuse(origin{}, undefined, "bar", off, "access of %d bytes beyond BAR %d", width, bar)
 }
 
 // arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. Blackhole shows registers

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -200,35 +201,10 @@ const (
 	streamAvailable
 )
 
+var streamOffsets = [...][5]uint32{chip.Wormhole: {0x000, 0x00C, 0x010, 0x088, 0x100}, chip.Blackhole: {0x010, 0x020, 0x028, 0x438, 0x4A4}}
+
 func streamRegister(arch chip.Arch, off uint32) streamReg {
-	if arch == chip.Wormhole {
-		switch off {
-		case 0x000:
-			return streamRemoteSource
-		case 0x00C:
-			return streamBufStart
-		case 0x010:
-			return streamBufSize
-		case 0x088:
-			return streamUpdate
-		case 0x100:
-			return streamAvailable
-		}
-		return streamNone
-	}
-	switch off {
-	case 0x010:
-		return streamRemoteSource
-	case 0x020:
-		return streamBufStart
-	case 0x028:
-		return streamBufSize
-	case 0x438:
-		return streamUpdate
-	case 0x4A4:
-		return streamAvailable
-	}
-	return streamNone
+	return streamReg(1 + slices.Index(streamOffsets[arch][:], off))
 }
 
 // cfgInvalidate is the word that empties instruction caches.

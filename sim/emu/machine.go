@@ -232,17 +232,19 @@ func (m *Machine) connect(cables []Cable) error {
 		if l.Chip < 0 || l.Chip >= len(m.chips) || l.Channel < 0 || l.Channel >= len(m.chips[l.Chip].ports) {
 			return fmt.Errorf("cable at channel %d of chip %d: there is no such working channel", l.Channel, l.Chip)
 		}
-		c := m.chips[l.Chip]
+		c, why := m.chips[l.Chip], ""
 		switch {
 		case c.ports[l.Channel].wire != nil:
-			return fmt.Errorf("cable at channel %d of chip %d: it has a link", l.Channel, l.Chip)
+			why = "it has a link"
 		case l.Send == nil:
-			return fmt.Errorf("cable at channel %d of chip %d: it has no Send", l.Channel, l.Chip)
+			why = "it has no Send"
 		case c.cfg.Synchronous:
-			return fmt.Errorf("cable at channel %d of chip %d: what comes through it would make a Synchronous chip's runs differ", l.Channel, l.Chip)
+			why = "what comes through it would make a Synchronous chip's runs differ"
 		case c.arch == chip.Wormhole && c.cfg.Identity.Routing:
-			return fmt.Errorf("cable at channel %d of chip %d: chips that are reached through Ethernet only must be in one machine",
-				l.Channel, l.Chip)
+			why = "chips that are reached through Ethernet only must be in one machine"
+		}
+		if why != "" {
+			return fmt.Errorf("cable at channel %d of chip %d: %s", l.Channel, l.Chip, why)
 		}
 		m.cables = append(m.cables, newCable(c, l))
 	}

@@ -12,7 +12,7 @@ const dramAPBBase = 0x1_0000_0000
 // dram is one controller's memory; pages appear on their first write.
 type dram struct {
 	pages [][]uint32
-	known [][]uint64 // with RefuseUnwritten: by page, a bit per word
+	known []bitset // with RefuseUnwritten: by page, what was written
 	size  uint64
 
 	newest uint64 // see mergeTime
@@ -20,18 +20,24 @@ type dram struct {
 
 const dramPage = 256 << 10
 
+// bitset has a bit for each word of a memory.
+type bitset []uint64
+
+func newBitset(bytes uint32) bitset   { return make(bitset, (bytes/4+63)/64) }
+func (b bitset) has(word uint32) bool { return b[word>>6]>>(word&63)&1 != 0 }
+func (b bitset) set(word uint32)      { b[word>>6] |= 1 << (word & 63) }
+
 func newDRAM(size uint64, know bool) *dram {
 	d := &dram{pages: make([][]uint32, size/dramPage), size: size}
 	if know {
-		d.known = make([][]uint64, len(d.pages))
+		d.known = make([]bitset, len(d.pages))
 	}
 	return d
 }
 
 func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
-		w := a % dramPage >> 2
-		if p := d.known[a/dramPage]; p == nil || p[w>>6]>>(w&63)&1 == 0 {
+		if p := d.known[a/dramPage]; p == nil || !p.has(uint32(a%dramPage>>2)) {
 			return a, true
 		}
 	}
@@ -40,11 +46,11 @@ func (d *dram) unwritten(addr uint64, n int) (uint64, bool) {
 
 func (d *dram) know(addr uint64, n int) {
 	for a := addr &^ 3; a < addr+uint64(n); a += 4 {
-		w, p := a%dramPage>>2, &d.known[a/dramPage]
+		p := &d.known[a/dramPage]
 		if *p == nil {
-			*p = make([]uint64, dramPage/4/64)
+			*p = newBitset(dramPage)
 		}
-		(*p)[w>>6] |= 1 << (w & 63)
+		p.set(uint32(a % dramPage >> 2))
 	}
 }
 
@@ -90,28 +96,27 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 		return true
 	}
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(o, cat, where, addr, format, args...)
-		return false
+		return c.refuse(o, cat, where, addr, format, args...)
 	}
 	if ep.harvested {
 		if _, _, ok := c.harvestedNIU(ep, addr); ok && o.isHostLoad() && n == 4 && addr&3 == 0 {
 			return true
 		}
-		return bad(UndefinedBehavior, "%v tile %v is harvested", ep.kind, ep.xy)
+		return bad(undefined, "%v tile %v is harvested", ep.kind, ep.xy)
 	}
 	switch ep.kind {
 	case chip.Tensix, chip.Ethernet:
 		if l1 := ep.tile.bytes(); addr < l1 {
-			return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
+			return bad(undefined, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
 		}
 		if addr > 0xFFFFFFFF {
-			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
+			return bad(unimplemented, "tile %v has no address %#x", ep.xy, addr)
 		}
 		if n != 4 {
-			return bad(UnsupportedFunctionality, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
+			return bad(unsupported, "%d bytes at %#x of tile %v, which are registers: want 4", n, addr, ep.xy)
 		}
 		if addr&3 != 0 {
-			return bad(UnimplementedFunctionality, "register %#x of tile %v: want a multiple of 4", addr, ep.xy)
+			return bad(unimplemented, "register %#x of tile %v: want a multiple of 4", addr, ep.xy)
 		}
 	case chip.DRAM:
 		d := c.drams[ep.bank]
@@ -122,14 +127,14 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 			if c.showsNIU(o, ep.kind, addr, n) {
 				return true
 			}
-			return bad(UndefinedBehavior, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
+			return bad(undefined, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
 		}
 	case chip.PCIe, chip.ARC:
 	default:
 		if c.showsNIU(o, ep.kind, addr, n) {
 			return true
 		}
-		return bad(UnimplementedFunctionality, "tile %v (%v) answers no requests", ep.xy, ep.kind)
+		return bad(unimplemented, "tile %v (%v) answers no requests", ep.xy, ep.kind)
 	}
 	return true
 }
@@ -194,8 +199,7 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 		t.memory(0) // firmware has written to that of Ethernet tiles
 		if a, unknown := t.unwritten(addr, n); unknown {
 			if !o.isBlockRead(n) {
-				c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
-				return false
+				return c.refuse(o, unpredictable, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
 			}
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
@@ -277,8 +281,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
 				if !o.isBlockRead(n) {
-					c.refuse(o, UnpredictableValueUsed, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
-					return false
+					return c.refuse(o, unpredictable, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
 				}
 				defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 			}
@@ -317,8 +320,7 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	switch ep.kind {
 	case chip.DRAM:
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {
-			c.refuse(o, UnimplementedFunctionality, where, addr, "store to a DRAM controller's registers")
-			return false
+			return c.refuse(o, unimplemented, where, addr, "store to a DRAM controller's registers")
 		}
 		d := c.drams[ep.bank]
 		if d.known != nil {
@@ -340,8 +342,7 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	off := addr - dramAPBBase
 	if n != 4 || off&3 != 0 {
-		c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
-		return false
+		return c.refuse(o, undefined, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
 	}
 	ok := o.isHostLoad()
 	buf[0] = 0
@@ -349,7 +350,7 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 		buf[0], ok = c.edgeNIU(o, ep.xy, int(off/0x8000%2), off%0x8000)
 	}
 	if !ok {
-		c.refuse(o, UnimplementedFunctionality, where, addr, "DRAM controller register %#x", off)
+		c.refuse(o, unimplemented, where, addr, "DRAM controller register %#x", off)
 	}
 	return ok
 }

@@ -14,7 +14,7 @@ import (
 func (t *tile) newChecks() {
 	cfg := &t.chip.cfg
 	if cfg.RefuseUnwritten {
-		t.known = make([]uint64, (t.size/4+63)/64)
+		t.known = newBitset(t.size)
 		t.flags = new([maxLines]uint8)
 		for i := range t.flags[:t.size>>lineShift] {
 			t.flags[i] = flagTrap
@@ -31,7 +31,7 @@ func (t *tile) newChecks() {
 			k.cache = new(dataCache)
 		}
 		if cfg.RefuseUnwritten {
-			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
+			k.localKnown = newBitset(k.localBytes())
 		}
 		if cfg.RefuseStaleCode {
 			k.icache = check.NewInstructionCache(k.proc)
@@ -198,7 +198,7 @@ func (c *Chip) newChecks() {
 		if by.Core != nil {
 			o.core = by.Core.Processor.(*core)
 		}
-		c.refuse(o, UndefinedBehavior, "race", addr, format, args...)
+		c.refuse(o, undefined, "race", addr, format, args...)
 	})
 	for _, t := range c.tiles {
 		cores := make([]*check.Core, len(t.cores))

@@ -35,9 +35,8 @@ func (u *niu) reset(c *Chip) {
 }
 
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "niu", uint64(niu0Base+0x10000*uint32(noc)+off),
+	return t.refuse(o, unimplemented, "niu", niu0Base+0x10000*uint32(noc)+off,
 		"%s NIU %d register %#x, which is not emulated", what, noc, off)
-	return slowHalt
 }
 
 // nodeID is NOC_NODE_ID: raw coordinate, size of the grid, direction of routing.
@@ -103,8 +102,7 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	u, id := &t.niu[noc], (i-cntOutstanding)&15
 	bad := func(format string, args ...any) bool {
-		t.chip.refuse(o, UndefinedBehavior, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
-		return false
+		return t.chip.refuse(o, undefined, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
 	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
 		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero, and it stays there until it is cleared", id, u.count[i])
@@ -172,18 +170,17 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		return t.start(o, noc, int(i))
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
 	}
 	switch busy := u.buf[i].busy(); {
 	case r == bufBusy && v != 1:
-		return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
+		return bad(unimplemented, "CMD_CTRL = %#x: want 1", v)
 	case r == bufTag && v&^translate.NarrowBits != 0:
-		return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
+		return bad(unimplemented, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
 	case busy && r == bufBusy:
-		return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
+		return bad(nonContractual, "command buffer %d started while its last request has no virtual channel yet", i)
 	case busy:
-		return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
+		return bad(nonContractual, "command buffer %d changed while its last request has no virtual channel yet", i)
 	}
 	u.buf[i][r] = v
 	return slowDone
@@ -192,19 +189,18 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 	c, u, l := t.chip, &t.niu[noc], &t.chip.layout
 	bad := func(cat Category, format string, args ...any) slowResult {
-		c.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "niu", niu0Base+0x10000*uint32(noc)+off, format, args...)
 	}
 	if off < 4*l.stride && off%l.stride == l.exclude {
 		if v != 0 {
-			return bad(UnimplementedFunctionality, "BRCST_EXCLUDE = %#x: want 0", v)
+			return bad(unimplemented, "BRCST_EXCLUDE = %#x: want 0", v)
 		}
 		return slowDone
 	}
 	switch off {
 	case l.clearReqs:
 		if v == 0 {
-			return bad(UnsupportedFunctionality, "CLEAR_OUTSTANDING_REQ_CNT = 0 clears nothing")
+			return bad(unsupported, "CLEAR_OUTSTANDING_REQ_CNT = 0 clears nothing")
 		}
 		for i := range uint32(16) {
 			if v>>i&1 != 0 {
@@ -218,12 +214,12 @@ func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 		u.router[(off-0x104)/4] = v
 	case 0x108:
 		if m := c.params.MulticastSkipColumns; v&m != m {
-			return bad(UndefinedBehavior, "ROUTER_CFG_1 = %#x: columns without Tensix tiles, %#x, must stay left out", v, m)
+			return bad(undefined, "ROUTER_CFG_1 = %#x: columns without Tensix tiles, %#x, must stay left out", v, m)
 		}
 		u.router[1], u.recipients = v, nil
 	case 0x110:
 		if m := c.params.MulticastSkipRows; v&m != m {
-			return bad(UndefinedBehavior, "ROUTER_CFG_3 = %#x: rows without Tensix tiles, %#x, must stay left out", v, m)
+			return bad(undefined, "ROUTER_CFG_3 = %#x: rows without Tensix tiles, %#x, must stay left out", v, m)
 		}
 		u.router[3], u.recipients = v, nil
 	default:
@@ -237,7 +233,7 @@ func (t *tile) streamAt(o origin, off uint32) *stream {
 	if n := off / 0x1000; n < uint32(len(t.streams)) {
 		return &t.streams[n]
 	}
-	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
+	t.chip.refuse(o, undefined, "stream", uint64(streamBase+off), "stream %d: the tile has %d", off/0x1000, len(t.streams))
 	return nil
 }
 
@@ -266,8 +262,7 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	if o.isHostLoad() { // a stream has many more registers
 		return 0, slowDone
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "load of stream %d register %#x", off/0x1000, off&0xFFF)
-	return 0, slowHalt
+	return 0, t.refuse(o, unimplemented, "stream", streamBase+off, "load of stream %d register %#x", off/0x1000, off&0xFFF)
 }
 
 func (t *tile) streamStore(o origin, off, v uint32) slowResult {
@@ -279,8 +274,7 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 	switch streamRegister(t.chip.arch, off&0xFFF) {
 	case streamRemoteSource:
 		if v > 0xFFFFFF {
-			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off), "REMOTE_SRC = %#x: it has 24 bits", v)
-			return slowHalt
+			return t.refuse(o, unsupported, "stream", streamBase+off, "REMOTE_SRC = %#x: it has 24 bits", v)
 		}
 		s.remoteSource = v
 	case streamBufStart:
@@ -296,21 +290,18 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	case streamUpdate:
 		if v&0x3F != 0 {
-			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
+			return t.refuse(o, unsupported, "stream", streamBase+off,
 				"SPACE_AVAILABLE_UPDATE = %#x: the destination index in bits 5:0 must be 0", v)
-			return slowHalt
 		}
 		// Up it may wrap, since cores compare modulo the range; and the host may set any value.
 		if n := v >> 6 & streamMask; t.chip.cfg.RefuseCounters && o.core != nil && n > streamMask/2+1 && s.available < streamMask+1-n {
-			t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+			return t.refuse(o, undefined, "stream", streamBase+off,
 				"SPACE_AVAILABLE of stream %d is %d, and %d is to be subtracted: it would go below zero", off/0x1000, s.available, streamMask+1-n)
-			return slowHalt
 		}
 		s.available = (s.available + v>>6) & streamMask
 		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	default:
-		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
-		return slowHalt
+		return t.refuse(o, unimplemented, "stream", streamBase+off, "store to stream %d register %#x", off/0x1000, off&0xFFF)
 	}
 	t.changed(classStream)
 	return slowDone
@@ -327,7 +318,6 @@ func (t *tile) checkTaken(o origin, off, v uint32) bool {
 	if n := uint16(v) - put; n == 0 || n > 1<<15 {
 		return true
 	}
-	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+	return t.chip.refuse(o, undefined, "stream", uint64(streamBase+off),
 		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
-	return false
 }

@@ -94,13 +94,13 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 		return ep
 	}
 	if coord > 0xFFF {
-		c.refuse(o, UnsupportedFunctionality, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
+		c.refuse(o, unsupported, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
 		return nil
 	}
 	v := chip.XY{X: uint8(coord & 63), Y: uint8(coord >> 6)}
 	raw, err := c.topology.Translate(chip.NOC(noc), v)
 	if err != nil {
-		c.refuse(o, UnimplementedFunctionality, where, uint64(coord), "coordinate %v: %v", v, err)
+		c.refuse(o, unimplemented, where, uint64(coord), "coordinate %v: %v", v, err)
 		return nil
 	}
 	ep := &c.grid[raw.Y][raw.X]
@@ -156,7 +156,7 @@ func (q *request) count() bool {
 	u.unsent |= 1 << q.id
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id] >= 255 {
-			return q.refuse(UndefinedBehavior, q.toAddr,
+			return q.refuse(undefined, q.toAddr,
 				"more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
 		u.open[q.id]++
@@ -176,9 +176,8 @@ func (u *niu) follow(q *request) bool {
 		l.to = q.from
 	}
 	if u.unfinished && u.linked != l {
-		q.tile.chip.refuse(q.o, UndefinedBehavior, "noc", q.toAddr,
+		return q.tile.chip.refuse(q.o, undefined, "noc", q.toAddr,
 			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
-		return false
 	}
 	u.linked, u.unfinished = l, q.linked
 	return true
@@ -333,8 +332,7 @@ func (q *request) atomic() bool {
 	addr := uint32(q.toAddr)
 	if t.known != nil {
 		if a, unknown := t.unwritten(addr, 4); unknown {
-			c.refuse(q.o, UnpredictableValueUsed, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
-			return false
+			return c.refuse(q.o, unpredictable, "noc atomic", uint64(a), "atomic on memory of tile %v that was never written", t.xy)
 		}
 	}
 	if t.check != nil && !t.check.Access(q.o.far().checked(), addr, 4, true, true) {

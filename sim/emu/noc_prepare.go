@@ -82,14 +82,13 @@ func (q *request) resolve(where string, coord uint32) *endpoint {
 }
 
 func (q *request) refuse(cat Category, addr uint64, format string, args ...any) bool {
-	q.tile.chip.refuse(q.o, cat, "noc", addr, format, args...)
-	return false
+	return q.tile.chip.refuse(q.o, cat, "noc", addr, format, args...)
 }
 
 // checkOwn refuses an end of the request that isn't at its own tile.
 func (q *request) checkOwn(p place, what string) bool {
 	return p.ep.tile == q.tile ||
-		q.refuse(UnimplementedFunctionality, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
+		q.refuse(unimplemented, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
 // fits refuses lengths that no burst has, and an own end outside L1. NOC_* registers call that end
@@ -100,10 +99,10 @@ func (q *request) fits(own place, what, name string) bool {
 	case n-1 < most && own.ep.tile == q.tile && own.addr < l1 && own.addr+n <= l1:
 		return true
 	case n-1 >= most:
-		return q.refuse(UnsupportedFunctionality, n, "length %d: want 1 to %d", n, most)
+		return q.refuse(unsupported, n, "length %d: want 1 to %d", n, most)
 	}
 	return q.checkOwn(own, name) &&
-		q.refuse(UnsupportedFunctionality, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
+		q.refuse(unsupported, own.addr, "%s of %d bytes at %#x reaches beyond L1", what, n, own.addr)
 }
 
 func (q *request) aligned(cat Category, mask uint64) bool {
@@ -124,30 +123,30 @@ func (q *request) prepareMulticast(own *endpoint, corners uint32) bool {
 	switch l1 := uint64(c.params.L1Size); {
 	case q.toAddr < l1:
 		if q.toAddr+uint64(q.n) > l1 {
-			return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to %#x reaches beyond L1", q.n, q.toAddr)
+			return q.refuse(unsupported, q.toAddr, "multicast of %d bytes to %#x reaches beyond L1", q.n, q.toAddr)
 		}
 	case q.n != 4:
-		return q.refuse(UnsupportedFunctionality, q.toAddr, "multicast of %d bytes to registers: want 4", q.n)
+		return q.refuse(unsupported, q.toAddr, "multicast of %d bytes to registers: want 4", q.n)
 	case q.toAddr&3 != 0:
-		return q.refuse(UnimplementedFunctionality, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
+		return q.refuse(unimplemented, q.toAddr, "multicast to a register at an address that is not a multiple of 4")
 	}
-	return q.aligned(UnimplementedFunctionality, 15) && c.rectangle(q, start.xy, end.xy)
+	return q.aligned(unimplemented, 15) && c.rectangle(q, start.xy, end.xy)
 }
 
 func (q *request) prepareInline(own place, be uint32) bool {
 	if q.to.tile == nil {
-		return q.refuse(UnimplementedFunctionality, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
+		return q.refuse(unimplemented, q.toAddr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", q.to.kind)
 	}
 	return q.checkOwn(own, "RET") && q.tile.chip.checkInline(q, be)
 }
 
 func (q *request) prepareWrite(own *endpoint) bool {
 	c := q.tile.chip
-	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(UndefinedBehavior, 15) {
+	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(undefined, 15) {
 		return false
 	}
 	if c.arch == chip.Wormhole && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
-		return q.refuse(UndefinedBehavior, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
+		return q.refuse(undefined, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
 	}
 	return c.reachable(q.o, "noc write", q.to, q.toAddr, q.n)
 }
@@ -165,16 +164,15 @@ func (q *request) prepareRead(own *endpoint) bool {
 		mask = uint64(a.PCIeRead) - 1
 	case q.fromAddr >= localBase:
 		if uint32(q.n) > 4-uint32(q.toAddr&3) {
-			return q.refuse(UnimplementedFunctionality, q.fromAddr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, q.toAddr)
+			return q.refuse(unimplemented, q.fromAddr, "read of %d bytes of registers to %#x: want 4, aligned", q.n, q.toAddr)
 		}
 		mask = 3
 	}
-	return q.aligned(UndefinedBehavior, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
+	return q.aligned(undefined, mask) && c.reachable(q.o, "noc read", q.from, q.fromAddr, q.n)
 }
 
 // ctrlRefused returns why a NOC_CTRL value is refused, or "".
 func ctrlRefused(v uint32) (string, Category) {
-	const unimplemented, unsupported = UnimplementedFunctionality, UnsupportedFunctionality
 	switch {
 	case v&ctrlByteEnable != 0:
 		return "byte-enable writes are not emulated", unimplemented
@@ -223,9 +221,8 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 		start, end = end, start
 	}
 	if start.X > end.X || start.Y > end.Y {
-		c.refuse(q.o, UnimplementedFunctionality, "noc multicast", q.toAddr,
+		return c.refuse(q.o, unimplemented, "noc multicast", q.toAddr,
 			"rectangle from %v to %v (raw NoC 0) runs against NoC %d: swap its corners", start, end, q.noc)
-		return false
 	}
 	q.rect = [4]uint8{start.X, start.Y, end.X, end.Y}
 	u := q.niu
@@ -241,13 +238,11 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 			}
 			ep := &c.grid[y][x]
 			if ep.kind != chip.Tensix {
-				c.refuse(q.o, UnimplementedFunctionality, "noc multicast", q.toAddr, "the rectangle holds %v, a %v tile", ep.xy, ep.kind)
-				return false
+				return c.refuse(q.o, unimplemented, "noc multicast", q.toAddr, "the rectangle holds %v, a %v tile", ep.xy, ep.kind)
 			}
 			if ep.harvested {
-				c.refuse(q.o, UndefinedBehavior, "noc multicast", q.toAddr,
+				return c.refuse(q.o, undefined, "noc multicast", q.toAddr,
 					"the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
-				return false
 			}
 			if ep.tile != q.tile || q.include {
 				to.tiles = append(to.tiles, ep)
@@ -262,38 +257,37 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 // WormholeB0/NoC/Atomics.md).
 func (c *Chip) checkAtomic(q *request) bool {
 	bad := func(cat Category, addr uint64, format string, args ...any) bool {
-		c.refuse(q.o, cat, "noc atomic", addr, format, args...)
-		return false
+		return c.refuse(q.o, cat, "noc atomic", addr, format, args...)
 	}
 	switch {
 	case q.to.tile == nil:
-		return bad(UnimplementedFunctionality, q.toAddr, "atomic on a %v tile: atomics work on L1 only", q.to.kind)
+		return bad(unimplemented, q.toAddr, "atomic on a %v tile: atomics work on L1 only", q.to.kind)
 	case q.toAddr&3 != 0:
-		return bad(UnimplementedFunctionality, q.toAddr, "TARG address of an atomic is not a multiple of 4")
+		return bad(unimplemented, q.toAddr, "TARG address of an atomic is not a multiple of 4")
 	case q.fromAddr&3 != 0:
-		return bad(UnimplementedFunctionality, q.fromAddr, "RET address of an atomic is not a multiple of 4")
+		return bad(unimplemented, q.fromAddr, "RET address of an atomic is not a multiple of 4")
 	case q.fromAddr >= q.tile.bytes():
-		return bad(UnsupportedFunctionality, q.fromAddr, "RET address of an atomic is beyond L1")
+		return bad(unsupported, q.fromAddr, "RET address of an atomic is beyond L1")
 	}
 	if !c.reachable(q.o, "noc atomic", q.to, q.toAddr, 4) {
 		return false
 	}
 	if q.toAddr >= q.to.tile.bytes() {
-		return bad(UndefinedBehavior, q.toAddr, "atomic on a register: atomics work on L1 only")
+		return bad(undefined, q.toAddr, "atomic on a register: atomics work on L1 only")
 	}
 	ofs := uint32(q.toAddr >> 2 & 3)
 	switch q.op >> 12 & 15 {
 	case atomicIncrement, atomicCompareSwap, atomicSwapIndex6:
 		if q.op&3 != ofs {
-			return bad(UndefinedBehavior, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op&3, ofs)
+			return bad(undefined, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op&3, ofs)
 		}
 	case atomicSwapIndex7:
 		if q.op>>2&3 != ofs {
-			return bad(UndefinedBehavior, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op>>2&3, ofs)
+			return bad(undefined, q.toAddr, "atomic %#x: offset %d, but the address is word %d of its line", q.op, q.op>>2&3, ofs)
 		}
 	case atomicSwapMask:
 	default:
-		return bad(UnimplementedFunctionality, q.toAddr, "atomic %#x: opcode %d is not emulated", q.op, q.op>>12&15)
+		return bad(unimplemented, q.toAddr, "atomic %#x: opcode %d is not emulated", q.op, q.op>>12&15)
 	}
 	return true
 }
@@ -308,27 +302,26 @@ const (
 
 func (c *Chip) checkInline(q *request, be uint32) bool {
 	bad := func(cat Category, format string, args ...any) bool {
-		c.refuse(q.o, cat, "noc inline write", q.toAddr, format, args...)
-		return false
+		return c.refuse(q.o, cat, "noc inline write", q.toAddr, format, args...)
 	}
 	if q.toAddr >= localBase {
 		if q.toAddr&3 != 0 {
-			return bad(UnimplementedFunctionality, "the register address is not a multiple of 4")
+			return bad(unimplemented, "the register address is not a multiple of 4")
 		}
 		return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 	}
 	if c.arch == chip.Blackhole {
-		return bad(UndefinedBehavior, "inline writes to L1 are unsafe on Blackhole: write through scratch memory instead")
+		return bad(undefined, "inline writes to L1 are unsafe on Blackhole: write through scratch memory instead")
 	}
 	if be == 0 {
-		return bad(UnimplementedFunctionality, "no byte is enabled")
+		return bad(unimplemented, "no byte is enabled")
 	}
 	shift := uint32(bits.TrailingZeros32(be))
 	if be>>shift != 15 || shift&3 != 0 {
-		return bad(UnimplementedFunctionality, "byte mask %#x: want four bytes of one word", be)
+		return bad(unimplemented, "byte mask %#x: want four bytes of one word", be)
 	}
 	if uint32(q.toAddr&15) != shift&15 {
-		return bad(UnimplementedFunctionality, "byte mask %#x does not agree with the address", be)
+		return bad(unimplemented, "byte mask %#x does not agree with the address", be)
 	}
 	return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 }

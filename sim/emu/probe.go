@@ -127,9 +127,9 @@ func (c *core) pure(op rv32.Op) bool {
 		return true
 	}
 	switch o := op.Inst(); {
-	case o.Code >= rv32.LB && o.Code <= rv32.LHU:
-		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), width(o.Code))
-	case o.Code >= rv32.SB && o.Code <= rv32.SW:
+	case o.Code.IsLoad():
+		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), o.Code.Bytes())
+	case o.Code.IsStore():
 		addr := c.X[o.Rs1] + uint32(o.Imm)
 		var w uint32
 		if addr < c.tile.size {

@@ -76,7 +76,7 @@ type sched struct {
 	group   *group    // of a Synchronous machine
 	idle    idle
 	steps   int      // since the host's last load
-	loads   uint     // of the host: see othersTurn
+	loads   uint     // of the host: see saw
 	last    hostLoad // of the host
 	news    atomic.Bool
 	skipped bool // loop left the token to a host

@@ -41,6 +41,17 @@ const (
 	MissingSpecification = tensix.MissingSpecification
 )
 
+const (
+	undefined      = UndefinedBehavior
+	nonContractual = NonContractualBehavior
+	unpredictable  = UnpredictableValueUsed
+	untested       = UntestedFunctionality
+	unimplemented  = UnimplementedFunctionality
+	unsupported    = UnsupportedFunctionality
+	misconfigured  = ConfigurationError
+	unspecified    = MissingSpecification
+)
+
 // Refusal is why a chip stopped.
 type Refusal struct {
 	Category Category

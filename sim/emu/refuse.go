@@ -30,8 +30,8 @@ func (o origin) mine() *core {
 	return o.core
 }
 
-// refuse stops the chip unless it has stopped.
-func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
+// refuse stops the chip unless it has stopped, and returns false.
+func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) bool {
 	fault := &c.fault
 	switch {
 	case c.observed != nil:
@@ -40,7 +40,7 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 		fault = o.tile.fault()
 	}
 	if *fault != nil {
-		return
+		return false
 	}
 	r := &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)}
 	if o.tile == nil {
@@ -56,6 +56,12 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	if fault == &c.fault {
 		c.announceFault()
 	}
+	return false
+}
+
+func (t *tile) refuse(o origin, cat Category, where string, addr uint32, format string, args ...any) slowResult {
+	t.chip.refuse(o, cat, where, uint64(addr), format, args...)
+	return slowHalt
 }
 
 // announceFault makes c.fault known to hosts. The caller holds the token.

@@ -132,15 +132,24 @@ func (s *sched) pace() {
 	s.steps = 0
 }
 
-// saw notes what a host has found; a change since its last load is news.
+// saw ends a host's load, whose result is news if it differs from the last load's.
+//
+// Every few loads it lets other chips' goroutines run: a host locked to its thread and its chip's
+// goroutine wake each other, and Go's scheduler would starve other goroutines on that processor.
 func (s *sched) saw(bar int, off, value uint64) {
 	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+		s.release()
 		return
 	}
-	l := hostLoad{bar, off, value}
-	if l != s.last {
+	if l := (hostLoad{bar, off, value}); l != s.last {
 		s.last, s.steps = l, 0
 		s.news.Store(true)
+	}
+	s.loads++
+	turns := s.loads%loadsBeforeTurns == 0
+	s.release()
+	if turns {
+		runtime.Gosched()
 	}
 }
 
@@ -161,17 +170,6 @@ func (s *sched) react() {
 }
 
 const loadsBeforeTurns = 16
-
-// othersTurn reports whether the host is to let other chips' goroutines run after releasing the
-// token: every few loads. A host locked to its thread and its chip's goroutine wake each other, and
-// Go's scheduler would starve other goroutines on that processor.
-func (s *sched) othersTurn() bool {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
-		return false
-	}
-	s.loads++
-	return s.loads%loadsBeforeTurns == 0
-}
 
 // turn is how many instructions a chip with links runs before it yields. Go's own turns of 10 ms
 // would hold up packets between many chips.

@@ -32,8 +32,7 @@ func (t *tile) trisc(o origin, addr uint32) (int, bool) {
 	if o.mine() != nil && o.core.hw >= 1 && o.core.hw <= 3 {
 		return int(o.core.hw) - 1, true
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(addr), "only TRISC0, 1 and 2 reach these registers")
-	return 0, false
+	return 0, t.chip.refuse(o, unimplemented, "tensix", uint64(addr), "only TRISC0, 1 and 2 reach these registers")
 }
 
 func (t *tile) mopStore(o origin, off, v uint32) slowResult {
@@ -47,13 +46,18 @@ func (t *tile) mopStore(o origin, off, v uint32) slowResult {
 	return t.give(o, engineOp{kind: opStoreMOP, thread: uint8(i), at: off / 4, v: v})
 }
 
-func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
+// gprs is trisc for the GPRs.
+func (t *tile) gprs(o origin, off uint32) (int, bool) {
 	i, ok := t.trisc(o, gprBase+off)
-	if !ok {
-		return 0, slowHalt
+	if ok && off > 0xFC {
+		return 0, t.chip.refuse(o, undefined, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 	}
-	if off > 0xFC {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
+	return i, ok
+}
+
+func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
+	i, ok := t.gprs(o, off)
+	if !ok {
 		return 0, slowHalt
 	}
 	e, st := t.observe(o)
@@ -65,12 +69,8 @@ func (t *tile) gprLoad(o origin, off uint32) (uint32, slowResult) {
 }
 
 func (t *tile) gprStore(o origin, off, v uint32) slowResult {
-	i, ok := t.trisc(o, gprBase+off)
+	i, ok := t.gprs(o, off)
 	if !ok {
-		return slowHalt
-	}
-	if off > 0xFC {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(gprBase+off), "there are 64 GPRs")
 		return slowHalt
 	}
 	return t.give(o, engineOp{kind: opStoreGPR, thread: uint8(i), at: off / 4, v: v})
@@ -106,8 +106,7 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		t.check.Acquire(o.checked(), pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
-	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
-	return 0, slowHalt
+	return 0, t.refuse(o, unimplemented, "tensix", pcBufBase+off, "load of a PCBuf register that is not emulated")
 }
 
 func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
@@ -116,15 +115,14 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "tensix", uint64(pcBufBase+off), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "tensix", pcBufBase+off, format, args...)
 	}
 	switch {
 	case off == pcBufSync || off == pcBufMOPSync:
 		return slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
 		if v > 1 {
-			return bad(UnimplementedFunctionality, "semaphore: store of %#x: want 0, post, or 1, get", v)
+			return bad(unimplemented, "semaphore: store of %#x: want 0, post, or 1, get", v)
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
@@ -132,18 +130,18 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		return st
 	}
-	return bad(UnimplementedFunctionality, "store to a PCBuf register that is not emulated")
+	return bad(unimplemented, "store to a PCBuf register that is not emulated")
 }
 
 // mailboxOf checks an access to a mailbox (tt-isa-documentation
 // WormholeB0/TensixTile/BabyRISCV/Mailboxes.md).
 func (t *tile) mailboxOf(o origin, off uint32) (me, other uint8, ok bool) {
 	if o.mine() == nil || o.core.hw > 3 {
-		t.chip.refuse(o, UndefinedBehavior, "mailbox", uint64(mailboxBase+off), "only BRISC and the TRISCs have mailboxes")
+		t.chip.refuse(o, undefined, "mailbox", uint64(mailboxBase+off), "only BRISC and the TRISCs have mailboxes")
 		return 0, 0, false
 	}
 	if off&0xFFF > 4 {
-		t.chip.refuse(o, UnimplementedFunctionality, "mailbox", uint64(mailboxBase+off), "a mailbox has offsets 0, the value, and 4, the query")
+		t.chip.refuse(o, unimplemented, "mailbox", uint64(mailboxBase+off), "a mailbox has offsets 0, the value, and 4, the query")
 		return 0, 0, false
 	}
 	return o.core.hw, uint8(off >> 12), true
@@ -174,8 +172,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 		return slowHalt
 	}
 	if off&4 != 0 {
-		t.chip.refuse(o, UnimplementedFunctionality, "mailbox", uint64(mailboxBase+off), "store to the query of a mailbox")
-		return slowHalt
+		return t.refuse(o, unimplemented, "mailbox", mailboxBase+off, "store to the query of a mailbox")
 	}
 	// The four mailboxes of one writer share four places.
 	sent := uint8(0)
@@ -205,9 +202,8 @@ const (
 // mayConfigure refuses configuration accesses of NCRISC and the NoC.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
 	if o.mine() == nil || o.core.hw > 3 {
-		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off),
+		return t.chip.refuse(o, unimplemented, "tensix", uint64(configBase+off),
 			"only BRISC and the TRISCs reach Tensix configuration words")
-		return false
 	}
 	return true
 }
@@ -265,9 +261,8 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	switch {
 	case i == cfgInvalidate(t.chip.arch):
 		if v == 0 || v > 31 {
-			t.chip.refuse(o, UnsupportedFunctionality, "tensix", uint64(configBase+4*i),
+			return t.chip.refuse(o, unsupported, "tensix", uint64(configBase+4*i),
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)
-			return false
 		}
 		if !t.chip.cfg.RefuseStaleCode {
 			break
@@ -294,18 +289,17 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 // */TensixTile/BabyRISCV/PushTensixInstruction.md).
 func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 	bad := func(cat Category, format string, args ...any) slowResult {
-		t.chip.refuse(o, cat, "tensix", uint64(addr), format, args...)
-		return slowHalt
+		return t.refuse(o, cat, "tensix", addr, format, args...)
 	}
 	switch {
 	case addr&0xFFFF != 0:
-		return bad(UnimplementedFunctionality, "only the first word of the aperture pushes instructions")
+		return bad(unimplemented, "only the first word of the aperture pushes instructions")
 	case o.mine() == nil || o.core.hw > 3:
-		return bad(UnimplementedFunctionality, "only BRISC and the TRISCs push Tensix instructions")
+		return bad(unimplemented, "only BRISC and the TRISCs push Tensix instructions")
 	case o.core.hw == 0:
 		return t.pushTo(o, engineOp{thread: uint8((addr - pushBase) >> 16), v: v})
 	case addr != pushBase:
-		return bad(UnsupportedFunctionality, "only BRISC has an aperture for each thread")
+		return bad(unsupported, "only BRISC has an aperture for each thread")
 	}
 	return t.pushTo(o, engineOp{thread: o.core.hw - 1, v: v, expand: true})
 }
@@ -316,8 +310,7 @@ func (c *core) push(inst uint32) slowResult {
 		return slowHalt
 	}
 	if c.hw > 3 {
-		c.refuse(UndefinedBehavior, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
-		return slowHalt
+		return c.refuse(undefined, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
 	}
 	e, thread := c.tile.enginesOf(), max(int(c.hw)-1, 0)
 	if !e.CanPush(thread) {
@@ -335,9 +328,8 @@ func (c *core) push(inst uint32) slowResult {
 func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	inst := op.v
 	if inst>>24 == 0 {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst),
+		return t.refuse(o, undefined, "tensix", inst,
 			"Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
-		return slowHalt
 	}
 	op.arrived = t.chip.now(o)-t.tensix.stored[op.thread] > arrival
 	if t.chip.cfg.RefuseRaces {
@@ -390,8 +382,7 @@ func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
 	if o.isHostLoad() && tdmaHas(off) {
 		return 0, slowDone
 	}
-	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")
-	return 0, slowHalt
+	return 0, t.refuse(o, unsupported, "tdma", tdmaBase+off, "load of a TDMA register that is not emulated")
 }
 
 // tdmaHas reports whether a register exists: of the mover and packer and unpacker 0, from 0x100 on
@@ -409,8 +400,7 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 		return slowDone
 	}
 	bad := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), format, args...)
-		return slowHalt
+		return t.refuse(o, unsupported, "tdma", tdmaBase+off, format, args...)
 	}
 	if t.chip.arch != chip.Wormhole {
 		return bad("store to a TDMA register that is not emulated")
@@ -443,8 +433,7 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 func (t *tile) move(o origin) slowResult {
 	m, nc := &t.tensix.mover, t.cores[4]
 	bad := func(format string, args ...any) slowResult {
-		t.chip.refuse(o, UndefinedBehavior, "tdma", tdmaBase+tdmaCommand, format, args...)
-		return slowHalt
+		return t.refuse(o, undefined, "tdma", tdmaBase+tdmaCommand, format, args...)
 	}
 	switch {
 	case m.size > iramBytes/moverUnits:
@@ -476,17 +465,19 @@ func (t *tile) fillIRAM(from, n uint32) {
 		t.iram = make([]uint32, iramBytes/4)
 		t.iramCode = make([]codePage, iramBytes/pageBytes)
 		if t.known != nil {
-			t.iramKnown = make([]uint64, iramBytes/4/64)
+			t.iramKnown = newBitset(iramBytes)
 		}
 	}
 	copy(t.iram[:n/4], t.memory(from + n)[from/4:])
 	for i := range (n + pageBytes - 1) / pageBytes {
 		t.iramCode[i] = codePage{}
 	}
-	for w := range uint32(len(t.iramKnown)) * 64 {
-		if w < n/4 {
-			at := from/4 + w
-			t.iramKnown[w>>6] = t.iramKnown[w>>6]&^(1<<(w&63)) | t.known[at>>6]>>(at&63)&1<<(w&63)
+	for w := range n / 4 {
+		if t.iramKnown == nil {
+			break
+		}
+		if t.iramKnown[w>>6] &^= 1 << (w & 63); t.known.has(from/4 + w) {
+			t.iramKnown.set(w)
 		}
 	}
 }

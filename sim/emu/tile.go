@@ -28,13 +28,13 @@ type tile struct {
 	id     [2]uint32                 // NOC_ID_LOGICAL by NoC: y<<6 | x
 	code   []*codePage
 	// By option, or nil.
-	known   []uint64 // a bit per word
+	known   bitset // what was written
 	writers *check.Writers
 	check   *check.Tile
 
 	iram      []uint32 // of NCRISC and Wormhole's Ethernet tiles, once filled
 	iramCode  []codePage
-	iramKnown []uint64 // a bit per word
+	iramKnown bitset // a bit per word
 
 	niu     [2]niu
 	streams []stream
@@ -144,14 +144,14 @@ func (t *tile) take(addr uint32, n int, data []uint32) {
 func (t *tile) nowKnown(addr uint32, n int) {
 	if t.known != nil {
 		for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
-			t.known[w>>6] |= 1 << (w & 63)
+			t.known.set(w)
 		}
 	}
 }
 
 func (t *tile) unwritten(addr uint32, n int) (uint32, bool) {
 	for w := addr >> 2; w <= (addr+uint32(n)-1)>>2; w++ {
-		if t.known[w>>6]>>(w&63)&1 == 0 {
+		if !t.known.has(w) {
 			return w << 2, true
 		}
 	}

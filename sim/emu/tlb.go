@@ -47,14 +47,14 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		addr = cfg & (1<<(36-bits) - 1) << bits
 		target = cfg >> (36 - bits)
 		if target&^0x2FFFFFFF != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x: linked or reserved bits", id, cfg)
+			return bad(unimplemented, "window %d: configuration %#x: linked or reserved bits", id, cfg)
 		}
 	case bar == 4:
 		id = 202 + int(off>>32)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
 		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2] != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
+			return bad(unimplemented, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
 				w[1], w[2])
 		}
 		target = uint64(w[1]&0xFFF) | uint64(w[1]>>24&1)<<24 | uint64(w[1]>>27&3)<<26
@@ -63,29 +63,29 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<21, (uint64(w[0])|uint64(w[1]&0x7FF)<<32)<<21
 		if w[2]&^(0xEF|static<<9) != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration word 2 = %#x: linked or static VC", id, w[2])
+			return bad(unimplemented, "window %d: configuration word 2 = %#x: linked or static VC", id, w[2])
 		}
 		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>3&1)<<24 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
 	}
 	if c.cfg.RefuseCounters {
 		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
-			return bad(UndefinedBehavior, "window %d is used after only some of its %d configuration words were stored", id,
+			return bad(undefined, "window %d is used after only some of its %d configuration words were stored", id,
 				c.params.BAR.WindowRegsSize/4)
 		}
 		c.half[id] = 0
 	}
 	if off&(size-1)+uint64(n) > size {
-		return bad(UnsupportedFunctionality, "%d bytes reach beyond the end of window %d", n, id)
+		return bad(unsupported, "%d bytes reach beyond the end of window %d", n, id)
 	}
 	if target>>26&3 == 3 {
-		return bad(UndefinedBehavior, "window %d: ordering 3 is invalid", id)
+		return bad(undefined, "window %d: ordering 3 is invalid", id)
 	}
 	w := windowTarget{addr: addr | off&(size-1), multicast: target>>25&1 != 0, posted: target>>26&3 == 2, noc: int(target >> 24 & 1)}
 	if w.multicast && w.noc == 1 {
-		return bad(UnimplementedFunctionality, "window %d: multicast on NoC 1", id)
+		return bad(unimplemented, "window %d: multicast on NoC 1", id)
 	}
 	if !w.multicast && target>>12&0xFFF != 0 {
-		return bad(UnsupportedFunctionality, "window %d: a start corner without multicast", id)
+		return bad(unsupported, "window %d: a start corner without multicast", id)
 	}
 	if !o.loads && c.lost(w, target) {
 		return w, false
@@ -119,7 +119,7 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 	// A read goes to the end of the rectangle (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 	// tt-umd loads the last word before it stores a part of it (ApiTTDeviceTest.MulticastIO).
 	if w.multicast && c.cfg.RefuseUnmapped {
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "load through a multicast window")
+		c.refuse(origin{}, undefined, "tlb window", off, "load through a multicast window")
 		return
 	}
 	buf := c.words(word.Span(w.addr, len(p)))
@@ -152,10 +152,10 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	skipX, skipY := c.params.MulticastSkipColumns, c.params.MulticastSkipRows
 	switch {
 	case a.X > b.X || a.Y > b.Y:
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast from %v to %v, past its end", a, b)
+		c.refuse(origin{}, undefined, "tlb window", off, "multicast from %v to %v, past its end", a, b)
 		return
 	case c.cfg.RefuseUnmapped && ((1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0):
-		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
+		c.refuse(origin{}, undefined, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
 	// All NIUs but workers' opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
@@ -183,9 +183,9 @@ func (c *Chip) windowConfig(off uint64, width int, v uint64) {
 	bar := c.params.BAR.WindowRegs
 	switch {
 	case off%uint64(width) != 0 || width < 4:
-		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
+		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
 	case width == 8 && c.arch == chip.Blackhole:
-		c.refuse(origin{}, UnsupportedFunctionality, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
+		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
 	default:
 		per := uint64(c.params.BAR.WindowRegsSize)
 		c.half[off/per] |= uint8(1<<(width/4)-1) << (off % per / 4)

@@ -98,31 +98,19 @@ func (a *ARC) setClock(mhz uint32) {
 // enabledColumns is telemetry tag 34, by the order of fuses (tt-umd blackhole_implementation.hpp
 // HARVESTING_NOC_LOCATIONS).
 func (a *ARC) enabledColumns() uint32 {
-	v := uint32(0)
-	for i, x := range [14]uint32{1, 16, 2, 15, 3, 14, 4, 13, 5, 12, 6, 11, 7, 10} {
-		col := x - 1
-		if x >= 10 {
-			col = x - 3
-		}
-		if a.cfg.Harvesting.Tensix>>col&1 == 0 {
-			v |= 1 << i
-		}
-	}
-	return v
+	return ^a.fused(0, 13, 1, 12, 2, 11, 3, 10, 4, 9, 5, 8, 6, 7) & (1<<14 - 1)
 }
 
 // harvestedRows answers Wormhole's message 0x57, by the order of fuses (tt-umd
 // wormhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
 func (a *ARC) harvestedRows() uint32 {
-	v := uint32(0)
-	for i, y := range [10]uint32{11, 1, 10, 2, 9, 3, 8, 4, 7, 5} {
-		row := y - 1
-		if y >= 7 {
-			row = y - 2
-		}
-		if a.cfg.Harvesting.Tensix>>row&1 != 0 {
-			v |= 1 << i
-		}
+	return a.fused(9, 0, 8, 1, 7, 2, 6, 3, 5, 4)
+}
+
+// fused has a bit for each harvested row or column of workers, in the order of fuses.
+func (a *ARC) fused(order ...int) (v uint32) {
+	for i, n := range order {
+		v |= uint32(a.cfg.Harvesting.Tensix) >> n & 1 << i
 	}
 	return v
 }

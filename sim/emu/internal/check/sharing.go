@@ -165,11 +165,11 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	s.count++
 	s.retire(o)
 	switch code := o.Code; {
-	case code >= rv32.LB && code <= rv32.LHU:
+	case code.IsLoad():
 		return s.load(o, addr, n, inL1)
-	case code >= rv32.SB && code <= rv32.SW:
+	case code.IsStore():
 		return s.store(o, addr, n, inL1, v)
-	case code >= rv32.BEQ && code <= rv32.BGEU, code == rv32.Skewed:
+	case code.IsBranch(), code == rv32.Skewed:
 		s.poll(s.tags[o.Rs1])
 		s.poll(s.tags[o.Rs2])
 		return true
@@ -180,7 +180,7 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	case code == rv32.FENCE:
 		s.agent.land(s.agent.time)
 		s.waiting = 0
-	case code >= rv32.AMOADD && code <= rv32.AMOMAXU:
+	case code.IsAMO():
 		if inL1 {
 			s.agent.land(s.agent.time)
 			by := s.agent.now()
@@ -338,8 +338,7 @@ func (s *sharing) retire(o rv32.Inst) {
 	if s.waiting == 0 {
 		return
 	}
-	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code >= rv32.SB && o.Code <= rv32.SW ||
-		o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
+	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code.IsBranch() || o.Code.IsStore() || o.Code.IsAMO()
 	for i := s.waiting - 1; i >= 0; i-- {
 		b := &s.backs[i]
 		if b.reg != rv32.Sink && b.reg != 0 && (b.reg == o.Rs1 || two && b.reg == o.Rs2) || s.count-b.count >= 8 {
@@ -347,7 +346,7 @@ func (s *sharing) retire(o rv32.Inst) {
 			s.waiting = copy(s.backs[:], s.backs[i+1:s.waiting])
 			break
 		}
-		if b.reg == o.Rd && !(o.Code >= rv32.BEQ && o.Code <= rv32.BGEU) && !(o.Code >= rv32.SB && o.Code <= rv32.SW) {
+		if b.reg == o.Rd && !o.Code.IsBranch() && !o.Code.IsStore() {
 			b.reg = noReg
 		}
 	}

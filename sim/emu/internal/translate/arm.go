@@ -245,7 +245,7 @@ func (e *arm) extend(d, n uint8, bits uint32) { e.unary(0x13000000|(bits-1)<<10,
 
 func (e *arm) jump(label int) { e.to(0x14000000, label) }
 
-func (e *arm) jumpIf(condition uint32, label int) { e.to(0x54000000|condition, label) }
+func (e *arm) jumpIf(condition uint8, label int) { e.to(0x54000000|uint32(condition), label) }
 
 func (e *arm) to(op uint32, label int) {
 	e.refer(label)
@@ -264,22 +264,11 @@ func (e *arm) read(r, scratch uint8) uint8 {
 	return scratch
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
-// isn't here, or code leaves after the jump.
-func (e *arm) take(i int, off int32) {
-	to := i + int(off)
-	e.add(w10, w10, off-1)
-	back, leaves := e.goesBack(i, off)
-	if !leaves && e.has(to) {
-		e.compare(w10, int32(to))
-		e.jumpIf(aGT, e.bodies[to-e.first])
-	}
-	e.constant(w0, uint32(int32(to)))
-	if leaves {
-		e.compare(w10, int32(to))
-		e.jumpIf(aGT, back)
-	}
-	e.jump(e.jumped)
+func (e *arm) moveEnd(by int32) { e.add(w10, w10, by) }
+
+func (e *arm) ifEndAfter(i int32, label int) {
+	e.compare(w10, i)
+	e.jumpIf(aGT, label)
 }
 
 func (e *arm) jumpRegister(i int, o rv32.Inst) {
@@ -315,14 +304,11 @@ func (e *arm) sum(d uint8, o rv32.Inst) {
 	e.add(d, e.read(o.Rs1, d), o.Imm)
 }
 
-var armBranches = map[rv32.Opcode]uint32{rv32.BEQ: aEQ, rv32.BNE: aNE, rv32.BLT: aLT, rv32.BGE: aGE, rv32.BLTU: aLO, rv32.BGEU: aHS}
+var armBranches = map[rv32.Opcode]uint8{rv32.BEQ: aEQ, rv32.BNE: aNE, rv32.BLT: aLT, rv32.BGE: aGE, rv32.BLTU: aLO, rv32.BGEU: aHS}
 
 func (e *arm) branch(i int, o rv32.Inst) {
 	e.op(aSUBS, zr, e.read(o.Rs1, w0), e.read(o.Rs2, w1))
-	holds := armBranches[o.Code]
-	e.takeIf(i, o.Imm,
-		func(label int) { e.jumpIf(holds, label) },
-		func(label int) { e.jumpIf(holds^1, label) })
+	e.takeIf(i, o.Imm, armBranches[o.Code])
 }
 
 // address returns the register with the address of a load or store, which leaves if misaligned.
@@ -333,8 +319,8 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 	} else {
 		e.sum(a, o)
 	}
-	if n := size(o.Code); n > 1 {
-		low, _ := armMask(uint32(n - 1))
+	if n := o.Code.Bytes(); n > 1 {
+		low, _ := armMask(n - 1)
 		e.unary(aANDSI|low, zr, a)
 		e.jumpIf(aNE, e.exit(i))
 	}
@@ -350,51 +336,29 @@ type armWays struct {
 	ignored   func()
 }
 
-// access emits a load or store by one of the ways.
+func (e *arm) isGuess(r uint8, v uint32) uint8 {
+	e.constant(w3, v)
+	e.op(aSUBS, zr, e.read(r, w0), w3)
+	return aEQ
+}
+
 func (e *arm) access(i int, o rv32.Inst, s slotsOf, w armWays) {
-	area, at, ok := e.certain(i, o, s)
-	if !ok {
-		e.anywhere(i, o, s, w)
-		return
-	}
-	if o.Rs1 != 0 {
-		e.constant(w3, e.guesses[i-e.first].v-uint32(o.Imm))
-		e.op(aSUBS, zr, e.read(o.Rs1, w0), w3)
-	}
-	if area == areaOthers {
-		if o.Rs1 == 0 {
-			e.jump(e.exit(i))
-			return
+	e.guessed(i, o, s, func(a area, at uint32) {
+		switch a {
+		case areaL1:
+			e.constant(w0, at)
+			w.l1(w0)
+		case areaLocal:
+			e.constant(w1, at)
+			w.local(w1)
+		case areaRegisters:
+			e.constant(w1, at&^Narrow-1)
+			e.pointer(w2, atRegisters)
+			w.register(w1, at)
+		case areaIgnored:
+			w.ignored()
 		}
-		e.jumpIf(aEQ, e.exit(i))
-		e.anywhere(i, o, s, w)
-		return
-	}
-	done := e.label()
-	if o.Rs1 != 0 {
-		other := e.label()
-		e.jumpIf(aNE, other)
-		e.cold = append(e.cold, func() {
-			e.place(other)
-			e.anywhere(i, o, s, w)
-			e.jump(done)
-		})
-	}
-	switch area {
-	case areaL1:
-		e.constant(w0, at)
-		w.l1(w0)
-	case areaLocal:
-		e.constant(w1, at)
-		w.local(w1)
-	case areaRegisters:
-		e.constant(w1, at&^Narrow-1)
-		e.pointer(w2, atRegisters)
-		w.register(w1, at)
-	case areaIgnored:
-		w.ignored()
-	}
-	e.place(done)
+	}, func() { e.anywhere(i, o, s, w) })
 }
 
 // anywhere emits a load or store that finds out where its address is.

@@ -25,9 +25,16 @@ type backend interface {
 	move(to, from uint8)
 	constant(reg uint8, v uint32)
 	jump(label int)
+	jumpIf(condition uint8, label int)
+
+	// moveEnd adds to the end of the budget; ifEndAfter jumps if the end is after an index.
+	moveEnd(by int32)
+	ifEndAfter(i int32, label int)
+	// isGuess compares an emulated register with a constant and returns the condition of equality.
+	// The lowest bit of a condition inverts it.
+	isGuess(r uint8, v uint32) uint8
 
 	compute(o rv32.Inst)
-	take(i int, off int32)
 	jumpRegister(i int, o rv32.Inst)
 	branch(i int, o rv32.Inst)
 	load(i int, o rv32.Inst)
@@ -204,22 +211,37 @@ func (e *emitter) instruction(i int, o rv32.Inst) {
 	}
 }
 
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target
+// isn't here, or code leaves after the jump.
+func (e *emitter) take(i int, off int32) {
+	to := i + int(off)
+	e.moveEnd(off - 1)
+	back, leaves := e.goesBack(i, off)
+	if !leaves && e.has(to) {
+		e.ifEndAfter(int32(to), e.bodies[to-e.first])
+	}
+	e.constant(next, uint32(int32(to)))
+	if leaves {
+		e.ifEndAfter(int32(to), back)
+	}
+	e.jump(e.jumped)
+}
+
 // takeIf jumps by off instructions if a condition holds. Forward jumps, taken less often, leave the
 // straight line.
-func (e *emitter) takeIf(i int, off int32, ifHolds, ifNot func(label int)) {
+func (e *emitter) takeIf(i int, off int32, holds uint8) {
+	l := e.label()
 	if off > 0 {
-		taken := e.label()
-		ifHolds(taken)
+		e.jumpIf(holds, l)
 		e.cold = append(e.cold, func() {
-			e.place(taken)
+			e.place(l)
 			e.take(i, off)
 		})
 		return
 	}
-	next := e.label()
-	ifNot(next)
+	e.jumpIf(holds^1, l)
 	e.take(i, off)
-	e.place(next)
+	e.place(l)
 }
 
 // returnTo puts the address of the instruction after i into r, by way of a register if r has no
@@ -256,10 +278,42 @@ func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	e.place(done)
 }
 
+// guessed emits a load or store: certainly if its address is the guess, otherwise anywhere.
+func (e *emitter) guessed(i int, o rv32.Inst, s slotsOf, certainly func(a area, at uint32), anywhere func()) {
+	a, at, ok := e.certain(i, o, s)
+	if !ok {
+		anywhere()
+		return
+	}
+	if o.Rs1 == 0 {
+		if a == areaOthers {
+			e.jump(e.exit(i))
+		} else {
+			certainly(a, at)
+		}
+		return
+	}
+	equal := e.isGuess(o.Rs1, e.guesses[i-e.first].v-uint32(o.Imm))
+	if a == areaOthers {
+		e.jumpIf(equal, e.exit(i))
+		anywhere()
+		return
+	}
+	done, other := e.label(), e.label()
+	e.jumpIf(equal^1, other)
+	e.cold = append(e.cold, func() {
+		e.place(other)
+		anywhere()
+		e.jump(done)
+	})
+	certainly(a, at)
+	e.place(done)
+}
+
 // look emits a load or store in L1, local RAM or, if it is of a word, a register.
 func (e *emitter) look(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
 	area := e.guesses[i-e.first].area
-	switch word := size(o.Code) == 4; {
+	switch word := o.Code.Bytes() == 4; {
 	case localFirst(o.Rs1):
 		e.anyOf(i, local, l1)
 	case area == areaLocal:

@@ -123,11 +123,11 @@ func (p *program) guess() []value {
 // RAM that exists, a register's slot, the register that ignores stores, or others, which leave. ok
 // is false if code has to look.
 func (e *emitter) certain(i int, o rv32.Inst, s slotsOf) (a area, at uint32, ok bool) {
-	g, n := e.guesses[i-e.first], size(o.Code)
+	g, n := e.guesses[i-e.first], o.Code.Bytes()
 	if !g.known {
 		return 0, 0, false
 	}
-	if g.v&uint32(n-1) != 0 {
+	if g.v&(n-1) != 0 {
 		return areaOthers, 0, true
 	}
 	switch g.area {

@@ -126,11 +126,11 @@ func kindOf(c rv32.Opcode) kind {
 		return compute
 	case c == rv32.JAL, c == rv32.JALR:
 		return jump
-	case c >= rv32.BEQ && c <= rv32.BGEU:
+	case c.IsBranch():
 		return branch
-	case c >= rv32.LB && c <= rv32.LHU:
+	case c.IsLoad():
 		return load
-	case c >= rv32.SB && c <= rv32.SW:
+	case c.IsStore():
 		return store
 	}
 	return leave
@@ -163,17 +163,6 @@ func reads(c rv32.Opcode) int {
 func writes(c rv32.Opcode) bool {
 	k := kindOf(c)
 	return k == compute || k == jump || k == load
-}
-
-// size is how many bytes a load or store moves.
-func size(c rv32.Opcode) int {
-	switch c {
-	case rv32.LB, rv32.LBU, rv32.SB:
-		return 1
-	case rv32.LH, rv32.LHU, rv32.SH:
-		return 2
-	}
-	return 4
 }
 
 // localFirst reports whether an address is likelier in local RAM than in L1: by sp, gp or tp.

@@ -186,23 +186,15 @@ func (e *x86) jumpIf(condition uint8, label int) {
 	e.word(0)
 }
 
-// take jumps by off instructions: see arm.
-func (e *x86) take(i int, off int32) {
-	to := i + int(off)
-	if off != 1 {
-		e.immediate(0, r15, off-1)
+func (e *x86) moveEnd(by int32) {
+	if by != 0 {
+		e.immediate(0, r15, by)
 	}
-	back, leaves := e.goesBack(i, off)
-	if !leaves && e.has(to) {
-		e.immediate(7, r15, int32(to))
-		e.jumpIf(xG, e.bodies[to-e.first])
-	}
-	e.constant(rax, uint32(int32(to)))
-	if leaves {
-		e.immediate(7, r15, int32(to))
-		e.jumpIf(xG, back)
-	}
-	e.jump(e.jumped)
+}
+
+func (e *x86) ifEndAfter(i int32, label int) {
+	e.immediate(7, r15, i)
+	e.jumpIf(xG, label)
 }
 
 func (e *x86) jumpRegister(i int, o rv32.Inst) {
@@ -250,10 +242,7 @@ func (e *x86) branch(i int, o rv32.Inst) {
 	} else {
 		e.guest(xCMP, a, o.Rs2)
 	}
-	holds := x86Branches[o.Code]
-	e.takeIf(i, o.Imm,
-		func(label int) { e.jumpIf(holds, label) },
-		func(label int) { e.jumpIf(holds^1, label) })
+	e.takeIf(i, o.Imm, x86Branches[o.Code])
 }
 
 // address returns the register with the address of a load or store, which leaves if misaligned.
@@ -271,7 +260,7 @@ func (e *x86) address(i int, o rv32.Inst) uint8 {
 			e.immediate(0, a, o.Imm)
 		}
 	}
-	if n := size(o.Code); n > 1 {
+	if n := o.Code.Bytes(); n > 1 {
 		e.testLow(a, byte(n-1))
 		e.jumpIf(xNE, e.exit(i))
 	}
@@ -311,58 +300,31 @@ type x86Ways struct {
 	ignored   func()
 }
 
-// access emits a load or store by one of the ways.
 func (e *x86) access(i int, o rv32.Inst, s slotsOf, w x86Ways) {
-	area, at, ok := e.certain(i, o, s)
-	if !ok {
-		e.anywhere(i, o, s, w)
-		return
-	}
-	if o.Rs1 != 0 {
-		e.compare(o.Rs1, e.guesses[i-e.first].v-uint32(o.Imm))
-	}
-	if area == areaOthers {
-		if o.Rs1 == 0 {
-			e.jump(e.exit(i))
-			return
+	e.guessed(i, o, s, func(a area, at uint32) {
+		switch a {
+		case areaL1:
+			w.l1(x86Place{base: rsi, index: none, disp: int32(at)})
+		case areaLocal:
+			w.local(x86Place{base: r9, index: none, disp: int32(at)})
+		case areaRegisters:
+			e.pointer(rdx, atRegisters)
+			w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
+		case areaIgnored:
+			w.ignored()
 		}
-		e.jumpIf(xE, e.exit(i))
-		e.anywhere(i, o, s, w)
-		return
-	}
-	done := e.label()
-	if o.Rs1 != 0 {
-		other := e.label()
-		e.jumpIf(xNE, other)
-		e.cold = append(e.cold, func() {
-			e.place(other)
-			e.anywhere(i, o, s, w)
-			e.jump(done)
-		})
-	}
-	switch area {
-	case areaL1:
-		w.l1(x86Place{base: rsi, index: none, disp: int32(at)})
-	case areaLocal:
-		w.local(x86Place{base: r9, index: none, disp: int32(at)})
-	case areaRegisters:
-		e.pointer(rdx, atRegisters)
-		w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
-	case areaIgnored:
-		w.ignored()
-	}
-	e.place(done)
+	}, func() { e.anywhere(i, o, s, w) })
 }
 
-// compare compares an emulated register with a constant.
-func (e *x86) compare(r uint8, v uint32) {
+func (e *x86) isGuess(r uint8, v uint32) uint8 {
 	if h := e.home[r]; h != none {
 		e.immediate(7, h, int32(v))
-		return
+	} else {
+		e.byte(0x81)
+		e.modrm(7, rdi, int32(r)*4)
+		e.word(v)
 	}
-	e.byte(0x81)
-	e.modrm(7, rdi, int32(r)*4)
-	e.word(v)
+	return xE
 }
 
 // anywhere emits a load or store that finds out where its address is.
@@ -412,7 +374,7 @@ func (e *x86) store(i int, o rv32.Inst) {
 		}
 		return by
 	}
-	put := func(p x86Place) { e.put(size(o.Code), value(rdx), p) }
+	put := func(p x86Place) { e.put(o.Code.Bytes(), value(rdx), p) }
 	e.access(i, o, stores, x86Ways{l1: func(p x86Place) {
 		if p.index == none {
 			e.pointer(rdx, atFlags)
@@ -506,7 +468,7 @@ func (e *x86) testFlag() {
 }
 
 // put emits a store of the low n bytes of a register, one that testLow takes.
-func (e *x86) put(n int, v uint8, p x86Place) {
+func (e *x86) put(n uint32, v uint8, p x86Place) {
 	switch n {
 	case 1:
 		e.at(0x88, v, p)
