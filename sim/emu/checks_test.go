@@ -59,7 +59,7 @@ func checks() []checkCase {
 	one := func(a *asm) *asm { return a.li(s0, 1) }
 	return []checkCase{
 		{
-			name: "a write's source is overwritten before it has left", cfg: races, cat: UndefinedBehavior,
+			name: "a write's source is overwritten before it has left", cfg: races, cat: undefined,
 			says: []string{"BRISC pc=", "race: store to 4 bytes that a NoC write may still be reading", "write of 64 bytes from 0x40000",
 				"BRISC pc="},
 			do: func(r *rig, right bool) {
@@ -73,7 +73,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a write's source is overwritten by another write to it", cfg: races, cat: UndefinedBehavior,
+			name: "a write's source is overwritten by another write to it", cfg: races, cat: undefined,
 			says: []string{"race: store to 64 bytes that a NoC write may still be reading"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
@@ -90,7 +90,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a read's destination is looked at before the read is counted", cfg: races, cat: UndefinedBehavior,
+			name: "a read's destination is looked at before the read is counted", cfg: races, cat: undefined,
 			says: []string{"race: load of 4 bytes that a NoC read may still be writing", "read of 64 bytes of tile", "0x50000 to 0x40000"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -102,7 +102,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "one read of two is counted", cfg: races, cat: UndefinedBehavior,
+			name: "one read of two is counted", cfg: races, cat: undefined,
 			says: []string{"race: load of 4 bytes that a NoC read may still be writing"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -118,7 +118,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a read goes into the source of a write", cfg: races, cat: UndefinedBehavior,
+			name: "a read goes into the source of a write", cfg: races, cat: undefined,
 			says: []string{"race: store to 64 bytes that a NoC write may still be reading"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -130,7 +130,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a done signal overtakes data on another path", cfg: races, cat: UndefinedBehavior,
+			name: "a done signal overtakes data on another path", cfg: races, cat: undefined,
 			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "write of 64 bytes from 0x40000",
 				"the signal at 0x30000 that was seen here, atomic"},
 			do: func(r *rig, right bool) {
@@ -146,7 +146,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a stream says done before data is acknowledged", cfg: races, cat: UndefinedBehavior,
+			name: "a stream says done before data is acknowledged", cfg: races, cat: undefined,
 			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "inline write"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
@@ -165,7 +165,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "code is changed by the processor that runs it", cfg: stale, cat: UndefinedBehavior,
+			name: "code is changed by the processor that runs it", cfg: stale, cat: undefined,
 			says: []string{"BRISC pc=0x8000", "stale code: the processor has executed this line", "BRISC pc=0x10"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -179,7 +179,7 @@ func checks() []checkCase {
 		},
 		{
 			// Right: data that begin right after the fetch where the code ends.
-			name: "code is changed, in the fetch that is executed", cfg: stale, cat: UndefinedBehavior,
+			name: "code is changed, in the fetch that is executed", cfg: stale, cat: undefined,
 			says: []string{"BRISC pc=0x8000", "stale code: the processor has executed this line", "BRISC pc=0x10"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -192,7 +192,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "all of a line comes into the cache with its end", cfg: stale, cat: UndefinedBehavior,
+			name: "all of a line comes into the cache with its end", cfg: stale, cat: undefined,
 			says: []string{"BRISC pc=0x8000", "stale code: the processor may have prefetched this line", "BRISC pc=0x10"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -205,7 +205,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "code that may be prefetched is delivered through the NoC", cfg: stale, cat: UndefinedBehavior,
+			name: "code that may be prefetched is delivered through the NoC", cfg: stale, cat: undefined,
 			says: []string{"stale code: the processor may have prefetched this line", "the host has changed it"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -219,7 +219,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "DRAM that was never written is read", cfg: unwritten, cat: UnpredictableValueUsed,
+			name: "DRAM that was never written is read", cfg: unwritten, cat: unpredictable,
 			says: []string{"BRISC pc=", "read of memory of DRAM controller 0 that was never written"},
 			do: func(r *rig, right bool) {
 				v, b := r.worker(0, 0), r.topo.DRAMBanks()[0]
@@ -231,7 +231,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "local RAM that was never written is read", arch: chip.Wormhole, cfg: unwritten, cat: UnpredictableValueUsed,
+			name: "local RAM that was never written is read", arch: chip.Wormhole, cfg: unwritten, cat: unpredictable,
 			says: []string{"BRISC pc=", "load from local RAM that was never written"},
 			do: func(r *rig, right bool) {
 				a := newAsm(0x1000).li(a0, localBase+64)
@@ -242,7 +242,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "an id is waited for after a multicast with it", cfg: counters, cat: UndefinedBehavior,
+			name: "an id is waited for after a multicast with it", cfg: counters, cat: undefined,
 			says: []string{"the counter of transaction id 3 is 25", "nothing is unanswered: a multicast took it beyond zero"},
 			do: func(r *rig, right bool) {
 				v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
@@ -257,7 +257,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "an id is looked at right after its request was started", cfg: counters, cat: UndefinedBehavior,
+			name: "an id is looked at right after its request was started", cfg: counters, cat: undefined,
 			says: []string{"transaction id 5 is looked at before a CMD_CTRL was loaded"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
@@ -271,7 +271,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "more is subtracted from a stream than it has", cfg: counters, cat: UndefinedBehavior,
+			name: "more is subtracted from a stream than it has", cfg: counters, cat: undefined,
 			says: []string{"BRISC pc=", "SPACE_AVAILABLE of stream 3 is", "and 5 is to be subtracted"},
 			do: func(r *rig, right bool) {
 				update := uint32(streamBase + 0x3088)
@@ -287,7 +287,7 @@ func checks() []checkCase {
 			},
 		},
 		{
-			name: "a TLB window is used half-way through its configuration", cfg: counters, cat: UndefinedBehavior,
+			name: "a TLB window is used half-way through its configuration", cfg: counters, cat: undefined,
 			says: []string{"host: tlb window: window", "is used after only some of its"},
 			do: func(r *rig, right bool) {
 				r.st(r.worker(0, 0), 0x40000, 1)

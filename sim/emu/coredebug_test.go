@@ -234,7 +234,7 @@ func TestDebugRefused(t *testing.T) {
 		r.run(v, counting())
 		do(debugProbe{r, v, 0})
 		var refused *Refusal
-		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != UndefinedBehavior {
+		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != undefined {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -191,7 +191,7 @@ func TestRefuseUnwritten(t *testing.T) {
 			if tt.ok {
 				r.healthy()
 			} else {
-				r.refused(UnpredictableValueUsed)
+				r.refused(unpredictable)
 			}
 		}
 	}

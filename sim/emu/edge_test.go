@@ -346,6 +346,6 @@ func TestHostLoadsOfHarvestedTiles(t *testing.T) {
 		}
 		r.healthy()
 		r.ld(tiles[0], places.memory)
-		r.refused(UndefinedBehavior)
+		r.refused(undefined)
 	}
 }

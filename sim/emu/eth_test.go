@@ -132,7 +132,7 @@ func TestEthernetCommandUnseen(t *testing.T) {
 				rs[1].eventually("the packet", func() bool { return rs[1].ld(rx, 0x32000) != 0 })
 				rs[0].healthy()
 			} else {
-				if r := rs[0].refused(UndefinedBehavior); !strings.Contains(r.Error(), "may still be busy") {
+				if r := rs[0].refused(undefined); !strings.Contains(r.Error(), "may still be busy") {
 					t.Error(r)
 				}
 			}
@@ -281,15 +281,15 @@ func TestEthernetRefuses(t *testing.T) {
 			code    *asm
 			want    Category
 		}{
-			{"no link", 3, newAsm(ethCode).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"command", 8, newAsm(ethCode).stw(0xFFB90004, 1), UnimplementedFunctionality},
-			{"alignment", 8, newAsm(ethCode).stw(0xFFB90014, 4).stw(0xFFB90018, 16).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"size", 8, newAsm(ethCode).stw(0xFFB90018, 8).stw(0xFFB90004, 2), UnimplementedFunctionality},
-			{"beyond L1", 8, newAsm(ethCode).stw(0xFFB90018, 0x100000).stw(0xFFB90004, 2), UndefinedBehavior},
-			{"register", 8, newAsm(ethCode).stw(0xFFB9001C, 2).stw(0xFFB90004, 4), UnimplementedFunctionality},
-			{"register, data queue", 8, newAsm(ethCode).stw(uint32(0xFFB90004+last<<12), 4), UnimplementedFunctionality},
-			{"unmapped", 8, newAsm(ethCode).stw(0xFFBB0000, 4), UnimplementedFunctionality},
-			{"Tensix instruction", 8, newAsm(ethCode).emit(0x02000000), UndefinedBehavior},
+			{"no link", 3, newAsm(ethCode).stw(0xFFB90004, 2), unimplemented},
+			{"command", 8, newAsm(ethCode).stw(0xFFB90004, 1), unimplemented},
+			{"alignment", 8, newAsm(ethCode).stw(0xFFB90014, 4).stw(0xFFB90018, 16).stw(0xFFB90004, 2), unimplemented},
+			{"size", 8, newAsm(ethCode).stw(0xFFB90018, 8).stw(0xFFB90004, 2), unimplemented},
+			{"beyond L1", 8, newAsm(ethCode).stw(0xFFB90018, 0x100000).stw(0xFFB90004, 2), undefined},
+			{"register", 8, newAsm(ethCode).stw(0xFFB9001C, 2).stw(0xFFB90004, 4), unimplemented},
+			{"register, data queue", 8, newAsm(ethCode).stw(uint32(0xFFB90004+last<<12), 4), unimplemented},
+			{"unmapped", 8, newAsm(ethCode).stw(0xFFBB0000, 4), unimplemented},
+			{"Tensix instruction", 8, newAsm(ethCode).emit(0x02000000), undefined},
 		} {
 			_, rs := pair(t, Config{Arch: arch, Synchronous: true})
 			v := rs[0].eth(tt.channel)
@@ -394,7 +394,7 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 				}
 				for range 2 { // what was lost counts only once
 					rs[1].ld(rs[1].worker(0, 0), 0xFFB14000)
-					rs[1].refused(UnimplementedFunctionality)
+					rs[1].refused(unimplemented)
 					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment as well
 						rs[0].eventually("the queue takes a packet", func() bool { return !busy() })
 						send()
@@ -547,13 +547,13 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 	r.healthy()
 	r.c.cfg.RefuseUnmapped = true
 	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.refused(UndefinedBehavior)
+	r.refused(undefined)
 	if err := r.c.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	asks = 0
 	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 32<<10+4, 0x40000)
-	r.refused(UnimplementedFunctionality)
+	r.refused(unimplemented)
 }
 
 // Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't

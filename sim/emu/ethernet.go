@@ -9,25 +9,23 @@ import (
 type ethRegs struct {
 	tile    *tile
 	channel int       // among the working tiles
-	pcs     [2]uint32 // where processors start; Wormhole: 0
+	pcs     [2]uint32 // where processors start; 0 on Wormhole
 	tx      [3]txQueue
 	rx      [3]uint32
 	mac     [2]uint32 // Wormhole
-	filled  uint32    // Wormhole: where instruction RAM was filled from
+	filled  uint32    // Wormhole: source of the instruction RAM
 	routing uint32    // Blackhole: MAC_RX_ADDR_ROUTING
 	fw      ethFirmware
 }
 
-// txQueue is a transmit queue's registers.
 type txQueue struct {
 	control, source, bytes, dest, data uint32
 	busy                               bool
-	unseen                             bool    // software hasn't seen it take commands since its last one
+	unseen                             bool    // not seen to take commands since its last one
 	waiting                            *packet // for the link to come up
-	open                               int     // packets that the other side has not taken yet
+	open                               int     // packets that the other side has not taken
 }
 
-// poll records a load of the register that says whether the queue is busy.
 func (u *txQueue) poll() bool {
 	u.unseen = u.unseen && u.busy
 	return u.busy
@@ -40,11 +38,10 @@ func (t *tile) queues() int {
 	return 3
 }
 
-// ethernet returns the state of an Ethernet tile.
 func (t *tile) ethernet() *ethRegs { return t.eth.(*ethRegs) }
 
-// newEthernet makes the tile's processors and gives its registers their values after a reset (ttsim
-// src/tile.cpp e_tile_init).
+// newEthernet gives processors and registers their values after a reset (ttsim src/tile.cpp
+// e_tile_init).
 func newEthernet(t *tile) {
 	e := &ethRegs{tile: t}
 	t.eth = e
@@ -58,22 +55,19 @@ func newEthernet(t *tile) {
 		e.rx = [3]uint32{2, 2, 0}
 		e.routing = 0xA00
 	}
-	// ERISC0 runs the base firmware: tt-umd takes a tile for a broken one if it is in reset
-	// (topology_discovery.cpp). The firmware isn't code here, so the processor does nothing until
-	// it has been held.
+	// ERISC0 runs the base firmware: tt-umd takes a tile that holds it in reset for broken
+	// (topology_discovery.cpp).
 	t.debug.softReset = t.heldAll() &^ chip.ERISC0.ResetBit()
 }
 
-// starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose
-// reset PC was never set stays where it is: it would run the base firmware (ttsim src/tile.cpp).
+// starts reports whether leaving reset makes k run. Blackhole's without a reset PC would run base
+// firmware (ttsim src/tile.cpp).
 func (e *ethRegs) starts(k *core) bool {
 	return e.tile.chip.arch == chip.Wormhole || e.pcs[k.proc-chip.ERISC0] != 0
 }
 
-// resetPC is where a processor starts.
 func (e *ethRegs) resetPC(p chip.Processor) uint32 { return e.pcs[p-chip.ERISC0] }
 
-// ethBlock is a group of an Ethernet tile's registers.
 type ethBlock uint8
 
 const (
@@ -86,7 +80,7 @@ const (
 	ethRISC
 )
 
-// ethAt returns the block that an address is in, the queue for queues, and the offset.
+// ethAt returns the block, queue and offset of an address.
 func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	rx, ctrl := uint32(0xFFB92000), uint32(0xFFB94000)
 	if t.chip.arch == chip.Blackhole {
@@ -110,7 +104,6 @@ func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	return ethNone, 0, 0
 }
 
-// load loads a register that is an Ethernet tile's own.
 func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
 	t := e.tile
 	b, q, off := t.ethAt(addr)
@@ -134,9 +127,8 @@ func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
 	return 0, t.unmapped(o, "load from", addr)
 }
 
-// ethHas reports whether registers that are not emulated are at an address: of the MAC and the PCS,
-// and those of Blackhole that sort what arrives (tt-isa-documentation
-// */EthernetTile/BabyRISCV/README.md).
+// ethHas reports registers that are not emulated: MAC, PCS, and on Blackhole those that sort
+// arrivals (tt-isa-documentation */EthernetTile/BabyRISCV/README.md).
 func (t *tile) ethHas(addr uint32) bool {
 	if t.chip.arch == chip.Blackhole {
 		return addr >= ethMACBase && addr < ethMACBase+0x10000 || addr >= 0xFFB9C000 && addr < 0xFFB9EA20
@@ -144,8 +136,7 @@ func (t *tile) ethHas(addr uint32) bool {
 	return addr >= ethMACBase && addr < ethMACBase+0x20000
 }
 
-// shown is what a host finds in a register that programs only store to: what they stored, where it
-// is kept.
+// shown is what a host finds in registers that programs only store to.
 func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
 	switch {
 	case b == ethMAC:
@@ -163,13 +154,12 @@ func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
 	return 0
 }
 
-// txLoad loads a register of a transmit queue.
 func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	bh := t.chip.arch == chip.Blackhole
 	switch {
 	case off == ethTxCtrl:
 		return u.control, true
-	case off == ethTxCmd && bh: // reads as 0 always (BlackholeA0/EthernetTile/EthernetTxRx.md)
+	case off == ethTxCmd && bh: // always 0 (BlackholeA0/EthernetTile/EthernetTxRx.md)
 		return 0, true
 	case off == ethTxCmd:
 		return word.Bool(u.poll()), true
@@ -179,7 +169,6 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 	return 0, false
 }
 
-// ethCtrlLoad loads a register of the block that controls the tile.
 func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 	bh := t.chip.arch == chip.Blackhole
 	switch {
@@ -194,11 +183,11 @@ func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
 	return 0, false
 }
 
-// store stores to a register that is an Ethernet tile's own, or to the soft reset.
+// store stores to an Ethernet tile's own register, or the soft reset.
 func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 	t := e.tile
 	if addr == debugBase+regSoftReset {
-		ignored := uint32(0x80047000) // written by umd, and nothing to Ethernet tiles
+		ignored := uint32(0x80047000) // written by umd
 		if t.chip.arch == chip.Blackhole {
 			ignored = 0x80046000
 		}
@@ -239,7 +228,6 @@ func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 	return t.unmapped(o, "store to", addr)
 }
 
-// txStore stores to a register of transmit queue q.
 func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
 	u, bh := &t.ethernet().tx[q], t.chip.arch == chip.Blackhole
 	switch {
@@ -256,7 +244,7 @@ func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
 	case off == ethTxAhead:
 	case off == ethTxCtrl && bh && v == 1:
 		u.control = v
-	case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: they all arrive
+	case bh && (off == ethTxSelSW || off == ethTxSelHW): // which headers packets get: all arrive
 		if v&15 > 9 || v>>4&15 > 9 || v>>8 > 9 || off == ethTxSelHW && v > 9 {
 			return t.ethRefuse(o, addr, "header %#x: there are ten", v)
 		}
@@ -266,7 +254,6 @@ func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
 	return slowDone
 }
 
-// ethCtrlStore stores to a register of the block that controls the tile.
 func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
 	bh := t.chip.arch == chip.Blackhole
 	switch {
@@ -281,23 +268,18 @@ func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
 	return t.unmapped(o, "store to", addr)
 }
 
-// ethRefuse refuses a store to a register that exists.
 func (t *tile) ethRefuse(o origin, addr uint32, format string, args ...any) slowResult {
-	t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr), format, args...)
-	return slowHalt
+	return t.refuse(o, unimplemented, "ethernet", addr, format, args...)
 }
 
-// ethIRAM fills a Wormhole Ethernet tile's instruction RAM. The MAC must be stopped for it (ttsim
-// src/tile.cpp).
+// ethIRAM fills Wormhole's instruction RAM while the MAC is stopped (ttsim src/tile.cpp).
 func (t *tile) ethIRAM(o origin, addr, v uint32) slowResult {
 	switch {
 	case t.ethernet().mac != [2]uint32{ethMAC0 &^ 1, ethMAC1 &^ 1}:
-		t.chip.refuse(o, UnimplementedFunctionality, "ethernet", uint64(addr),
+		return t.refuse(o, unimplemented, "ethernet", addr,
 			"ERISC_IRAM_LOAD while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0&^1, ethMAC1&^1)
-		return slowHalt
 	case uint64(v)*16+iramBytes > t.bytes():
-		t.chip.refuse(o, UnsupportedFunctionality, "ethernet", uint64(addr), "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
-		return slowHalt
+		return t.refuse(o, unsupported, "ethernet", addr, "%d bytes at %#x reach beyond L1", iramBytes, uint64(v)*16)
 	}
 	t.ethernet().filled = v
 	t.fillIRAM(v*16, iramBytes)

@@ -5,21 +5,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
-// ethFirmware is the base firmware of an Ethernet tile, as far as it is emulated: it isn't code on
-// the tile's processor, so it needs none.
+// ethFirmware is the emulated base firmware of an Ethernet tile, which is not code.
 type ethFirmware struct {
 	stopped bool          // the processor has been held in reset
-	asking  *remoteAccess // to another chip, and under way
+	asking  *remoteAccess // to another chip, under way
 }
 
-// stops notes a store to the reset register: base firmware does not survive one of its processor.
 func (f *ethFirmware) stops(t *tile, v uint32) {
 	if v&chip.ERISC0.ResetBit() != 0 {
 		f.stopped = true
 	}
 }
 
-// poke writes a word of L1 as the firmware.
 func (t *tile) poke(addr, v uint32) {
 	m := t.memory(addr + 4)
 	if m[addr/4] != v || t.known != nil {
@@ -28,7 +25,7 @@ func (t *tile) poke(addr, v uint32) {
 	}
 }
 
-// init fills in what base firmware leaves in L1 when it has trained the link, or found none.
+// init fills in what base firmware leaves in L1 once it has trained the link, or found none.
 func (e *ethRegs) init() {
 	t := e.tile
 	c := t.chip
@@ -85,21 +82,20 @@ func (e *ethRegs) init() {
 	}
 }
 
-// fwOwns marks memory that base firmware uses as written.
+// fwOwns marks memory of base firmware as written.
 func (t *tile) fwOwns(from, to uint32) {
 	if t.known == nil {
 		return
 	}
 	for w := from >> 2; w < to>>2; w++ {
-		t.known[w>>6] |= 1 << (w & 63)
+		t.known.set(w)
 	}
 }
 
-// noteLink writes the state of the link to where software polls it.
 func (e *ethRegs) noteLink() {
 	t := e.tile
 	if t.l1 == nil {
-		return // memory writes it when it is first used
+		return // init calls it on first use
 	}
 	p := t.port()
 	up := p != nil && p.up()
@@ -135,9 +131,7 @@ func (e *ethRegs) beat(addr uint32) {
 	}
 }
 
-// told is called when an agent other than the tile's own processors has written n bytes at addr of
-// its L1: some words there are requests to the base firmware. It reports whether the chip still
-// works.
+// told handles requests to base firmware after an agent wrote to L1, false if the chip stopped.
 func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	t := e.tile
 	if e.fw.stopped {
@@ -172,7 +166,6 @@ func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	return true
 }
 
-// launch starts an application beside the firmware.
 func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
 	if k.state != inReset {
 		k.hold(o)

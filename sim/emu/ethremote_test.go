@@ -86,7 +86,7 @@ func TestEthernetBroadcast(t *testing.T) {
 		r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
 	}
 	r.st(gate, remoteRequests+remoteWrite, (asks+1)&7)
-	r.refused(UnimplementedFunctionality)
+	r.refused(unimplemented)
 }
 
 // castTo reports whether a tile can get broadcasts.

@@ -89,7 +89,7 @@ func TestHostMemory(t *testing.T) {
 			}
 			// Outside any region the translation is the identity, which here is not mapped.
 			r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window - 0x1000, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: 4})
-			if f := r.refused(UndefinedBehavior); f.Tile != r.raw(v) && !f.Host {
+			if f := r.refused(undefined); f.Tile != r.raw(v) && !f.Host {
 				t.Errorf("%v: refusal names %v", arch, f.Tile)
 			}
 		}
@@ -120,7 +120,7 @@ func TestControllerInsteadOfHost(t *testing.T) {
 	r.healthy()
 	enable(dbiEnable)
 	r.st(r.topo.PCIe(chip.NOC0), at+8, 0)
-	r.refused(UnimplementedFunctionality)
+	r.refused(unimplemented)
 }
 
 // Every class of window reaches what it is aimed at, in every width, and a multicast window writes
@@ -372,7 +372,7 @@ func TestDMABeyondWindows(t *testing.T) {
 			for _, w := range registers {
 				r.c.BARStore(2, w[0], 4, w[1])
 			}
-			if f := r.refused(UnimplementedFunctionality); f.Addr != dev {
+			if f := r.refused(unimplemented); f.Addr != dev {
 				t.Errorf("%v: %v, want one about %#x", arch, f, dev)
 			}
 		}

@@ -123,14 +123,14 @@ func moverChecks() []checkCase {
 	}
 	return []checkCase{
 		{
-			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
+			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: undefined,
 			says: []string{"NCRISC pc=0x125", "branch predictor may still fetch"},
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
 			},
 		},
 		{
-			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
+			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: undefined,
 			says: []string{"branch predictor may still fetch"},
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) {
@@ -144,7 +144,7 @@ func moverChecks() []checkCase {
 			},
 		},
 		{
-			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
+			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: undefined,
 			says: []string{"NCRISC pc=0xffc00000", "RISCV_TDMA_REG_STATUS"},
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
@@ -160,7 +160,7 @@ func moverChecks() []checkCase {
 			},
 		},
 		{
-			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
+			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: undefined,
 			says: []string{"BRISC pc=", "mover's read of 0x20000", "must be read back first"},
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
@@ -173,7 +173,7 @@ func moverChecks() []checkCase {
 		},
 		{
 			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true},
-			cat:  UnpredictableValueUsed,
+			cat:  unpredictable,
 			says: []string{"NCRISC pc=0xffc00010", "never filled"},
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)

@@ -250,7 +250,7 @@ func TestInlineWritesAndStreams(t *testing.T) {
 		}
 		r.issue(v, nocRequest{targ: 0x30004, targXY: far, retXY: v, ctrl: ctrlWriteNP | ctrlInline, dat: 77, len: 0xF0})
 		if arch == chip.Blackhole {
-			r.refused(UndefinedBehavior)
+			r.refused(undefined)
 			continue
 		}
 		r.healthy()

@@ -286,7 +286,7 @@ func TestPeerThatStopped(t *testing.T) {
 				p.rigs[1].c.Close()
 			} else {
 				p.rigs[1].c.BARLoad(2, 0x7FFFF0, 4)
-				p.rigs[1].refused(UndefinedBehavior)
+				p.rigs[1].refused(undefined)
 			}
 			p.request(0, v, ctrlWriteNP, 0x40000, 0x50000, 64)
 			p.request(0, v, ctrlRead, 0x70000, 0x50000, 64)
@@ -335,7 +335,7 @@ func TestHostReadsNoPeer(t *testing.T) {
 		t.Errorf("the host's write to the peer: %d, want 77", got)
 	}
 	r.ld(r.topo.PCIe(chip.NOC0), p.at[0]+0x50000)
-	if f := r.refused(UndefinedBehavior); !strings.Contains(f.Detail, "let the peer write") {
+	if f := r.refused(undefined); !strings.Contains(f.Detail, "let the peer write") {
 		t.Errorf("refused with %q", f.Detail)
 	}
 	var de *driver.DMAError

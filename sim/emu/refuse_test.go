@@ -78,8 +78,8 @@ func remoteLook(addr uint64) func(*rig, chip.XY) {
 
 func refusals() []refusal {
 	const (
-		ub, nc, un, us, ut, ce = UndefinedBehavior, NonContractualBehavior, UnimplementedFunctionality, UnsupportedFunctionality,
-			UntestedFunctionality, ConfigurationError
+		ub, nc, un, us, ut, ce = undefined, nonContractual, unimplemented, unsupported,
+			untested, misconfigured
 		wh, bh = chip.Wormhole, chip.Blackhole
 	)
 	return []refusal{

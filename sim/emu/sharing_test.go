@@ -58,7 +58,7 @@ func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
 // sharings are programs that share memory without an edge between them, and the same with it.
 func sharings() []checkCase {
 	races := Config{RefuseRaces: true}
-	const ub = UndefinedBehavior
+	const ub = undefined
 	return []checkCase{
 		{
 			name: "a page of a circular buffer is published before its store is in L1", cfg: races, cat: ub,

@@ -23,7 +23,7 @@ func overflowChecks() []checkCase {
 	}
 	return []checkCase{
 		{
-			name: "a stack comes down to data", cfg: overflow, cat: UndefinedBehavior,
+			name: "a stack comes down to data", cfg: overflow, cat: undefined,
 			says: []string{"BRISC pc=", "stack overflow: the stack pointer goes down from 0xffb00900 to 0xffb004f0, and data end at 0xffb00500"},
 			do: func(r *rig, right bool) {
 				a := newAsm(0x1000).li(sp, top).stw(localBase+0x4FC, 1)
@@ -31,7 +31,7 @@ func overflowChecks() []checkCase {
 			},
 		},
 		{
-			name: "a stack leaves local RAM", cfg: overflow, cat: UndefinedBehavior,
+			name: "a stack leaves local RAM", cfg: overflow, cat: undefined,
 			says: []string{"the stack pointer goes down from 0xffb00040 to 0xffafffc0, and data end at 0xffb00000"},
 			do: func(r *rig, right bool) {
 				a := newAsm(0x1000).li(sp, localBase+0x40).li(a0, uint32(choose(right, 0x40, 0x80)))
@@ -39,7 +39,7 @@ func overflowChecks() []checkCase {
 			},
 		},
 		{
-			name: "a kernel's stack comes down to its own data", cfg: overflow, cat: UndefinedBehavior,
+			name: "a kernel's stack comes down to its own data", cfg: overflow, cat: undefined,
 			says: []string{"BRISC pc=0x30", "and data end at 0xffb00c00"},
 			do: func(r *rig, right bool) {
 				deep(r, 0x3000, 0xC00, choose(right, 0x380, 0x400))
@@ -47,7 +47,7 @@ func overflowChecks() []checkCase {
 			},
 		},
 		{
-			name: "a kernel's stack comes down to the firmware's data, after one with more data of its own", cfg: overflow, cat: UndefinedBehavior,
+			name: "a kernel's stack comes down to the firmware's data, after one with more data of its own", cfg: overflow, cat: undefined,
 			says: []string{"BRISC pc=0x50", "and data end at 0xffb00400"},
 			do: func(r *rig, right bool) {
 				deep(r, 0x3000, 0xC00, 0x100)
@@ -56,7 +56,7 @@ func overflowChecks() []checkCase {
 			},
 		},
 		{
-			name: "more pages are taken from a circular buffer than are there", cfg: counters, cat: UndefinedBehavior,
+			name: "more pages are taken from a circular buffer than are there", cfg: counters, cat: undefined,
 			says: []string{"BRISC pc=", "stream: circular buffer 2: 3 pages are taken, and 2 are there"},
 			do: func(r *rig, right bool) {
 				s := &r.c.params.Stream

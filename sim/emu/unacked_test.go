@@ -6,7 +6,7 @@ import "github.com/reprise-tt/reprise/chip"
 // not be done.
 func owedChecks() []checkCase {
 	races := Config{RefuseRaces: true}
-	const ub = UndefinedBehavior
+	const ub = undefined
 	// end adds 1 to a stream of w in which completions are counted.
 	end := func(r *rig, a *asm, v, w chip.XY, noc chip.NOC) *asm {
 		p := r.arch.Params()

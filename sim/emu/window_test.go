@@ -178,13 +178,13 @@ func TestTilesAreRefusedAlike(t *testing.T) {
 			bad  func(a *asm, v, next chip.XY)
 			cat  Category
 		}{
-			{"a load from nowhere", func(a *asm, v, next chip.XY) { a.li(a0, 0xFF000000).lw(a1, a0, 0) }, UnimplementedFunctionality},
+			{"a load from nowhere", func(a *asm, v, next chip.XY) { a.li(a0, 0xFF000000).lw(a1, a0, 0) }, unimplemented},
 			{"a write to a register that isn't there", func(a *asm, v, next chip.XY) {
 				a.request(arch, nocRequest{targ: 0x40000, targXY: v, ret: 0xFF000000, retXY: next, ctrl: ctrlWriteNP, len: 4})
-			}, UnimplementedFunctionality},
+			}, unimplemented},
 			{"a read of a register that isn't there", func(a *asm, v, next chip.XY) {
 				a.request(arch, nocRequest{targ: 0xFF000000, targXY: next, ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 4})
-			}, UnimplementedFunctionality},
+			}, unimplemented},
 		} {
 			var first *Refusal
 			for _, n := range []int{1, 2, 8} {

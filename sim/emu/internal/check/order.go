@@ -2,17 +2,17 @@ package check
 
 import "slices"
 
-// Chip records what happens before what: each agent's vector clock, and for each word of L1, DRAM
-// and host memory which agents wrote and read it last.
+// Chip records what happens before what: each agent's vector clock, and the last accesses to each
+// word of L1, DRAM and host memory.
 //
 // An agent is the host or a processor. It has two components in every vector clock: its program
-// order (loads, and the requests that it starts), and its stores to L1, which reach L1 in their
-// order, but may do so later than anything that it does elsewhere.
+// order, and its stores to L1, which stay in order but may reach L1 later than anything that it
+// does elsewhere.
 type Chip struct {
 	agents  []*agent
 	host    *agent
 	carry   *stamp // of the request that is taking effect, or nil
-	open    bool   // not known to be over: it writes to DRAM
+	open    bool   // it writes to DRAM and isn't known to be over
 	flights uint64 // requests started
 
 	drams []*shadow
@@ -21,7 +21,7 @@ type Chip struct {
 	refused func(by Origin, addr uint64, format string, args ...any)
 }
 
-// clock is a vector clock. It is never changed once it is shared; what lies beyond its end is 0.
+// clock is a vector clock, immutable once shared; 0 beyond its end.
 type clock []uint64
 
 func (c clock) at(i int) uint64 {
@@ -58,7 +58,7 @@ func (c clock) join(d clock) clock {
 	return out
 }
 
-// epoch is one access: a component and its time; 0 means no access.
+// epoch is one access: a component and its time; 0 means none.
 type epoch uint64
 
 const (
@@ -72,7 +72,6 @@ func (e epoch) component() int { return int(e >> epochBits) }
 func (e epoch) agent() int     { return e.component() / components }
 func (e epoch) time() uint64   { return uint64(e) & (1<<epochBits - 1) }
 
-// agent is the host, or a processor.
 type agent struct {
 	core   *Core // nil: the host
 	index  int
@@ -81,7 +80,7 @@ type agent struct {
 	landed uint64 // its stores to L1 until then are in L1
 	past   []moment
 
-	lately [4]*uint64 // the first words of clocks that it has learned
+	lately [4]*uint64 // first words of clocks that it has learned
 	next   int        // of lately
 }
 
@@ -92,11 +91,10 @@ type moment struct {
 	landed uint64
 }
 
-// maxPast bounds how far back an agent's knowledge is remembered. Beyond it what it knew later is
-// taken, which finds less.
+// maxPast bounds how far back an agent's knowledge is remembered; later knowledge stands for older.
 const maxPast = 512
 
-// changed notes that the agent knows more than before, from its next access on.
+// changed notes that the agent knows more from its next access on.
 func (a *agent) changed() {
 	m := moment{a.time + 1, a.known, a.landed}
 	if n := len(a.past); n > 0 && a.past[n-1].time == m.time {
@@ -129,7 +127,7 @@ func (a *agent) at(t uint64) moment {
 	return a.past[max(i, 0)]
 }
 
-// learn adds to what the agent knows. It knows itself.
+// learn adds to what the agent knows.
 func (a *agent) learn(c clock) {
 	if len(c) == 0 || a.lately[0] == &c[0] || a.lately[1] == &c[0] || a.lately[2] == &c[0] || a.lately[3] == &c[0] {
 		return
@@ -162,7 +160,7 @@ func (a *agent) land(t uint64) {
 	}
 }
 
-// stamp is what an agent knew when it did something, and so what others learn from it.
+// stamp is what an agent knew at an access, and so what others learn from it.
 type stamp struct {
 	agent  *agent
 	time   uint64
@@ -171,7 +169,7 @@ type stamp struct {
 	pc     uint32
 }
 
-// now stamps an access of the agent that is not to L1: its stores to L1 may still be on their way.
+// now stamps an access that is not to L1: the agent's stores to L1 may still be under way.
 func (a *agent) now() *stamp {
 	a.time++
 	s := &stamp{agent: a, time: a.time, known: a.known, landed: a.landed}
@@ -261,9 +259,8 @@ func (o *Chip) released(e epoch) clock {
 	return full(a.index, m.known, t, landed)
 }
 
-// Release and Acquire are a store to and a load of something in the tile that is there to
-// synchronise: a register of a stream, a mailbox, the semaphores, the configuration words. name
-// tells them apart.
+// Release and Acquire are a store to and a load of something that synchronises: a stream register,
+// mailbox, semaphores or configuration words, told apart by name.
 func (t *Tile) Release(from Origin, name uint32) {
 	if t != nil {
 		t.shadow.told[name] = t.shadow.told[name].join(t.chip.by(from).clock())
@@ -278,8 +275,7 @@ func (t *Tile) Acquire(from Origin, name uint32) {
 	}
 }
 
-// Held records that another agent puts a processor into reset: that agent then knows all that the
-// processor did.
+// Held records that another agent puts a processor into reset, and so knows all that it did.
 func (o *Chip) Held(from Origin, k *Core) {
 	if o == nil {
 		return

@@ -169,7 +169,7 @@ func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 		return c
 	}
 	c.want.Next, c.want.Exit = 1, Fell
-	shift, mask, old := addr&3*8, uint32(1)<<(8*size(code)-1)<<1-1, testWord(addr&^3)
+	shift, mask, old := addr&3*8, uint32(1)<<(8*int(code.Bytes())-1)<<1-1, testWord(addr&^3)
 	if kindOf(code) == store {
 		c.want.Stored = map[uint32]uint32{addr &^ 3: old&^(mask<<shift) | value&mask<<shift}
 		return c

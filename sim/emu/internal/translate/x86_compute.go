@@ -2,7 +2,7 @@ package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
-// x86Binary are operations that one instruction of amd64 does.
+// x86Binary are operations of one instruction.
 var x86Binary = map[rv32.Opcode]struct {
 	op       int
 	commutes bool
@@ -11,16 +11,15 @@ var x86Binary = map[rv32.Opcode]struct {
 	rv32.MUL: {xIMUL, true},
 }
 
-// x86Immediate are the numbers of operations with a constant, as x86.immediate takes them.
+// x86Immediate are operations with a constant, as x86.immediate takes them.
 var x86Immediate = map[rv32.Opcode]uint8{rv32.ADDI: 0, rv32.XORI: 6, rv32.ORI: 1, rv32.ANDI: 4}
 
-// x86Shifts are the numbers of shifts, as x86.shift takes them.
+// x86Shifts are shifts, as x86.shift takes them.
 var x86Shifts = map[rv32.Opcode]uint8{
 	rv32.SLLI: 4, rv32.SRLI: 5, rv32.SRAI: 7, rv32.RORI: 1,
 	rv32.SLL: 4, rv32.SRL: 5, rv32.SRA: 7, rv32.ROL: 0, rv32.ROR: 1,
 }
 
-// compute emits an operation on registers.
 func (e *x86) compute(o rv32.Inst) {
 	if b, ok := x86Binary[o.Code]; ok {
 		e.binary(o, b.op, b.commutes)
@@ -176,7 +175,7 @@ func (e *x86) shifted(o rv32.Inst, n uint8) {
 	e.finish(o.Rd, d)
 }
 
-// setIf makes 1 if the comparison before found less, otherwise 0, and returns the register.
+// setIf makes 1 if the comparison found less, otherwise 0, and returns the register.
 func (e *x86) setIf(signed bool) uint8 {
 	c := byte(xB)
 	if signed {
@@ -187,7 +186,7 @@ func (e *x86) setIf(signed bool) uint8 {
 	return rax
 }
 
-// divide follows the RISC-V manual for division by zero and for the one overflow.
+// divide follows the RISC-V manual for division by zero and overflow.
 func (e *x86) divide(o rv32.Inst) uint8 {
 	signed, quotient := o.Code == rv32.DIV || o.Code == rv32.REM, o.Code == rv32.DIV || o.Code == rv32.DIVU
 	zero, minusOne, done := e.label(), e.label(), e.label()
@@ -208,7 +207,7 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 		e.reg(xMOV, rax, rdx)
 	}
 	e.cold = append(e.cold, func() {
-		if signed { // the smallest number by -1 would be a fault
+		if signed { // the smallest number by -1 would fault
 			e.place(minusOne)
 			if quotient {
 				e.unary(3, rax)
@@ -227,8 +226,7 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 	return rax
 }
 
-// bytes emits what an operation does with the bits of each byte of rax. All amd64 have these
-// instructions, but not popcnt.
+// bytes emits an operation on the bits of each byte of rax. Not all amd64 have popcnt.
 func (e *x86) bytes(c rv32.Opcode) {
 	shifted := func(n int) {
 		e.reg(xMOV, rcx, rax)
@@ -236,7 +234,7 @@ func (e *x86) bytes(c rv32.Opcode) {
 	}
 	and := func(reg uint8, mask uint32) { e.immediate(4, reg, int32(mask)) }
 	switch c {
-	case rv32.ORCB: // or of all bits in the lowest one, which is then repeated
+	case rv32.ORCB: // or of all bits in the lowest one, then repeated
 		for n := 1; n <= 4; n *= 2 {
 			shifted(n)
 			e.reg(xOR, rax, rcx)
@@ -268,7 +266,6 @@ func (e *x86) bytes(c rv32.Opcode) {
 	}
 }
 
-// times emits a multiplication by a constant.
 func (e *x86) times(reg uint8, by uint32) {
 	e.rex(reg, 0, reg)
 	e.byte(0x69, 0xC0|reg&7<<3|reg&7)
