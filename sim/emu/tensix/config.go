@@ -2,7 +2,6 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
-// cfg reads a field of the configuration bank that t uses.
 func (e *Engine) cfg(t *thread, f isa.Config) uint32 {
 	p := &e.places[f]
 	return t.bank[p.Word] >> p.Shift & p.Mask
@@ -22,8 +21,8 @@ func (e *Engine) words() *[numConfigWords]configWord {
 	return &configWords[1]
 }
 
-// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors. The
-// Tile keeps such a word.
+// ActsOnProcessors reports whether a word of the configuration acts on the tile's processors; the
+// Tile keeps it.
 func (e *Engine) ActsOnProcessors(word uint32) bool {
 	return word < numConfigWords && e.words()[word].kind == wordTile
 }
@@ -65,17 +64,14 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	return true
 }
 
-// mustBeZero lists fields that are refused unless 0. ttsim leaves out stochastic rounding, whose
-// random numbers are not specified.
+// ttsim leaves out stochastic rounding, whose random numbers are not specified.
 var mustBeZero = []isa.Config{
 	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }
 
-// secondPacker lists fields of a second packer, which Blackhole doesn't have.
 var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold,
 	isa.PackFP8E4, isa.PackThresholdValue}
 
-// checkConfig refuses unsupported bits in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {
 	check := func(f isa.Config) bool {
 		p := &e.places[f]
@@ -131,7 +127,6 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 	return ok
 }
 
-// configInRange refuses words that instructions can't reach.
 func (e *Engine) configInRange(word uint32) bool {
 	n := uint32(4 * 56)
 	if e.wormhole {
@@ -157,14 +152,13 @@ func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
 	return e.rmwcib(t, a.word, a.data<<24, a.mask<<24)
 }
 
-// rmwcib changes the bits in mask.
 func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
 	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, word)
 	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
 }
 
-// cfgshiftmask adds a scratch word to a word, the only operation of it that is specified.
+// cfgshiftmask adds a scratch word to a word, the only specified operation.
 func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 	const add, wholeWord = 3, 31
 	if a.rotate != 0 || a.width != wholeWord || a.operation != add || a.keep != 1 {

@@ -12,7 +12,7 @@ const (
 	mantissaBits = 0x007FFFFF
 )
 
-// signs checks the mode of a multiplication or addition, which on Blackhole flips operands' signs.
+// Blackhole's mode flips operands' signs.
 func (e *Engine) signs(mode, last uint32) bool {
 	if !e.wormhole {
 		return e.accept(UnsupportedFunctionality, mode, upTo(last))
@@ -28,7 +28,7 @@ func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
 	return true
 }
 
-// multiplyAdd computes a*b+c. Bits 0 and 1 of mode flip the signs of a and c.
+// Bits 0 and 1 of mode flip the signs of a and c.
 func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
 	s := &e.sfpu
 	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
@@ -101,7 +101,6 @@ func (e *Engine) sfplut(t *thread, a sfplutArgs) bool {
 	return true
 }
 
-// lutThird selects a line of SFPLUT by magnitude: below 1, below 2, or above.
 func lutThird(magnitude uint32) int {
 	switch {
 	case magnitude < fp32One:
@@ -127,8 +126,7 @@ func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
 	return true
 }
 
-// lutSixth selects a line of SFPLUTFP32 by magnitude, of ranges that end at 0.5, 1, 1.5, 2 and 3.
-// It returns the register and the coefficient's bit position.
+// The lines' ranges end at 0.5, 1, 1.5, 2 and 3.
 func lutSixth(magnitude uint32) (third int, shift uint32) {
 	third = lutThird(magnitude)
 	middle := [3]uint32{0x3F000000, 0x3FC00000, 0x40400000}
@@ -161,13 +159,11 @@ func (e *Engine) unary(dst, c uint32, f func(uint32) uint32) {
 	}
 }
 
-// bits is lanes.Bits on registers.
 func (e *Engine) bits(dst, c, keep, own, flip uint32) {
 	s := &e.sfpu
 	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
 }
 
-// withoutBits refuses reserved bits of a mode.
 func (e *Engine) withoutBits(mode, reserved uint32) bool {
 	return mode&reserved == 0 || e.nonContractual("mode %d has a reserved bit set", mode)
 }
@@ -339,8 +335,7 @@ func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
 	return true
 }
 
-// negateMagnitude converts a sign-and-magnitude integer to two's complement and back, keeping the
-// sign bit.
+// negateMagnitude converts sign and magnitude to two's complement and back, keeping the sign bit.
 func negateMagnitude(v uint32) uint32 {
 	if v&signBit == 0 {
 		return v

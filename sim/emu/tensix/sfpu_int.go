@@ -28,7 +28,6 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 	return true
 }
 
-// immediate sign-extends the 12-bit operand.
 func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
 func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
@@ -80,8 +79,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	return true
 }
 
-// shiftLanes moves each row of lanes up by one lane. The lowest gets the highest if rotate, else
-// zero.
+// shiftLanes moves each row up by one lane. The lowest gets the highest if rotate, else zero.
 func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	s := &e.sfpu
 	from := s.l[c] // a copy: dst may be c
@@ -98,8 +96,7 @@ func (e *Engine) shiftLanes(dst, c uint32, rotate bool) bool {
 	return true
 }
 
-// second returns the register that SFPAND and SFPOR combine with LReg c: the destination, or on
-// Blackhole the one that the immediate names.
+// Blackhole's immediate may name a second register instead of the destination.
 func (e *Engine) second(mode, dst, immediate uint32) (b uint32, ok bool) {
 	if mode == 1 && !e.wormhole {
 		return immediate, true

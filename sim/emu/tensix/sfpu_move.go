@@ -27,8 +27,7 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 	return true
 }
 
-// sfptransp transposes LReg 0 to 3, and 4 to 7, as matrices: rows are registers, columns rows of
-// lanes. Disabled lanes don't change.
+// sfptransp transposes LReg 0 to 3, and 4 to 7: rows are registers, columns rows of lanes.
 func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
@@ -90,7 +89,7 @@ func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
 	return true
 }
 
-// sort puts the greater of two numbers into c and the other into d. Constants don't change.
+// Constants don't change.
 func (s *sfpu) sort(c, d, enabled uint32) {
 	if enabled == 0 {
 		return
@@ -106,7 +105,7 @@ func (s *sfpu) sort(c, d, enabled uint32) {
 	lanes.Sort(greater, less, lc, ld, enabled)
 }
 
-// swapOrder returns the lanes in which SFPSWAP's destination gets the smaller number.
+// swapOrder returns the lanes in which the destination gets the smaller number.
 func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	switch mode {
 	case 0, 1:
@@ -123,7 +122,6 @@ func (e *Engine) swapOrder(mode uint32) (lanes uint32, ok bool) {
 	return 0, e.unimplemented("mode %d", mode)
 }
 
-// Destinations of SFPCONFIG.
 const (
 	configTemplates = 0  // to 3: instruction templates
 	configSequences = 4  // to 7: sequences of them
@@ -176,7 +174,7 @@ func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
 	return true
 }
 
-// configConstant sets a constant register. Mode 1 sets the default, which only LReg 11 has.
+// Mode 1 sets the default, which only LReg 11 has.
 func (e *Engine) configConstant(r, mode, immediate, v uint32) bool {
 	if !e.zero("the immediate", immediate) {
 		return false

@@ -2,9 +2,6 @@ package tensix
 
 import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
-// Types of the generated tables.
-
-// decoder decodes an architecture's instructions.
 type decoder struct{ wormhole bool }
 
 func (s decoder) either(wormhole, blackhole uint32) uint32 {
@@ -14,10 +11,8 @@ func (s decoder) either(wormhole, blackhole uint32) uint32 {
 	return blackhole
 }
 
-// lastSFPU is the last opcode of the vector unit.
 const lastSFPU = 0x99
 
-// encodingKind says who takes an opcode.
 type encodingKind uint8
 
 const (
@@ -27,7 +22,6 @@ const (
 	unsupported
 )
 
-// encoding is one opcode of both architectures.
 type encoding struct {
 	name          string // empty if there is no instruction
 	kind          encodingKind
@@ -43,7 +37,6 @@ const (
 	numThreadWords = 68
 )
 
-// wordKind says which state holds a word of the configuration.
 type wordKind uint8
 
 const (
@@ -61,7 +54,6 @@ type configWord struct {
 	mask   uint32
 }
 
-// wordAccess is a set of permitted accesses.
 type wordAccess uint8
 
 const (
@@ -80,11 +72,10 @@ const (
 
 type formats uint16
 
-// has reports whether a format's number, as configuration fields hold it, is in the set.
 func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
 
-// elementBits is the size of a datum in L1; 0 if unpackers and packers don't have the format. The
-// low bits decide, so that unnamed formats have a size too.
+// elementBits is a datum's size in L1; 0 if unpackers and packers lack the format. The low bits
+// decide, so that unnamed formats have a size too.
 func elementBits(format uint32) uint32 {
 	switch format & 3 {
 	case 0:
@@ -103,15 +94,12 @@ func elementBits(format uint32) uint32 {
 	return 0
 }
 
-// bytesOf rounds up to the unit of addresses and strides.
 func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 
-// mnemonic is empty if there is no such instruction.
 func mnemonic(w uint32) string { return encodings[w>>24].name }
 
-// encoding returns what the architecture has at an opcode, and the bits that must be 0.
 func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
 	switch c := &encodings[op]; {
 	case !s.wormhole:
