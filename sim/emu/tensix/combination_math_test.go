@@ -20,7 +20,7 @@ type product struct {
 }
 
 func (p product) combination() combination {
-	name := fmt.Sprintf("%s %v and %v", encodings[p.op].name, named(p.a), named(p.b))
+	name := fmt.Sprintf("%s %v and %v", mnemonic(p.op<<24), named(p.a), named(p.b))
 	for _, s := range []struct {
 		on   bool
 		text string

@@ -15,8 +15,8 @@ const (
 
 func vectorCombinations(e *Engine) (list []combination) {
 	for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
-		kind, unused := e.encoding(op)
-		if kind != executed {
+		unused := e.encodings[op].unused
+		if !e.encodings[op].executed {
 			continue
 		}
 		at := 0
@@ -108,7 +108,7 @@ func (d *director) vector(w, fixed uint32) bool {
 	}
 	taken := false
 	for i := range vectorTries {
-		_, unused := d.e.encoding(op)
+		unused := d.e.encodings[op].unused
 		v := d.vectorOperands(op) &^ fixed &^ unused
 		if i == vectorTries-1 {
 			v = 0

@@ -157,14 +157,14 @@ func (e *Engine) addPairs(t *thread, first uint32, a incadcxyArgs) bool {
 	return e.pairs(t, first, all, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
 }
 
-func (e *Engine) returnPairs(t *thread, first uint32, a addrcrxyArgs) bool {
+func (e *Engine) returnPairs(t *thread, first uint32, a setadcxyArgs) bool {
 	return e.someCounters(a.mask) &&
 		e.pairs(t, first, a, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
 }
 
 func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionX, a) }
 func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionX, a) }
-func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
-func (e *Engine) setadczw(t *thread, a setadczwArgs) bool { return e.setPairs(t, dimensionZ, a) }
-func (e *Engine) incadczw(t *thread, a incadczwArgs) bool { return e.addPairs(t, dimensionZ, a) }
-func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool { return e.returnPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrxy(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
+func (e *Engine) setadczw(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionZ, a) }
+func (e *Engine) incadczw(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrzw(t *thread, a setadcxyArgs) bool { return e.returnPairs(t, dimensionZ, a) }

@@ -3,9 +3,6 @@
 // one file per unit. Units know the state (state.go) and not each other; only run.go knows all
 // units, by the switch in executors.go.
 //
-// isa/instructions.txt and isa/registers.txt list the instructions and the configuration, with
-// their sources.
-//
 // Behaviour follows tenstorrent/tt-isa-documentation and, where that says little, tenstorrent/ttsim
 // 1.10.0; results are equal to ttsim's bit for bit. The engine refuses what the architecture leaves
 // undefined and what is not emulated, with ttsim's category. Beyond ttsim it has SFPLOADMACRO,

@@ -54,6 +54,8 @@ type Engine struct {
 
 	suspended bool
 	first     uint8 // the thread with which the next step begins
+
+	*tableSet
 }
 
 // registers are allocated on first use: firmware initialises over a hundred engines of a chip.
@@ -97,11 +99,11 @@ type thread struct {
 
 // New returns the engine of a tile in its state after reset.
 func New(arch chip.Arch, tile Tile) *Engine {
-	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, tile: tile}
-	e.chip = arith.Blackhole
-	if e.wormhole {
-		e.chip = arith.Wormhole
+	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, chip: arith.Wormhole, tile: tile}
+	if arch == chip.Blackhole {
+		e.chip = arith.Blackhole
 	}
+	e.tableSet = tableSets()[e.chip]
 	var threadPlaces *[isa.NumThread]isa.Field
 	e.places, threadPlaces = isa.Fields(arch)
 	for n := range e.threads {

@@ -441,14 +441,14 @@ func (g *generator) vector() uint32 {
 func (g *generator) anyOpcode() uint32 {
 	for {
 		op := uint32(g.rng.IntN(256))
-		if kind, _ := g.e.encoding(op); kind == executed || g.chance(400) && op > 4 {
+		if g.e.encodings[op].executed || g.chance(400) && op > 4 {
 			return g.fields(op)
 		}
 	}
 }
 
 func (g *generator) fields(op uint32) uint32 {
-	_, unused := g.e.encoding(op)
+	unused := g.e.encodings[op].unused
 	v := g.sparse()
 	if g.chance(500) {
 		unused = 0

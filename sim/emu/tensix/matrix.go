@@ -114,7 +114,7 @@ func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
 	return e.product(t, a.dst, 8, a.mode, a.clear)
 }
 
-func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
+func (e *Engine) gapool(t *thread, a gmpoolArgs) bool {
 	return e.poolOperands(&a) && e.product(t, a.dst, 4, a.mode, a.clear)
 }
 
@@ -173,9 +173,9 @@ const (
 	elwmul
 )
 
-func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, a, elwadd) }
+func (e *Engine) elwadd(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwadd) }
 
-func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, a, elwsub) }
+func (e *Engine) elwsub(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwsub) }
 
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
 

@@ -100,7 +100,7 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 	return e.advance(t, a.mode, true)
 }
 
-func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
+func (e *Engine) movd2b(t *thread, a movd2aArgs) bool {
 	if a.mod != 0 && a.mod != 2 {
 		return e.unsupported("modifier %d: want 0, one row, or 2, four", a.mod)
 	}
@@ -208,7 +208,7 @@ func (d *dst) move(m toDst, row uint32, data *srcRow) {
 	}
 }
 
-func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
+func (e *Engine) mova2d(t *thread, a movd2aArgs) bool {
 	switch {
 	case a.mod != 2:
 		return e.unsupported("modifier %d: want 2, eight rows", a.mod)

@@ -148,17 +148,17 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 
 func (e *Engine) decoded(t *thread, w uint32) bool {
 	op := w >> 24
-	switch kind, unused := e.encoding(op); kind {
-	case executed:
-		if extra := w & unused; extra != 0 {
-			return e.undefined("bits %#x are set, which %s doesn't have", extra, mnemonic(w))
+	switch c := &e.encodings[op]; {
+	case c.executed:
+		if extra := w & c.unused; extra != 0 {
+			return e.undefined("bits %#x are set, which %s doesn't have", extra, c.name)
 		}
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}
 		return e.dispatch(t, w)
-	case unsupported:
-		return e.unsupported("%s", mnemonic(w))
+	case c.unsupported:
+		return e.unsupported("%s", c.name)
 	}
 	return e.undefined("there is no opcode %#02x", op)
 }

@@ -35,7 +35,7 @@ func (e *Engine) adddmareg(t *thread, a adddmaregArgs) bool {
 	return true
 }
 
-func (e *Engine) muldmareg(t *thread, a muldmaregArgs) bool {
+func (e *Engine) muldmareg(t *thread, a adddmaregArgs) bool {
 	if a.constant != 0 {
 		return e.unimplemented("constant operand")
 	}

@@ -95,7 +95,7 @@ func BenchmarkVector(b *testing.B) {
 	} {
 		for _, enabled := range []uint32{allLanes, 0x5555FFFF} {
 			op := w >> 24
-			name := fmt.Sprintf("%s_%x", encodings[op].name, w&0xFFFFFF)
+			name := fmt.Sprintf("%s_%x", mnemonic(w), w&0xFFFFFF)
 			if enabled != allLanes {
 				name += "/some"
 			}

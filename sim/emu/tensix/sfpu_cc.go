@@ -67,7 +67,7 @@ func (e *Engine) sfppushc(t *thread, a sfppushcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfppopc(t *thread, a sfppopcArgs) bool {
+func (e *Engine) sfppopc(t *thread, a sfppushcArgs) bool {
 	if !e.zero("the mode", a.mod) || !e.zero("the destination", a.dst) {
 		return false
 	}
@@ -100,11 +100,11 @@ func (e *Engine) sfpcompc(t *thread, a sfpcompcArgs) bool {
 	return true
 }
 
-func (e *Engine) sfple(t *thread, a sfpleArgs) bool {
+func (e *Engine) sfple(t *thread, a sfpexexpArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d <= c })
 }
 
-func (e *Engine) sfpgt(t *thread, a sfpgtArgs) bool {
+func (e *Engine) sfpgt(t *thread, a sfpexexpArgs) bool {
 	return e.compare(a.mod, a.dst, a.c, func(d, c int32) bool { return d > c })
 }
 

@@ -307,7 +307,7 @@ func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 	return 0, 0, false
 }
 
-func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
+func (e *Engine) sfpstore(t *thread, a sfploadArgs) bool {
 	p, ok := e.access(t, &a, storeModes, storeFormats)
 	if !ok {
 		return false

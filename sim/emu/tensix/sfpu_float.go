@@ -39,7 +39,7 @@ func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
 }
 
-func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
+func (e *Engine) sfpadd(t *thread, a sfpmadArgs) bool {
 	if !e.signs(a.mod, 3) || !e.destination(a.dst) {
 		return false
 	}
@@ -53,7 +53,7 @@ func (e *Engine) sfpadd(t *thread, a sfpaddArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpmul(t *thread, a sfpmulArgs) bool {
+func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
 	if !e.signs(a.mod, 1) || !e.destination(a.dst) {
 		return false
 	}
@@ -73,7 +73,7 @@ func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpaddi(t *thread, a sfpaddiArgs) bool {
+func (e *Engine) sfpaddi(t *thread, a sfpmuliArgs) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
@@ -111,7 +111,7 @@ func lutThird(magnitude uint32) int {
 	return 2
 }
 
-func (e *Engine) sfplutfp32(t *thread, a sfplutfp32Args) bool {
+func (e *Engine) sfplutfp32(t *thread, a sfppushcArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(2)) || !e.destination(a.dst) {
 		return false
 	}
@@ -136,7 +136,7 @@ func lutSixth(magnitude uint32) (third int, shift uint32) {
 	return third, 0
 }
 
-func (e *Engine) sfparecip(t *thread, a sfparecipArgs) bool {
+func (e *Engine) sfparecip(t *thread, a sfpandArgs) bool {
 	if !e.destination(a.dst) || !e.zero("the mode", a.mod) || !e.zero("the immediate", a.imm) {
 		return false
 	}
@@ -215,7 +215,7 @@ func (a *sfpexexpArgs) bias() uint32 {
 	return 127
 }
 
-func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
+func (e *Engine) sfpexman(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -250,7 +250,7 @@ func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
+func (e *Engine) sfpsetman(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) || !e.zero("the immediate", a.imm) {
 		return false
 	}
@@ -263,7 +263,7 @@ func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
+func (e *Engine) sfpsetsgn(t *thread, a sfpsetccArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -278,7 +278,7 @@ func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
+func (e *Engine) sfpabs(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
@@ -315,7 +315,7 @@ func (e *Engine) sfpstochrnd(t *thread, a sfpstochrndArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpcast(t *thread, a sfpcastArgs) bool {
+func (e *Engine) sfpcast(t *thread, a sfpexexpArgs) bool {
 	switch {
 	case e.wormhole && a.mod > 1, a.mod > 3:
 		return e.nonContractual("mode %d", a.mod)

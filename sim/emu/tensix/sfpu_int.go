@@ -6,7 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
+func (e *Engine) sfpiadd(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, modes(0, 1, 2, 4, 5, 6, 8, 9, 10)) || !e.destination(a.dst) {
 		return false
 	}
@@ -30,7 +30,7 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 
 func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
-func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
+func (e *Engine) sfpshft(t *thread, a sfpdivp2Args) bool {
 	set := modes(0, 1)
 	if !e.wormhole {
 		set = modes(0, 1, 2, 3, 5, 7)
@@ -55,7 +55,7 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
+func (e *Engine) sfpshft2(t *thread, a sfpdivp2Args) bool {
 	if !e.accept(UndefinedBehavior, a.mod, upTo(6)) || !e.accept(UnsupportedFunctionality, a.mod, modes(3, 4, 5, 6)) {
 		return false
 	}
@@ -109,12 +109,12 @@ func (e *Engine) sfpand(t *thread, a sfpandArgs) bool {
 	return ok && e.bitwise(a.dst, b, a.c, lanes.And)
 }
 
-func (e *Engine) sfpor(t *thread, a sfporArgs) bool {
+func (e *Engine) sfpor(t *thread, a sfpandArgs) bool {
 	b, ok := e.second(a.mod, a.dst, a.imm)
 	return ok && e.bitwise(a.dst, b, a.c, lanes.Or)
 }
 
-func (e *Engine) sfpxor(t *thread, a sfpxorArgs) bool {
+func (e *Engine) sfpxor(t *thread, a sfpnotArgs) bool {
 	return e.bitwise(a.dst, a.dst, a.c, lanes.Xor)
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)
 	return true
 }
 
-func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
+func (e *Engine) sfplz(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, 1) || !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
 		return false
 	}
@@ -160,7 +160,7 @@ func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
+func (e *Engine) sfpmul24(t *thread, a sfpmadArgs) bool {
 	if !e.withoutBits(a.mod, 2) || !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
 		return false
 	}

@@ -9,7 +9,7 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 // before, and two-cycle instructions write after the next cycle. A thread issues in each cycle;
 // hardware may be slower, and software must not depend on that.
 
-func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
+func (e *Engine) sfploadmacro(t *thread, a sfploadArgs) bool {
 	s := &e.sfpu
 	lreg, index := a.dst&1<<2|a.lreg&3, a.lreg>>2
 	a.dst &^= 1
@@ -252,7 +252,7 @@ func (e *Engine) perform(t *thread, i *scheduled) bool {
 	case opSFPABS, opSFPAND, opSFPOR, opSFPXOR, opSFPCAST, opSFPDIVP2, opSFPEXMAN, opSFPIADD, opSFPMOV, opSFPNOT, opSFPSETEXP,
 		opSFPSETMAN, opSFPSETSGN, opSFPSHFT, opSFPARECIP, opSFP_STOCH_RND, opSFPMAD, opSFPADD, opSFPMUL, opSFPADDI, opSFPMULI, opSFPMUL24:
 	default:
-		return e.unimplemented("%s as a scheduled instruction", encodings[op].name)
+		return e.unimplemented("%s as a scheduled instruction", mnemonic(i.word))
 	}
 	// The result replaces the operand that most instructions overwrite, in a register that this one
 	// doesn't read.

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 )
 
-func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
+func (e *Engine) sfpmov(t *thread, a sfpexexpArgs) bool {
 	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 8)) || !e.destination(a.dst) {
 		return false
 	}
@@ -28,7 +28,7 @@ func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
 }
 
 // sfptransp transposes LReg 0 to 3, and 4 to 7: rows are registers, columns rows of lanes.
-func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
+func (e *Engine) sfptransp(t *thread, a sfpcompcArgs) bool {
 	if !e.zero("the destination", a.dst) {
 		return false
 	}
@@ -45,7 +45,7 @@ func (e *Engine) sfptransp(t *thread, a sfptranspArgs) bool {
 	return true
 }
 
-func (e *Engine) sfpswap(t *thread, a sfpswapArgs) bool {
+func (e *Engine) sfpswap(t *thread, a sfpexexpArgs) bool {
 	if a.dst >= 12 {
 		return e.unsupported("LReg %d", a.dst)
 	}
@@ -130,7 +130,7 @@ const (
 	configLanes     = 15 // lane configuration
 )
 
-func (e *Engine) sfpconfig(t *thread, a sfpconfigArgs) bool {
+func (e *Engine) sfpconfig(t *thread, a sfpmuliArgs) bool {
 	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) {
 		return false
 	}

@@ -250,7 +250,7 @@ func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 	}
 	for op := range planners {
 		if planners[op] != nil && planned[uint32(op)] == 0 {
-			t.Errorf("no %s is planned", encodings[op].name)
+			t.Errorf("no %s is planned", mnemonic(uint32(op)<<24))
 		}
 	}
 }

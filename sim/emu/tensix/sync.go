@@ -63,7 +63,7 @@ func (e *Engine) atgetm(t *thread, a atgetmArgs) bool {
 	return true
 }
 
-func (e *Engine) atrelm(t *thread, a atrelmArgs) bool {
+func (e *Engine) atrelm(t *thread, a atgetmArgs) bool {
 	if !e.mutex(t, a.mutex) {
 		return false
 	}
@@ -109,7 +109,7 @@ func (e *Engine) sempost(t *thread, a sempostArgs) bool {
 	return true
 }
 
-func (e *Engine) semget(t *thread, a semgetArgs) bool {
+func (e *Engine) semget(t *thread, a sempostArgs) bool {
 	i, ok := e.one(a.semaphores)
 	return ok && e.GetSemaphore(i)
 }

@@ -1,8 +1,50 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"sync"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/tables"
+)
+
+const (
+	numConfigWords = tables.ConfigWords
+	numThreadWords = 68
+)
 
 type decoder struct{ wormhole bool }
+
+// tableSet is an architecture's instructions by opcode, and configuration.
+type tableSet struct {
+	encodings   [256]encoding
+	words       *[numConfigWords]tables.Word
+	threadWords string
+}
+
+type encoding struct {
+	name                  string // empty if there is no instruction on any architecture
+	executed, unsupported bool
+	unused                uint32 // bits that must be 0
+}
+
+var tableSets = sync.OnceValue(func() (sets [2]*tableSet) {
+	for arch := range sets {
+		c := tables.Config()
+		s := &tableSet{words: &c.Words[arch], threadWords: c.Threads[arch]}
+		for _, in := range tables.Instructions() {
+			c := &s.encodings[in.Opcode]
+			switch c.name = in.Name; {
+			case in.BlackholeOnly && arch == 0, in.Front():
+			case in.Unsupported:
+				c.unsupported = true
+			default:
+				c.executed, c.unused = true, in.Unused(arch)
+			}
+		}
+		sets[arch] = s
+	}
+	return sets
+})
 
 func (s decoder) either(wormhole, blackhole uint32) uint32 {
 	if s.wormhole {
@@ -12,63 +54,6 @@ func (s decoder) either(wormhole, blackhole uint32) uint32 {
 }
 
 const lastSFPU = 0x99
-
-type encodingKind uint8
-
-const (
-	noInstruction encodingKind = iota
-	executed
-	front
-	unsupported
-)
-
-type encoding struct {
-	name          string // empty if there is no instruction
-	kind          encodingKind
-	blackholeOnly bool
-	// Bits that must be 0.
-	unusedWormhole, unusedBlackhole uint32
-}
-
-// Words of the configuration: shared by the threads, and of each thread
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/BackendConfiguration.md).
-const (
-	numConfigWords = 224
-	numThreadWords = 68
-)
-
-type wordKind uint8
-
-const (
-	wordAbsent wordKind = iota
-	wordBanked          // in each bank
-	wordShared          // once
-	wordNone            // nowhere
-	wordTile            // it acts on the tile's processors
-	wordSeed            // it fills the random numbers of the vector unit
-)
-
-type configWord struct {
-	kind   wordKind
-	access wordAccess
-	mask   uint32
-}
-
-type wordAccess uint8
-
-const (
-	load wordAccess = 1 << iota
-	store
-	refused // a store is refused as unsupported
-
-	loadStore = load | store
-)
-
-// What SETC16 does to a word of a thread's configuration.
-const (
-	threadStored      = 's'
-	threadUnsupported = 'u' // others are not emulated
-)
 
 type formats uint16
 
@@ -98,14 +83,4 @@ func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 
-func mnemonic(w uint32) string { return encodings[w>>24].name }
-
-func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
-	switch c := &encodings[op]; {
-	case !s.wormhole:
-		return c.kind, c.unusedBlackhole
-	case !c.blackholeOnly:
-		return c.kind, c.unusedWormhole
-	}
-	return noInstruction, 0
-}
+func mnemonic(w uint32) string { return tableSets()[0].encodings[w>>24].name }
