@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// product is formats and modes of a matrix-unit instruction.
 type product struct {
 	op             uint32
 	a, b           arith.Format

@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// moves is formats and modes of a move between the sources and Dst.
 type moves struct {
 	op             uint32
 	a, b           arith.Format
