@@ -20,7 +20,6 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// needCompiler skips a test where the cross compiler is not installed.
 func needCompiler(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
@@ -28,8 +27,6 @@ func needCompiler(t *testing.T) {
 	}
 }
 
-// Kernels written against tt-metal's data-movement API compile against our header, without
-// warnings, and load.
 func TestCompileDataflowAPI(t *testing.T) {
 	needCompiler(t)
 	for _, arch := range arches {
@@ -47,7 +44,6 @@ func TestCompileDataflowAPI(t *testing.T) {
 	}
 }
 
-// What the compiler makes of a stored function pointer is what the loader refuses.
 func TestCompileFunctionPointer(t *testing.T) {
 	needCompiler(t)
 	im, err := Compile(t.Context(), Source{Path: "testdata/refused.cpp", Arch: chip.Wormhole})
@@ -57,7 +53,6 @@ func TestCompileFunctionPointer(t *testing.T) {
 	}
 }
 
-// Structure copies find their memcpy, and constants become data in local RAM.
 func TestCompileLibrary(t *testing.T) {
 	needCompiler(t)
 	im, err := Compile(t.Context(), Source{Path: "testdata/library.c", Arch: chip.Blackhole})
@@ -69,8 +64,6 @@ func TestCompileLibrary(t *testing.T) {
 	}
 }
 
-// A source in a file and the same one as a string give the same bytes, whatever their directories
-// are called, and Compile returns what Load makes of them.
 func TestCompileELF(t *testing.T) {
 	needCompiler(t)
 	text, err := os.ReadFile("src/copy.cpp")
@@ -108,8 +101,6 @@ func TestCompileELF(t *testing.T) {
 	}
 }
 
-// Macros, compile-time arguments and directories for headers reach the compiler; warnings reach the
-// caller.
 func TestCompileOptions(t *testing.T) {
 	needCompiler(t)
 	dir := t.TempDir()
@@ -146,8 +137,6 @@ void kernel_main() { int unused; }
 	}
 }
 
-// What the compiler and the linker refuse is a CompileError: one line, and everything that they
-// said.
 func TestCompileError(t *testing.T) {
 	needCompiler(t)
 	tests := []struct{ name, text, message, output string }{
@@ -173,8 +162,6 @@ func TestCompileError(t *testing.T) {
 	}
 }
 
-// A kernel that some of its processors have no room for is refused, and so is one that nothing
-// could run.
 func TestCompileFits(t *testing.T) {
 	needCompiler(t)
 	src := Source{Path: "big.c", Arch: chip.Wormhole, Text: `#include "reprise/kernel.h"
@@ -197,7 +184,6 @@ void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(
 	}
 }
 
-// Without a compiler the error says which names were tried and what to install.
 func TestCompileNoCompiler(t *testing.T) {
 	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
 	_, err := Compile(t.Context(), src)
@@ -220,7 +206,6 @@ func TestCompileNoCompiler(t *testing.T) {
 	}
 }
 
-// What needs no compiler to be refused is refused before one is searched for.
 func TestCompileRefuses(t *testing.T) {
 	tests := []struct {
 		src  Source
@@ -242,7 +227,6 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// A compiler that doesn't end is ended with the context.
 func TestCompileCancelled(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"slow-gcc", "slow-g++"} {
@@ -261,7 +245,6 @@ func TestCompileCancelled(t *testing.T) {
 	}
 }
 
-// Warnings that can't be written are an error, not lost.
 func TestCompileWarningsFail(t *testing.T) {
 	needCompiler(t)
 	writertest.EveryWrite(t, func(w io.Writer) error {

@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Kernels with the headers and calls of tt-metal's examples of elementwise operations and of the
-// vector unit compile and run.
 func TestComputeExamples(t *testing.T) {
 	const n = 5
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -37,8 +35,6 @@ func TestComputeExamples(t *testing.T) {
 	})
 }
 
-// A product of matrices on four cores, each of which reads a block of one operand, or none, and
-// multicasts it: as in tt-metal's example with reuse and multicast.
 func TestComputeMulticast(t *testing.T) {
 	harvested := map[chip.Arch]sim.Option{ // three rows or columns are left, of which the queues take one
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -73,7 +69,6 @@ func TestComputeMulticast(t *testing.T) {
 		for id := range 4 {
 			p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: id, Cores: all})
 		}
-		// operand is the arguments of one: other is what the cores that get it are counted by.
 		operand := func(buf *reprise.Buffer, first, row, next, rows, columns int, c, from chip.Core, others chip.Range) []uint32 {
 			rect, err := b.dev.Multicast(others)
 			b.must(err)

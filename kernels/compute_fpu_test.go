@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// widths are formats and widths of Dst that operations of the matrix unit are tested with.
 var widths = []struct {
 	name    string
 	in, out kernels.Format
@@ -26,7 +25,6 @@ var widths = []struct {
 	{"fp16 and a wide Dst", kernels.FP16, kernels.FP32, true},
 }
 
-// fpu runs operation op of a group of testdata/compute/fpu.cpp.
 func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
 	b.t.Helper()
 	return b.run(kernels.ComputeSource{
@@ -37,7 +35,6 @@ func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
 
 var seen sync.Map // of results, by chip and what was computed
 
-// everywhere fails if a result differs from that of another backend with the same chip.
 func (b *bench) everywhere(what string, got []byte) {
 	b.t.Helper()
 	before, _ := seen.LoadOrStore(fmt.Sprint(b.dev.Arch(), " ", what), got)
@@ -46,7 +43,6 @@ func (b *bench) everywhere(what string, got []byte) {
 	}
 }
 
-// Sums, differences, products and their like equal the arithmetic of the engines bit for bit.
 func TestComputeElementwise(t *testing.T) {
 	const n = 3
 	type tile = *arith.SrcTile
@@ -105,7 +101,6 @@ func TestComputeElementwise(t *testing.T) {
 	})
 }
 
-// Formats of operands change between operations without another init, of one source or of both.
 func TestComputeReconfigure(t *testing.T) {
 	const n = 2
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -134,7 +129,6 @@ func TestComputeReconfigure(t *testing.T) {
 	})
 }
 
-// inDst is the format of a source that data of Dst become.
 func inDst(m arith.Math) arith.Format {
 	if m.Wide {
 		return arith.TF32
@@ -142,7 +136,6 @@ func inDst(m arith.Math) arith.Format {
 	return arith.BF16
 }
 
-// move copies SrcA to Dst.
 func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
 	for r, row := range a {
 		for c, v := range row {
@@ -158,13 +151,11 @@ func move(m arith.Math, dst *arith.DstTile, a *arith.SrcTile) {
 	}
 }
 
-// at returns where a datum of a tile is in a source: row and column.
 func at(row, column int) (int, int) {
 	i := arith.FaceOrder(row, column)
 	return i / 16, i % 16
 }
 
-// remade returns a tile whose data are others of a tile.
 func remade(t *arith.SrcTile, from func(row, column int) (int, int)) *arith.SrcTile {
 	var made arith.SrcTile
 	for row := range 32 {
@@ -181,7 +172,6 @@ func transposed(t *arith.SrcTile) *arith.SrcTile {
 	return remade(t, func(r, c int) (int, int) { return c, r })
 }
 
-// A row, a column or one datum of the second operand stands for all of it.
 func TestComputeBroadcast(t *testing.T) {
 	const n = 2
 	repeat := []func(r, c int) (int, int){
@@ -217,7 +207,6 @@ func TestComputeBroadcast(t *testing.T) {
 	})
 }
 
-// decode returns the data of tiles of bf16 or fp32, row by row in each.
 func decode(f kernels.Format, tiles []byte) (values []float64) {
 	n := f.TileBytes() / arith.TileData
 	for t := 0; t < len(tiles); t += f.TileBytes() {
@@ -233,7 +222,6 @@ func decode(f kernels.Format, tiles []byte) (values []float64) {
 	return values
 }
 
-// factors is a tile of ones in row 0 of each face, as reductions want it.
 func factors(f kernels.Format) pages {
 	values := make([]float32, arith.TileData)
 	for i := range values {
@@ -244,8 +232,6 @@ func factors(f kernels.Format) pages {
 	return pages{f, encode(f, values)}
 }
 
-// Sums and maxima of two tiles each are what they should be, zeros stand beside them, and backends
-// agree on every bit.
 func TestComputeReduce(t *testing.T) {
 	const n, each = 2, 2
 	onBackends(t, func(t *testing.T, b *bench) {

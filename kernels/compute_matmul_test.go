@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// random returns n tiles of normally distributed numbers.
 func random(f kernels.Format, n int, seed uint64) pages {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	p := pages{format: f}
@@ -25,7 +24,6 @@ func random(f kernels.Format, n int, seed uint64) pages {
 	return p
 }
 
-// encode makes a tile of data in the order of the tile.
 func encode(f kernels.Format, values []float32) (tile []byte) {
 	switch f {
 	case kernels.FP32:
@@ -59,7 +57,6 @@ func encode(f kernels.Format, values []float32) (tile []byte) {
 	return tile
 }
 
-// source returns a tile of a circular buffer as SrcA and SrcB have it, and its format there.
 func source(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.Format) {
 	u := arith.Unpack{Arch: arch, In: arith.Format(p.format), Out: arith.Format(p.format)}
 	if u.In == arith.FP32 {
@@ -73,7 +70,6 @@ func source(arch arith.Arch, p pages, i int, wide bool) (*arith.SrcTile, arith.F
 	return &t, u.Out
 }
 
-// packed returns a tile of Dst as packers write it.
 func packed(dst *arith.DstTile, out kernels.Format, wide bool) []byte {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.Format(out), Wide: wide}
 	switch {
@@ -87,7 +83,6 @@ func packed(dst *arith.DstTile, out kernels.Format, wide bool) []byte {
 	return l1
 }
 
-// same fails if the tiles that a kernel left are not those that are wanted.
 func (b *bench) same(what string, got, want []byte, f kernels.Format) {
 	b.t.Helper()
 	if bytes.Equal(got, want) {
@@ -101,8 +96,6 @@ func (b *bench) same(what string, got, want []byte, f kernels.Format) {
 	}
 }
 
-// Products equal what the arithmetic of the engines says, bit for bit, in formats, fidelities and
-// widths of Dst.
 func TestComputeMatmul(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for i, tt := range []struct {

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// rows runs testdata/compute/rows.cpp.
 func (b *bench) rows(action int, in pages, out kernels.Format, wide bool, n int, args ...uint32) []byte {
 	b.t.Helper()
 	src := kernels.ComputeSource{
@@ -22,7 +21,6 @@ func (b *bench) rows(action int, in pages, out kernels.Format, wide bool, n int,
 	return b.runFormats(src, []pages{in}, out, n, args...)
 }
 
-// Matrices become tiles and tiles matrices, with all bits.
 func TestComputeTilize(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, tt := range []struct {
@@ -61,7 +59,6 @@ func TestComputeTilize(t *testing.T) {
 	})
 }
 
-// Packers add to L1, without what a rectifier takes away.
 func TestComputePackAccumulate(t *testing.T) {
 	const rows, tiles = 2, 3
 	onBackends(t, func(t *testing.T, b *bench) {

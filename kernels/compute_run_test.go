@@ -24,16 +24,14 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// a backend is what a compute kernel can run on.
 type backend struct {
 	name string
 	arch chip.Arch
 	card func(t *testing.T) kmd.Target
 }
 
-// turn returns whether a test runs on the backend. Its kernels take longer to compile than to run,
-// so on emulators it is of one architecture: of the other one in short runs, of which CI makes one,
-// and of both in long ones.
+// turn reports whether a test runs on the backend. Kernels take longer to compile than to run, so
+// short runs use one emulated architecture, another in CI, and long runs both.
 func (b *backend) turn(test string) bool {
 	sum := 0
 	for _, c := range []byte(test) {
@@ -42,14 +40,11 @@ func (b *backend) turn(test string) bool {
 	return effort.Hours || strings.HasPrefix(b.name, "ttsim") || (sum%2 == 0 != testing.Short()) == (b.arch == chip.Wormhole)
 }
 
-// harvested leaves few cores, so that opening a card takes little time.
 var harvested = map[chip.Arch]sim.Option{
 	chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3FC}),
 	chip.Blackhole: sim.Harvesting(chip.Harvesting{Tensix: 0x3FFC}),
 }
 
-// backends are the emulator as it is and with all checks, and the vendor's simulator where it is at
-// hand.
 func backends(harvested map[chip.Arch]sim.Option) []backend {
 	emulated := map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole}
 	var all []backend
@@ -72,7 +67,6 @@ func backends(harvested map[chip.Arch]sim.Option) []backend {
 	return all
 }
 
-// onBackends runs a test on all of them.
 func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
 	onBackendsWith(t, harvested, f)
 }
@@ -92,7 +86,6 @@ func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *
 	}
 }
 
-// a bench runs compute kernels on one core.
 type bench struct {
 	t   *testing.T
 	ctx context.Context
@@ -137,7 +130,6 @@ func (b *bench) must(err error) {
 
 var compiled sync.Map // of functions, by what is compiled
 
-// compute compiles a kernel once.
 func (b *bench) compute(src kernels.ComputeSource) *kernels.Compute {
 	b.t.Helper()
 	src.Arch = b.dev.Arch()
@@ -149,7 +141,6 @@ func (b *bench) compute(src kernels.ComputeSource) *kernels.Compute {
 	return c
 }
 
-// single is compute for a kernel of one processor.
 func (b *bench) single(path string) *kernels.Image {
 	b.t.Helper()
 	src := kernels.Source{Path: path, Arch: b.dev.Arch()}
@@ -161,7 +152,6 @@ func (b *bench) single(path string) *kernels.Image {
 	return im
 }
 
-// pages are what a circular buffer takes or gives: whole tiles.
 type pages struct {
 	format kernels.Format
 	data   []byte
@@ -169,8 +159,6 @@ type pages struct {
 
 func (p pages) tiles() int { return len(p.data) / p.format.TileBytes() }
 
-// run runs a kernel that takes tiles from circular buffers 0, 1, ... and leaves n tiles in circular
-// buffer 16.
 func (b *bench) run(src kernels.ComputeSource, in []pages, out kernels.Format, n int, args ...uint32) []byte {
 	b.t.Helper()
 	src.Formats = map[int]kernels.Format{16: out, 24: out}

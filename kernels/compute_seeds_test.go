@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Whatever the order and the delays, kernels leave the same bits and nothing is refused.
 func TestStrict(t *testing.T) {
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
@@ -57,7 +56,6 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// All headers of the compute API compile together, without warnings.
 func TestComputeHeaders(t *testing.T) {
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
@@ -95,7 +93,6 @@ func TestComputeHeaders(t *testing.T) {
 	}
 }
 
-// What a compute kernel can't be compiled for is refused.
 func TestComputeRefused(t *testing.T) {
 	src := kernels.Source{Path: "k.cpp", Text: "void kernel_main() {}", Arch: chip.Wormhole}
 	for says, s := range map[string]kernels.ComputeSource{

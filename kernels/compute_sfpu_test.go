@@ -10,17 +10,15 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// function is one of testdata/compute/sfpu.cpp.
 type function struct {
 	name  string
 	x     float64 // an argument
 	exact func(v, x float64) float64
-	// The largest errors in units of the last place, over all inputs: of results of bf16, half a
-	// unit of which is what rounding takes, and of results of fp32 from a Dst of 32 bits.
+	// largest errors in units of the last place over all inputs, half a unit of which bf16's
+	// rounding takes
 	worst, wide float64
 }
 
-// Functions that aren't exact, and what they compute.
 var inexact = []function{
 	{name: "exp_tile", worst: 0.505, wide: 3.01, exact: func(v, _ float64) float64 { return math.Exp(v) }},
 	{name: "recip_tile", worst: 0.505, wide: 1.25, exact: func(v, _ float64) float64 { return 1 / v }},
@@ -35,7 +33,6 @@ var inexact = []function{
 	{name: "log_with_base_tile", worst: 0.505, wide: 3.6, x: 1 / math.Ln2, exact: func(v, x float64) float64 { return math.Log2(v) }},
 }
 
-// every returns 64 tiles with every bf16 there is, as bf16 or fp32.
 func every(f kernels.Format) pages {
 	p := pages{format: f}
 	for i := range uint32(1 << 16) {
@@ -48,7 +45,6 @@ func every(f kernels.Format) pages {
 	return p
 }
 
-// plain returns data in the order of memory.
 func plain(f kernels.Format, data []byte) (values []float64) {
 	if f == kernels.FP32 {
 		for i := 0; i < len(data); i += 4 {
@@ -64,7 +60,7 @@ func plain(f kernels.Format, data []byte) (values []float64) {
 
 const smallest = 0x1p-126
 
-// flushed is what the engines take a number for: denormal numbers are zero, and so is -0.
+// flushed is what the engines take a number for.
 func flushed(v float64) float64 {
 	if math.Abs(v) < smallest {
 		return 0
@@ -72,7 +68,7 @@ func flushed(v float64) float64 {
 	return v
 }
 
-// atLeast is f for what is not far below zero, where it is zero.
+// atLeast is f where v is above low, and zero below.
 func atLeast(f func(float64) float64) func(v, x float64) float64 {
 	return func(v, _ float64) float64 {
 		if v < -1e30 {
@@ -82,7 +78,6 @@ func atLeast(f func(float64) float64) func(v, x float64) float64 {
 	}
 }
 
-// sfpu runs function i of a group.
 func (b *bench) sfpu(group, i int, wide bool, in []pages, out kernels.Format, args ...uint32) []byte {
 	b.t.Helper()
 	n := in[0].tiles()
@@ -92,9 +87,8 @@ func (b *bench) sfpu(group, i int, wide bool, in []pages, out kernels.Format, ar
 	}, in, out, n, append([]uint32{uint32(i), uint32(n)}, append(args, 0, 0)[:2]...)...)
 }
 
-// worst returns the largest error of results in units of 2^-bits of the power of two below the
-// exact one, and where it is. It fails where a result is infinite, zero or no number and shouldn't
-// be.
+// worst returns the largest error in units of 2^-bits of the power of two below the exact result,
+// and its input. It fails where a result is infinite, zero or no number and shouldn't be.
 func (b *bench) worst(what string, in, got []float64, exact func(float64) float64, bits int) (worst, input float64) {
 	b.t.Helper()
 	for i, v := range in {
@@ -122,8 +116,6 @@ func (b *bench) worst(what string, in, got []float64, exact func(float64) float6
 	return worst, input
 }
 
-// Each function of all 65,536 numbers of bf16 is within a stated number of units in the last place,
-// and the same everywhere.
 func TestComputeFunctions(t *testing.T) {
 	in := every(kernels.BF16)
 	values := plain(kernels.BF16, in.data)
@@ -148,7 +140,7 @@ func TestComputeFunctions(t *testing.T) {
 	})
 }
 
-// Functions that are exact, but for the rounding of their result.
+// Functions that are exact but for the rounding of their result.
 var exactly = []function{
 	{name: "relu_tile", exact: func(v, _ float64) float64 { return max(v, 0) }},
 	{name: "abs_tile", exact: func(v, _ float64) float64 { return math.Abs(v) }},
@@ -194,7 +186,6 @@ func TestComputeExactFunctions(t *testing.T) {
 	})
 }
 
-// Functions of two and three tiles, of all formats' numbers, and numbers without any.
 func TestComputeTilesOfDst(t *testing.T) {
 	const n = 4
 	a, c, d := random(kernels.BF16, n, 7), random(kernels.BF16, n, 8), random(kernels.BF16, n, 9)
@@ -242,8 +233,6 @@ func TestComputeTilesOfDst(t *testing.T) {
 	})
 }
 
-// Random numbers are within their bounds, spread about evenly, as the generators of the lanes are,
-// and begin anew with the seed.
 func TestComputeRandom(t *testing.T) {
 	const n = 16
 	onBackends(t, func(t *testing.T, b *bench) {
@@ -271,8 +260,6 @@ func TestComputeRandom(t *testing.T) {
 	})
 }
 
-// Conversions go through Dst and back: integers of sign and magnitude, of 16 bits, rounding to
-// bf16, and blocks with one exponent.
 func TestComputeTypecast(t *testing.T) {
 	type conversion struct {
 		from, to kernels.Format
@@ -335,7 +322,6 @@ func TestComputeTypecast(t *testing.T) {
 	})
 }
 
-// inBlocks returns what packers make of tiles of numbers in Dst.
 func inBlocks(values []float64, wide bool) (tiles []byte) {
 	for ; len(values) > 0; values = values[arith.TileData:] {
 		var dst arith.DstTile
@@ -348,7 +334,6 @@ func inBlocks(values []float64, wide bool) (tiles []byte) {
 	return tiles
 }
 
-// integers returns two tiles of numbers with and without fractions.
 func integers(f kernels.Format) pages {
 	p := pages{format: f}
 	var tile []float32
@@ -378,7 +363,6 @@ func integers(f kernels.Format) pages {
 	return p
 }
 
-// numbers is plain for integers too.
 func numbers(f kernels.Format, data []byte) (values []float64) {
 	switch f {
 	case kernels.Int32:

@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/elftest"
 )
 
-// good is a kernel with 32 bytes of text, 8 of data and 4 of zeroed data, and a relocation of each
-// kind that is fine.
 func good() elftest.File {
 	return elftest.File{
 		Segments: []elftest.Segment{
@@ -40,8 +38,6 @@ func good() elftest.File {
 	}
 }
 
-// The image is text and then initial data, whatever order the file has them in, padded to what NoC
-// writes want.
 func TestLoadLayout(t *testing.T) {
 	f := good()
 	want := append(bytes.Clone(f.Segments[0].Bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
@@ -73,7 +69,6 @@ func TestLoadKeepsNothing(t *testing.T) {
 	}
 }
 
-// Each rule has a file that breaks only it.
 func TestLoadRefuses(t *testing.T) {
 	header := func(change func(*elf.Header32)) func(*elftest.File) {
 		return func(f *elftest.File) { f.Header = change }
@@ -168,7 +163,6 @@ func TestLoadRefuses(t *testing.T) {
 	})
 }
 
-// Local RAM differs by processor and architecture, and so does what fits.
 func TestFits(t *testing.T) {
 	room := func(size uint32) uint32 { return size - 0x480 - MinStack }
 	tests := []struct {
@@ -195,8 +189,6 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its
-// sentinels.
 func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

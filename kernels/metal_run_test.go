@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// A kernel that was linked at one address runs at others: each run places it elsewhere.
 func TestLoadMetalRuns(t *testing.T) {
 	for _, flags := range [][]string{{"-O2"}, {"-Os"}, {"-fno-jump-tables", "-O1", "-mcmodel=medany"}} {
 		t.Run(flags[len(flags)-1], func(t *testing.T) {

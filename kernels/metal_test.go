@@ -20,13 +20,11 @@ import (
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
-// Where the firmware of goodMetal ends.
 const (
 	metalText  = 0x49F0
 	metalLocal = localRAM + 0x830
 )
 
-// Symbols of goodMetal, by index in relocations.
 const (
 	symLabel = iota + 1 // text, at byte 24
 	symVariable
@@ -59,8 +57,6 @@ func words(ws ...uint32) []byte {
 	return b
 }
 
-// goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of
-// zeroed data, three variables of the firmware.
 func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	end := uint32(metalText + len(text))
 	weak := func(addr, size uint32) elf.Sym32 {
@@ -89,7 +85,6 @@ func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	}
 }
 
-// simple is text that makes the address of its label, and its relocations.
 func simple() ([]byte, []elf.Rela32) {
 	label := uint32(metalText + 24)
 	return words(nop, lui(15, label), nop, addi(14, 15, label), ret, nop, nop, nop),
@@ -123,7 +118,6 @@ func TestLoadMetal(t *testing.T) {
 	}
 }
 
-// Wormhole's NCRISC runs kernels where they were linked.
 func TestLoadMetalInstructionRAM(t *testing.T) {
 	text, _ := simple()
 	f := goodMetal(text, elftest.Relocation(ncriscIRAM+4, elf.R_RISCV_HI20, symLabel, 0))
@@ -150,8 +144,6 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 	}
 }
 
-// Each text makes addresses in a way that compilers do; run at another place, each makes the same
-// addresses, moved.
 func TestLoadMetalPairs(t *testing.T) {
 	const at = metalText
 	label := uint32(at + 24)
@@ -229,7 +221,7 @@ func TestLoadMetalPairs(t *testing.T) {
 	}
 }
 
-// Words with addresses of text are stored by code in front of the text. The code is that of GNU as.
+// The code is that of GNU as.
 func TestLoadMetalStoredAddresses(t *testing.T) {
 	f := goodMetal(words(nop, ret, nop, ret))
 	f.DataRelocations = []elf.Rela32{
@@ -263,7 +255,6 @@ func TestLoadMetalStoredAddresses(t *testing.T) {
 	}
 }
 
-// Each rule has a file that breaks only it, and each refusal says what to do.
 func TestLoadMetalRefuses(t *testing.T) {
 	const at = metalText
 	label := uint32(at + 24)
@@ -381,8 +372,6 @@ func TestLoadMetalRefuses(t *testing.T) {
 	})
 }
 
-// LinkMetal links the kernel of testdata/metal at a fixed address, as tt-metal links its own. The
-// error wraps ErrNoCompiler if there is none.
 func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string) ([]byte, error) {
 	compiler, err := riscv.Find("")
 	if err != nil {
@@ -406,8 +395,6 @@ func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string)
 	return os.ReadFile(linked)
 }
 
-// FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps
-// one of its sentinels.
 func FuzzLoadMetal(f *testing.F) {
 	text, rela := simple()
 	f.Add(goodMetal(text, rela...).Build())

@@ -10,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Kernels that move data with objects of the network and of circular buffers, or without any
-// include, as tt-metal's examples do, compile and run.
 func TestNocObjects(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		const n, page = 5, 2048

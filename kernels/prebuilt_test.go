@@ -18,8 +18,6 @@ var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, M
 
 var computeNames = []string{SumBF16, SumFP32}
 
-// Each kernel that comes along loads, fits the smallest local RAM, and was compiled for its
-// architecture.
 func TestPrebuilt(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range names {
@@ -43,7 +41,6 @@ func TestPrebuilt(t *testing.T) {
 	}
 }
 
-// Each kernel of the engines that comes along has an image for each thread, which fits it.
 func TestPrebuiltCompute(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range computeNames {
@@ -64,7 +61,6 @@ func TestPrebuiltCompute(t *testing.T) {
 	}
 }
 
-// Every image has a name in the API, so that none is embedded without a use.
 func TestPrebuiltNames(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		got := slices.Sorted(maps.Keys(PrebuiltFiles(arch)))
@@ -80,8 +76,8 @@ func TestPrebuiltNames(t *testing.T) {
 }
 
 // Wormhole's fence must not be executed (tt-isa-documentation
-// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md; the vendor's simulator stops there), and
-// without it Blackhole's cores would poll their own data cache.
+// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md); without it Blackhole's cores would poll their
+// own data cache.
 func TestPrebuiltFences(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range names {
@@ -102,7 +98,6 @@ func TestPrebuiltFences(t *testing.T) {
 	}
 }
 
-// Sources has what one needs to compile a kernel.
 func TestSources(t *testing.T) {
 	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c",
 		"lib/kernel.ld"} {

@@ -6,10 +6,9 @@ import (
 )
 
 // checkRelocations proves, from the relocations that the linker kept, that text and data hold no
-// address that depends on the kernel's place. Text may be anywhere and data is where it was linked.
-// So absolute addresses of data and distances within text are fine; absolute addresses of text, and
-// distances between text and data, are not. imageSize is the length of text and initial data, which
-// move together.
+// address that depends on the kernel's place. Absolute addresses of data and distances within text
+// are fine; absolute addresses of text, and distances between text and data, are not. imageSize is
+// the length of text and initial data, which move together.
 //
 // Relocation types: RISC-V ELF psABI, "Relocations".
 func checkRelocations(f *elf.File, text span, imageSize uint32) error {
@@ -56,7 +55,6 @@ func checkRelocations(f *elf.File, text span, imageSize uint32) error {
 	return nil
 }
 
-// place is the kind of a symbol's value.
 type place uint8
 
 const (

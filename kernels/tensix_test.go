@@ -8,8 +8,6 @@ import (
 	"testing"
 )
 
-// The header of the engines compiles as C and C++ on both architectures, without warnings; its
-// static assertions hold.
 func TestCompileTensix(t *testing.T) {
 	needCompiler(t)
 	text, err := os.ReadFile("testdata/tensix.c")
@@ -29,7 +27,6 @@ func TestCompileTensix(t *testing.T) {
 	}
 }
 
-// Constants that an instruction or a field has no room for don't compile.
 func TestCompileTensixConstants(t *testing.T) {
 	needCompiler(t)
 	const large = "doesn't fit"

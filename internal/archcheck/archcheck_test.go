@@ -115,12 +115,14 @@ sim/emu/internal/arc       -> chip sim/emu/internal/word sim/emu/tensix  # its A
 sim/emu/internal/check     -> chip sim/emu/internal/rv32 sim/emu/internal/word  # races, and accesses without an order
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
-sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
+sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes sim/emu/tensix/internal/tables  # the engines of one tile
 sim/emu/internal/word      -> nothing  # bytes in memory of words
 sim/emu/internal/workers   -> nothing  # goroutines for jobs side by side
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
-sim/emu/tensix/isa         -> chip  # words of their instructions, and places of their configuration
+sim/emu/tensix/isa         -> chip sim/emu/tensix/internal/tables  # words of their instructions, and places of their configuration
 sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit
+sim/emu/tensix/internal/tables -> nothing  # their instructions and configuration
+sim/emu/tensix/internal/tablegen -> sim/emu/tensix/internal/tables  # the code that follows from it
 sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol

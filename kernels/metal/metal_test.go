@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// firmware describes base firmware of a revision for all processors.
 func firmware(t *testing.T, revision string, arch chip.Arch) (ms [chip.NumProcessors]elftest.Metal) {
 	t.Helper()
 	l := abi.Of(revision, arch)
@@ -38,7 +37,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// write makes a folder of base firmware.
 func write(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
 	t.Helper()
 	for _, m := range ms {
@@ -55,8 +53,6 @@ func load(t *testing.T, f elftest.File) *kernels.Image {
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// Each revision and architecture is recognized by its load addresses, in both layouts of a folder,
-// and so is each processor of a kernel.
 func TestOpenFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		if r.Own() {
@@ -149,7 +145,6 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 	})
 }
 
-// A kernel that was linked with other firmware is refused by the symbol that differs.
 func TestCheck(t *testing.T) {
 	revision := abi.Revisions()[1].Name
 	dir := t.TempDir()
@@ -189,7 +184,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A cache has kernels of two builds of both layouts, and much else; each kernel finds its firmware.
 func TestCache(t *testing.T) {
 	root := t.TempDir()
 	revisions := abi.Revisions()[1:]
@@ -214,7 +208,6 @@ func TestCache(t *testing.T) {
 		}
 		must(t, ms[chip.NCRISC].WriteFile(filepath.Join(at, "kernels", "deep", "writer", "3"), ms[chip.NCRISC].Kernel()))
 	}
-	// What is in the way.
 	junk := filepath.Join(root, "222", "kernels", "broken", "4")
 	must(t, os.MkdirAll(filepath.Join(junk, "brisc"), 0o755))
 	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
@@ -276,7 +269,6 @@ func TestCache(t *testing.T) {
 			}
 		}
 	}
-	// A part of a cache knows where it is.
 	c, err := OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
 	must(t, err)
 	if len(c.Kernels) != 3 || c.Kernels[0].Name != "compute" || c.Kernels[0].Build != "111" {
@@ -296,8 +288,7 @@ func TestCache(t *testing.T) {
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
-	// Firmware of the kernel's build that can't be used is the reason, and not that other firmware
-	// differs.
+	// Unusable firmware of the kernel's build is the reason, not other firmware's difference.
 	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
 	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
 	c, err = OpenCache(context.Background(), root)
@@ -308,7 +299,6 @@ func TestCache(t *testing.T) {
 		!strings.HasSuffix(broken.Dir, "firmware") {
 		t.Error(err)
 	}
-	// A kernel without its firmware: the nearest one says what differs.
 	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
 	must(t, err)
 	im = load(t, elftest.NewMetal(chip.BRISC, 0x3000, 8, 64).Kernel())
@@ -338,7 +328,6 @@ func TestOpenCacheRefuses(t *testing.T) {
 	}
 }
 
-// Firmware with a relocation section reads the same.
 func TestFirmwareFileWithRelocations(t *testing.T) {
 	f := elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()
 	f.NoRelocations, f.Relocations = false, []elf.Rela32{elftest.Relocation(0x3840, elf.R_RISCV_HI20, 1, 0)}

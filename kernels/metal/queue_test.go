@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// compiled returns the file of a C source, with debug information.
 func compiled(t *testing.T, source string, flags ...string) []byte {
 	t.Helper()
 	gcc, err := exec.LookPath("riscv64-unknown-elf-gcc")
@@ -68,7 +67,6 @@ func TestReadConstants(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading constants ends without a panic.
 func FuzzReadConstants(f *testing.F) {
 	f.Add([]byte("\x7fELF"))
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -86,8 +84,6 @@ func TestReadNoConstants(t *testing.T) {
 	}
 }
 
-// queue returns the constants of three kernels that belong together, with host memory of one GiB
-// from base on.
 func queue(base uint64) QueueKernels {
 	hd := Constants{"is_d_variant": 1, "is_h_variant": 1}
 	p := maps.Clone(hd)
@@ -147,7 +143,6 @@ func TestQueueConstants(t *testing.T) {
 	}
 }
 
-// Kernels that were not compiled for one another are refused, whatever they disagree on.
 func TestQueueKernelsDisagree(t *testing.T) {
 	for _, c := range []struct {
 		kernel func(q *QueueKernels) Constants

@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A print that is compiled out takes no byte, and so does one that is in and never used.
 func TestNoCost(t *testing.T) {
 	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
 	const prints = "#include \"reprise/print.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_print(\"%u\", n * n); rp_store(0x20000, n); }\n"
@@ -46,7 +45,6 @@ func TestNoCost(t *testing.T) {
 	}
 }
 
-// dprinting prints a value with DPRINT, and slicing a row of the 32 values of a tile.
 const (
 	dprinting = `
 #include "debug/dprint.h"
@@ -68,7 +66,6 @@ void kernel_main() {
 `
 )
 
-// A line takes no more cycles than it did where each instruction takes one, if the ring has room.
 func TestCost(t *testing.T) {
 	for _, card := range []func() *sim.Card{func() *sim.Card { return sim.Wormhole(sim.Seed(1)) },
 		func() *sim.Card { return sim.Blackhole(sim.Seed(1)) }} {

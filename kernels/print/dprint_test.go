@@ -39,7 +39,6 @@ void kernel_main() {
 }
 `
 
-// DPRINT on both processors that move data.
 func TestDPRINT(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", cppKernel)
@@ -83,7 +82,6 @@ void kernel_main() {
 }
 `
 
-// DPRINT with a format, as in later releases of tt-metal.
 func TestDPRINTFormat(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", bracesKernel)
@@ -105,7 +103,6 @@ func TestDPRINTFormat(t *testing.T) {
 	})
 }
 
-// A format with more or fewer placeholders than values doesn't compile.
 func TestDPRINTFormatRefused(t *testing.T) {
 	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`, `"{:4}\n"`} {
 		_, err := kernels.Compile(t.Context(), kernels.Source{
@@ -167,8 +164,7 @@ void kernel_main() {
 }
 `
 
-// formats are those that TestTiles packs to: some on the emulators, which take turns, all on
-// others.
+// Emulators take turns with some formats; other backends have all.
 func formats(b *devtest.Bench) []kernels.Format {
 	switch b.Dev.Name() {
 	case sim.Wormhole().String():
@@ -179,7 +175,6 @@ func formats(b *devtest.Bench) []kernels.Format {
 	return []kernels.Format{kernels.BF16, kernels.FP32, kernels.BFP8}
 }
 
-// Tiles of circular buffers and of Dst are matrices.
 func TestTiles(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for _, out := range formats(b) {

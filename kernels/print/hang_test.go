@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// counter prints numbers up to its argument, then hangs if the second one isn't 0.
 const counter = `
 #include "reprise/print.h"
 
@@ -41,8 +40,6 @@ func counting(im *kernels.Image, n, hang uint32) *reprise.Program {
 	}}}
 }
 
-// What a kernel printed before a hang is in the hang's report and reaches a Listener, and prints
-// work after Recover.
 func TestHang(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(), reprise.WithHangTimeout(300*time.Millisecond))
 	im := compile(b, "kernel.c", counter)
@@ -73,8 +70,6 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// Nothing waits for a host that doesn't listen: the newest lines are there when one does, with the
-// number of the others.
 func TestNobodyListens(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	im := compile(b, "kernel.c", counter)
@@ -86,7 +81,6 @@ func TestNobodyListens(t *testing.T) {
 	if len(rs) < 10 || rs[0].Lost == 0 || int(rs[0].Lost)+len(rs)-1 != 200 || rs[len(rs)-1].Text != "line 199" {
 		t.Errorf("%d records, %v", len(rs), rs)
 	}
-	// Another one is told nothing again.
 	l, got = listen(b, print.Options{})
 	b.Must(l.Close())
 	if len(*got) != 0 {
@@ -94,8 +88,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A kernel waits for a host that stopped coming by only for so long: here its handler doesn't
-// return.
 func TestHostGone(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	im := compile(b, "kernel.c", counter)
@@ -123,7 +115,6 @@ func TestHostGone(t *testing.T) {
 	}
 }
 
-// A trace prints at each replay, and so does one that is loaded from its file on another device.
 func TestTrace(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", counter)
@@ -164,7 +155,6 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// Many lines take little memory and no longer than the kernel that prints them.
 func TestManyLines(t *testing.T) {
 	n := uint32(20_000)
 	if effort.Hours {
@@ -188,7 +178,6 @@ func TestManyLines(t *testing.T) {
 	t.Logf("%d lines in %v", n, time.Since(start))
 }
 
-// Garbage in a ring is one record that says so, and what is printed after it arrives.
 func TestGarbage(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole())
 	im := compile(b, "kernel.c", counter)

@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// compile compiles a kernel that prints.
 func compile(b *devtest.Bench, path, text string) *kernels.Image {
 	b.Helper()
 	var warnings strings.Builder
@@ -31,7 +30,6 @@ func compile(b *devtest.Bench, path, text string) *kernels.Image {
 	return im
 }
 
-// listen collects what the device's kernels print.
 func listen(b *devtest.Bench, o print.Options) (*print.Listener, *[]print.Record) {
 	b.Helper()
 	var got []print.Record
@@ -68,7 +66,6 @@ void kernel_main(void) {
 }
 `
 
-// The name of a source file may have any characters.
 func TestNamesOfFiles(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole())
 	for _, path := range []string{`a "name", 100%d\x{y|z}.c`, `%.cpp`} {
@@ -86,7 +83,6 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// The macro in C, on each of the processors.
 func TestListen(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for _, path := range []string{"kernel.c", "kernel.cpp"} {

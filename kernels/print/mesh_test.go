@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// On a mesh each chip's records are told apart by the name that its Listener was given, those of a
-// chip behind a link too, of programs and of each replay of a trace.
 func TestMesh(t *testing.T) {
 	machine := sim.N300()
 	t.Cleanup(func() { _ = machine.Close() })

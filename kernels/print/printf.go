@@ -16,7 +16,7 @@ type arg struct {
 	shown    string // of a text: itself; as a stream shows it
 }
 
-// arguments reads a record's arguments, fewer if it is too short.
+// arguments returns fewer if the record is too short.
 func arguments(types []argType, words []uint32) (out []arg) {
 	for _, t := range types {
 		n := 1
@@ -42,7 +42,6 @@ func arguments(types []argType, words []uint32) (out []arg) {
 	return out
 }
 
-// characters returns the first n characters in words.
 func characters(words []uint32, n int) string {
 	b := make([]byte, 0, 4*len(words))
 	for _, w := range words {
@@ -51,7 +50,6 @@ func characters(words []uint32, n int) string {
 	return string(b[:min(n, len(b))])
 }
 
-// signed returns an integer argument sign-extended.
 func (a arg) signed() int64 {
 	if a.typ == typeLong {
 		return int64(a.bits)
@@ -69,10 +67,10 @@ func (a arg) float() float64 {
 	return float64(a.signed())
 }
 
-// maxWidth bounds widths and precisions.
+// maxWidth bounds precisions too.
 const maxWidth = 256
 
-// printf formats as in C. Invalid conversions appear in angle brackets.
+// printf shows invalid conversions in angle brackets.
 func printf(format string, args []arg) string {
 	var b strings.Builder
 	next := func() (arg, bool) {
@@ -115,8 +113,7 @@ type conversion struct {
 	short            int // of h
 }
 
-// parseConversion reads the text after a percent sign and returns the rest. The verb is 0 if
-// invalid.
+// parseConversion returns the text after the conversion; the verb is 0 if invalid.
 func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
 	c.width, c.precision = -1, -1
 	i := 0

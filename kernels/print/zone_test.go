@@ -52,7 +52,6 @@ void kernel_main() {
 }
 `
 
-// compileZones compiles a kernel with zones.
 func compileZones(b *devtest.Bench, path, text string, prints bool) *kernels.Image {
 	b.Helper()
 	var warnings strings.Builder
@@ -68,8 +67,6 @@ func compileZones(b *devtest.Bench, path, text string, prints bool) *kernels.Ima
 	return im
 }
 
-// Zones of each processor in C, and under tt-metal's names: each has its name, and lies in the one
-// around it.
 func TestZones(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		for path, text := range map[string]string{"kernel.c": zoneKernel, "metal.cpp": metalZoneKernel} {
@@ -109,7 +106,6 @@ func TestZones(t *testing.T) {
 	})
 }
 
-// Zones that are compiled out take no byte.
 func TestZonesNoCost(t *testing.T) {
 	build := func(text string) *kernels.Image {
 		im, err := kernels.Compile(t.Context(), kernels.Source{Path: "k.c", Text: text, Arch: chip.Blackhole})
@@ -133,8 +129,6 @@ func TestZonesNoCost(t *testing.T) {
 	}
 }
 
-// A full ring loses zones instead of waiting, and counts them. Lines that are printed in between
-// are there.
 func TestZonesInFullRing(t *testing.T) {
 	b := devtest.Open(t, sim.Blackhole(sim.Seed(1)))
 	im := compileZones(b, "full.c", `
@@ -182,7 +176,6 @@ void kernel_main(void) {
 	t.Logf("a zone costs %d cycles, %d of them inside", cost[len(cost)/2], inside[len(inside)/2])
 }
 
-// Whatever a ring has, it is decoded to text.
 func TestZoneOfNothing(t *testing.T) {
 	r := print.Record{Zone: true, Text: "a\nb", Start: 10, Time: 30, Processor: chip.TRISC0}
 	if got, want := fmt.Sprint(r), "(0,0) TRISC0: zone a\uFFFDb, 20 cycles"; got != want {

@@ -46,13 +46,11 @@ void kernel_main(void) {
 }
 `
 
-// withBuffer adds a circular buffer of four pages to a program.
 func withBuffer(p *reprise.Program) *reprise.Program {
 	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: 3, Pages: 4, PageSize: 64, Cores: p.Kernels[0].Cores})
 	return p
 }
 
-// Misuse of a circular buffer is reported at the line that calls for it, and the right use isn't.
 func TestCircularBuffers(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", buffers)
@@ -117,7 +115,6 @@ void kernel_main(void) {
 }
 `
 
-// A NoC request that can't be right is reported before it is made.
 func TestRequests(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", requests)
@@ -181,8 +178,6 @@ void kernel_main(void) {
 }
 `
 
-// A stack that reached the kernel's data is reported when the kernel ends, or by the next check,
-// and one that didn't isn't.
 func TestStack(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.c", overflows)
@@ -232,7 +227,6 @@ void kernel_main() {
 }
 `
 
-// Calls of tt-metal's API are reported at the kernel's lines, through templates and methods.
 func TestMetalCalls(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", metalRequests)
@@ -263,7 +257,6 @@ void kernel_main() {
 }
 `
 
-// Compute kernels are checked on each thread.
 func TestCompute(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		c, err := kernels.CompileCompute(b.Ctx, kernels.ComputeSource{Source: kernels.Source{Path: "kernel.cpp", Text: compute,

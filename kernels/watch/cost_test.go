@@ -24,8 +24,6 @@ func build(t *testing.T, path, text string, on bool) *kernels.Image {
 	return im
 }
 
-// Checks that are compiled out take no byte. In, what a kernel has to be checked for costs some
-// hundred bytes of text and, with circular buffers, 128 of local RAM.
 func TestNoCost(t *testing.T) {
 	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
 	const asserts = "#include \"reprise/assert.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_assert(rp_load(0x20004) == n * n); rp_store(0x20000, n); }\n"
@@ -51,7 +49,6 @@ func TestNoCost(t *testing.T) {
 	}
 }
 
-// costs measures, in cycles of the tile's clock, sixteen times what can be checked.
 const costs = `
 #include "reprise/assert.h"
 
@@ -72,7 +69,6 @@ void kernel_main(void) {
 }
 `
 
-// A check takes no more cycles than this where each instruction takes one.
 func TestCost(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
 	b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, 0x40000, make([]byte, 4)))

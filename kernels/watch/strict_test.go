@@ -45,9 +45,6 @@ void kernel_main(void) {
 }
 `
 
-// The strict emulator stops a kernel that wasn't compiled to be watched when its stack overflows,
-// and when it pops pages that aren't there, with function and line; it lets those be that stay
-// within their stack and their pages.
 func TestWithoutRecompiling(t *testing.T) {
 	effort.Long(t)
 	for _, c := range []struct {

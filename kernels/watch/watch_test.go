@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// compile compiles a kernel with its checks.
 func compile(b *devtest.Bench, path, text string) *kernels.Image {
 	b.Helper()
 	var warnings strings.Builder
@@ -35,14 +34,12 @@ func compile(b *devtest.Bench, path, text string) *kernels.Image {
 	return im
 }
 
-// on returns a program with a kernel.
 func on(im *kernels.Image, p chip.Processor, args ...uint32) *reprise.Program {
 	return &reprise.Program{Name: "checked", Kernels: []reprise.Kernel{{
 		Name: "kernel", Image: im, Processor: p, Cores: []chip.Range{chip.Single(2, 1)}, Args: func(chip.Core) []uint32 { return args },
 	}}}
 }
 
-// fails runs a program whose check fails, recovers the device and returns the failure.
 func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 	b.Helper()
 	b.Must(b.Queue.Run(b.Ctx, b.Load(p)))
@@ -68,8 +65,7 @@ func fails(b *devtest.Bench, p *reprise.Program) *watch.Failure {
 	return f
 }
 
-// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both
-// chips. A wait that doesn't notice a failure takes as long as the hang timeout.
+// A wait that doesn't notice a failure takes as long as the hang timeout.
 func onAll(t *testing.T, run func(*devtest.Bench)) {
 	timeout := reprise.WithHangTimeout(time.Minute)
 	devtest.OnEmulators(t, run, timeout)
@@ -88,8 +84,6 @@ void kernel_main(void) {
 }
 `
 
-// An assertion that fails ends the wait at once, on each processor, and one that holds does
-// nothing.
 func TestAssertion(t *testing.T) {
 	onAll(t, func(b *devtest.Bench) {
 		im := compile(b, "dir/kernel.c", asserts)
@@ -116,7 +110,6 @@ void kernel_main() {
 }
 `
 
-// ASSERT of tt-metal is an assertion without an #include, with and without a message.
 func TestMetalAssert(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		im := compile(b, "kernel.cpp", metalAsserts)

@@ -182,7 +182,7 @@ func (th *engineThread) do(list ...isa.Instruction) {
 
 func (e *engines) word(in isa.Instruction) uint32 {
 	e.Helper()
-	w, err := in.Encode(e.arch)
+	w, err := isa.Encode(e.arch, in)
 	e.OK(err)
 	return w
 }

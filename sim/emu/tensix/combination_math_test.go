@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// product is formats and modes of a matrix-unit instruction.
 type product struct {
 	op             uint32
 	a, b           arith.Format
@@ -20,7 +19,7 @@ type product struct {
 }
 
 func (p product) combination() combination {
-	name := fmt.Sprintf("%s %v and %v", encodings[p.op].name, named(p.a), named(p.b))
+	name := fmt.Sprintf("%s %v and %v", mnemonic(p.op<<24), named(p.a), named(p.b))
 	for _, s := range []struct {
 		on   bool
 		text string

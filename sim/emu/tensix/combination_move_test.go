@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// moves is formats and modes of a move between the sources and Dst.
 type moves struct {
 	op             uint32
 	a, b           arith.Format
@@ -52,7 +51,7 @@ func (m moves) more(e *Engine) (list []combination) {
 }
 
 func (m moves) combination() combination {
-	name := fmt.Sprintf("%s %v, modifier %d", encodings[m.op].name, named(m.a), m.mod)
+	name := fmt.Sprintf("%s %v, modifier %d", mnemonic(m.op<<24), named(m.a), m.mod)
 	for _, s := range []struct {
 		on   bool
 		text string

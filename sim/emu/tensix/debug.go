@@ -8,7 +8,6 @@ import (
 // Debug registers of a tile's engines (tt-isa-documentation
 // WormholeB0/TensixTile/DebugDaisychain.md; ttsim src/tile.cpp for Blackhole).
 
-// Places on the daisy chain.
 const (
 	daisyMath     = 3
 	daisyCounters = 6
@@ -19,10 +18,9 @@ const (
 	signalFidelity = 4
 )
 
-// signals holds up to 256 lines of the debug bus.
+// signals holds 256 lines of the debug bus.
 type signals [8]uint32
 
-// set puts a value on the lines from line on.
 func (s *signals) set(line int, v uint32) {
 	wide := uint64(v) << (line % 32)
 	s[line/32] |= uint32(wide)
@@ -57,8 +55,7 @@ func (e *Engine) DebugBus(daisy, signal, word uint32) (uint32, bool) {
 	return s[word], true
 }
 
-// showADC shows a channel of a counter set: thread 0's for the unpackers, thread 2's for the
-// packers.
+// Thread 0's counters are shown for the unpackers, thread 2's for the packers.
 func (e *Engine) showADC(s *signals, set, channel uint32) {
 	thread := 0
 	if set == adcPack {
@@ -125,8 +122,8 @@ func (e *Engine) showRWC(s *signals) {
 	}
 }
 
-// DebugDst returns one of the eight pairs of data in a row of Dst, as the register holds it.
-// Wormhole shows an invalid row as zero, Blackhole as it is.
+// DebugDst returns one of the eight pairs of data in a row of Dst. Wormhole shows an invalid row as
+// zero, Blackhole as it is.
 func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	if row >= dstRows || e.registers == nil || e.wormhole && !e.dst.valid[row] {
 		return 0
@@ -135,8 +132,7 @@ func (e *Engine) DebugDst(row, pair uint32) uint32 {
 	return uint32(r[2*pair%rowSize]) | uint32(r[(2*pair+1)%rowSize])<<16
 }
 
-// Waiting describes what the first instruction of thread n's queue waits for; it is empty if the
-// queue is.
+// Waiting describes what the first instruction of thread n's queue waits for, or is empty.
 func (e *Engine) Waiting(n int) string {
 	t := &e.threads[n]
 	if t.queue.n == 0 {
@@ -176,7 +172,6 @@ func (e *Engine) waitsFor(t *thread, w uint32) string {
 	return "to be executed"
 }
 
-// usesSource reports whether a waiting instruction of the matrix unit needs SrcA (0) or SrcB (1).
 func usesSource(w, unit uint32) bool {
 	switch w >> 24 {
 	case opMOVA2D:
@@ -187,7 +182,6 @@ func usesSource(w, unit uint32) bool {
 	return true
 }
 
-// banks describes who owns the banks of the sources.
 func (e *Engine) banks() string {
 	s := ""
 	for unit := range uint32(2) {

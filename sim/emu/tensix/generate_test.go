@@ -23,8 +23,6 @@ type weight struct {
 	n  int
 }
 
-// step makes the next part of the program. If the engine refuses an access, step returns it with
-// the reason.
 func (g *generator) step() (access, *Refusal) {
 	if g.left == 0 {
 		g.scene()
@@ -56,7 +54,6 @@ func pick[T any](g *generator, list ...T) T { return list[g.rng.IntN(len(list))]
 
 func (g *generator) chance(n int) bool { return g.rng.IntN(n) == 0 }
 
-// sparse returns random bits, mostly few.
 func (g *generator) sparse() uint32 {
 	v := g.rng.Uint32()
 	for range g.rng.IntN(5) {
@@ -75,7 +72,6 @@ func (g *generator) randomConfig() access {
 	return access{configWindow + 4*uint32(p.Word), w&^(p.Mask<<p.Shift) | v<<p.Shift, g.core}
 }
 
-// randomRegister sets a GPR or a MOP word, or changes a semaphore, if the core is the thread's own.
 func (g *generator) randomRegister() access {
 	if g.core == 0 {
 		return g.randomConfig()
@@ -117,7 +113,6 @@ func (g *generator) randomThread() access {
 	return g.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF)
 }
 
-// scene configures all units and chooses a mix of instructions.
 func (g *generator) scene() {
 	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
@@ -137,7 +132,6 @@ func (g *generator) scene() {
 	g.mix, g.tiles = mixes[i], i < tileMixes
 }
 
-// tile makes banks of both sources valid, if possible, and resets row counters.
 func (g *generator) tile() {
 	g.try(g.push(opSETRWC<<24 | 15))
 	for unit := range uint32(2) {
@@ -152,12 +146,10 @@ func (g *generator) tile() {
 	}
 }
 
-// ones returns the address of ones in unpacker 1's format.
 func (g *generator) ones() uint32 {
 	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], isa.UnpackDescriptor+1) & 15))
 }
 
-// Formats that the vendor's simulator unpacks and computes with.
 var sourceFormats = []arith.Format{
 	arith.BF16, arith.BF16, arith.FP16, arith.TF32, arith.FP32, arith.BFP8, arith.BFP4, arith.BFP2, arith.INT8, arith.LF8, arith.INT16,
 }
@@ -252,8 +244,6 @@ func (g *generator) matrix() {
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
-// sources chooses the sources' formats, often other than the unpackers'; Blackhole needs explicit
-// for that.
 func (g *generator) sources() {
 	explicit := g.chance(2)
 	g.setThread(isa.ThreadExplicitSrcA, bit(explicit))
@@ -264,10 +254,8 @@ func (g *generator) sources() {
 	}
 }
 
-// elementwiseFormats have 8-bit exponents and are accepted for SrcA.
 var elementwiseFormats = []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4, arith.BFP2}
 
-// modes sets all address modes, each word of the thread's configuration once.
 func (g *generator) modes() {
 	words := map[uint8]uint32{}
 	set := func(f isa.Thread, v uint32) {
@@ -282,8 +270,7 @@ func (g *generator) modes() {
 	}
 }
 
-// everyPhase makes products and pools of each phase of the sources' formats, which are rare
-// otherwise.
+// Products and pools of each phase are rare otherwise.
 func (g *generator) everyPhase() {
 	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
 	for i := range isa.Thread(numModes) {
@@ -389,7 +376,6 @@ func (g *generator) packers() {
 	g.try(g.push(opSETADCZW<<24 | 4<<21 | 0xF))
 }
 
-// tileMixes is the number of mixes that work on tiles; they come first.
 const tileMixes = 4
 
 const vectorMix = tileMixes
@@ -429,7 +415,6 @@ func (g *generator) instruction() uint32 {
 	return nop
 }
 
-// vector is any vector instruction, or a previous one.
 func (g *generator) vector() uint32 {
 	w := &g.again[g.rng.IntN(len(g.again))]
 	if *w == 0 || !g.chance(3) {
@@ -441,14 +426,14 @@ func (g *generator) vector() uint32 {
 func (g *generator) anyOpcode() uint32 {
 	for {
 		op := uint32(g.rng.IntN(256))
-		if kind, _ := g.e.encoding(op); kind == executed || g.chance(400) && op > 4 {
+		if g.e.encodings[op].executed || g.chance(400) && op > 4 {
 			return g.fields(op)
 		}
 	}
 }
 
 func (g *generator) fields(op uint32) uint32 {
-	_, unused := g.e.encoding(op)
+	unused := g.e.encodings[op].unused
 	v := g.sparse()
 	if g.chance(500) {
 		unused = 0

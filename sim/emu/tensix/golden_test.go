@@ -71,7 +71,6 @@ func runProgram(t *testing.T, arch chip.Arch, list []access) string {
 	return r.digest()
 }
 
-// digest covers everything that comparisons with the vendor's simulator cover.
 func (r *rig) digest() string {
 	h := sha256.New()
 	h.Write(r.tile.bytes(dataBase, dataSize))
@@ -100,7 +99,6 @@ func (r *rig) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// writeGolden generates programs that the vendor's simulator executes with the same result.
 func writeGolden(t *testing.T, arch chip.Arch) {
 	var out strings.Builder
 	for n := range goldenPrograms {
@@ -123,7 +121,6 @@ func writeGolden(t *testing.T, arch chip.Arch) {
 	}
 }
 
-// encodeProgram writes accesses as varints, with addresses as differences.
 func encodeProgram(list []access) string {
 	var p []byte
 	last := uint32(0)

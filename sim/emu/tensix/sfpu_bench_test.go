@@ -7,7 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// vectorEngine returns an engine with numbers around 1 and all lanes enabled.
 func vectorEngine(arch chip.Arch) *Engine {
 	e := New(arch, newTestTile(arch))
 	e.allocate()
@@ -25,7 +24,6 @@ func vectorEngine(arch chip.Arch) *Engine {
 	return e
 }
 
-// exponential computes 32 exponentials of Dst into another tile, as kernels record it.
 func exponential(arch chip.Arch) (words []uint32) {
 	op := func(op, mod, dst, c, rest uint32) {
 		words = append(words, op<<24|mod|dst<<4|c<<8|rest)
@@ -95,7 +93,7 @@ func BenchmarkVector(b *testing.B) {
 	} {
 		for _, enabled := range []uint32{allLanes, 0x5555FFFF} {
 			op := w >> 24
-			name := fmt.Sprintf("%s_%x", encodings[op].name, w&0xFFFFFF)
+			name := fmt.Sprintf("%s_%x", mnemonic(w), w&0xFFFFFF)
 			if enabled != allLanes {
 				name += "/some"
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Parts of a sequence: an instruction, its delay, and its changes.
 const (
 	template0 = 4
 	template1 = 5
@@ -24,13 +23,11 @@ func sequence(simple, mad, round, store uint32) uint32 {
 	return simple | mad<<8 | round<<16 | store<<24
 }
 
-// Options of macros: delays count instructions in all sub-units; stores of 32 bits.
 const (
 	countInstructions = 0xF00
 	store32           = sfpuInt32
 )
 
-// macroState is a program's result: changed registers, and stored data by SFPSTORE's address.
 type macroState struct {
 	L   lregs
 	Dst stored
@@ -42,11 +39,10 @@ type (
 	stored = map[uint32]uint32
 )
 
-// simpleOnly is one instruction, of the simple sub-unit, in the next cycle.
 var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
-// macroPrograms are programs of macros. LReg n and the data in Dst at address 16n hold n at first.
-// Macros and stores have data of 32 bits.
+// LReg n and the data in Dst at address 16n hold n at first. Macros and stores have data of 32
+// bits.
 var macroPrograms = []struct {
 	name      string
 	templates prog // sfpNotTo(12) if there is none
@@ -152,12 +148,10 @@ var macroPrograms = []struct {
 		want: macroState{L: lregs{0: 77}, Dst: stored{16: 77}}},
 }
 
-// loadMacro is an SFPLOADMACRO of 32-bit data.
 func loadMacro(index, lreg, address uint32) uint32 {
 	return opSFPLOADMACRO<<24 | (index<<2|lreg&3)<<20 | sfpuInt32<<16 | address | lreg>>2
 }
 
-// sfpNotTo records an SFPNOT of the loaded register as a template.
 func sfpNotTo(template uint32) uint32 { return opSFPNOT<<24 | template<<4 }
 
 func sfpMove(from, to uint32) uint32 { return opSFPMOV<<24 | from<<8 | to<<4 }
@@ -263,8 +257,6 @@ func TestMacrosThatAreRefused(t *testing.T) {
 	}
 }
 
-// While macros run, Blackhole waits for a product before its reader, and both architectures wait a
-// cycle after SFPSWAP.
 func TestCyclesThatHardwareWaitsWhileMacrosRun(t *testing.T) {
 	const product = opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 1<<4 // LReg 1 = 1 * 1 + 0
 	for _, tt := range []struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Instructions of the tests below, without fields that don't matter to them.
 const (
 	semInit1   = opSEMINIT<<24 | 15<<20 | 1<<3
 	semPost1   = opSEMPOST<<24 | 1<<3
@@ -22,7 +21,6 @@ const (
 	readConfig = opRDCFG << 24
 )
 
-// run pushes instructions to thread 1 and executes them.
 func run(e *Engine, list ...uint32) *Refusal {
 	for _, w := range list {
 		if !e.Push(1, w, true) {
@@ -86,9 +84,6 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// A core stores to configuration or GPRs while instructions that it has pushed before are still in
-// the queue. Those may not use what it stores to; those that it pushes later must wait for the
-// store.
 func TestStoresAfterPushes(t *testing.T) {
 	const (
 		waitForPost = opSEMWAIT<<24 | 2<<15 | 1<<3<<2 | 1 // sync unit; semaphore 3; while it is 0
@@ -139,8 +134,6 @@ func TestStoresAfterPushes(t *testing.T) {
 	}
 }
 
-// What the documents call undefined on Wormhole, because a unit takes a second cycle, and what they
-// allow.
 func TestLateHazardsOfWormhole(t *testing.T) {
 	const (
 		add     = opSFPADD<<24 | 10<<12
@@ -283,8 +276,7 @@ func TestPartOfAnUndefinedRowUnpackedToDst(t *testing.T) {
 	}
 }
 
-// Blackhole waits for results that are late, but not where it doesn't know that they are read
-// (tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
+// See tt-isa-documentation BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md.
 func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 	const mul24 = opSFPMUL24<<24 | 9<<8 | 1<<4
 	reg := func(c, d uint32) uint32 { return c<<8 | d<<4 }

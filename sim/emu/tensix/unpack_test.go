@@ -9,33 +9,29 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
-// fieldValue is a value of a field of the configuration.
 type fieldValue struct {
 	field isa.Config
 	value uint32
 }
 
-// unpackState is what unpackers change, by the numbers that name data of the test below.
 type unpackState struct {
 	SrcA, SrcB map[uint32]uint32 // by row of the unpacker's bank: the datum in each of its columns, unless it is old
 	Dst        map[uint32]uint32 // the same by row of 32-bit data
 	Valid      [2]bool           // banks 0
 }
 
-// Data of the test: what rows hold before, and what L1 holds at the places of two contexts. All are
-// numbers of fp32 that TF32 has too.
+// Data that fp32 and TF32 have: what rows hold before, and what L1 holds at the places of two
+// contexts.
 const (
 	oldDatum    = 0x40400000
 	firstDatum  = 0x3F800000
 	secondDatum = 0x40000000
 )
 
-// Rows of data that each UNPACR of the test moves.
 const unpackRows = 2
 
-// unpackEngine returns an engine whose registers hold old data and whose thread 0 unpacks rows of
-// fp32, with a context of its own, to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA
-// with context 1.
+// Thread 0 unpacks rows of fp32 to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA with
+// context 1.
 func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldValue) *Engine {
 	t.Helper()
 	e := New(arch, newTestTile(arch))
@@ -101,7 +97,6 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 	return e
 }
 
-// changed returns the rows that no longer hold old data. All columns of a row hold the same.
 func changed(t *testing.T, rows uint32, datum func(row, column uint32) uint32) map[uint32]uint32 {
 	t.Helper()
 	m := map[uint32]uint32{}
@@ -202,7 +197,6 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 	}
 }
 
-// The strict engine knows which context an UNPACR uses.
 func TestContextsThatUNPACRUses(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -233,7 +227,6 @@ func TestContextsThatUNPACRUses(t *testing.T) {
 	}
 }
 
-// Counters of another thread say what is read, and go on with the thread's own.
 func TestUNPACRAdvancesBothCounters(t *testing.T) {
 	const step = 1<<6 | 2<<4 | 3<<2 | 1 // Y and Z of channel 1, Y and Z of channel 0
 	for _, tt := range []struct {

@@ -29,7 +29,6 @@ func TestDstEncodingsLoseNothing(t *testing.T) {
 	})
 }
 
-// bf16Block draws 16 bf16 data whose exponents don't wrap when a block normalises them.
 func bf16Block(t *rapid.T) (block arith.Row) {
 	for i := range block {
 		sign := rapid.Uint32Range(0, 1).Draw(t, "sign")
@@ -60,7 +59,6 @@ func TestABlockThatWasPackedOnceIsPackedTheSameAgain(t *testing.T) {
 	}
 }
 
-// float returns the bits of an fp32 as a number.
 func float(x uint32) float64 { return float64(math.Float32frombits(x)) }
 
 func TestIEEEMultiplyAddsRoundOnce(t *testing.T) {
@@ -81,7 +79,6 @@ func TestIEEEMultiplyAddsRoundOnce(t *testing.T) {
 	})
 }
 
-// FuzzElements gives unpackers any bytes in any format.
 func FuzzElements(f *testing.F) {
 	f.Add(byte(arith.BFP4), byte(arith.BFP4), byte(4), byte(0), make([]byte, 64))
 	f.Add(byte(arith.LF8), byte(arith.LF8), byte(0), byte(3), []byte{0x7F, 0xFF})

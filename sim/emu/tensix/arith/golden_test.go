@@ -10,15 +10,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
-// The golden cases of testdata were compared with ttsim 1.10.0. A line says what is computed, the
-// number of the case, which decides its operands (see bitSource), and after the colon the results
-// in hexadecimal.
+// The golden cases were compared with ttsim 1.10.0. A line has the computation, the number of the
+// case, which decides its operands, and the results in hexadecimal.
 var update = flag.Bool("update", false, "rewrite the golden cases in testdata with what the package computes")
 
-// bitSource decides the operands of a golden case by the case's number.
 type bitSource struct{ goldentest.Bits }
 
-// specials are fp32 patterns about which formats and operations differ.
 var specials = [...]uint32{
 	0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 1, 0x007FFFFF,
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x47FFE000, 0x33800000, 0x38800000, 0xC7FFE000,
@@ -48,7 +45,6 @@ func (s *bitSource) word(class uint64) uint32 {
 	return v
 }
 
-// mixed returns a word of a class, sometimes of another.
 func (s *bitSource) mixed(class uint64) uint32 {
 	if s.Below(8) == 0 {
 		class = s.Below(8)
@@ -58,7 +54,6 @@ func (s *bitSource) mixed(class uint64) uint32 {
 
 var chips = []arith.Arch{arith.Wormhole, arith.Blackhole}
 
-// mathCase is an operation of the matrix unit on a row.
 type mathCase struct {
 	op         string
 	m          arith.Math
@@ -70,7 +65,6 @@ type mathCase struct {
 	hi, lo arith.DstRow
 }
 
-// fill decides the operands by the number.
 func (c *mathCase) fill() {
 	s := bitSource{goldentest.Bits(c.number)}
 	half := c.m.A == arith.FP16 || c.m.A == arith.LF8 || c.m.Int8
@@ -124,7 +118,6 @@ func (c *mathCase) fill() {
 	}
 }
 
-// run computes the row of Dst.
 func (c *mathCase) run() {
 	switch c.op {
 	case "mvmul":
@@ -144,7 +137,6 @@ func (c *mathCase) run() {
 	}
 }
 
-// String describes the case as testdata does.
 func (c *mathCase) String() string {
 	flags := ""
 	for _, f := range []struct {
@@ -158,7 +150,6 @@ func (c *mathCase) String() string {
 	return fmt.Sprintf("%v %s %v %v phase %d%s #%d", c.m.Arch, c.op, c.m.A, c.m.B, c.m.Phase, flags, c.number)
 }
 
-// mathCases returns the golden cases of the matrix unit, without operands.
 func mathCases() (cases []mathCase) {
 	formats := []arith.Format{arith.FP32, arith.TF32, arith.BF16, arith.BFP8, arith.BFP4}
 	for _, chip := range chips {
@@ -204,8 +195,7 @@ func TestTheMatrixUnitComputesWhatTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/math.txt", *update, lines)
 }
 
-// fmaCase returns the operands of a multiply-add. A third of them nearly cancel, or come near the
-// smallest normal number.
+// A third of the operands nearly cancel, or come near the smallest normal number.
 func fmaCase(number uint64) (x, y, z uint32) {
 	s := bitSource{goldentest.Bits(number)}
 	x, y, z = s.mixed(s.Below(8)), s.mixed(s.Below(8)), s.mixed(s.Below(8))
@@ -231,7 +221,6 @@ func TestMultiplyAddsAreWhatTtsimComputes(t *testing.T) {
 	goldentest.Compare(t, "testdata/fma.txt", *update, lines)
 }
 
-// unpackCase is 16 data of L1 that go to a register.
 type unpackCase struct {
 	u         arith.Unpack
 	number    uint64
@@ -255,7 +244,7 @@ func (c *unpackCase) fill() {
 	c.u.SharedExponent = byte(s.Next())
 }
 
-// unpackModes are the conversions that unpackers do; the last three write to Dst.
+// The last three write to Dst.
 var unpackModes = [][2]arith.Format{
 	{arith.FP32, arith.FP16}, {arith.FP32, arith.TF32}, {arith.FP32, arith.BF16}, {arith.FP16, arith.FP16},
 	{arith.BF16, arith.BF16}, {arith.BFP8, arith.BFP8}, {arith.BFP4, arith.BFP4}, {arith.BFP2, arith.BFP2},
@@ -293,7 +282,6 @@ func TestUnpackersConvertAsTtsimDoes(t *testing.T) {
 	goldentest.Compare(t, "testdata/unpack.txt", *update, lines)
 }
 
-// packCase is a row of Dst that goes to L1.
 type packCase struct {
 	p      arith.Pack
 	number uint64
@@ -339,8 +327,6 @@ func (c *packCase) fill() {
 	}
 }
 
-// run writes to l1 and returns the bytes that a row takes there, and the shared exponent of a
-// block.
 func (c *packCase) run() (l1 []byte, exponent byte) {
 	var values arith.Row
 	c.p.Row(&values, &c.hi, &c.lo)
@@ -352,7 +338,7 @@ func (c *packCase) run() (l1 []byte, exponent byte) {
 	return c.l1[:2*c.p.Out.Bits()], exponent
 }
 
-// packModes are the conversions that packers do: from narrow and wide Dst.
+// From narrow and wide Dst.
 var packModes = []arith.Pack{
 	{Mid: arith.FP16, Out: arith.FP32}, {Mid: arith.FP16, Out: arith.FP16}, {Mid: arith.FP16, Out: arith.BF16},
 	{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.LF8, Round10: true},

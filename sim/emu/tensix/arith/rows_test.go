@@ -6,8 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// TestVectorInstructionsComputeWhatTheirTwinDoes compares MulRow with its form without vector
-// instructions, which the golden cases hold to ttsim where a processor has none.
+// The golden cases hold the form without vector instructions to ttsim where a processor has none.
 func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
 	n := uint64(1200)
 	if testing.Short() {
@@ -27,7 +26,6 @@ func TestVectorInstructionsComputeWhatTheirTwinDoes(t *testing.T) {
 	}
 }
 
-// runScalar is run without vector instructions.
 func (c *mathCase) runScalar() {
 	switch c.op {
 	case "mvmul":

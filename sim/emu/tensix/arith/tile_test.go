@@ -97,7 +97,6 @@ func BenchmarkElementwiseTile(b *testing.B) {
 	}
 }
 
-// benchTile returns a tile of bf16 numbers about 1.
 func benchTile(seed uint64) []byte {
 	s := bitSource{goldentest.Bits(seed)}
 	l1 := make([]byte, arith.BF16.TileBytes())

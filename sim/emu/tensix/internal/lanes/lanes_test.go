@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// numbers returns random bits, special values, or small numbers.
 func numbers(r *rand.Rand) (v Register) {
 	specials := [...]uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,
 		0x7F7FFFFF, 0x7F7F8000, 0x3F808000}
@@ -23,7 +22,6 @@ func numbers(r *rand.Rand) (v Register) {
 	return v
 }
 
-// operands are what a function works on.
 type operands struct {
 	r       [5]Register
 	blocks  [2]Block
