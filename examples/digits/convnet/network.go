@@ -15,9 +15,6 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// ErrShape is in errors about weights that don't fit the network.
-var ErrShape = bf16.ErrShape
-
 // BFloat16 is a number by its bits.
 type BFloat16 = bf16.Number
 
@@ -57,10 +54,9 @@ func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride 
 // Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
-// Architecture returns the layers without weights: a convolution, a pool, a convolution whose
-// window is as large as its images, so that it makes a row of features of each, and a linear layer
-// from these to the scores.
-func Architecture() []Layer {
+// architecture returns the layers without weights. The window of the second convolution is as large
+// as its images, so that it makes a row of features of each.
+func architecture() []Layer {
 	const channels, features, window = 16, 32, 2
 	return []Layer{
 		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1, ReLU: true},
@@ -70,42 +66,17 @@ func Architecture() []Layer {
 	}
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of
-// [digits.Split].
-func Trained() (*Network, error) { return Decode(weightsFile) }
-
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
-// [ErrShape], or is one of package safetensors.
-func Decode(file []byte) (*Network, error) {
-	n := newNetwork()
-	if err := bf16.Decode(file, n.parts()); err != nil {
-		return nil, fmt.Errorf("convnet: decode: %w", err)
+// Trained returns the network of the embedded weights.safetensors, trained once, on the first
+// result of [digits.Split], by a Go program that the repository's history has
+// (examples/digits/train).
+func Trained() (*Network, error) {
+	n := &Network{Layers: architecture()}
+	if err := bf16.Decode(weightsFile, n.parts()); err != nil {
+		return nil, fmt.Errorf("convnet: trained: %w", err)
 	}
 	return n, nil
 }
 
-// New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of
-// the tensors of the file: "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
-func New(numbers map[string][]float64) (*Network, error) {
-	n := newNetwork()
-	if err := bf16.Set(n.parts(), numbers); err != nil {
-		return nil, fmt.Errorf("convnet: new network: %w", err)
-	}
-	return n, nil
-}
-
-func newNetwork() *Network { return &Network{Layers: Architecture()} }
-
-// Encode returns the weights as a safetensors file.
-func (n *Network) Encode() ([]byte, error) {
-	file, err := bf16.Encode(n.parts())
-	if err != nil {
-		return nil, fmt.Errorf("convnet: encode: %w", err)
-	}
-	return file, nil
-}
-
-// parts returns the tensors of all layers: weights and bias.
 func (n *Network) parts() (all []bf16.Part) {
 	for i := range n.Layers {
 		l := &n.Layers[i]
@@ -126,7 +97,7 @@ func (n *Network) parts() (all []bf16.Part) {
 func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
 	var out [digits.Pixels]BFloat16
 	for i, p := range m.Pixels {
-		out[i] = bf16.Round(float64(p) / digits.MaxPixel)
+		out[i] = bf16.Round(float32(p) / digits.MaxPixel)
 	}
 	return out
 }

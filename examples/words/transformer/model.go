@@ -54,7 +54,6 @@ const headTile = 32
 // masked is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
 const masked = -0x1.FEp127
 
-// tiles returns the spec of matrices.
 func tiles(shape ...int) ops.Spec {
 	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
@@ -284,9 +283,6 @@ func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 // in a loop over words around a loop over each word's tokens.
 func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
 
-// RecordBegin records [Model.Begin].
-func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
-
 // RecordAll records all tokens, up to the list's room: a loop over words while tokens are left to
 // make, and inside a loop over the tokens of a word. It is a function for reprise.Queue.Capture.
 // The programs must have run before: see [Model.Step] and [Model.Begin].
@@ -294,68 +290,49 @@ func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
 	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
 	return r.While(left, uint32(m.tokens), func() error {
-		if err := m.RecordBegin(r); err != nil {
+		if err := r.Run(m.begin); err != nil {
 			return err
 		}
 		return r.While(more, Positions, func() error { return m.Record(ctx, r) })
 	})
 }
 
-// step runs a step's programs, this package's by run.
-func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {
+func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) (err error) {
+	do := func(f func() error) {
+		if err == nil {
+			err = f()
+		}
+	}
+	linear := func(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
+		do(func() error { _, err := m.dev.Linear(ctx, x, w, plus, append(opts, ops.Into(out))...); return err })
+	}
+	normalise := func(x *ops.Tensor) {
+		do(func() error { _, err := m.dev.RMSNorm(ctx, x, nil, Epsilon, ops.Into(m.normal)); return err })
+	}
 	x, y := m.residual[0], m.residual[1]
-	s := &sequence{ctx: ctx, d: m.dev}
-	s.linear(x, m.input, m.embedding, nil)
+	linear(x, m.input, m.embedding, nil)
 	for i := range m.layers {
 		l := &m.layers[i]
-		s.normalise(m.normal, x)
-		s.linear(m.heads, m.normal, l.heads, nil)
-		s.run(run, l.deal)
-		s.attend(m.attended, m.queries, l.keys, l.values, m.mask)
-		s.linear(y, m.joined, l.project, x)
-		s.normalise(m.normal, y)
-		s.linear(m.hidden, m.normal, l.up, nil, ops.WithActivation(ops.ReLU))
-		s.linear(x, m.hidden, l.down, y)
+		normalise(x)
+		linear(m.heads, m.normal, l.heads, nil)
+		do(func() error { return run(l.deal) })
+		do(func() error {
+			_, err := m.dev.ScaledDotProductAttention(ctx, m.queries, l.keys, l.values, ops.Attention{Mask: m.mask, Scale: 1. / 4},
+				ops.Into(m.attended))
+			return err
+		})
+		linear(y, m.joined, l.project, x)
+		normalise(y)
+		linear(m.hidden, m.normal, l.up, nil, ops.WithActivation(ops.ReLU))
+		linear(x, m.hidden, l.down, y)
 	}
-	s.normalise(m.normal, x)
-	s.linear(m.scores, m.normal, m.logits, nil)
-	s.run(run, m.sample)
-	if s.err != nil {
-		return fmt.Errorf("transformer: step: %w", s.err)
+	normalise(x)
+	linear(m.scores, m.normal, m.logits, nil)
+	do(func() error { return run(m.sample) })
+	if err != nil {
+		return fmt.Errorf("transformer: step: %w", err)
 	}
 	return nil
-}
-
-// sequence runs programs one after another until one fails.
-type sequence struct {
-	ctx context.Context
-	d   *ops.Device
-	err error
-}
-
-func (s *sequence) run(run func(*reprise.Executable) error, x *reprise.Executable) {
-	if s.err == nil {
-		s.err = run(x)
-	}
-}
-
-// linear computes x times w, plus another tensor unless it is nil.
-func (s *sequence) linear(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
-	if s.err == nil {
-		_, s.err = s.d.Linear(s.ctx, x, w, plus, append(opts, ops.Into(out))...)
-	}
-}
-
-func (s *sequence) normalise(out, x *ops.Tensor) {
-	if s.err == nil {
-		_, s.err = s.d.RMSNorm(s.ctx, x, nil, Epsilon, ops.Into(out))
-	}
-}
-
-func (s *sequence) attend(out, q, k, v, mask *ops.Tensor) {
-	if s.err == nil {
-		_, s.err = s.d.ScaledDotProductAttention(s.ctx, q, k, v, ops.Attention{Mask: mask, Scale: 1. / 4}, ops.Into(out))
-	}
 }
 
 // State waits for the steps before and returns the state.
@@ -366,9 +343,6 @@ func (m *Model) State(ctx context.Context) (State, error) {
 	}
 	return decodeState(page), nil
 }
-
-// StateBuffer returns the memory of the state.
-func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
 
 // Tokens waits for earlier steps and returns n tokens since the start, from one on. A model with a
 // stream keeps none.

@@ -30,9 +30,6 @@ const (
 // Epsilon is added to the mean of squares in normalisations.
 const Epsilon = 1e-5
 
-// ErrShape is in errors about weights that don't fit the network.
-var ErrShape = bf16.ErrShape
-
 // BFloat16 is a number by its bits.
 type BFloat16 = bf16.Number
 
@@ -93,40 +90,16 @@ func (n *Network) Parameters() int {
 	return count
 }
 
-// Trained returns the network of the embedded weights.safetensors, trained on the first result of
-// words.Split.
-func Trained() (*Network, error) { return Decode(weightsFile) }
-
-// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps
-// [ErrShape], or is one of package safetensors.
-func Decode(file []byte) (*Network, error) {
+// Trained returns the network of the embedded weights.safetensors, trained once, on the first
+// result of words.Split, by a Go program that the repository's history has (examples/words/train).
+func Trained() (*Network, error) {
 	n := &Network{}
-	if err := bf16.Decode(file, n.parts()); err != nil {
-		return nil, fmt.Errorf("transformer: decode: %w", err)
+	if err := bf16.Decode(weightsFile, n.parts()); err != nil {
+		return nil, fmt.Errorf("transformer: trained: %w", err)
 	}
 	return n, nil
 }
 
-// New returns the network with weights by the names of the tensors of the file, rounded to the
-// nearest bfloat16. The error wraps [ErrShape].
-func New(numbers map[string][]float32) (*Network, error) {
-	n := &Network{}
-	if err := bf16.Set(n.parts(), numbers); err != nil {
-		return nil, fmt.Errorf("transformer: new network: %w", err)
-	}
-	return n, nil
-}
-
-// Encode returns the weights as a safetensors file.
-func (n *Network) Encode() ([]byte, error) {
-	file, err := bf16.Encode(n.parts())
-	if err != nil {
-		return nil, fmt.Errorf("transformer: encode: %w", err)
-	}
-	return file, nil
-}
-
-// parts returns all matrices for files.
 func (n *Network) parts() (all []bf16.Part) {
 	for _, p := range n.Parts() {
 		all = append(all, bf16.Part{Name: p.Name, Shape: []int{p.Rows, p.Columns}, Data: &p.Data})
