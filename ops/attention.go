@@ -78,34 +78,34 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 		if c.param != "" && !a.decode {
 			return nil, fmt.Errorf("%w: only decoding has a position that could be parameter %q", ErrNoParam, c.param)
 		}
-		dims := a.q.geo.dims
-		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.geo.dims[3]})
+		dims := a.q.dims
+		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.dims[3]})
 		return c.compute("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
 	}, opts...)
 }
 
 func (a *attention) fits() error {
-	x, y, z := a.q.geo.dims, a.k.geo.dims, a.v.geo.dims
+	x, y, z := a.q.dims, a.k.dims, a.v.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
 		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
-			"keys as wide as queries, and a value for each key", ErrShape, a.q.geo.spec.Shape, a.k.geo.spec.Shape, a.v.geo.spec.Shape)
+			"keys as wide as queries, and a value for each key", ErrShape, a.q.spec.Shape, a.k.spec.Shape, a.v.spec.Shape)
 	}
 	if a.position < 0 || a.position+x[2] > y[2] && a.Causal {
-		return fmt.Errorf("%w: %d queries at position %d, and %d keys: want a key for each position", ErrShape, x[2], a.position, y[2])
+		return shapeError("%d queries at position %d, and %d keys: want a key for each position", x[2], a.position, y[2])
 	}
 	if a.Mask == nil {
 		return nil
 	}
-	if m := a.Mask.geo.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
-		return fmt.Errorf("%w: a mask of %v for %d queries and %d keys: want a row for each query with an element for each key", ErrShape,
-			a.Mask.geo.spec.Shape, x[2], y[2])
+	if m := a.Mask.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
+		return shapeError("a mask of %v for %d queries and %d keys: want a row for each query with an element for each key",
+			a.Mask.spec.Shape, x[2], y[2])
 	}
 	return nil
 }
 
 // job returns the program's job; in are queries, keys, values, and the mask if there is one.
 func (a *attention) job(out *Tensor, in []*Tensor) job {
-	q, k, v := a.q.geo, a.k.geo, a.v.geo
+	q, k, v := a.q.geometry, a.k.geometry, a.v.geometry
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
 	if scale == 0 {
 		scale = float32(1 / math.Sqrt(float64(q.dims[3])))

@@ -44,14 +44,14 @@ func (d *Device) do(ctx context.Context, name string, args argList, f func(*call
 		if err := t.checkLocked(d); err != nil {
 			return &opError{name, err}
 		}
-		if t.geo.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
-			return &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+		if t.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
+			return &opError{name, typeError("%v is for the right operand of a product", BFloat8B)}
 		}
 		return nil
 	}
 	for t := range args.tensors {
 		if c.into != nil && t == c.into {
-			return nil, &opError{name, fmt.Errorf("%w: the result can't go into an operand", ErrMemory)}
+			return nil, &opError{name, memoryError("the result can't go into an operand")}
 		}
 		if err := check(t); err != nil {
 			return nil, err
@@ -147,8 +147,8 @@ func (c *call) output(s Spec) (*Tensor, error) {
 	if t == nil {
 		return c.create(s)
 	}
-	if have := t.geo.spec; !slices.Equal(have.Shape, s.Shape) || have.DType != s.DType {
-		return nil, fmt.Errorf("%w: the result is %v of %v, and it should go into %v of %v", ErrShape, s.Shape, s.DType, have.Shape, have.DType)
+	if have := t.spec; !slices.Equal(have.Shape, s.Shape) || have.DType != s.DType {
+		return nil, shapeError("the result is %v of %v, and it should go into %v of %v", s.Shape, s.DType, have.Shape, have.DType)
 	}
 	return t, nil
 }
@@ -160,7 +160,7 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	}
 	inside := func() (*Tensor, error) {
 		c.d.lastID++
-		t := &Tensor{d: c.d, id: c.d.lastID, geo: g}
+		t := &Tensor{d: c.d, id: c.d.lastID, geometry: g}
 		return t, c.to.allocate(t, g.config(fmt.Sprintf("tensor %d", t.id)))
 	}
 	if c.quiet {
@@ -190,7 +190,7 @@ func (c *call) release(err error, ts []*Tensor) error {
 // memoryLike returns the memory configuration of a result: the option's, or the operand's. If the
 // operand's shards are for another shape or layout, the result is interleaved in the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
-	s := t.geo.spec
+	s := t.spec
 	switch {
 	case c.memory != nil:
 		return c.memory.clone()
@@ -201,13 +201,13 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 }
 
 func (c *call) like(t *Tensor) Spec {
-	s := t.geo.spec.clone()
+	s := t.spec.clone()
 	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
 	return s
 }
 
 func (c *call) shaped(t *Tensor, shape []int) Spec {
-	s := t.geo.spec
+	s := t.spec
 	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
 	return s
 }
@@ -223,14 +223,14 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 // usable.
 func (c *call) checkEach(results int, a *Tensor) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
-		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
+		return shapeError("there are %d results, and %d tensors to write them to: see IntoEach", results, max(len(c.each), 1))
 	}
 	for _, t := range c.each {
 		if err := t.checkLocked(c.d); err != nil {
 			return err
 		}
 		if t == a {
-			return fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
+			return memoryError("a result can't go into the operand")
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -22,7 +21,7 @@ const maxArgs = 341
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
-			return nil, fmt.Errorf("%w: %d tensors, want two or more", ErrShape, len(in))
+			return nil, shapeError("%d tensors, want two or more", len(in))
 		}
 		along, err := concatDim(in, dim)
 		if err != nil {
@@ -33,22 +32,22 @@ func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOp
 }
 
 func concatDim(in []*Tensor, dim int) (int, error) {
-	a := in[0].geo.spec
+	a := in[0].spec
 	rank, along := len(a.Shape), dim
 	if along < 0 {
 		along += rank
 	}
 	for _, t := range in {
-		b := t.geo.spec
+		b := t.spec
 		if along < 0 || along >= rank || rank != len(b.Shape) {
-			return 0, fmt.Errorf("%w: %v and %v along dimension %d", ErrShape, a.Shape, b.Shape, dim)
+			return 0, shapeError("%v and %v along dimension %d", a.Shape, b.Shape, dim)
 		}
 		if a.DType != b.DType {
-			return 0, fmt.Errorf("%w: %v and %v", ErrDataType, a.DType, b.DType)
+			return 0, typeError("%v and %v", a.DType, b.DType)
 		}
 		for i, n := range b.Shape {
 			if i != along && a.Shape[i] != n {
-				return 0, fmt.Errorf("%w: %v and %v along dimension %d: all others are equal", ErrShape, a.Shape, b.Shape, dim)
+				return 0, shapeError("%v and %v along dimension %d: all others are equal", a.Shape, b.Shape, dim)
 			}
 		}
 	}
@@ -81,11 +80,11 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 func fitting(in []*Tensor) int {
 	most := 0
 	for _, t := range in {
-		most = max(most, t.geo.argWords())
+		most = max(most, t.argWords())
 	}
 	words := 5 + most
 	for i, t := range in {
-		if words += t.geo.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
+		if words += t.argWords(); i >= 2 && (i == maxConcat || words > maxArgs) {
 			return i
 		}
 	}
@@ -94,14 +93,14 @@ func fitting(in []*Tensor) int {
 
 func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	a := in[0]
-	shape := slices.Clone(a.geo.spec.Shape)
+	shape := slices.Clone(a.spec.Shape)
 	shape[dim] = 0
 	page := 0
 	for _, t := range in {
-		shape[dim] += t.geo.spec.Shape[dim]
-		page = max(page, t.geo.pageBytes)
+		shape[dim] += t.spec.Shape[dim]
+		page = max(page, t.pageBytes)
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(a, shape, a.geo.spec.Layout)}
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: c.memoryLike(a, shape, a.spec.Layout)}
 	var args argList
 	for _, t := range in {
 		args = append(args, t)
@@ -110,10 +109,10 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		j := job{
 			program: catalog.Concat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
-			buffers: rings(1, page, page, out.geo.pageBytes, tensorStructBytes*len(in)),
+			buffers: rings(1, page, page, out.pageBytes, tensorStructBytes*len(in)),
 		}
 		if wholePages(out, in, 4-len(shape)+dim) {
-			half, bytes := c.half(out.geo)
+			half, bytes := c.half(out.geometry)
 			j.args[2] = uint32(half)
 			j.buffers = []ring{{bytes, 2 * half}, {}, {}, {tensorStructBytes * len(in), 1}}
 		}
@@ -123,7 +122,7 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 
 // wholePages reports whether each page of a concatenation is a page of one of the tensors.
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
-	g, unit := out.geo, 1
+	g, unit := out.geometry, 1
 	switch {
 	case dim == 3:
 		unit = g.pageWidth
@@ -131,7 +130,7 @@ func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 		unit = tileSize
 	}
 	for i, t := range in {
-		o := t.geo
+		o := t.geometry
 		if o.spec.Layout != g.spec.Layout || o.pageBytes != g.pageBytes || o.pageWidth != g.pageWidth || i+1 < len(in) && o.dims[dim]%unit != 0 {
 			return false
 		}

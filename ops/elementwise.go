@@ -71,12 +71,12 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	for i, t := range pair {
 		times := []int{1, 1, 1, 1}
 		for k := range 2 {
-			times[k] = whole[k] / t.geo.dims[k]
+			times[k] = whole[k] / t.dims[k]
 		}
 		if times[0] == 1 && times[1] == 1 {
 			continue
 		}
-		if pair[i], err = c.repeat(t, times, Interleaved(t.geo.spec.Memory.Kind)); err != nil {
+		if pair[i], err = c.repeat(t, times, Interleaved(t.spec.Memory.Kind)); err != nil {
 			break
 		}
 		repeated = append(repeated, pair[i])
@@ -92,15 +92,15 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 
 // together returns the spec of the result of tensors that repeat along dimensions of 1.
 func (c *call) together(in ...*Tensor) (Spec, error) {
-	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
+	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].spec
 	for _, t := range in {
-		rank = max(rank, len(t.geo.spec.Shape))
-		if have := t.geo.spec.DType; have != first.DType {
-			return Spec{}, fmt.Errorf("%w: %v and %v", ErrDataType, first.DType, have)
+		rank = max(rank, len(t.spec.Shape))
+		if have := t.spec.DType; have != first.DType {
+			return Spec{}, typeError("%v and %v", first.DType, have)
 		}
-		for i, n := range t.geo.dims {
+		for i, n := range t.dims {
 			if n != 1 && shape[i] != 1 && n != shape[i] {
-				return Spec{}, fmt.Errorf("%w: %v and %v: dimensions are equal, or 1", ErrShape, first.Shape, t.geo.spec.Shape)
+				return Spec{}, shapeError("%v and %v: dimensions are equal, or 1", first.Shape, t.spec.Shape)
 			}
 			shape[i] = max(shape[i], n)
 		}
@@ -108,7 +108,7 @@ func (c *call) together(in ...*Tensor) (Spec, error) {
 	s := Spec{Shape: shape[4-rank:], DType: first.DType, Layout: first.Layout}
 	like := in[0]
 	for _, t := range slices.Backward(in) {
-		if slices.Equal(t.geo.spec.Shape, s.Shape) {
+		if slices.Equal(t.spec.Shape, s.Shape) {
 			like = t
 		}
 	}
@@ -139,7 +139,7 @@ func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 		}
 		return c.run(job{
 			program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
-			buffers: rings(2, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes),
+			buffers: rings(2, a.pageBytes, b.pageBytes, out.pageBytes),
 		})
 	})
 }
@@ -155,17 +155,17 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 			j := elements(catalog.UnaryElements, out, a)
 			j.function = "relu"
 			return c.run(j)
-		case op == opCopy && out.geo.dims == a.geo.dims:
-			return c.rearrange(whole(a.geo.dims), out, a)
+		case op == opCopy && out.dims == a.dims:
+			return c.rearrange(whole(a.dims), out, a)
 		case op == opCopy: // repeated
-			m := arrangement{wraps: true, axes: whole(out.geo.dims).axes}
-			if p, ok := m.pages(out.geo, a.geo); ok {
+			m := arrangement{wraps: true, axes: whole(out.dims).axes}
+			if p, ok := m.pages(out.geometry, a.geometry); ok {
 				return c.run(c.pages(p, out, a))
 			}
 		}
 		words := []uint32{op, 0, 0, 0, 0}
 		return c.run(job{program: catalog.Elementwise, args: words, out: out, in: []*Tensor{a},
-			buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
+			buffers: rings(2, max(a.pageBytes, out.pageBytes))})
 	})
 }
 
@@ -185,7 +185,7 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 		if err != nil {
 			return nil, err
 		}
-		return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
+		return c.primRepeat(a, times, c.memoryLike(a, shape, a.spec.Layout))
 	}, opts...)
 }
 
@@ -200,8 +200,8 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
-	args := argList{times, a.geo.spec.Shape, shape, s.DType, m}
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
+	args := argList{times, a.spec.Shape, shape, s.DType, m}
 	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 
@@ -209,14 +209,14 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	if _, err := volume(times); err != nil {
 		return nil, fmt.Errorf("repetitions: %w", err)
 	}
-	t, whole := to4D(times), a.geo.dims
+	t, whole := to4D(times), a.dims
 	for i := range whole {
 		if t[i] > maxElements/whole[i] {
-			return nil, fmt.Errorf("%w: %v repeated %v times", ErrShape, a.geo.spec.Shape, times)
+			return nil, shapeError("%v repeated %v times", a.spec.Shape, times)
 		}
 		whole[i] *= t[i]
 	}
-	shape := whole[4-max(len(times), len(a.geo.spec.Shape)):]
+	shape := whole[4-max(len(times), len(a.spec.Shape)):]
 	_, err := volume(shape)
 	return shape, err
 }
@@ -247,7 +247,7 @@ const tileElements = 32 * 32
 
 func floats(ts ...*Tensor) bool {
 	for _, t := range ts {
-		if !t.geo.spec.DType.Float() {
+		if !t.spec.DType.Float() {
 			return false
 		}
 	}
@@ -256,7 +256,7 @@ func floats(ts ...*Tensor) bool {
 
 // inRows reports whether a tensor is of row-major floats: its shards aren't whole tiles, so they
 // aren't computed in place.
-func inRows(t *Tensor) bool { return floats(t) && t.geo.spec.Layout != Tile }
+func inRows(t *Tensor) bool { return floats(t) && t.spec.Layout != Tile }
 
 func (g *geometry) tilesOfPage() int {
 	if g.spec.Layout == Tile {
@@ -283,14 +283,14 @@ func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32
 // elements returns the job of a program for tensors in any layout. The kernel computes tiles: it
 // gets elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
-	n := out.geo.tilesOfPage()
-	room := doubled(n, tileElements*out.geo.spec.DType.Size())
+	n := out.tilesOfPage()
+	room := doubled(n, tileElements*out.spec.DType.Size())
 	j := job{
-		program: p, args: words(len(in)), out: out, in: in, pieces: out.geo.pages * n, together: n,
-		buffers: append(tiles(room, room, 0), ring{in[0].geo.pageBytes, 1}, ring{}),
+		program: p, args: words(len(in)), out: out, in: in, pieces: out.pages * n, together: n,
+		buffers: append(tiles(room, room, 0), ring{in[0].pageBytes, 1}, ring{}),
 	}
 	if len(in) == 2 {
-		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].geo.pageBytes, 1}
+		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].pageBytes, 1}
 	}
 	return j
 }

@@ -73,3 +73,11 @@ func (e *opError) text() string {
 }
 
 func (e *opError) Unwrap() error { return e.err }
+
+func shapeError(format string, args ...any) error  { return kindError(ErrShape, format, args...) }
+func typeError(format string, args ...any) error   { return kindError(ErrDataType, format, args...) }
+func memoryError(format string, args ...any) error { return kindError(ErrMemory, format, args...) }
+
+func kindError(kind error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+}

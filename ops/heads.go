@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -25,11 +24,11 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
 	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", args, func(c *call) (*Tensor, error) {
-		dims := a.geo.dims
+		dims := a.dims
 		all := heads + 2*kvHeads
 		if heads < 1 || kvHeads < 1 || dims[1] != 1 || dims[3]%(all*tileSize) != 0 {
-			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d",
-				ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
+			return nil, shapeError("%v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d", a.spec.Shape,
+				heads, kvHeads, all, tileSize)
 		}
 		if err := c.checkEach(3, a); err != nil {
 			return nil, err
@@ -42,7 +41,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 				c.into = c.each[i]
 			}
 			t, err := c.gather("ttnn::prim::nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
-				sizes: [3]int{n, a.geo.high, wide}, first: begin, steps: [4]int{a.geo.high * a.geo.wide, wide, a.geo.wide, 1},
+				sizes: [3]int{n, a.high, wide}, first: begin, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
 			})
 			if err != nil {
 				for _, t := range out[:i] {
@@ -69,9 +68,9 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 // type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
-		g := a.geo
+		g := a.geometry
 		if g.dims[3]%tileSize != 0 {
-			return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
+			return nil, shapeError("heads of %v: want a width that is a multiple of %d", g.spec.Shape, tileSize)
 		}
 		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
 			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
@@ -92,12 +91,12 @@ func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (
 	if err := inTiles(a); err != nil {
 		return nil, err
 	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
+	s := Spec{Shape: shape, DType: a.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
 	args := argList{a, shape, s.Memory}
 	return c.compute(name, class, args, s, func(out *Tensor) job {
 		return job{
 			program: catalog.Gather, args: words(slices.Concat(g.sizes[:], []int{g.first}, g.steps[:])...), out: out, in: []*Tensor{a},
-			buffers: rings(gatherPages, a.geo.pageBytes),
+			buffers: rings(gatherPages, a.pageBytes),
 		}
 	})
 }

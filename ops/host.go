@@ -69,17 +69,17 @@ func (h *Host) Convert(to DataType) (*Host, error) {
 // check returns an error unless the data have the size of the shape.
 func (h *Host) check() error {
 	if h == nil {
-		return fmt.Errorf("%w: the host tensor is nil", ErrShape)
+		return shapeError("the host tensor is nil")
 	}
 	n, err := volume(h.Shape)
 	if err != nil {
 		return err
 	}
 	if h.DType >= numDataTypes {
-		return fmt.Errorf("%w: invalid %v", ErrDataType, h.DType)
+		return typeError("invalid %v", h.DType)
 	}
 	if n*h.DType.Size() != len(h.Data) {
-		return fmt.Errorf("%w: %v of %v takes %d B, the data has %d", ErrShape, h.Shape, h.DType, n*h.DType.Size(), len(h.Data))
+		return shapeError("%v of %v takes %d B, the data has %d", h.Shape, h.DType, n*h.DType.Size(), len(h.Data))
 	}
 	return nil
 }
@@ -89,12 +89,12 @@ const maxElements = 1 << 40
 
 func volume(shape []int) (int, error) {
 	if len(shape) < 1 || len(shape) > 4 {
-		return 0, fmt.Errorf("%w: %v: a tensor has 1 to 4 dimensions", ErrShape, shape)
+		return 0, shapeError("%v: a tensor has 1 to 4 dimensions", shape)
 	}
 	n := 1
 	for _, d := range shape {
 		if d < 1 || d > maxElements/n {
-			return 0, fmt.Errorf("%w: %v: dimensions are at least 1, and a tensor has at most 2^40 elements", ErrShape, shape)
+			return 0, shapeError("%v: dimensions are at least 1, and a tensor has at most 2^40 elements", shape)
 		}
 		n *= d
 	}

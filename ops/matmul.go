@@ -41,7 +41,7 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
 	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
 	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
-		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
+		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.spec.DType == BFloat8B })
 		if err := floatTiles(others...); err != nil {
 			return nil, err
 		}
@@ -60,9 +60,9 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
-		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
+		case onEngines(out, x) && (onEngines(y) || y.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
-		case y.geo.spec.DType == BFloat8B:
+		case y.spec.DType == BFloat8B:
 			return floatTiles(x, out)
 		case bias != nil || c.activation != "":
 			return out.unsupportedError()
@@ -71,7 +71,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		}
 		return c.run(job{
 			program: catalog.MatmulIntegers, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
-			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
+			buffers: rings(1, a.pageBytes, b.pageBytes, out.pageBytes, out.pageBytes/s.DType.Size()*4),
 		})
 	})
 }
@@ -106,7 +106,7 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 		return err
 	}
 	blocked.title = title
-	if c.matmulProgram != (MatmulProgram{}) || b.geo.spec.DType == BFloat8B {
+	if c.matmulProgram != (MatmulProgram{}) || b.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
 	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room
@@ -122,13 +122,13 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 }
 
 func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
-	x, y := a.geo.spec, b.geo.spec
+	x, y := a.spec, b.spec
 	weights := y.DType == BFloat8B && x.DType.Float()
-	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.geo.spec.DType != x.DType {
-		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType,
+	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.spec.DType != x.DType {
+		return Spec{}, typeError("%v and %v: operands and bias have one, but the right operand of floats may be BFloat8B",
 			x.DType, y.DType)
 	}
-	left, right := a.dims(), b.dims()
+	left, right := a.size(), b.size()
 	shape := [4]int{0, 0, left[2], right[3]}
 	fits := left[3] == right[2] && len(x.Shape) > 1 && len(y.Shape) > 1
 	for i := range 2 {
@@ -137,20 +137,20 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 		shape[i] = max(m, n)
 	}
 	if !fits {
-		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
-			ErrShape, a.text(), b.text())
+		return Spec{}, shapeError("%v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
+			a.text(), b.text())
 	}
 	if bias != nil {
-		d := bias.geo.dims
+		d := bias.dims
 		if d[3] != shape[3] || d[2] != 1 || d[0] != 1 && d[0] != shape[0] || d[1] != 1 && d[1] != shape[1] {
-			return Spec{}, fmt.Errorf("%w: a bias of %v for a product of %v: want one row of it", ErrShape, bias.geo.spec.Shape, shape)
+			return Spec{}, shapeError("a bias of %v for a product of %v: want one row of it", bias.spec.Shape, shape)
 		}
 	}
 	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
 	s.Memory = c.memoryLike(a.Tensor, s.Shape, s.Layout)
 	if c.dtype != nil {
 		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
-			return Spec{}, fmt.Errorf("%w: a product of %v can't be %v", ErrDataType, x.DType, s.DType)
+			return Spec{}, typeError("a product of %v can't be %v", x.DType, s.DType)
 		}
 	}
 	return s, nil
@@ -172,10 +172,10 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 		} else {
 			shape = slices.Delete(shape, i, i+1)
 		}
-		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
+		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.spec.Memory.Kind))}
 		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
 			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
-				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))})
 			})
 	}, opts...)
 }
@@ -189,7 +189,7 @@ const matmulBlock = 4
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
 		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
-		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.geo.wide, a.inner()), flag(bias != nil)),
+		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.wide, a.inner()), flag(bias != nil)),
 		buffers: tiles(2, 2, 2*matmulBlock),
 	}
 	if bias != nil {
@@ -201,16 +201,16 @@ func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job 
 
 // engineMatmulRows returns the job that multiplies matrices in any layout.
 func engineMatmulRows(out *Tensor, a, b operand) job {
-	d := out.geo.dims
+	d := out.dims
 	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
 	j := job{
 		program: catalog.MatmulRows, out: out, in: []*Tensor{a.Tensor, b.Tensor},
 		engineArgs: []uint32{uint32(wide), uint32(inner), 0}, pieces: d[0] * d[1] * high * wide,
-		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.geo.pageBytes, 1}, ring{b.geo.pageBytes, 1}, ring{}),
+		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.pageBytes, 1}, ring{b.pageBytes, 1}, ring{}),
 	}
-	if out.geo.spec.Layout != Tile {
+	if out.spec.Layout != Tile {
 		j.program, j.together = catalog.MatmulRowsOut, wide
-		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.geo.spec.DType.Size()), ring{out.geo.pageBytes, 1}
+		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.spec.DType.Size()), ring{out.pageBytes, 1}
 	}
 	j.transpose(a, b)
 	return j
@@ -226,9 +226,9 @@ func (r *result) operands(a, b *Tensor) (left, right operand) {
 	return operand{a, r.transposeA}, operand{b, r.transposeB}
 }
 
-// dims returns the operand's dimensions in the product.
-func (o operand) dims() [4]int {
-	d := o.geo.dims
+// size returns the operand's dimensions in the product.
+func (o operand) size() [4]int {
+	d := o.dims
 	if o.transposed {
 		d[2], d[3] = d[3], d[2]
 	}
@@ -237,13 +237,13 @@ func (o operand) dims() [4]int {
 
 func (o operand) text() string {
 	if o.transposed {
-		return fmt.Sprint(o.geo.spec.Shape) + " transposed"
+		return fmt.Sprint(o.spec.Shape) + " transposed"
 	}
-	return fmt.Sprint(o.geo.spec.Shape)
+	return fmt.Sprint(o.spec.Shape)
 }
 
 // inner returns the number of tiles in a row of a left operand.
-func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
+func (o operand) inner() int { return ceil(o.size()[3], tileSize) }
 
 // transpose adds the transpositions of operands to a job. The engines' kernel then takes two flags
 // after its other arguments, and turns tiles of a left operand.

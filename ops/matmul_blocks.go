@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -69,16 +68,16 @@ type blocking struct {
 // at least passTiles indices, so that moving the sums takes less time than computing them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
-	blocksOnly := b.geo.spec.DType == BFloat8B
+	blocksOnly := b.spec.DType == BFloat8B
 	if p.Form == MatmulSimple && !blocksOnly && !p.NarrowSums {
 		return nil, nil
 	}
 	workers := c.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
-		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],
+		m: out.high, n: out.wide, inner: a.inner(), matrices: out.dims[0] * out.dims[1],
 		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)),
-		most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		most: chip.Core{X: wide, Y: high}, leftBytes: a.pageBytes, rightBytes: b.pageBytes, outSize: out.pageBytes,
 	}
 	if a.transposed {
 		k.flags |= blocksTransposedLeft
@@ -86,18 +85,18 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	if b.transposed {
 		k.flags |= blocksTransposedRight
 	}
-	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) && !a.transposed {
+	if one := b.dims[0] * b.dims[1]; one == 1 && (bias == nil || bias.dims[0]*bias.dims[1] == 1) && !a.transposed {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
 	}
 	if p.NarrowSums && (p.Form != MatmulBlocked || a.transposed || b.transposed) {
-		return nil, fmt.Errorf("%w: narrow sums: want the form MatmulBlocked, and operands that aren't transposed", ErrShape)
+		return nil, shapeError("narrow sums: want the form MatmulBlocked, and operands that aren't transposed")
 	}
-	if t := [3]DataType{a.geo.spec.DType, b.geo.spec.DType, out.geo.spec.DType}; p.NarrowSums &&
+	if t := [3]DataType{a.spec.DType, b.spec.DType, out.spec.DType}; p.NarrowSums &&
 		t != [3]DataType{BFloat16, BFloat16, BFloat16} {
-		return nil, fmt.Errorf("%w: narrow sums of %v and %v as %v: want BFloat16", ErrDataType, t[0], t[1], t[2])
+		return nil, typeError("narrow sums of %v and %v as %v: want BFloat16", t[0], t[1], t[2])
 	}
 	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
-		return nil, fmt.Errorf("%w: %+v: want no negative number", ErrShape, p)
+		return nil, shapeError("%+v: want no negative number", p)
 	}
 	k.perM, k.perN = cmp.Or(p.PerCoreM, ceil(k.m, high)), cmp.Or(p.PerCoreN, ceil(k.n, wide))
 	if p == (MatmulProgram{}) && !blocksOnly && !k.worthwhile() {
@@ -159,7 +158,7 @@ func (k *blocking) cut(p MatmulProgram) error {
 			break
 		}
 	}
-	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN,
+	return memoryError("blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", k.perM, k.perN,
 		k.step, blocksBudget)
 }
 

@@ -54,7 +54,7 @@ func sumOf(s Spec) (mesh.Combine, error) {
 	case s.DType == Float32:
 		return mesh.SumFloat32, nil
 	}
-	return mesh.Replace, fmt.Errorf("%w: %v: links add 32-bit integers, float32 and bfloat16", ErrDataType, s.DType)
+	return mesh.Replace, typeError("%v: links add 32-bit integers, float32 and bfloat16", s.DType)
 }
 
 // ReduceScatter sums a tensor's parts as [Mesh.AllReduce] does, and leaves slice i of the sum along
@@ -126,9 +126,9 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	}
 	s := t.result()
 	s.Shape[0] *= len(m.chips)
-	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].geo.pages || len(s.Shape) == 1 {
+	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].pages || len(s.Shape) == 1 {
 		return nil, fmt.Errorf("ops: %s: %w: %v in %v: each part must have pages of its own in the result", name, ErrShape,
-			t.parts[0].geo.spec.Shape, s.Shape)
+			t.parts[0].spec.Shape, s.Shape)
 	}
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)

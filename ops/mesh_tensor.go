@@ -41,7 +41,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 			for _, d := range m.chips {
 				d.mu.Lock() // not during the allocation, in which the device's Observers are called
 				d.lastID++
-				t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geo: g})
+				t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geometry: g})
 				d.mu.Unlock()
 			}
 			cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
@@ -134,7 +134,7 @@ func (m *Mesh) Deallocate(ctx context.Context, t *MeshTensor) error {
 func (t *MeshTensor) check(m *Mesh) error {
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: the tensor is nil", ErrShape)
+		return shapeError("the tensor is nil")
 	case t.m != m:
 		return ErrWrongDevice
 	}

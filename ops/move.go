@@ -14,16 +14,16 @@ func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, 
 // Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one
 // of the two isn't sharded.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
-	if a != nil && (a.geo.spec.Memory.Shard == nil || m.Shard == nil) {
+	if a != nil && (a.spec.Memory.Shard == nil || m.Shard == nil) {
 		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
-			a.geo.spec.Memory, m)
+			a.spec.Memory, m)
 	}
 	return d.move(ctx, "ttnn::reshard", a, m, opts)
 }
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, argList{a, m}, func(c *call) (*Tensor, error) {
-		s := Spec{Shape: a.geo.spec.Shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
+		s := Spec{Shape: a.spec.Shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
 		return c.copy(a, s)
 	}, opts...)
 }
@@ -32,7 +32,7 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 // but a sharded tensor becomes interleaved in the same memory unless an option says otherwise.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
+		s := a.spec
 		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
 		return c.copy(a, s)
 	}, opts...)
@@ -53,22 +53,22 @@ func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		rank := len(s.Shape)
 		if len(begin) != rank || len(end) != rank || c.steps != nil && len(c.steps) != rank {
-			return nil, fmt.Errorf("%w: %v from %v to %v: want a number for each dimension", ErrShape, s.Shape, begin, end)
+			return nil, shapeError("%v from %v to %v: want a number for each dimension", s.Shape, begin, end)
 		}
-		m := whole(a.geo.dims)
+		m := whole(a.dims)
 		for i, n := range s.Shape {
 			if begin[i] < 0 || begin[i] >= end[i] || end[i] > n {
-				return nil, fmt.Errorf("%w: %v from %v to %v: want a part of the tensor that isn't empty", ErrShape, s.Shape, begin, end)
+				return nil, shapeError("%v from %v to %v: want a part of the tensor that isn't empty", s.Shape, begin, end)
 			}
 			step := 1
 			if c.steps != nil {
 				step = c.steps[i]
 			}
 			if step < 1 {
-				return nil, fmt.Errorf("%w: steps %v: want 1 or more", ErrShape, c.steps)
+				return nil, shapeError("steps %v: want 1 or more", c.steps)
 			}
 			s.Shape[i] = 1 + (end[i]-begin[i]-1)/step
 			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
@@ -98,17 +98,17 @@ type relayout struct {
 
 func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+r.name, argList{a}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		if s.Layout == r.to {
-			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, r.to)
+			return nil, memoryError("the tensor is in %v already", r.to)
 		}
 		name, class := r.name, r.class
-		if a.geo.dims[2]%tileSize != 0 || a.geo.dims[3]%tileSize != 0 {
+		if a.dims[2]%tileSize != 0 || a.dims[3]%tileSize != 0 {
 			name, class = r.padded, r.paddedClass
 		}
 		s.Layout, s.Memory = r.to, c.memoryLike(a, s.Shape, r.to)
 		return c.deviceOp("ttnn::prim::"+name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
-			return c.rearrange(whole(a.geo.dims), out, a)
+			return c.rearrange(whole(a.dims), out, a)
 		})
 	}, opts...)
 }
@@ -121,15 +121,15 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		if len(padding) != len(s.Shape) {
-			return nil, fmt.Errorf("%w: padding %v of %v: want a pair for each dimension", ErrShape, padding, s.Shape)
+			return nil, shapeError("padding %v of %v: want a pair for each dimension", padding, s.Shape)
 		}
-		m := whole(a.geo.dims)
+		m := whole(a.dims)
 		m.value = s.DType.element(value)
 		for i, p := range padding {
 			if p[0] < 0 || p[1] < 0 || p[0] > maxElements || p[1] > maxElements {
-				return nil, fmt.Errorf("%w: padding %v of %v: want numbers of elements from 0", ErrShape, padding, s.Shape)
+				return nil, shapeError("padding %v of %v: want numbers of elements from 0", padding, s.Shape)
 			}
 			s.Shape[i] += p[0] + p[1]
 			m.axes[4-len(padding)+i].before = p[0]

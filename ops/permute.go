@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"slices"
 )
 
@@ -16,10 +15,10 @@ func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts 
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
-	rank := len(a.geo.spec.Shape)
+	rank := len(a.spec.Shape)
 	x, y := fromEnd(dim0, rank), fromEnd(dim1, rank)
 	if x < 0 || x >= rank || y < 0 || y >= rank {
-		return nil, fmt.Errorf("%w: dimensions %d and %d of %v: want dimensions from %d to %d", ErrShape, dim0, dim1, a.geo.spec.Shape,
+		return nil, shapeError("dimensions %d and %d of %v: want dimensions from %d to %d", dim0, dim1, a.spec.Shape,
 			-rank, rank-1)
 	}
 	order := make([]int, rank)
@@ -44,8 +43,8 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 		for i := range order {
 			order[i] = fromEnd(order[i], len(order))
 		}
-		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
-			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+		if len(order) != len(a.spec.Shape) || !isOrder(order) {
+			return nil, shapeError("dimensions %v of %v: want each dimension once", dims, a.spec.Shape)
 		}
 		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
 	}, opts...)
@@ -55,7 +54,7 @@ func dimension(dim int, shape []int) (int, error) {
 	rank := len(shape)
 	along := fromEnd(dim, rank)
 	if along < 0 || along >= rank {
-		return 0, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, shape, -rank, rank-1)
+		return 0, shapeError("dimension %d of %v: want one from %d to %d", dim, shape, -rank, rank-1)
 	}
 	return along, nil
 }
@@ -68,14 +67,14 @@ func fromEnd(dim, rank int) int {
 }
 
 func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
-	s := a.geo.spec.clone()
+	s := a.spec.clone()
 	for i, k := range order {
-		s.Shape[i] = a.geo.spec.Shape[k]
+		s.Shape[i] = a.spec.Shape[k]
 	}
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
 	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		return c.rearrange(permuted(a.geo.dims, order4(order)), out, a)
+		return c.rearrange(permuted(a.dims, order4(order)), out, a)
 	})
 }
 
@@ -100,7 +99,7 @@ func (r result) along() int {
 // lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back.
 // For the last dimension it returns the tensor itself and nil.
 func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
-	s := a.geo.spec.clone()
+	s := a.spec.clone()
 	rank := len(s.Shape)
 	along, err := dimension(dim, s.Shape)
 	if err != nil {
@@ -118,7 +117,7 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	order = append(order, along)
 	back := make([]int, rank)
 	for i, k := range order {
-		s.Shape[i], back[k] = a.geo.spec.Shape[k], i
+		s.Shape[i], back[k] = a.spec.Shape[k], i
 	}
 	t, err := c.scratch(0, s)
 	if err != nil {
@@ -139,9 +138,9 @@ func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
 	if c.memory == nil {
 		shape := make([]int, len(back))
 		for i, k := range back {
-			shape[i] = t.geo.spec.Shape[k]
+			shape[i] = t.spec.Shape[k]
 		}
-		m := c.memoryLike(like, shape, like.geo.spec.Layout)
+		m := c.memoryLike(like, shape, like.spec.Layout)
 		c.memory = &m
 	}
 	return c.permuteAs(t, back)

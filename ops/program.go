@@ -167,13 +167,13 @@ func (j *job) engine() *catalog.Engine {
 }
 
 func (j *job) types() catalog.Types {
-	t := catalog.Types{Result: j.out.geo.spec.DType.format()}
+	t := catalog.Types{Result: j.out.spec.DType.format()}
 	t.Left = t.Result // if there are no operands
 	if len(j.in) > 0 {
-		t.Left = j.in[0].geo.spec.DType.format()
+		t.Left = j.in[0].spec.DType.format()
 	}
 	t.Right = t.Left
-	if len(j.in) > 1 && j.in[1].geo.spec.DType == BFloat8B {
+	if len(j.in) > 1 && j.in[1].spec.DType == BFloat8B {
 		t.Right = kernels.BFP8
 	}
 	return t
@@ -232,7 +232,7 @@ func (j *job) writerArgs(common []uint32) []uint32 {
 		return common
 	}
 	first := len(j.params) + len(j.args)
-	return common[first : first+j.out.geo.argWords()]
+	return common[first : first+j.out.argWords()]
 }
 
 // name returns the program's name, by default that of the kernel that computes.
@@ -267,9 +267,9 @@ func (j *job) set(x *reprise.Executable, common []uint32) error {
 
 func (j *job) key() programKey {
 	k := programKey{program: j.program, transposed: j.transposed != [2]bool{} && j.program.Engine != nil, function: j.function}
-	k.kinds[0] = j.out.geo.kind
+	k.kinds[0] = j.out.kind
 	for i, t := range j.in {
-		k.kinds[1+i] = t.geo.kind
+		k.kinds[1+i] = t.kind
 	}
 	k.words[0] = uint32(len(j.args))
 	n := 1 + copy(k.words[1:], j.args)
@@ -285,7 +285,7 @@ func (j *job) describeKey() string {
 		text += fmt.Sprintf(";%s %s %v", j.engine().Name, j.function, j.engineArgs)
 	}
 	for _, t := range append([]*Tensor{j.out}, j.in...) {
-		text += ";" + t.geo.spec.String()
+		text += ";" + t.spec.String()
 	}
 	return text
 }
@@ -299,8 +299,8 @@ func (c *call) isLoaded(j job) bool {
 func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
 	var out []reprise.CircularBuffer
 	for i, t := range j.sharded {
-		shard := t.geo.sharding.Shard
-		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.geo.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()})
+		shard := t.sharding.Shard
+		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()})
 	}
 	for i, r := range j.buffers {
 		if r.pages == 0 {
@@ -321,11 +321,11 @@ func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
 	workers := j.c.q.Workers()
 	switch {
 	case j.sharded != nil:
-		return inShards(j.out.geo.sharding)
+		return inShards(j.out.sharding)
 	case j.byPlace():
 		return []chip.Range{j.grid}, nil
 	}
-	on, shares := split(workers, cmp.Or(j.pieces, j.out.geo.pages), max(j.together, 1))
+	on, shares := split(workers, cmp.Or(j.pieces, j.out.pages), max(j.together, 1))
 	if j.allCores {
 		on = []chip.Range{workers}
 	}
@@ -385,7 +385,7 @@ func onEngines(out *Tensor, in ...*Tensor) bool {
 
 func floatTiles(ts ...*Tensor) error {
 	for _, t := range ts {
-		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
+		if t.spec.Layout != Tile || !t.spec.DType.Float() {
 			return t.unsupportedError()
 		}
 	}
@@ -394,8 +394,8 @@ func floatTiles(ts ...*Tensor) error {
 
 func inTiles(ts ...*Tensor) error {
 	for _, t := range ts {
-		if l := t.geo.spec.Layout; l != Tile {
-			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, l)
+		if l := t.spec.Layout; l != Tile {
+			return memoryError("a tensor in %v: want tiles (see ToLayout)", l)
 		}
 	}
 	return nil
@@ -403,8 +403,8 @@ func inTiles(ts ...*Tensor) error {
 
 // unsupportedError is the error for a tensor that the engines can't compute with.
 func (t *Tensor) unsupportedError() error {
-	if s := t.geo.spec; !s.DType.Float() {
-		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)
+	if s := t.spec; !s.DType.Float() {
+		return typeError("%v: want BFloat16 or Float32", s.DType)
 	}
 	return inTiles(t)
 }
@@ -421,7 +421,7 @@ func (t *Tensor) fits(set catalog.Tensors) error {
 
 func tilesForEngines(ts ...*Tensor) bool {
 	for _, t := range ts {
-		if s := t.geo.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
+		if s := t.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -56,7 +55,7 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 			to = *c.dtype
 		}
 		if !to.Float() {
-			return nil, fmt.Errorf("%w: a result of %v: want BFloat16 or Float32", ErrDataType, to)
+			return nil, typeError("a result of %v: want BFloat16 or Float32", to)
 		}
 		return c.quantize(catalog.Dequantize, a, to, scale, -float32(zero))
 	}, opts...)
@@ -64,7 +63,7 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 
 // quantize runs a kernel of elements with a factor and an addend.
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
-	s := a.geo.spec.clone()
+	s := a.spec.clone()
 	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
 	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
 	return c.compute("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
@@ -74,15 +73,15 @@ func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, numb
 
 // quantized returns an error unless the tensor is tiles of Int32 and the numbers are valid.
 func (t *Tensor) quantized(scale float32, zero int32) error {
-	if s := t.geo.spec; s.DType != Int32 {
-		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
+	if s := t.spec; s.DType != Int32 {
+		return typeError("%v: want Int32", s.DType)
 	}
 	return cmp.Or(inTiles(t), checkQuantization(scale, zero))
 }
 
 func checkQuantization(scale float32, zero int32) error {
 	if !(scale >= 0x1p-125 && scale <= 0x1p125) || zero < -1<<24 || zero > 1<<24 {
-		return fmt.Errorf("%w: a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", ErrShape, scale, zero)
+		return shapeError("a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", scale, zero)
 	}
 	return nil
 }
@@ -99,11 +98,11 @@ func checkQuantization(scale float32, zero int32) error {
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::typecast", argList{a, to}, func(c *call) (*Tensor, error) {
 		if to >= numDataTypes || to == BFloat8B {
-			return nil, fmt.Errorf("%w: %v: want one of elements that stand alone (see Host.Convert for BFloat8B)", ErrDataType, to)
+			return nil, typeError("%v: want one of elements that stand alone (see Host.Convert for BFloat8B)", to)
 		}
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
-		from := a.geo.spec.DType
+		from := a.spec.DType
 		args := argList{a, from, to, s.Memory}
 		if from == to {
 			return c.unary(opCopy, "ttnn::prim::typecast", "TypecastDeviceOperation", args, a, s)
@@ -112,7 +111,7 @@ func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...O
 			if tilesForEngines(a, out) {
 				return c.run(each(catalog.Typecast, catalog.ToFormat(to.format()), out, a))
 			}
-			return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.geo.pageBytes, out.geo.pageBytes)})
+			return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.pageBytes, out.pageBytes)})
 		})
 	}, opts...)
 }

@@ -44,14 +44,14 @@ const (
 )
 
 func (c *call) rearrange(m arrangement, out, a *Tensor) error {
-	if p, ok := m.pages(out.geo, a.geo); ok {
+	if p, ok := m.pages(out.geometry, a.geometry); ok {
 		return c.run(c.pages(p, out, a))
 	}
 	return c.run(m.job(out, a))
 }
 
 func (m *arrangement) job(out, a *Tensor) job {
-	g, from := out.geo, a.geo
+	g, from := out.geometry, a.geometry
 	tiles := from.spec.Layout == Tile
 	key, chunks := byPage, false
 	bytes, slots := ceil(from.pageBytes, chunkBytes)*chunkBytes, 1
@@ -161,7 +161,7 @@ func (c *call) half(g *geometry) (pages, bytes int) {
 }
 
 func (c *call) pages(p *pageMap, out, a *Tensor) job {
-	half, bytes := c.half(out.geo)
+	half, bytes := c.half(out.geometry)
 	room := 2 * half
 	if p.blank {
 		room++
@@ -169,7 +169,7 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	return job{
 		program: catalog.Pages, out: out, in: []*Tensor{a}, buffers: []ring{{bytes, room}},
 		args: slices.Concat(words(p.pages[:]...), words(p.distance[:]...), words(p.size[:]...), axisWords(p.axes)[4:],
-			[]uint32{elementWord(out.geo.spec.DType, p.value), uint32(half)}),
+			[]uint32{elementWord(out.spec.DType, p.value), uint32(half)}),
 	}
 }
 

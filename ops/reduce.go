@@ -33,7 +33,7 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}
-		s := a.geo.spec.clone()
+		s := a.spec.clone()
 		rank := len(s.Shape)
 		along, err := dimension(dim, s.Shape)
 		if err != nil {
@@ -53,15 +53,15 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 }
 
 func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
-	each, padding := a.geo.wide, uint32(0)
+	each, padding := a.wide, uint32(0)
 	if rows {
-		each = a.geo.high
+		each = a.high
 	}
 	if op == "max" {
-		padding = a.geo.spec.DType.lowest()
+		padding = a.spec.DType.lowest()
 	}
 	word := math.Float32bits(factor(op, n))
-	if a.geo.spec.DType == BFloat16 {
+	if a.spec.DType == BFloat16 {
 		word = (word + 0x7FFF + word>>16&1) >> 16
 		word |= word << 16
 	}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -25,7 +24,7 @@ type rowOperation struct {
 const maxResident = 512 << 10
 
 func (o rowOperation) job(out, a *Tensor) job {
-	wide, page := out.geo.wide, a.geo.pageBytes
+	wide, page := out.wide, a.pageBytes
 	weights := present(slices.Clone(o.weights)...)
 	in := append(present(a, o.mask), weights...)
 	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
@@ -46,7 +45,7 @@ func (o rowOperation) job(out, a *Tensor) job {
 		o.args = append(slices.Clip(o.args), flag(kept > 0))
 		buffers = append(buffers, tiles(kept)...)
 	}
-	columns := a.geo.dims[3] - (wide-1)*tileSize
+	columns := a.dims[3] - (wide-1)*tileSize
 	return job{
 		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(len(weights)), flag(o.mask != nil)}, out: out, in: in,
 		engineArgs: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...), buffers: buffers, together: wide,
@@ -78,7 +77,7 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 		if back == nil {
 			return c.softmax(a, nil, 1)
 		}
-		out, err := c.scratch(1, t.geo.spec)
+		out, err := c.scratch(1, t.spec)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +101,7 @@ func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale fl
 
 func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	if !(scale >= -math.MaxFloat32 && scale <= math.MaxFloat32) || scale == 0 {
-		return nil, fmt.Errorf("%w: a scale of %v: want a finite number other than 0", ErrShape, scale)
+		return nil, shapeError("a scale of %v: want a finite number other than 0", scale)
 	}
 	if mask != nil {
 		if err := a.fitsMask(mask); err != nil {
@@ -122,13 +121,13 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 }
 
 func (t *Tensor) fitsMask(mask *Tensor) error {
-	if have, want := mask.geo.spec.DType, t.geo.spec.DType; have != want {
-		return fmt.Errorf("%w: a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	if have, want := mask.spec.DType, t.spec.DType; have != want {
+		return typeError("a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
 	}
-	for i, n := range mask.geo.dims {
-		if n != t.geo.dims[i] && (n != 1 || i == 3) {
-			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape,
-				t.geo.spec.Shape)
+	for i, n := range mask.dims {
+		if n != t.dims[i] && (n != 1 || i == 3) {
+			return shapeError("a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", mask.spec.Shape,
+				t.spec.Shape)
 		}
 	}
 	return nil
@@ -182,7 +181,7 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 		}
 	}
 	if !(n.eps >= 0 && n.eps <= math.MaxFloat32) {
-		return nil, fmt.Errorf("%w: eps is %v: want a number from 0 on", ErrShape, n.eps)
+		return nil, shapeError("eps is %v: want a number from 0 on", n.eps)
 	}
 	s := c.like(a)
 	args := argList{a, "LayerNormType::" + n.kind, n.eps, optional(n.gamma), optional(n.beta), s.Memory}
@@ -203,18 +202,18 @@ func (n norm) operation(a *Tensor) rowOperation {
 	if n.beta != nil {
 		weights |= 2
 	}
-	share := math.Float32bits(1 / float32(a.geo.dims[3]))
+	share := math.Float32bits(1 / float32(a.dims[3]))
 	return rowOperation{
 		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
 	}
 }
 
 func (t *Tensor) fitsWeights(w *Tensor) error {
-	if have, want := w.geo.spec.DType, t.geo.spec.DType; have != want {
-		return fmt.Errorf("%w: weights of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	if have, want := w.spec.DType, t.spec.DType; have != want {
+		return typeError("weights of %v for a tensor of %v: want that of the tensor (see Typecast)", have, want)
 	}
-	if w.geo.dims != [4]int{1, 1, 1, t.geo.dims[3]} {
-		return fmt.Errorf("%w: weights of %v for a tensor of %v: want one row of its width", ErrShape, w.geo.spec.Shape, t.geo.spec.Shape)
+	if w.dims != [4]int{1, 1, 1, t.dims[3]} {
+		return shapeError("weights of %v for a tensor of %v: want one row of its width", w.spec.Shape, t.spec.Shape)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ type plan struct {
 }
 
 func (r *plan) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
-	t.plan, err = r.d.captures.allocate(t.geo, cfg)
+	t.plan, err = r.d.captures.allocate(t.geometry, cfg)
 	return err
 }
 

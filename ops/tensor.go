@@ -10,9 +10,9 @@ import (
 
 // Tensor is a tensor in a device's memory.
 type Tensor struct {
-	d     *Device
-	id    uint64
-	geo   *geometry
+	d  *Device
+	id uint64
+	*geometry
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned        // of a tensor without a buffer
 	parts []*Tensor       // of a tensor on a mesh: on all chips, this one included
@@ -26,10 +26,10 @@ type Tensor struct {
 func (t *Tensor) ID() uint64 { return t.id }
 
 // Spec returns the tensor's shape, data type, layout and memory configuration.
-func (t *Tensor) Spec() Spec { return t.geo.spec.clone() }
+func (t *Tensor) Spec() Spec { return t.spec.clone() }
 
 // Shape returns the tensor's shape.
-func (t *Tensor) Shape() []int { return slices.Clone(t.geo.spec.Shape) }
+func (t *Tensor) Shape() []int { return slices.Clone(t.spec.Shape) }
 
 // Buffer returns the memory of the tensor; nil for a tensor of a capture without dispatch.
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
@@ -46,7 +46,7 @@ func (t *Tensor) Address() uint32 {
 func (t *Tensor) checkLocked(d *Device) error {
 	switch {
 	case t == nil:
-		return fmt.Errorf("%w: the tensor is nil", ErrShape)
+		return shapeError("the tensor is nil")
 	case t.d != d:
 		return fmt.Errorf("tensor %d: %w", t.id, ErrWrongDevice)
 	case t.freed:
@@ -58,7 +58,7 @@ func (t *Tensor) checkLocked(d *Device) error {
 }
 
 func (t *Tensor) graph() *graph.Tensor {
-	s := t.geo.spec
+	s := t.spec
 	n := 1
 	for _, d := range s.Shape {
 		n *= d
@@ -68,7 +68,7 @@ func (t *Tensor) graph() *graph.Tensor {
 		MemoryConfig: s.Memory.String(),
 	}
 	if s.DType == BFloat8B {
-		g.Size = int64(t.geo.pages) * blockTileBytes
+		g.Size = int64(t.pages) * blockTileBytes
 	}
 	if t.buf != nil {
 		g.Buffer = t.d.captures.buffer(t.buf)
@@ -85,10 +85,10 @@ func (t *Tensor) graph() *graph.Tensor {
 }
 
 func (t *Tensor) arg() graph.Arg {
-	if t == nil || t.geo == nil {
+	if t == nil || t.geometry == nil {
 		return graph.Arg{Text: "nullptr"}
 	}
-	s := t.geo.spec
+	s := t.spec
 	return graph.Arg{
 		Text: fmt.Sprintf("Tensor(storage=DeviceStorage(),tensor_spec=TensorSpec(logical_shape=%s,tensor_layout=TensorLayout(dtype=%v,page_config=PageConfig(%v),memory_config=%v)))",
 			shapeText(s.Shape), s.DType, s.Layout, s.Memory),

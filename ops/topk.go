@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
@@ -25,13 +24,13 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 			return nil, err
 		}
 		for _, t := range c.each {
-			if l := a.geo.spec.Layout; t.geo.spec.Layout != l {
-				return nil, fmt.Errorf("%w: a result goes into a tensor in %v, and the operand is in %v", ErrMemory, t.geo.spec.Layout, l)
+			if l := a.spec.Layout; t.spec.Layout != l {
+				return nil, memoryError("a result goes into a tensor in %v, and the operand is in %v", t.spec.Layout, l)
 			}
 		}
-		shape, along := a.Shape(), fromEnd(c.along(), len(a.geo.spec.Shape))
+		shape, along := a.Shape(), fromEnd(c.along(), len(a.spec.Shape))
 		if 0 <= along && along < len(shape) && (k < 1 || k > shape[along]) {
-			return nil, fmt.Errorf("%w: %d of %v: want a number from 1 to %d", ErrShape, k, shape, shape[along])
+			return nil, shapeError("%d of %v: want a number from 1 to %d", k, shape, shape[along])
 		}
 		in, back, err := c.lastAlong(a, c.along())
 		if err != nil {
@@ -56,10 +55,10 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 }
 
 func topKSpecs(a *Tensor, k int) (values, indices Spec) {
-	values = a.geo.spec.clone()
+	values = a.spec.clone()
 	values.Shape[len(values.Shape)-1] = k
 	indices = values.clone()
-	if indices.DType = UInt16; a.geo.dims[3] > 1<<16 {
+	if indices.DType = UInt16; a.dims[3] > 1<<16 {
 		indices.DType = UInt32
 	}
 	return values, indices
@@ -129,12 +128,12 @@ func (c *call) topKMoved(in, a *Tensor, k int, back []int) (values, indices *Ten
 
 func topK(k int, smallest bool, out, a, indices *Tensor) job {
 	rows := 1
-	if out.geo.spec.Layout == Tile {
-		rows = min(tileSize, out.geo.dims[2])
+	if out.spec.Layout == Tile {
+		rows = min(tileSize, out.dims[2])
 	}
 	return job{
 		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices},
-		pieces:  out.geo.pages / out.geo.wide,
-		buffers: []ring{{max(out.geo.pageBytes, a.geo.pageBytes, indices.geo.pageBytes), 1}, {12 * k * rows, 1}},
+		pieces:  out.pages / out.wide,
+		buffers: []ring{{max(out.pageBytes, a.pageBytes, indices.pageBytes), 1}, {12 * k * rows, 1}},
 	}
 }

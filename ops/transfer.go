@@ -21,7 +21,7 @@ func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig
 		if err != nil {
 			return nil, err
 		}
-		if err := c.to.write(c.ctx, t, func() []byte { return t.geo.encode(h.Data) }); err != nil {
+		if err := c.to.write(c.ctx, t, func() []byte { return t.encode(h.Data) }); err != nil {
 			return nil, c.discard(err, t)
 		}
 		return t, nil
@@ -34,10 +34,10 @@ func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error
 		if err := h.check(); err != nil {
 			return nil, err
 		}
-		if err := h.fits(t.geo.spec); err != nil {
+		if err := h.fits(t.spec); err != nil {
 			return nil, err
 		}
-		return nil, c.to.write(c.ctx, t, func() []byte { return t.geo.encode(h.Data) })
+		return nil, c.to.write(c.ctx, t, func() []byte { return t.encode(h.Data) })
 	})
 	return err
 }
@@ -56,8 +56,8 @@ func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
 type Read struct {
 	pending *reprise.Pending // nil in a capture without dispatch, and after the end
 	into    *Host
-	geo     *geometry
-	pages   []byte
+	*geometry
+	pages []byte
 }
 
 // StartToHost puts a read of a tensor behind the operations of its queue and returns without
@@ -74,8 +74,8 @@ func (d *Device) StartToHost(ctx context.Context, t *Tensor, into *Host) (*Read,
 func (d *Device) read(ctx context.Context, t *Tensor, into *Host, then func(*Read, context.Context) error) (*Read, error) {
 	r := &Read{into: into}
 	_, err := d.do(ctx, "ttnn::from_device", argList{t}, func(c *call) (_ *Tensor, err error) {
-		into.Shape, into.DType = t.Shape(), t.geo.spec.DType
-		r.geo = t.geo
+		into.Shape, into.DType = t.Shape(), t.spec.DType
+		r.geometry = t.geometry
 		if t.buf != nil {
 			r.pages = make([]byte, t.buf.Size())
 		}
@@ -134,7 +134,7 @@ func (r *Read) Abandon() {
 func (r *Read) end(err error) {
 	r.pending = nil
 	if err == nil {
-		r.into.Data = r.geo.decode(r.into.Data, r.pages)
+		r.into.Data = r.decode(r.into.Data, r.pages)
 	}
 	r.pages = nil
 }

@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"strings"
 
@@ -132,7 +131,7 @@ func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint3
 	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {
 		width := high - low
 		if !(width >= 0 && width <= math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)
+			return nil, shapeError("numbers from %v to %v", low, high)
 		}
 		s.Memory = c.memoryOr(s.Memory)
 		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {

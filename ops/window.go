@@ -23,12 +23,11 @@ func (w *windows) positions() ([2]int, error) {
 		least := min(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i])
 		most := max(w.batch, w.image[i], w.channels, w.kernel[i], w.stride[i], w.dilation[i], w.padding[i])
 		if least < 1 || w.padding[i] < 0 || most >= 1<<16 {
-			return out, fmt.Errorf("%w: %d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and dilation %d: want positive numbers below 65536, and no negative padding",
-				ErrShape, w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i])
+			return out, shapeError("%d images with a %s of %d and %d channels, a window of %d with stride %d, padding %d and dilation %d: want positive numbers below 65536, and no negative padding", w.batch, side, w.image[i], w.channels, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i])
 		}
 		covers := (w.kernel[i]-1)*w.dilation[i] + 1
 		if covers > w.image[i]+2*w.padding[i] {
-			return out, fmt.Errorf("%w: a window with a %s of %d in images of %d with a padding of %d: it has no position", ErrShape, side, covers,
+			return out, shapeError("a window with a %s of %d in images of %d with a padding of %d: it has no position", side, covers,
 				w.image[i], w.padding[i])
 		}
 		out[i] = (w.image[i]+2*w.padding[i]-covers)/w.stride[i] + 1
@@ -38,13 +37,13 @@ func (w *windows) positions() ([2]int, error) {
 
 // check returns an error unless a tensor has a row for each pixel and a column for each channel.
 func (w *windows) check(a *Tensor) error {
-	rows, d := w.batch*w.image[0]*w.image[1], a.geo.dims
+	rows, d := w.batch*w.image[0]*w.image[1], a.dims
 	if d[0] != 1 || d[1] != 1 || d[2] != rows || d[3] != w.channels {
-		return fmt.Errorf("%w: images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]",
-			ErrShape, a.geo.spec.Shape, w.batch, w.image[0], w.image[1], w.channels, rows, w.channels)
+		return shapeError("images in %v: %d images of %d by %d with %d channels are [1 1 %d %d]", a.spec.Shape, w.batch, w.image[0], w.image[1],
+			w.channels, rows, w.channels)
 	}
-	if !a.geo.spec.DType.Float() {
-		return fmt.Errorf("%w: images of %v: want BFloat16 or Float32", ErrDataType, a.geo.spec.DType)
+	if !a.spec.DType.Float() {
+		return typeError("images of %v: want BFloat16 or Float32", a.spec.DType)
 	}
 	return nil
 }
@@ -180,14 +179,14 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 	if err != nil {
 		return positions, Spec{}, err
 	}
-	t := images.geo.spec.DType
+	t := images.spec.DType
 	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}, {1, 1, 1, channels}}
 	for i, o := range present(weights, bias) {
-		switch s := o.geo.spec; {
+		switch s := o.spec; {
 		case s.DType != t:
-			return positions, Spec{}, fmt.Errorf("%w: images of %v, weights or bias of %v: want one type", ErrDataType, t, s.DType)
-		case o.geo.dims != shapes[i]:
-			return positions, Spec{}, fmt.Errorf("%w: weights or bias of %v: want %v (see Conv2dWeights)", ErrShape, s.Shape, shapes[i])
+			return positions, Spec{}, typeError("images of %v, weights or bias of %v: want one type", t, s.DType)
+		case o.dims != shapes[i]:
+			return positions, Spec{}, shapeError("weights or bias of %v: want %v (see Conv2dWeights)", s.Shape, shapes[i])
 		case s.Layout != Tile:
 			return positions, Spec{}, o.unsupportedError()
 		}
@@ -201,20 +200,20 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 
 // windowed returns the spec of a result of windows, in tiles.
 func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
-	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
-	s.Memory = c.memoryOr(Interleaved(images.geo.spec.Memory.Kind))
+	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.spec.DType, Layout: Tile}
+	s.Memory = c.memoryOr(Interleaved(images.spec.Memory.Kind))
 	_, err := s.geometry()
 	return s, err
 }
 
 // convolution returns the job of a convolution: engineMatmul with another reader.
 func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
-	slots := w.slots(images.geo, positions)
+	slots := w.slots(images.geometry, positions)
 	return job{
 		program: catalog.Conv2d, function: function, out: out, in: present(images, weights, bias),
 		args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
-		engineArgs: append(words(out.geo.wide, weights.geo.high), flag(bias != nil)),
-		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geo, slots)...),
+		engineArgs: append(words(out.wide, weights.high), flag(bias != nil)),
+		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geometry, slots)...),
 	}
 }
 
@@ -250,7 +249,7 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 			return nil, err
 		}
 		if 2*w.padding[0] > w.kernel[0] || 2*w.padding[1] > w.kernel[1] {
-			return nil, fmt.Errorf("%w: a padding of %v for a window of %v: want at most half of it", ErrShape, w.padding, w.kernel)
+			return nil, shapeError("a padding of %v for a window of %v: want at most half of it", w.padding, w.kernel)
 		}
 		s, err := c.windowed(&w, images, positions, w.channels)
 		if err != nil {
@@ -262,9 +261,9 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 }
 
 func (w *windows) largest(out, images *Tensor, positions [2]int) job {
-	slots := w.slots(images.geo, positions)
+	slots := w.slots(images.geometry, positions)
 	return job{
-		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.geo.spec.DType.lowest(), slots),
-		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
+		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.spec.DType.lowest(), slots),
+		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geometry, slots)...),
 	}
 }
