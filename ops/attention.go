@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of
-// keys whose scores are in L1 at once; kColumns and kChunk in kernels/attention.h.
+// kColumns and kChunk in kernels/attention.h: tiles of values in a block, and tiles of keys whose
+// scores are in L1 at once.
 const attentionColumns, attentionChunk = 4, 8
 
 // Attention says which keys queries attend to, and how much.
@@ -27,16 +27,12 @@ type Attention struct {
 // are [batches, heads, rows, width], keys [batches, kvHeads, n, width] and values [batches,
 // kvHeads, n, any width]; heads is a multiple of kvHeads, and neighbouring heads share keys and
 // values. The result has a row for each query, as wide as the values. With Causal, query i attends
-// to keys 0 to i.
+// to keys 0 to i. A query must attend to some key.
 //
-// All tensors are floats of one data type in tile layout. One program computes the result on the
-// engines as flash attention does: a core has a row of tiles of queries, and takes 256 keys at a
-// time. Scores stay in that core's L1 in fp32, so the number of keys isn't limited. Probabilities
-// are rounded to the data type, or to TF32, before they are summed and multiplied by the values. A
-// query must attend to some key.
-//
-// Keys and values after the last attended key are multiplied by 0 and must be finite; a cache
-// begins with zeros.
+// All tensors are floats of one data type in tile layout. A core has a row of tiles of queries, and
+// takes 256 keys at a time, with scores in fp32, as flash attention does. Probabilities are rounded
+// to the data type, or to TF32, before they are summed and multiplied by the values. Keys and
+// values after the last attended key are multiplied by 0 and must be finite.
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
@@ -44,10 +40,9 @@ func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor,
 }
 
 // ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions
-// position, position+1, ... against caches of keys and values: query i attends to keys 0 to
-// position+i. The new rows must be in the caches already (see [Device.UpdateCache]). In a capture
-// [WithParam] makes the position a parameter of the trace; positions after the last key attend to
-// all of them.
+// position, position+1, ... against caches of keys and values, which have the new rows already (see
+// [Device.UpdateCache]): query i attends to keys 0 to position+i. In a capture [WithParam] makes
+// the position a parameter of the trace; positions after the last key attend to all of them.
 //
 // Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose
 // heads are rows.
@@ -103,7 +98,6 @@ func (a *attention) fits() error {
 	return nil
 }
 
-// job returns the program's job; in are queries, keys, values, and the mask if there is one.
 func (a *attention) job(out *Tensor, in []*Tensor) job {
 	q, k, v := a.q.geometry, a.k.geometry, a.v.geometry
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale

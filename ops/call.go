@@ -17,7 +17,7 @@ type call struct {
 	ctx context.Context
 	d   *Device
 	q   *reprise.Queue
-	rec *recording // of the trace that the operation is recorded into, or nil
+	rec *recording
 	to  runner
 	result
 	quiet  bool      // no observer and no graph capture is active
@@ -27,8 +27,7 @@ type call struct {
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is its name in graphs; the tensors among args must be
-// usable.
+// do runs an operation for the user. The tensors among args must be usable.
 func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*
 	return t, err
 }
 
-// deviceOp allocates the result and computes it with one program. class is TT-NN's class of the
+// deviceOp allocates the result and computes it with one program. class is TT-NN's of the
 // operation.
 func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *Tensor) error) (*Tensor, error) {
 	inside := func() (*Tensor, error) {
@@ -169,7 +168,6 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	return c.function(c.d.createName(), specArgs(s, c.d.id), inside)
 }
 
-// discard releases a tensor because of an error, and returns that error.
 func (c *call) discard(err error, t *Tensor) error {
 	if free := t.releaseLocked(); free != nil {
 		return errors.Join(err, free)
@@ -219,8 +217,6 @@ func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
 	return m
 }
 
-// checkEach returns an error unless there are as many tensors to write to as results, and all are
-// usable.
 func (c *call) checkEach(results int, a *Tensor) error {
 	if c.into != nil || c.each != nil && len(c.each) != results {
 		return shapeError("there are %d results, and %d tensors to write them to: see IntoEach", results, max(len(c.each), 1))
@@ -236,8 +232,8 @@ func (c *call) checkEach(results int, a *Tensor) error {
 	return nil
 }
 
-// scratch returns a tensor in DRAM for data between the programs of an operation. Each slot of one
-// operation has its own tensor; the next operation reuses the tensors.
+// scratch returns a tensor in DRAM, one for each slot, for data between the programs of an
+// operation.
 func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	s.Memory = Interleaved(allocator.DRAM)
 	g, err := s.geometry()
@@ -259,7 +255,6 @@ func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
 	return t, err
 }
 
-// leaving runs f with t as the destination of its result.
 func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
 	own := c.result
 	c.result = result{into: t}

@@ -11,13 +11,10 @@ import (
 // max_runtime_args.
 const maxArgs = 341
 
-// Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program
-// takes up to 16 tensors, fewer if they have very many shards. More tensors are concatenated in
-// groups first. The groups need memory for the time of the call, so a trace can't hold such a call
-// (see [Device.Capture]).
-//
-// Concat takes all data types, layouts and memories. It copies whole pages of row-major tensors
-// along any dimension but the last, and of tiles if each tensor but the last ends at a tile's edge.
+// Concat concatenates tensors of one data type along a dimension; -1 is the last one. It takes all
+// data types, layouts and memories, and copies whole pages where possible. One program takes up to
+// 16 tensors, fewer if they have very many shards; groups of more tensors need memory, which a
+// trace can't allocate (see [Device.Capture]).
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
@@ -54,7 +51,6 @@ func concatDim(in []*Tensor, dim int) (int, error) {
 	return along, nil
 }
 
-// concat concatenates any number of tensors, in groups if one program can't take them all.
 func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	into := c.into
 	var groups []*Tensor
@@ -74,7 +70,7 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 	return out, c.release(err, groups)
 }
 
-// fitting returns how many of the tensors one program can take. Their descriptions must fit the
+// fitting returns how many of the tensors one program can take: their descriptions must fit the
 // runtime arguments, with the kernel's own and those of a result with as many shards as any of the
 // tensors.
 func fitting(in []*Tensor) int {
@@ -120,7 +116,6 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 	})
 }
 
-// wholePages reports whether each page of a concatenation is a page of one of the tensors.
 func wholePages(out *Tensor, in []*Tensor, dim int) bool {
 	g, unit := out.geometry, 1
 	switch {

@@ -13,8 +13,8 @@ const (
 	flagTransposed // in kernels/transposed.h: of a product
 )
 
-// headerWords is the length of a tensor's description in a kernel's common arguments, without the
-// banks of shards; tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
+// headerWords is the length of a tensor's description without the banks of shards;
+// tensorStructBytes is the size of struct Tensor in kernels/tensor.h.
 const headerWords, tensorStructBytes = 16, 72
 
 func (g *geometry) argWords() int {

@@ -23,28 +23,25 @@ const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
-// The engines add floats as TT-NN does: the matrix unit adds BFloat16 with sums in 32 bits, rounded
-// once; the vector unit adds Float32 and replaces subnormal numbers by zero. Elements of row-major
-// tensors, or of different layouts, are first brought into the result's order, with the same sums.
+// The matrix unit adds BFloat16 with sums in 32 bits, rounded once; the vector unit adds Float32
+// and replaces subnormal numbers by zero, as in TT-NN.
 func (d *Device) Add(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::add", opAdd, a, b, opts)
 }
 
-// Subtract subtracts the second tensor from the first, of the same data type. A dimension that is 1
-// in one of them is repeated. See [Device.Add].
+// Subtract subtracts the second tensor from the first; see [Device.Add].
 func (d *Device) Subtract(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::subtract", opSubtract, a, b, opts)
 }
 
-// Multiply multiplies two tensors of the same data type, element by element. A dimension that is 1
-// in one of them is repeated. See [Device.Add].
+// Multiply multiplies two tensors element by element; see [Device.Add].
 func (d *Device) Multiply(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::multiply", opMultiply, a, b, opts)
 }
 
-// Divide divides the first tensor by the second, of the same data type, element by element. A
-// dimension that is 1 in one of them is repeated. The tensors are of floats. The vector unit
-// multiplies by 1 / b, which has a relative error of 2^-22 and is 0 for |b| above 2^126.
+// Divide divides the first tensor of floats by the second, element by element; see [Device.Add].
+// The vector unit multiplies by 1 / b, which has a relative error of 2^-22 and is 0 for |b| above
+// 2^126.
 func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.binary(ctx, "ttnn::divide", opDivide, a, b, opts)
 }
@@ -90,7 +87,6 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, 
 	return out, c.release(err, repeated)
 }
 
-// together returns the spec of the result of tensors that repeat along dimensions of 1.
 func (c *call) together(in ...*Tensor) (Spec, error) {
 	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].spec
 	for _, t := range in {
@@ -157,7 +153,7 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 			return c.run(j)
 		case op == opCopy && out.dims == a.dims:
 			return c.rearrange(whole(a.dims), out, a)
-		case op == opCopy: // repeated
+		case op == opCopy:
 			m := arrangement{wraps: true, axes: whole(out.dims).axes}
 			if p, ok := m.pages(out.geometry, a.geometry); ok {
 				return c.run(c.pages(p, out, a))
@@ -223,9 +219,7 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 
 // Where returns the elements of a where condition isn't zero, and the elements of b elsewhere. The
 // tensors are floats of one data type in tile layout. A dimension that is 1 in some of them is
-// repeated.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
+// repeated. Errors wrap [ErrDataType], [ErrMemory] or [ErrShape].
 func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	in := []*Tensor{condition, a, b}
 	return d.do(ctx, "ttnn::where", argList{condition, a, b}, func(c *call) (*Tensor, error) {
@@ -254,8 +248,7 @@ func floats(ts ...*Tensor) bool {
 	return true
 }
 
-// inRows reports whether a tensor is of row-major floats: its shards aren't whole tiles, so they
-// aren't computed in place.
+// inRows reports whether a tensor's shards are row-major floats, so not whole tiles.
 func inRows(t *Tensor) bool { return floats(t) && t.spec.Layout != Tile }
 
 func (g *geometry) tilesOfPage() int {
@@ -275,13 +268,12 @@ func doubled(pages, bytes int) int {
 	return 2 * pages
 }
 
-// each returns the job of a program that computes tiles from the tiles of one tensor.
 func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
 	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
 }
 
-// elements returns the job of a program for tensors in any layout. The kernel computes tiles: it
-// gets elements in the order of the result's pages.
+// elements returns the job of a program for tensors in any layout. The kernel computes tiles of
+// elements in the order of the result's pages.
 func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
 	n := out.tilesOfPage()
 	room := doubled(n, tileElements*out.spec.DType.Size())

@@ -12,8 +12,8 @@ import (
 // height sharded; only its last two dimensions may exceed 1. An index outside of the table gives a
 // row of zeros.
 //
-// The result has the table's data type, is row-major, and interleaved in the table's memory;
-// [WithLayout] makes tiles of it. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+// The result has the table's data type, is row-major ([WithLayout] makes tiles), and interleaved in
+// the table's memory. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
 		x, t := indices.spec, table.geometry

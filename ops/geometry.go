@@ -23,8 +23,7 @@ type geometry struct {
 	sharding  *allocator.ShardSpec // nil if interleaved
 }
 
-// geometry checks a spec and lays its elements out. The error wraps ErrShape, ErrDataType or
-// ErrMemory.
+// geometry checks a spec and lays its elements out.
 func (s Spec) geometry() (*geometry, error) {
 	if _, err := volume(s.Shape); err != nil {
 		return nil, err
@@ -126,7 +125,6 @@ func (g *geometry) hostPageBytes() int {
 	return g.pageBytes
 }
 
-// encode copies rows to pages.
 func (g *geometry) encode(rows []byte) []byte {
 	pages := make([]byte, g.pages*g.hostPageBytes())
 	g.each(func(page, row, n int) { copy(pages[page:page+n], rows[row:]) })

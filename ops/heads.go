@@ -14,10 +14,9 @@ const gatherPages = 4
 type Heads struct{ Q, K, V *Tensor }
 
 // SplitHeads cuts rows of queries, keys and values into heads, as TT-NN's nlp_create_qkv_heads. The
-// tensor is [batches, 1, rows, (heads + 2 kvHeads) width]: the queries of all heads, then keys,
-// then values. The results are [batches, heads, rows, width] and twice [batches, kvHeads, rows,
-// width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. Keys
-// aren't transposed.
+// tensor is [batches, 1, rows, (heads + 2 kvHeads) width], in tile layout, of any data type: the
+// queries of all heads, then keys, then values. The results are [batches, heads, rows, width] and
+// twice [batches, kvHeads, rows, width]; width is a multiple of 32.
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
@@ -64,8 +63,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 }
 
 // ConcatHeads puts the rows of heads side by side, as TT-NN's nlp_concat_heads: [batches, heads,
-// rows, width] becomes [batches, 1, rows, heads width]. The tensor is in tile layout, of any data
-// type, and width is a multiple of 32. The error wraps [ErrShape] or [ErrMemory].
+// rows, width] becomes [batches, 1, rows, heads width]. Otherwise it is as [Device.SplitHeads].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
 		g := a.geometry

@@ -9,7 +9,7 @@ import (
 type Host struct {
 	Shape []int
 	DType DataType
-	// Data are the elements. It is nil for a tensor that was read in a capture without dispatch.
+	// Data are the elements; nil for a tensor that was read in a capture without dispatch.
 	Data []byte
 }
 
@@ -46,9 +46,8 @@ func Values[T Number](h *Host) []T {
 	return out
 }
 
-// Convert returns a tensor of another float type, such as BFloat16 or BFloat8B for weights in
-// Float32. Each element is rounded to nearest, ties to even, to the type's host elements. The error
-// wraps [ErrDataType] for integers.
+// Convert returns a tensor of another float type, such as BFloat8B for weights, rounded to nearest,
+// ties to even. The error wraps [ErrDataType] for integers.
 func (h *Host) Convert(to DataType) (*Host, error) {
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("ops: convert host tensor: %w", err)
@@ -66,7 +65,6 @@ func (h *Host) Convert(to DataType) (*Host, error) {
 	return out, nil
 }
 
-// check returns an error unless the data have the size of the shape.
 func (h *Host) check() error {
 	if h == nil {
 		return shapeError("the host tensor is nil")
@@ -101,7 +99,6 @@ func volume(shape []int) (int, error) {
 	return n, nil
 }
 
-// to4D prepends ones to a shape up to four dimensions.
 func to4D(shape []int) [4]int {
 	d := [4]int{1, 1, 1, 1}
 	copy(d[4-len(shape):], shape)

@@ -10,13 +10,10 @@ import (
 // UpdateCache writes one row to each matrix of a key-value cache, at a row position. The cache is
 // [batches, heads, rows, width] in tile layout, of any data type. The tensor in has the cache's
 // data type and layout, and is [batches, heads, 1, width], or [1, heads, batches, width] as in
-// TT-NN.
+// TT-NN. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 //
 // In a capture [WithParam] makes the position a parameter of the trace. A position beyond the cache
 // then writes nothing.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]; ErrShape if the position isn't a row of
-// the cache.
 func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
 	return d.writeCache(ctx, "ttnn::update_cache", cache, in, position, opts, func(have, want [4]int) (job, error) {
 		if one, each := [4]int{1, want[1], want[0], want[3]}, [4]int{want[0], want[1], 1, want[3]}; have != one && have != each {
@@ -30,14 +27,8 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 }
 
 // FillCache writes the first rows of a key-value cache's matrices in one batch: as
-// [Device.UpdateCache] at positions 0 to n-1. The cache is as for UpdateCache; in is [1, heads, n,
-// width], where n is at most the cache's rows.
-//
-// In a capture [WithParam] makes the batch a parameter of the trace. A batch beyond the cache then
-// writes nothing.
-//
-// The error wraps [ErrShape], [ErrDataType] or [ErrMemory]; ErrShape if the batch isn't one of the
-// cache.
+// [Device.UpdateCache] at positions 0 to n-1. The tensor in is [1, heads, n, width], where n is at
+// most the cache's rows. In a capture [WithParam] makes the batch a parameter of the trace.
 func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
 	return d.writeCache(ctx, "ttnn::fill_cache", cache, in, batch, opts, func(have, want [4]int) (job, error) {
 		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {

@@ -18,26 +18,24 @@ import (
 // BFloat16 the error of a sum is at most 2^-11 of the sum of the absolute values of its products;
 // rounding to BFloat16 adds 2^-8 of the result. Of Float32 the engines take 11 bits of the
 // significand (TF32) and cut off the others, as in TT-NN: each product adds an error of up to 2^-9
-// of itself. TT-NN's default for bfloat16 is half the phases (HiFi2) and sums in 16 bits; its
-// options for the arithmetic used here are HiFi4 and fp32_dest_acc_en.
+// of itself. TT-NN's options for this arithmetic are HiFi4 and fp32_dest_acc_en; its default for
+// bfloat16 is HiFi2 and sums in 16 bits.
 //
 // Wormhole's matrix unit has a bug, which no kernel can avoid: a negative sum of one unit in the
 // last place of its greatest addend becomes minus 16 times that addend's power of two. About one in
 // twenty million sums of 128 products of random numbers is wrong.
 //
-// The right operand of tiles of floats may be BFloat8B.
-//
-// Data-movement cores convert row-major operands to tiles. A row-major result needs L1 for 32 of
-// its rows on a core. RISC-V cores sum integers in 32 bits.
+// The right operand of tiles of floats may be BFloat8B. A row-major result needs L1 for 32 of its
+// rows on a core. RISC-V cores sum integers in 32 bits.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
 
-// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias, with a function by
-// [WithActivation]. The bias is nil, or it has the operands' data type, tile layout and one row for
-// the whole result or for each of its matrices. It is added to the sums before they are rounded.
+// Linear is [Device.Matmul] of tensors that the engines multiply, plus a bias before rounding, with
+// a function by [WithActivation]. The bias is nil, or it has the operands' data type, tile layout
+// and one row for the whole result or for each of its matrices.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
 	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
 	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
@@ -49,8 +47,6 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	}, opts...)
 }
 
-// matmul multiplies the matrices of two tensors, and adds a bias unless it is nil. title is the
-// program's name.
 func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	a, b := c.operands(x, y)
 	s, err := c.product(a, b, bias)
@@ -76,7 +72,6 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	})
 }
 
-// productOptions returns a product's options, by their names in TT-NN.
 func productOptions(r result) (args argList) {
 	if r.transposeA {
 		args = append(args, "transpose_a=true")
@@ -109,8 +104,7 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 	if c.matmulProgram != (MatmulProgram{}) || b.spec.DType == BFloat8B {
 		return c.run(blocked)
 	}
-	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room
-	// for.
+	// Tensors in L1 may leave no room for blocks. A trace takes the program that was loaded then.
 	if c.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
@@ -158,8 +152,8 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 
 // ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
 // are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
-// of [WithDim]. In the result this dimension is 1; without keep it is left out if there are others.
-// The result is row-major and by default interleaved in the operand's memory.
+// of [WithDim], which becomes 1 in the result; without keep it is left out if there are others. The
+// result is row-major and by default interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
@@ -184,8 +178,7 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 // kernels/blocks.h.
 const matmulBlock = 4
 
-// engineMatmul returns the job that multiplies matrices of tiles, adds a bias unless it is nil, and
-// applies a function unless it is empty.
+// engineMatmul multiplies matrices of tiles; bias may be nil and function empty.
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
 		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
@@ -199,7 +192,7 @@ func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job 
 	return j
 }
 
-// engineMatmulRows returns the job that multiplies matrices in any layout.
+// engineMatmulRows multiplies matrices in any layout.
 func engineMatmulRows(out *Tensor, a, b operand) job {
 	d := out.dims
 	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
@@ -216,7 +209,6 @@ func engineMatmulRows(out *Tensor, a, b operand) job {
 	return j
 }
 
-// operand is an operand of a product; transposed exchanges rows and columns of its matrices.
 type operand struct {
 	*Tensor
 	transposed bool
@@ -226,7 +218,6 @@ func (r *result) operands(a, b *Tensor) (left, right operand) {
 	return operand{a, r.transposeA}, operand{b, r.transposeB}
 }
 
-// size returns the operand's dimensions in the product.
 func (o operand) size() [4]int {
 	d := o.dims
 	if o.transposed {
@@ -245,8 +236,8 @@ func (o operand) text() string {
 // inner returns the number of tiles in a row of a left operand.
 func (o operand) inner() int { return ceil(o.size()[3], tileSize) }
 
-// transpose adds the transpositions of operands to a job. The engines' kernel then takes two flags
-// after its other arguments, and turns tiles of a left operand.
+// transpose adds the transpositions of operands to a job: two flags after the engines' other
+// arguments, and a circular buffer for the turned tiles of a left operand.
 func (j *job) transpose(a, b operand) {
 	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
 		return
@@ -257,11 +248,10 @@ func (j *job) transpose(a, b operand) {
 	}
 }
 
-// engineTurned is the circular buffer of turned left tiles, engineTurn how many are turned at once;
-// kTurned and kTurn in kernels/compute/transposed.h.
+// kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned left tiles, and
+// how many are turned at once.
 const engineTurned, engineTurn = 7, 4
 
-// turnRings adds the circular buffer of turned tiles to those of a product in the simple form.
 func turnRings(buffers []ring) []ring {
 	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
 	for len(buffers) < engineTurned {

@@ -9,37 +9,25 @@ import (
 )
 
 const (
-	// blocksBudget is the L1 of each core for the circular buffers of a product in blocks: a third,
-	// so that tensors in L1 have room.
-	blocksBudget = 512 << 10
-	// tileClocks is the time of a product of two tiles in the matrix unit: four phases of 16
-	// instructions.
-	tileClocks = 64
-	// readClocks is the time to read a tile from DRAM, with all cores reading: 2 KiB at about 350 B
-	// per clock.
-	readClocks = 6
-	// blocksLatency is how many clocks later a product in blocks begins than one in the simple
-	// form.
-	blocksLatency = 200
-	// argsClocks is the time to launch a core's arguments in the simple form.
-	argsClocks = 30
-	// blocksTransposedLeft and blocksTransposedRight are flags next to MatmulParts, in
-	// kernels/matmul_blocks.h.
-	blocksTransposedLeft, blocksTransposedRight = 8, 16
-	// passTiles is the least length of a pass.
-	passTiles = 8
-	// stepClocks is the work per step that hides the hand-over of the next one.
-	stepClocks = 2000
+	blocksBudget  = 512 << 10 // L1 of each core for circular buffers: a third, so that tensors in L1 have room
+	tileClocks    = 64        // of a product of two tiles in the matrix unit: four phases of 16 instructions
+	readClocks    = 6         // to read a tile from DRAM, with all cores reading: 2 KiB at about 350 B per clock
+	blocksLatency = 200       // clocks that a product in blocks begins later than one in the simple form
+	argsClocks    = 30        // to launch a core's arguments in the simple form
+	passTiles     = 8         // at least in a pass, so that moving the sums takes less time than computing them
+	stepClocks    = 2000      // of work per step, which hides the hand-over of the next one
+
+	blocksTransposedLeft, blocksTransposedRight = 8, 16 // flags next to MatmulParts, in kernels/matmul_blocks.h
 )
 
 // blocking is how a product is cut into blocks, in tiles.
 type blocking struct {
-	m, n, inner        int // height and width of the result, and the inner dimension
+	m, n, inner        int
 	matrices           int
 	one                bool // all left matrices are stacked to one
-	narrow             bool // sums of 16 bits
-	perM, perN         int  // the largest block
-	step               int  // indices of the inner dimension per multicast
+	narrow             bool
+	perM, perN         int // the largest block
+	step               int // indices of the inner dimension per multicast
 	passSteps, passes  int
 	subRows, subWidth  int       // of the part of a block that Dst has room for
 	most               chip.Core // columns and rows of cores
@@ -52,20 +40,16 @@ type blocking struct {
 
 // blocks cuts a product into blocks, or returns nil if the simple form is quicker.
 //
-// The blocks are as small as the grid allows: the result's height in tiles divided by the rows of
-// cores, and its width by the columns. With one right matrix, all left matrices are stacked to one
-// unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several
-// in turn. A row of the grid needs the same left tiles and a column the same right tiles, so each
-// tile is read from DRAM once for all blocks of a turn; in the simple form it is read once for
-// every four tiles of the result that need it.
+// The blocks are as small as the grid allows, and halved while they don't fit into L1; then a core
+// computes several in turn. With one right matrix, all left matrices are stacked to one unless they
+// are transposed. Each tile is read from DRAM once for all blocks of a turn; in the simple form
+// once for every four tiles of the result that need it.
 //
-// A step has as many inner indices as keep the engines busy for stepClocks; the next ones arrive
-// meanwhile. Each half of Dst holds four sums of 32 bits; one half is computed while the other is
-// packed. A left tile stays in SrcB for all tiles of its row, so a part of a block is as wide as
-// possible. The tiles of a block's first part are used as they arrive; the other parts find them in
-// L1. As many steps as fit into blocksBudget make a pass. With several passes there is room for
-// two, so that the next one's tiles arrive, and sums of 32 bits are kept between them. A pass has
-// at least passTiles indices, so that moving the sums takes less time than computing them.
+// A step has as many inner indices as keep the engines busy for stepClocks, while the next ones
+// arrive. Each half of Dst holds four sums of 32 bits; one is computed while the other is packed. A
+// left tile stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. As
+// many steps as fit into blocksBudget make a pass. With several passes there is room for two, and
+// sums of 32 bits are kept between them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.spec.DType == BFloat8B
@@ -119,9 +103,8 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	return k, nil
 }
 
-// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form: the
-// larger of the busiest core's and DRAM's, and those of the start. The figures are from bench ops
-// on the vendor's simulator.
+// worthwhile reports whether the product takes fewer clocks in blocks than in the simple form, by
+// figures of bench ops on the vendor's simulator.
 func (k *blocking) worthwhile() bool {
 	tiles, cores := k.matrices*k.m*k.n, k.most.X*k.most.Y
 	busy := min(tiles, cores)
@@ -145,7 +128,7 @@ func (k *blocking) cut(p MatmulProgram) error {
 		k.passes = ceil(steps, n)
 		k.passSteps = n
 		if p.PassSteps == 0 {
-			k.passSteps = ceil(steps, k.passes) // all passes have the same length
+			k.passSteps = ceil(steps, k.passes)
 		}
 		bytes := 0
 		for _, r := range k.rings() {
@@ -178,7 +161,7 @@ func (k *blocking) turns() int {
 	return 1
 }
 
-// rings returns the circular buffers by index; see kernels/matmul_blocks.h.
+// See kernels/matmul_blocks.h for rings and args.
 func (k *blocking) rings() []ring {
 	parts := ceil(k.perM, k.subRows) * ceil(k.perN, k.subWidth)
 	sub := k.subRows * k.subWidth
@@ -216,7 +199,6 @@ func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, e
 	return j, err
 }
 
-// args returns the arguments of all kernels; see kernels/matmul_blocks.h.
 func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
 	args := words(

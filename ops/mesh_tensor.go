@@ -15,10 +15,8 @@ type MeshTensor struct {
 	parts []*Tensor
 }
 
-// Spec returns the Spec of each chip's part.
 func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 
-// args returns the arguments on a chip of a function of the tensor alone.
 func (t *MeshTensor) args(i int) argList { return argList{t.parts[i]} }
 
 // On returns the part on chip i. It can only be deallocated with the others.

@@ -6,13 +6,12 @@ import (
 	"math"
 )
 
-// ToMemoryConfig copies a tensor to a tensor of another memory configuration.
 func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	return d.move(ctx, "ttnn::to_memory_config", a, m, opts)
 }
 
-// Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one
-// of the two isn't sharded.
+// Reshard copies a sharded tensor to other shards. The error wraps [ErrMemory] if one of the two
+// isn't sharded.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	if a != nil && (a.spec.Memory.Shard == nil || m.Shard == nil) {
 		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
@@ -28,8 +27,8 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 	}, opts...)
 }
 
-// ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same,
-// but a sharded tensor becomes interleaved in the same memory unless an option says otherwise.
+// ToLayout copies a tensor to another layout. A sharded tensor becomes interleaved in the same
+// memory unless an option says otherwise.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
 		s := a.spec
@@ -46,10 +45,9 @@ func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 // WithSteps makes Slice take every steps[i]-th element in dimension i, from 1 on.
 func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps } }
 
-// Slice copies a part of a tensor: the elements from begin up to, but not including, end in each
-// dimension, or some of them (see [WithSteps]). It takes all data types, layouts and memories.
-// Whole pages are copied where possible: rows of row-major tensors with all of the last dimension,
-// and tiles if the part begins and ends at borders of tiles.
+// Slice copies the elements from begin up to, but not including, end in each dimension, or some of
+// them (see [WithSteps]). It takes all data types, layouts and memories, and copies whole pages
+// where possible.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
@@ -78,14 +76,14 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 	}, opts...)
 }
 
-// Tilize copies a row-major tensor to tiles: [Device.ToLayout] under another name in graphs. The
-// error wraps [ErrMemory] if the tensor isn't row-major.
+// Tilize is [Device.ToLayout] to tiles under another name in graphs. The error wraps [ErrMemory] if
+// the tensor isn't row-major.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
-// Untilize copies a tensor of tiles to rows, without padding: [Device.ToLayout] under another name
-// in graphs. The error wraps [ErrMemory] if the tensor is row-major.
+// Untilize is [Device.ToLayout] to rows under another name in graphs. The error wraps [ErrMemory]
+// if the tensor is row-major.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
@@ -113,11 +111,10 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 	}, opts...)
 }
 
-// Pad returns a tensor with padding[i] elements before and after another one's in dimension i. The
-// added elements have a value, converted to the data type. Pad takes all data types, layouts and
-// memories. Whole pages are copied where possible: of row-major tensors if the last dimension isn't
-// padded, of tiles if the last two dimensions are padded by whole tiles. The error wraps [ErrShape]
-// if padding doesn't have a pair for each dimension, or is negative.
+// Pad returns a tensor with padding[i] elements of a value, converted to the data type, before and
+// after another one's in dimension i. It takes all data types, layouts and memories, and copies
+// whole pages where possible. The error wraps [ErrShape] if padding doesn't have a pair for each
+// dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
@@ -142,8 +139,7 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 	}, opts...)
 }
 
-// element returns the bits of a number as an element: an integer wraps around, a float is rounded
-// to nearest.
+// element returns the bits of an element: an integer wraps around, a float is rounded to nearest.
 func (t DataType) element(v float64) uint32 {
 	if !t.Float() {
 		return uint32(int64(v))

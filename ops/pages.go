@@ -18,9 +18,8 @@ func (s Spec) BufferConfig(name string) (reprise.BufferConfig, error) {
 	return g.config(name), nil
 }
 
-// Encode returns the buffer's content for a tensor with this spec: the host tensor's elements in
-// pages, with zeros in the padding of tiles. The error wraps [ErrShape] or [ErrDataType] unless
-// both have the same shape and data type.
+// Encode returns the buffer's content for a host tensor of this shape and data type, with zeros in
+// the padding of tiles. The error wraps [ErrShape] or [ErrDataType].
 func (s Spec) Encode(h *Host) ([]byte, error) {
 	g, err := s.geometry()
 	if err == nil {
@@ -35,8 +34,7 @@ func (s Spec) Encode(h *Host) ([]byte, error) {
 	return g.encode(h.Data), nil
 }
 
-// Decode is the inverse of [Spec.Encode]. The error wraps [ErrShape] if the content doesn't have
-// the tensor's size.
+// Decode is the inverse of [Spec.Encode]. The error wraps [ErrShape] for a content of another size.
 func (s Spec) Decode(pages []byte) (*Host, error) {
 	g, err := s.geometry()
 	if want := 0; err == nil {
@@ -51,8 +49,8 @@ func (s Spec) Decode(pages []byte) (*Host, error) {
 }
 
 // FromBuffer returns an interleaved tensor in a buffer that the caller allocated with
-// [Spec.BufferConfig] and releases: [Device.Deallocate] only ends the use of the tensor. The error
-// wraps [ErrWrongDevice], or [ErrMemory] if the buffer has other pages.
+// [Spec.BufferConfig] and releases. The error wraps [ErrWrongDevice], or [ErrMemory] if the buffer
+// has other pages.
 func (d *Device) FromBuffer(b *reprise.Buffer, s Spec) (*Tensor, error) {
 	t, err := d.fromBuffer(b, s)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end. It takes all
-// data types, layouts and memories, and copies elements unchanged. The result has the operand's
-// layout. The error wraps [ErrShape] for a dimension that the tensor doesn't have.
+// data types, layouts and memories. The error wraps [ErrShape] for a dimension that the tensor
+// doesn't have.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
 		return c.transpose(a, dim0, dim1)
@@ -30,13 +30,10 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each
-// dimension once; negative ones count from the end. Otherwise it is as [Device.Transpose].
+// dimension once. Otherwise it is as [Device.Transpose].
 //
-// Whole pages are copied where possible: rows of row-major tensors if the last dimension stays,
-// tiles if the last two do. Tiles with their last two dimensions exchanged are read once and
-// transposed. Otherwise a core caches up to 128 KiB of the operand in L1: whole tiles if rows of 16
-// elements stay together, or the 64 bytes around each element, which the result's next rows need
-// too.
+// Whole pages are copied where possible, and tiles with their last two dimensions exchanged are
+// transposed. Otherwise a core caches up to 128 KiB of the operand in L1.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::permute", argList{a, dims}, func(c *call) (*Tensor, error) {
 		order := slices.Clone(dims)
@@ -81,9 +78,8 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one;
 // negative ones count from the end.
 //
-// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are kept in
-// DRAM that belongs to the program cache: [Device.ClearProgramCache] releases this memory, and a
-// trace holds it.
+// As in TT-NN, the tensor is permuted before, and TopK's result after. Permuted tensors are in DRAM
+// that a trace holds and [Device.ClearProgramCache] releases.
 func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
 
 // WithSmallest makes [Device.TopK] find the smallest elements. TT-NN: largest=False.
@@ -96,8 +92,8 @@ func (r result) along() int {
 	return -1
 }
 
-// lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back.
-// For the last dimension it returns the tensor itself and nil.
+// lastAlong returns a tensor with a dimension moved to the end, and the order that moves it back,
+// nil for the last dimension.
 func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	s := a.spec.clone()
 	rank := len(s.Shape)
@@ -126,7 +122,6 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	return t, back, c.leaving(t, func() (*Tensor, error) { return c.permuteAs(a, order) })
 }
 
-// permuteAs is permute as a part of another operation.
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
 	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
 }

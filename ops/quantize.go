@@ -12,8 +12,7 @@ import (
 // 127, ties away from zero. The tensor is BFloat16 or Float32 in tile layout. The vector unit
 // multiplies by 1 / scale in fp32. The scale is positive, and zero is from -2^24 to 2^24.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
-// numbers out of range.
+// Errors wrap [ErrDataType], [ErrMemory] or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -43,8 +42,7 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 }
 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as
-// BFloat16 or the type of [WithDataType]. The vector unit computes in fp32. The numbers are as for
-// [Device.Quantize].
+// BFloat16 or the type of [WithDataType]. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(scale, zero); err != nil {
@@ -61,7 +59,6 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 	}, opts...)
 }
 
-// quantize runs a kernel of elements with a factor and an addend.
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
 	s := a.spec.clone()
 	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
@@ -71,7 +68,6 @@ func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, numb
 	})
 }
 
-// quantized returns an error unless the tensor is tiles of Int32 and the numbers are valid.
 func (t *Tensor) quantized(scale float32, zero int32) error {
 	if s := t.spec; s.DType != Int32 {
 		return typeError("%v: want Int32", s.DType)
@@ -86,9 +82,9 @@ func checkQuantization(scale float32, zero int32) error {
 	return nil
 }
 
-// Typecast converts the elements of a tensor to another data type; shape and layout stay. Floats
-// are truncated to integers, and saturate. Integers become the nearest float. Integers become
-// narrower ones by their low bits.
+// Typecast converts the elements of a tensor to another data type. Floats are truncated to
+// integers, and saturate. Integers become the nearest float, or narrower integers by their low
+// bits.
 //
 // The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32,
 // numbers below the range become -2^31 + 1, and rounding to BFloat16 takes ties away from zero.

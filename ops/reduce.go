@@ -9,21 +9,19 @@ import (
 
 // Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is floats
 // in tile layout. Sums have 32 bits and are rounded once. Along one of the last two dimensions the
-// matrix unit sums, with 11 bits of the significand of Float32 elements, as in TT-NN. Along another
-// one the vector unit sums with all bits.
+// matrix unit takes 11 bits of the significand of Float32 elements, as in TT-NN; along another one
+// all bits count.
 func (d *Device) Sum(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "sum", a, dim, opts)
 }
 
-// Mean returns the means along a dimension: sums of elements times 1/n. Along one of the last two
-// dimensions 1/n has 8 bits, or 11 for Float32, as in TT-NN. The tensor and the dimension are as
-// for [Device.Sum].
+// Mean is [Device.Sum] of elements times 1/n. Along one of the last two dimensions 1/n has 8 bits,
+// or 11 for Float32, as in TT-NN.
 func (d *Device) Mean(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "mean", a, dim, opts)
 }
 
-// Max returns the largest elements along a dimension. The tensor and the dimension are as for
-// [Device.Sum].
+// Max returns the largest elements along a dimension, as [Device.Sum] the sums.
 func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.reduce(ctx, "max", a, dim, opts)
 }
@@ -71,7 +69,6 @@ func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 	}
 }
 
-// factor returns the factor of a reduction of n elements.
 func factor(op string, n int) float32 {
 	if op == "mean" {
 		return 1 / float32(n)
@@ -88,7 +85,7 @@ func (t DataType) lowest() uint32 {
 	return bits
 }
 
-// engineFold returns the job that reduces the first or second of four dimensions, of length n.
+// engineFold reduces the first or second of four dimensions, of length n.
 func engineFold(op string, second bool, n int, out, a *Tensor) job {
 	return job{
 		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},

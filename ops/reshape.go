@@ -9,7 +9,7 @@ import (
 // and memories.
 //
 // If no element moves in memory, the result shares the operand's memory, which is freed after both
-// have been deallocated. In row-major layout the last dimension must stay the same; in tile layout
+// have been deallocated: in row-major layout the last dimension must stay the same; in tile layout
 // the last but one too, or be a multiple of 32 before and after. Options about the result's place
 // force a copy. The error wraps [ErrShape] if the shape doesn't have as many elements.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
@@ -75,8 +75,8 @@ func (c *call) view(a *Tensor, s Spec) *Tensor {
 	return &Tensor{d: c.d, id: c.d.lastID, geometry: g, buf: a.buf, plan: a.plan, users: a.users}
 }
 
-// samePlaces reports whether two tensors with the same number of elements, data type, layout and
-// memory configuration store each element at the same place.
+// samePlaces reports whether two tensors of one size, data type, layout and memory configuration
+// store each element at the same place.
 func (g *geometry) samePlaces(o *geometry) bool {
 	if g.pages != o.pages || g.pageBytes != o.pageBytes || g.wide != o.wide || g.dims[3] != o.dims[3] {
 		return false

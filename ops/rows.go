@@ -8,26 +8,26 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// rowOperation is an engines' kernel that passes several times over each row of tiles; a core has
-// all of a row.
+// rowOperation is an engines' kernel that passes several times over each row of tiles, which one
+// core has.
 type rowOperation struct {
 	program *catalog.Program
-	args    []uint32  // of the engines, after those of all these kernels
+	args    []uint32  // after those of all these kernels
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
 	weights []*Tensor // of one row each, or nil
-	keeps   bool      // keeps fp32 tiles of a row, if there is room; an argument after args says so
+	keeps   bool      // fp32 tiles of a row, if there is room; an argument after args says so
 }
 
-// maxResident limits the circular buffers of whole rows of operands, in bytes. Longer rows are read
-// in each pass.
+// maxResident limits the circular buffers of whole rows, in bytes; longer rows are read in each
+// pass.
 const maxResident = 512 << 10
 
 func (o rowOperation) job(out, a *Tensor) job {
 	wide, page := out.wide, a.pageBytes
 	weights := present(slices.Clone(o.weights)...)
 	in := append(present(a, o.mask), weights...)
-	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
+	state := tileSize * tileSize * Float32.Size()
 	resident, pages, kept := uint32(0), 2, 0
 	if n := len(in) * wide * page; n <= maxResident {
 		if o.keeps && n+wide*state <= maxResident {
@@ -59,8 +59,7 @@ func (o rowOperation) job(out, a *Tensor) job {
 //
 // The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en and numeric_stable: the error is
 // at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row of up to 512 KiB
-// stays in L1; a longer one is read three times. For up to 85 tiles of BFloat16 e^(x - m) stays in
-// L1 too; for longer rows it is computed twice. For another dimension than the last one the tensor
+// stays in L1; a longer one is read three times. For another dimension than the last one the tensor
 // is permuted before and after, in memory as for [WithDim].
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for a dimension that
@@ -89,10 +88,10 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last
-// dimension, as attention needs it. The mask is nil, or has the tensor's data type, tile layout and
-// width; each other dimension is the tensor's or 1. It typically has zeros, and minus infinity for
-// elements that don't count. A row must have an element that counts. The scale isn't 0. The scaled
-// and masked element v is rounded to fp32, which adds 2^-23 of the row's largest |v| to the error.
+// dimension. The mask is nil, or has the tensor's data type, tile layout and width; each other
+// dimension is the tensor's or 1. A row must have an element that isn't masked by minus infinity.
+// The scale isn't 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the
+// row's largest |v| to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
 		return c.softmax(a, mask, scale)
@@ -135,13 +134,12 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 
 // LayerNorm returns (x - m) / sqrt(v + eps) * gamma + beta for each element x, where m is the mean
 // of its row and v the mean of the row's (x - m)^2. Tensors are BFloat16 or Float32 in tile layout.
-// gamma and beta are nil, or have the tensor's data type and one row of its width; the result has
-// the tensor's shape and data type. Padding doesn't count. eps is at least 0.
+// gamma and beta are nil, or have the tensor's data type and one row of its width. Padding doesn't
+// count. eps is at least 0.
 //
 // The vector unit computes in fp32, as TT-NN with fp32_dest_acc_en. If a row's mean is not large
 // beside its deviations, the error is at most 2^-18 of the result and of gamma, and that of
-// rounding to BFloat16. Rows and weights of up to 512 KiB stay in L1; otherwise each of three
-// passes reads them.
+// rounding to BFloat16. Rows and weights of more than 512 KiB are read in each of three passes.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a row-major tensor, or [ErrShape] for weights of
 // another width.
@@ -149,17 +147,17 @@ func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps floa
 	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
 }
 
-// RMSNorm returns x / sqrt(q + eps) * gamma for each element x, where q is the mean of its row's
-// squares. Otherwise it is as [Device.LayerNorm].
+// RMSNorm returns x / sqrt(q + eps) * gamma, where q is the mean of the row's squares. Otherwise it
+// is as [Device.LayerNorm].
 func (d *Device) RMSNorm(ctx context.Context, a, gamma *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
 	return d.norm(ctx, norm{name: "rms_norm", kind: "RMSNORM", eps: eps, keepMean: true, gamma: gamma}, a, opts)
 }
 
 type norm struct {
-	name, kind  string // in TT-NN
+	name, kind  string
 	eps         float32
 	keepMean    bool
-	gamma, beta *Tensor // or nil
+	gamma, beta *Tensor
 }
 
 func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (*Tensor, error) {

@@ -41,7 +41,6 @@ func (c *call) hasShards(t *Tensor) bool {
 	return true
 }
 
-// runInShards computes a result in the shards of tensors, where the kernel's circular buffers are.
 func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	tensors := []*Tensor{out}
 	var at []uint32 // the circular buffer of each operand

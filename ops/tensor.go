@@ -15,27 +15,24 @@ type Tensor struct {
 	*geometry
 	buf   *reprise.Buffer // nil if it is only planned
 	plan  *planned        // of a tensor without a buffer
-	parts []*Tensor       // of a tensor on a mesh: on all chips, this one included
+	parts []*Tensor       // on all chips of a mesh, this one included
 	users *int            // number of tensors that share the memory, or nil for one; guarded by d.mu
 	freed bool            // guarded by d.mu
 
 	borrowed bool // buf is the caller's
 }
 
-// ID returns the tensor's number in graphs.
 func (t *Tensor) ID() uint64 { return t.id }
 
-// Spec returns the tensor's shape, data type, layout and memory configuration.
 func (t *Tensor) Spec() Spec { return t.spec.clone() }
 
-// Shape returns the tensor's shape.
 func (t *Tensor) Shape() []int { return slices.Clone(t.spec.Shape) }
 
-// Buffer returns the memory of the tensor; nil for a tensor of a capture without dispatch.
+// Buffer returns the memory of the tensor; nil in a capture without dispatch.
 func (t *Tensor) Buffer() *reprise.Buffer { return t.buf }
 
-// Address returns the tensor's address in every bank. It is 0 for a tensor of a capture without
-// dispatch that didn't fit.
+// Address returns the tensor's address in every bank; 0 if it didn't fit in a capture without
+// dispatch.
 func (t *Tensor) Address() uint32 {
 	if t.buf != nil {
 		return t.buf.Addr()
@@ -97,7 +94,7 @@ func (t *Tensor) arg() graph.Arg {
 }
 
 // Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]).
-// Operations that are in the queue still use it, and traces hold it.
+// Operations in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

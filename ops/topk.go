@@ -8,14 +8,13 @@ import (
 
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or
 // UInt32 if a row has more than 2^16 elements. With [WithSmallest] it finds the smallest. A row is
-// the elements along the last dimension, or that of [WithDim]; both results have k there. Equal
-// elements stay in order. NaN is larger than any number, and zeros of both signs are equal. TopK
-// takes all data types, layouts and memories; both results have the operand's layout. [IntoEach]
-// takes tensors for the values and the indices.
+// the elements along the last dimension, or that of [WithDim]; both results have k there, and the
+// operand's layout. Equal elements stay in order. NaN is larger than any number, and zeros of both
+// signs are equal. TopK takes all data types, layouts and memories. [IntoEach] takes tensors for
+// the values and the indices.
 //
-// The time grows with the elements, and with k where elements get larger along a row. A core needs
-// 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't from 1 to the
-// length of a row, or for a dimension that the tensor doesn't have.
+// A core needs 12 B of L1 for each of k, or 384 B for tiles. The error wraps [ErrShape] if k isn't
+// from 1 to the length of a row, or for a dimension that the tensor doesn't have.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}

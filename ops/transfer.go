@@ -61,16 +61,15 @@ type Read struct {
 }
 
 // StartToHost puts a read of a tensor behind the operations of its queue and returns without
-// waiting for the data. An event that is recorded on the queue afterwards is behind the read.
+// waiting for the data.
 //
-// The host tensor gets the shape and data type now. Its elements are there when Wait has returned
-// nil, or Done has reported true; they are put into the memory of its Data if that has room for
-// them. Until then the host tensor belongs to the read, unless [Read.Abandon] was called.
+// The host tensor gets the shape and data type now, and its elements when Wait has returned nil or
+// Done has reported true, in the memory of its Data if that has room for them. Until then it
+// belongs to the read, unless [Read.Abandon] was called.
 func (d *Device) StartToHost(ctx context.Context, t *Tensor, into *Host) (*Read, error) {
 	return d.read(ctx, t, into, func(*Read, context.Context) error { return nil })
 }
 
-// read starts a read as an operation, of which then is a part.
 func (d *Device) read(ctx context.Context, t *Tensor, into *Host, then func(*Read, context.Context) error) (*Read, error) {
 	r := &Read{into: into}
 	_, err := d.do(ctx, "ttnn::from_device", argList{t}, func(c *call) (_ *Tensor, err error) {
@@ -107,7 +106,6 @@ func (r *Read) wait(ctx context.Context) error {
 	return err
 }
 
-// Done reports whether the data have arrived, without waiting.
 func (r *Read) Done() (bool, error) {
 	if r.pending == nil {
 		return true, nil
@@ -130,7 +128,6 @@ func (r *Read) Abandon() {
 	}
 }
 
-// end puts the elements into the host tensor, unless the read failed.
 func (r *Read) end(err error) {
 	r.pending = nil
 	if err == nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// function computes a function of elements on the engines, by its name in TT-NN.
 func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, argList{a}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
@@ -27,8 +26,8 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 var computeNames = map[string]string{"neg": "negative", "reciprocal": "recip"}
 
 // Functions of elements take tensors of floats in tile layout. The vector unit computes in fp32:
-// the error of a BFloat16 result is at most 0.505 units of its last place. The compute API's test
-// in package kernels has each function's error over all BFloat16 numbers.
+// the error of a BFloat16 result is at most 0.505 units of its last place; docs/kernels.md has each
+// function's.
 
 // Abs is the absolute value of each element.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
@@ -122,10 +121,8 @@ func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tenso
 
 // Rand returns a tensor of uniformly distributed random numbers from low on and below high (or high
 // by rounding). The spec is BFloat16 or Float32 in tile layout. The engines' generators, one per
-// core, start with seed plus the core's first tile: equal seed, spec and grid of cores give equal
-// numbers.
-//
-// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for an invalid range.
+// core, start with seed plus the core's first tile. Errors wrap [ErrDataType], [ErrMemory] for
+// another layout, or [ErrShape] for an invalid range.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
 	args := append(specArgs(s, d.id), low, high, seed)
 	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {
