@@ -30,10 +30,8 @@ const (
 	pageSize = 2048
 )
 
-// Core is the core that runs the program, by its logical coordinate.
 var Core = chip.Core{X: 1, Y: 1}
 
-// Options say how the program runs.
 type Options struct {
 	// Block is how many pages of one operand the reader fetches before those of the other one: a
 	// divisor of 16. It hangs with more than 4.
@@ -43,11 +41,11 @@ type Options struct {
 	Watch bool
 	// Dir is where the kernels' files and the dump of a hang go.
 	Dir string
-	// Prints gets what the reader prints, and in the end how long the program took.
+	// Prints gets what the reader prints, and how long the program took.
 	Prints io.Writer
 	// HangTimeout ends a wait without progress. 0: the device's.
 	HangTimeout time.Duration
-	// Hung is called with the error of a hang while the device is open. May be nil.
+	// Hung is called with the error of a hang while the device is open, unless it is nil.
 	Hung func(error)
 }
 

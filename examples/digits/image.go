@@ -18,7 +18,6 @@ import (
 //go:embed data/digits.csv.gz
 var imagesFile []byte
 
-// Sizes of an image and of its line in a file.
 const (
 	Width     = 8              // pixels in a row
 	Height    = 8              // rows
@@ -38,10 +37,8 @@ var (
 	ErrPixelRange  = errors.New("pixel outside 0 to 16")
 	ErrLabelRange  = errors.New("label outside 0 to 9")
 	ErrLineTooLong = errors.New("line too long")
-	// ErrTruncated: a gzip file ends before its end marker.
-	ErrTruncated = errors.New("compressed data ends early")
-	// ErrCompressed: a gzip file's checksum or coding is wrong.
-	ErrCompressed = errors.New("compressed data damaged")
+	ErrTruncated   = errors.New("compressed data ends early")
+	ErrCompressed  = errors.New("compressed data damaged")
 )
 
 // ParseError says where a file of images is invalid. Err wraps one of the sentinels of this
@@ -53,7 +50,6 @@ type ParseError struct {
 	Err    error
 }
 
-// Error names line, column, what was found and the reason.
 func (e *ParseError) Error() string {
 	where, found := fmt.Sprintf("line %d", e.Line), ""
 	if e.Column > 0 {
@@ -65,7 +61,6 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("digits: parse images: %s: %v%s", where, e.Err, found)
 }
 
-// Unwrap returns the reason.
 func (e *ParseError) Unwrap() error { return e.Err }
 
 // Image is one handwritten digit: ink from 0 to MaxPixel, row by row from the top left, and its
@@ -75,12 +70,11 @@ type Image struct {
 	Label  uint8
 }
 
-// Images returns the 1,797 digits of the embedded data set in file order (credit and licence:
-// data/README.md).
+// Images returns the 1,797 digits of the embedded data set (credit and licence: data/README.md).
 func Images() ([]Image, error) { return ParseImages(bytes.NewReader(imagesFile)) }
 
 // Split divides images into those the network is trained on and those held out to measure it: a
-// quarter of every label, rounded down. The choice is the same on every machine; order is kept.
+// quarter of every label, rounded down, the same on every machine.
 func Split(images []Image) (training, heldOut []Image) {
 	var perLabel [Classes][]int
 	for i, m := range images {
@@ -146,7 +140,6 @@ func ParseImages(r io.Reader) ([]Image, error) {
 	return images, nil
 }
 
-// compressedError maps the errors of package gzip to this package's.
 func compressedError(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -187,7 +180,6 @@ func parseLine(text string) (m Image, _ *ParseError) {
 	return m, nil
 }
 
-// AppendCSV appends the image as a line of the plain file format, with its line ending.
 func (m Image) AppendCSV(dst []byte) []byte {
 	for _, p := range m.Pixels {
 		dst = append(strconv.AppendUint(dst, uint64(p), 10), ',')
@@ -195,8 +187,7 @@ func (m Image) AppendCSV(dst []byte) []byte {
 	return append(strconv.AppendUint(dst, uint64(m.Label), 10), '\n')
 }
 
-// Render draws an image as eight lines of sixteen block characters, two for each pixel, as dark as
-// its ink.
+// Render draws an image as eight lines of sixteen block characters, as dark as its ink.
 func Render(m Image) string {
 	var b strings.Builder
 	for i, p := range m.Pixels {

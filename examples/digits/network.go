@@ -29,10 +29,9 @@ var ErrFormat = errors.New("not in the weights format")
 // Page is the activations of one image between two layers; the package comment has its layouts.
 type Page [PageBytes]byte
 
-// Page returns the network's input page of an image.
 func (m Image) Page() Page { return m.Pixels }
 
-// Layer is a dense layer with int8 weights. It is immutable and safe for concurrent use.
+// Layer is a dense layer with int8 weights, immutable.
 type Layer struct {
 	packed            []byte
 	in, out           int
@@ -42,7 +41,6 @@ type Layer struct {
 	biasAt, weightsAt int // in packed
 }
 
-// unpackLayer reads a packed layer from the start of b and returns the rest of b.
 func unpackLayer(b []byte) (*Layer, []byte, error) {
 	var h struct{ Magic, In, Out, Rows, Multiplier, Shift, Flags, Biases, Weights, Size uint32 }
 	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || h.Magic != layerMagic || uint64(h.Size) > uint64(len(b)) ||
@@ -59,8 +57,7 @@ func unpackLayer(b []byte) (*Layer, []byte, error) {
 // Pack returns the layer's bytes for the device; the package comment has the layout.
 func (l *Layer) Pack() []byte { return l.packed }
 
-// Forward returns the page that a device writes for a page of input: the definition of the layer's
-// arithmetic.
+// Forward returns the page that a device writes for a page of input.
 func (l *Layer) Forward(in Page) Page {
 	var out Page
 	for o := range l.out {
@@ -77,7 +74,7 @@ func (l *Layer) Forward(in Page) Page {
 	return out
 }
 
-// Network is a sequence of layers. It is immutable and safe for concurrent use.
+// Network is a sequence of layers, immutable.
 type Network struct{ layers []*Layer }
 
 // Trained returns the network of the embedded weights.bin, trained on the first result of [Split].
@@ -103,7 +100,6 @@ func decode(b []byte) (*Network, error) {
 	return n, nil
 }
 
-// Layers returns the layers in order, for running them one by one on a device.
 func (n *Network) Layers() []*Layer { return append([]*Layer(nil), n.layers...) }
 
 // Forward returns the ten scores of an image, exactly as a device computes them.
@@ -115,7 +111,6 @@ func (n *Network) Forward(pixels [Pixels]uint8) [Classes]int32 {
 	return Scores(p)
 }
 
-// Scores reads the ten scores from a page that a last layer wrote.
 func Scores(p Page) (s [Classes]int32) {
 	for i := range s {
 		s[i] = int32(binary.LittleEndian.Uint32(p[4*i:]))

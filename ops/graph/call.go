@@ -11,8 +11,8 @@ import (
 // Call is one call of a function, from its start to its end.
 type Call struct {
 	Name   string
-	Start  int // counter of the function_start
-	End    int // counter of the function_end, -1 if the function didn't end
+	Start  int
+	End    int // -1 if the function didn't end
 	Parent int // index of the caller in the result of Calls, -1 for none
 	Depth  int // number of callers
 }
@@ -123,7 +123,6 @@ func Durations(g *Graph) map[string]time.Duration {
 	return m
 }
 
-// ArgumentsOf are the arguments of a call.
 type ArgumentsOf struct {
 	Name      string
 	Arguments []string

@@ -28,7 +28,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// readReport is a report file of any [Format]. Its fields hide wireReport's of the same names.
+// Its fields hide wireReport's of the same names.
 type readReport struct {
 	wireReport
 	Version          *int                         `json:"version"`

@@ -109,7 +109,7 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	if err != nil {
 		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
 	}
-	if t == nil { // null
+	if t == nil {
 		return &Graph{Format: Format2025}, nil
 	}
 	if t != json.Delim('[') {
@@ -199,7 +199,6 @@ func text(v json.RawMessage) (string, error) {
 	return b.String(), err
 }
 
-// relevel computes the levels of nodes from the functions around them, for Format2025.
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level
@@ -214,7 +213,7 @@ func (g *Graph) relevel() {
 			open = max(open-1, 0)
 			for _, c := range n.Connections {
 				if _, old := outputs[c]; c > i && !old {
-					outputs[c] = n.Level // outputs follow the end of their function and have its level
+					outputs[c] = n.Level
 				}
 			}
 		case TensorNode:

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// NodeType is the kind of a node.
 type NodeType string
 
 // The types of nodes. The last two came with [Format2026v3].
@@ -26,7 +25,6 @@ const (
 	ScratchpadAllocate NodeType = "scratchpad_allocate"
 )
 
-// maxNodeType limits the length of a type, in bytes.
 const maxNodeType = 256
 
 // The keys of parameters.
@@ -58,8 +56,7 @@ const (
 )
 
 // ControlPrefix begins the names of functions that are loops, branches, their bodies and calls of a
-// captured trace, such as "control::loop of 5". The operations inside are recorded once, however
-// often they run.
+// captured trace, such as "control::loop of 5". The operations inside are recorded once.
 const ControlPrefix = "control::"
 
 // Params are the parameters of a node. Numbers are decimal digits and JSON arrays are text,
@@ -89,7 +86,7 @@ func (p Params) Bool(key string) bool {
 
 // Node is an event, or a tensor or buffer that events refer to.
 type Node struct {
-	Counter int // its index in the graph
+	Counter int
 	Type    NodeType
 	Params  Params
 	// Connections are counters of other nodes. A function start is connected to the functions and
@@ -97,13 +94,10 @@ type Node struct {
 	// tensor to the functions that take it; a buffer to the tensors in it; an allocation or
 	// deallocation to the buffer.
 	Connections []int
-	// Arguments are a function's arguments as text.
-	Arguments []string
-	// InputTensors are the nodes of the tensors among a function's arguments. It is nil in
-	// [Format2025], which doesn't have them.
+	Arguments   []string
+	// InputTensors are the nodes of the tensors among a function's arguments; nil in [Format2025].
 	InputTensors []int
-	// Level is the number of open functions around the node, a function start and end included: 1
-	// for a function that no other one called.
+	// Level is the number of open functions around the node, a function start and end included.
 	Level int
 	// Duration is set on the ends of functions and of the capture, if it was measured.
 	Duration time.Duration
@@ -117,7 +111,6 @@ func (n *Node) Name() string { return n.Params[ParamName] }
 
 func (n *Node) inL1() bool { return n.Params[ParamType] == "L1" }
 
-// device returns the device of an event, 0 if unknown.
 func (n *Node) device() int64 {
 	d, _ := n.Params.Int(ParamDeviceID)
 	return d

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Operands are the tensors that a call takes and returns, each once, as counters of tensor nodes.
-// [Graph.SameTensor] says which nodes are one tensor.
+// Operands are the tensors that a call takes and returns, each once (see [Graph.SameTensor]), as
+// counters of tensor nodes.
 type Operands struct{ In, Out []int }
 
 type tensorKey struct {
@@ -205,7 +205,7 @@ func CountTensors(g *Graph) (intermediate, output int, err error) {
 
 // Output is an output tensor and its memory.
 type Output struct {
-	Tensor  int   // counter of its node
+	Tensor  int
 	Shape   []int // nil if the shape can't be parsed
 	Size    int64 // bytes of its buffer
 	Type    BufferType

@@ -2,20 +2,19 @@ package graph
 
 import "slices"
 
-// CoreUse is the most L1 in use on one core, in bytes. The maxima can be of different times.
+// CoreUse is the most L1 in use on one core, in bytes, at different times.
 type CoreUse struct {
-	Circular   int64 // of circular buffers, on the core with most of them
-	Dataflow   int64 // of dataflow buffers, on the core with most of them
-	Scratchpad int64 // of scratchpads, on the core with most of them
-	L1         int64 // of L1 buffers, on the core with most of their pages
-	Total      int64 // of all
+	Circular   int64
+	Dataflow   int64
+	Scratchpad int64
+	L1         int64 // of buffers
+	Total      int64
 }
 
 // PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and
-// scratchpads count on their cores, unless they lie in a buffer, which counts by itself;
-// [CircularPeak] is the older figure, the sum over all. An L1 buffer counts with the size of its
-// fullest bank in the report. Without such a size an interleaved buffer's pages are spread over the
-// given number of cores, usually the grid.
+// scratchpads count on their cores, unless they lie in a buffer, which counts by itself. An L1
+// buffer counts with the size of its fullest bank in the report, or else with its pages spread over
+// the given number of cores, usually the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
 	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
@@ -98,7 +97,6 @@ func (c *coreDevices) free(device int64) {
 	}
 }
 
-// now returns the largest sums of any device.
 func (c *coreDevices) now() CoreUse {
 	var u, programs CoreUse // programs of devices without buffers
 	var buffers int64       // of devices without programs
@@ -127,7 +125,6 @@ func newProgramUse() *programUse {
 	return &programUse{newCoreSums(), newCoreSums(), newCoreSums(), newCoreSums()}
 }
 
-// add adds a program's allocation, unless it lies in a buffer.
 func (u *programUse) add(n *Node) {
 	if n.inBuffer() {
 		return
@@ -204,7 +201,6 @@ type rectSum struct {
 
 func newCoreSums() *coreSums { return &coreSums{rects: map[string]*rectSum{}} }
 
-// add adds size bytes on each core of a set in the form of [ParseCores].
 func (c *coreSums) add(text string, size int64) {
 	r := c.rects[text]
 	if r == nil {

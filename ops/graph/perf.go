@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// PerfFile and DeviceLogFile are the files of a performance report as the vendor's tools find them;
-// the first one continues before .csv. HostLogFile, which may be empty, must be beside them for
-// ttnn-visualizer to list the folder.
+// PerfFile, which continues before .csv, and DeviceLogFile are the files of a performance report as
+// the vendor's tools find them. ttnn-visualizer lists their folder only with a HostLogFile, which
+// may be empty.
 const (
 	PerfFile      = "ops_perf_results_"
 	DeviceLogFile = "profile_log_device.csv"
 	HostLogFile   = "tracy_profile_log_host.tracy"
 )
 
-// cell is a value of a row of a performance report; nil is unknown.
+// cell is a value of a row; nil is unknown.
 type cell struct {
 	column string
 	value  any
@@ -29,11 +29,11 @@ type cell struct {
 // tensorColumns are the columns of each tensor, after a prefix such as INPUT_0_.
 var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
 
-// perfRow is an operation of a device in a performance report.
+// perfRow is an operation of a device.
 type perfRow struct {
 	runs    []*ProgramRun // of one device and queue, in the order of their starts
 	code    string
-	inputs  []int // counters of tensors
+	inputs  []int
 	outputs []int
 	args    []string
 	window  string // of a convolution: height and width
@@ -162,8 +162,8 @@ func (r *Report) opCode(p *ProgramRun) string {
 // perfState is the state from row to row.
 type perfState struct {
 	r      *Report
-	calls  map[int]int         // numbers of functions
-	traces map[string]int      // numbers of traces
+	calls  map[int]int
+	traces map[string]int
 	ends   map[[2]int64]uint64 // of the last program of a queue
 	host   time.Duration       // when the last row began
 	zones  []*Zone             // in the order of devices and starts
@@ -278,7 +278,6 @@ func multiplies(code string) bool {
 	return strings.Contains(code, "Matmul") || strings.Contains(code, "Conv2d") || strings.Contains(code, "OptimizedConvNew")
 }
 
-// attributes returns the arguments as tt-metal writes attributes.
 func attributes(row *perfRow) string {
 	var list []string
 	for i, a := range row.args {

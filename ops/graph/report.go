@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Version is the version in report files. It is 1 in every [Format].
+// Version is the version in report files, the same in every [Format].
 const Version = 1
 
 // Report is a graph with its devices and memory, as one file holds it.
@@ -22,8 +22,7 @@ type Report struct {
 	// OperationBuffers are the buffers that are allocated after each function of level 1, by the
 	// counter of its start.
 	OperationBuffers map[int][]OperationBuffer
-	// PagesByAddress are the places of pages after each allocation at an address, in the order of
-	// the allocations.
+	// PagesByAddress are the places of pages after each allocation at an address, in order.
 	PagesByAddress map[uint64][]PageVersion
 	// Python is what TT-NN's Python layer recorded about the operations.
 	Python []PythonRecord
@@ -34,11 +33,10 @@ type Report struct {
 	Zones []Zone
 }
 
-// Metadata is the time of a capture, and what newer writers add.
 type Metadata struct {
 	Captured time.Time     // start of the capture
 	Total    time.Duration // 0 while it goes on
-	// More holds all other keys (rank, revision of the sources), each value as text.
+	// More holds what newer writers add, each value as text.
 	More map[string]string
 }
 
@@ -65,8 +63,7 @@ type Device struct {
 	Arch                string `json:"arch,omitempty"`
 	DRAMChannels        int64  `json:"num_dram_channels,omitempty"`
 	DRAMSizePerChannel  int64  `json:"dram_size_per_channel,omitempty"`
-	// ClockMHz is the frequency of the clock that times of programs are cycles of. TT-NN's reports
-	// don't have it.
+	// ClockMHz is the clock of programs' times, which TT-NN's reports don't have.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 }
 
@@ -99,7 +96,7 @@ type Page struct {
 
 // PageVersion is the places of the pages of a buffer after its allocation.
 type PageVersion struct {
-	Allocation int    `json:"alloc_counter"` // the allocation's node
+	Allocation int    `json:"alloc_counter"`
 	Pages      []Page `json:"pages"`
 }
 
@@ -112,7 +109,6 @@ type OperationBuffer struct {
 	Layout     int    `json:"buffer_layout"`
 }
 
-// PythonRecord is what TT-NN's Python layer recorded about an operation.
 type PythonRecord struct {
 	Name       string            `json:"name"`
 	Arguments  map[string]string `json:"arguments"`
@@ -121,7 +117,6 @@ type PythonRecord struct {
 	StackTrace []string          `json:"python_stack_trace"`
 }
 
-// wireReport is a report file as Encode writes it.
 type wireReport struct {
 	PagesByAddress    map[uint64][]PageVersion  `json:"buffer_pages_by_address,omitempty"`
 	BufferPages       []Page                    `json:"buffer_pages,omitempty"`
@@ -165,7 +160,6 @@ func (r *Report) Encode(w io.Writer) error {
 	return nil
 }
 
-// Keys of the metadata.
 const (
 	metaCaptured = "capture_timestamp_ns"
 	metaTotal    = "total_duration_ns"

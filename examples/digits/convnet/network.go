@@ -15,21 +15,19 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// BFloat16 is a number by its bits.
 type BFloat16 = bf16.Number
 
 // Kind is what a layer does.
 type Kind uint8
 
-// The kinds of layers.
 const (
 	Conv   Kind = iota // a convolution of images
 	Pool               // the largest element of each window of images
 	Linear             // a product of matrices
 )
 
-// Layer is a layer of a network. Images have Height by Width positions of In channels; the rows of
-// a linear layer are 1 by 1.
+// Layer is a layer of a network. Images have Height by Width positions of In channels, 1 by 1 of a
+// linear layer.
 type Layer struct {
 	Name          string
 	Kind          Kind
@@ -51,7 +49,6 @@ func (l *Layer) OutHeight() int { return (l.Height+2*l.Padding-l.Kernel)/l.Strid
 // OutWidth returns the width of the images that the layer makes.
 func (l *Layer) OutWidth() int { return (l.Width+2*l.Padding-l.Kernel)/l.Stride + 1 }
 
-// Network is a sequence of layers from the pixels of an image to ten scores.
 type Network struct{ Layers []Layer }
 
 // architecture returns the layers without weights. The window of the second convolution is as large
@@ -102,11 +99,10 @@ func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
 	return out
 }
 
-// Scores are the network's answer for an image: one for each digit, the largest for the digit that
-// it sees.
+// Scores are the network's answer for an image, one for each digit.
 type Scores [digits.Classes]BFloat16
 
-// Best returns the digit with the largest score, the lowest such digit when several share it.
+// Best returns the digit with the largest score, the lowest one of several.
 func (s Scores) Best() uint8 {
 	best := 0
 	for i, v := range s {

@@ -21,12 +21,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// ErrCount is the error for more images than the deployment's number, or none.
 var ErrCount = errors.New("number of images")
 
-// Deployment is a network on a device, for a fixed number of images. Its methods may be called from
-// several goroutines, but they share one set of buffers: scores that are read while new images run
-// can belong to either images.
+// Deployment is a network on a device, for a fixed number of images. Concurrent calls share one set
+// of buffers.
 type Deployment struct {
 	images   int
 	borrowed bool              // the caller owns the input buffer
@@ -41,8 +39,8 @@ func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, 
 	return NewWithInput(ctx, d, n, images, cores, nil)
 }
 
-// NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes
-// for each image. Close keeps this buffer.
+// NewWithInput is New with an input buffer of the caller, which Close keeps: in DRAM, with a page
+// of digits.PageBytes for each image.
 func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
 	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
@@ -100,7 +98,6 @@ func (p *Deployment) addPages(d *reprise.Device, name string) error {
 	return err
 }
 
-// program is one layer from input to output.
 func program(arch chip.Arch, name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int,
 	cores chip.Range) (*reprise.Program, error) {
 	files, err := digits.KernelsFor(arch)
@@ -154,7 +151,7 @@ func (p *Deployment) Layers() []*reprise.Executable {
 // Pages returns the input buffer of layer i, or for the number of layers the buffer of scores.
 func (p *Deployment) Pages(i int) *reprise.Buffer { return p.pages[i] }
 
-// Write writes images to the start of the input buffer; the rest of the buffer stays unchanged.
+// Write writes images to the start of the input buffer.
 func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digits.Image) error {
 	if len(images) < 1 || len(images) > p.images {
 		return fmt.Errorf("deploy: write: %w: %d, want 1 to %d", ErrCount, len(images), p.images)
@@ -162,7 +159,7 @@ func (p *Deployment) Write(ctx context.Context, q *reprise.Queue, images []digit
 	return q.Write(ctx, p.pages[0], 0, Bytes(images, len(images)))
 }
 
-// Bytes returns the input buffer's content for up to n images, with zeros in the rest of n pages.
+// Bytes returns the input buffer's content for up to n images, with zeros in the rest.
 func Bytes(images []digits.Image, n int) []byte {
 	b := make([]byte, 0, n*digits.PageBytes)
 	for _, m := range images {
@@ -171,7 +168,6 @@ func Bytes(images []digits.Image, n int) []byte {
 	return b[:n*digits.PageBytes]
 }
 
-// Scores decodes the buffer of scores.
 func Scores(b []byte) (scores [][digits.Classes]int32) {
 	for page := range slices.Chunk(b, digits.PageBytes) {
 		scores = append(scores, digits.Scores(digits.Page(page)))
@@ -206,8 +202,7 @@ func (p *Deployment) Scores(ctx context.Context, q *reprise.Queue) ([][digits.Cl
 	return Scores(b), err
 }
 
-// Close releases programs and buffers. A trace holds its memory until it is released. A second
-// Close has no effect.
+// Close releases programs and buffers. A second Close has no effect.
 func (p *Deployment) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range p.layers {

@@ -2,8 +2,7 @@
 package rng
 
 // Source is the SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014); its value is its state. The standard library doesn't promise its sequences,
-// but divisions of data into parts must stay reproducible.
+// generators", 2014). The standard library doesn't promise its sequences.
 type Source uint64
 
 // Uint64 returns the next 64 bits.

@@ -15,8 +15,7 @@ import (
 
 // Model is a network on a device that makes one token per step. Every step is the same programs
 // with the same arguments; its state is in DRAM, so that a trace of one step makes any number of
-// tokens. Its tensors are in DRAM, in tiles of bfloat16; its products, attention, normalisations
-// and activations run on the engines.
+// tokens.
 type Model struct {
 	dev    *ops.Device
 	tokens int // that the list has room for
@@ -31,7 +30,7 @@ type Model struct {
 
 	input, mask       *ops.Tensor
 	embedding, logits *ops.Tensor
-	residual          [2]*ops.Tensor // the residual stream: what a layer takes, and what attention leaves
+	residual          [2]*ops.Tensor // what a layer takes, and what attention leaves
 	normal            *ops.Tensor    // it normalised
 	heads             *ops.Tensor    // queries, keys and values
 	queries           *ops.Tensor
@@ -41,7 +40,7 @@ type Model struct {
 	layers            [Layers]layer
 }
 
-// layer is a layer's weights and caches on the device, and the program that deals its heads.
+// layer is a layer's weights and caches, and the program that deals its heads.
 type layer struct {
 	heads, project, up, down *ops.Tensor
 	keys, values             *ops.Tensor
@@ -51,19 +50,17 @@ type layer struct {
 // headTile is the width of a head in tensors: a tile, with zeros from column HeadWidth on.
 const headTile = 32
 
-// masked is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
+// masked is the lowest bfloat16.
 const masked = -0x1.FEp127
 
 func tiles(shape ...int) ops.Spec {
 	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
-// Option configures a Model.
 type Option func(*Model)
 
 // WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of
-// keeping them for [Model.Tokens]. The stream ends after the last token. It stays the caller's, and
-// can be released after the model is closed.
+// keeping them for [Model.Tokens]. The stream, which stays the caller's, ends after the last token.
 func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
 
 // Load allocates the tensors and writes the weights, for up to so many tokens between two calls of
@@ -163,7 +160,6 @@ func (l *loader) allocate(c reprise.BufferConfig) *reprise.Buffer {
 	return b
 }
 
-// clear fills a buffer with zeros.
 func (l *loader) clear(b *reprise.Buffer) {
 	if l.err == nil {
 		l.err = l.m.dev.Device().Queue(0).Write(l.ctx, b, 0, make([]byte, b.Size()))
@@ -178,7 +174,6 @@ func (l *loader) add(t *ops.Tensor, err error) *ops.Tensor {
 	return t
 }
 
-// zeros returns a tensor of zeros.
 func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
 	if l.err != nil {
 		return nil
@@ -195,7 +190,6 @@ func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
 	return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
 }
 
-// view returns a tensor of another shape in the memory of one.
 func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
 	if l.err != nil {
 		return nil
@@ -203,7 +197,6 @@ func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
 	return l.add(l.m.dev.FromBuffer(t.Buffer(), tiles(shape...)))
 }
 
-// weights returns a tensor of weights.
 func (l *loader) weights(m Matrix) *ops.Tensor {
 	if l.err != nil {
 		return nil
@@ -271,21 +264,21 @@ func (m *Model) Step(ctx context.Context) error {
 	return m.step(ctx, func(x *reprise.Executable) error { return q.Run(ctx, x) })
 }
 
-// Record records a step, as a function for reprise.Queue.Capture. Its programs must have run
-// before: see [Model.Step].
+// Record records a step, whose programs must have run before (see [Model.Step]), as a function for
+// reprise.Queue.Capture.
 func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 	return m.dev.Record(ctx, r, func(ctx context.Context) error {
 		return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) })
 	})
 }
 
-// Begin begins a word: after a word's end it marks the state as inside a word. Steps need it only
-// in a loop over words around a loop over each word's tokens.
+// Begin begins a word: it marks the state as inside a word, for a loop over words around a loop
+// over each word's tokens.
 func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
 
-// RecordAll records all tokens, up to the list's room: a loop over words while tokens are left to
-// make, and inside a loop over the tokens of a word. It is a function for reprise.Queue.Capture.
-// The programs must have run before: see [Model.Step] and [Model.Begin].
+// RecordAll records all tokens, up to the list's room: a loop over words, and inside a loop over
+// the tokens of a word. It is a function for reprise.Queue.Capture. The programs must have run
+// before: see [Model.Step] and [Model.Begin].
 func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
 	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
 	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
@@ -374,8 +367,7 @@ func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
 	return out, nil
 }
 
-// Close deallocates the tensors and unloads this package's programs. A trace holds its memory until
-// it is released. A second Close has no effect.
+// Close deallocates the tensors and unloads this package's programs. A second Close has no effect.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {

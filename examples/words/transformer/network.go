@@ -30,7 +30,6 @@ const (
 // Epsilon is added to the mean of squares in normalisations.
 const Epsilon = 1e-5
 
-// BFloat16 is a number by its bits.
 type BFloat16 = bf16.Number
 
 // Matrix is a matrix of bfloat16, row by row. Its rows are inputs, its columns outputs.
@@ -39,21 +38,18 @@ type Matrix struct {
 	Data          []BFloat16
 }
 
-// Layer has the weights of a layer.
 type Layer struct {
 	Query, Key, Value Matrix // Width by Heads x HeadWidth, head after head
 	Project           Matrix // Heads x HeadWidth by Width
 	Up, Down          Matrix // Width by Hidden, and Hidden by Width
 }
 
-// Network has the weights of the network.
 type Network struct {
 	Embedding Matrix // Slots + Positions by Width
 	Layers    [Layers]Layer
 	Logits    Matrix // Width by Slots
 }
 
-// Part is a matrix of a network, with its name in files.
 type Part struct {
 	Name string
 	*Matrix

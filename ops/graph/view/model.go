@@ -41,16 +41,15 @@ type device struct {
 	DRAM  int64  `json:"dram"`  // of all channels
 }
 
-// op is a call of a function.
 type op struct {
 	Name     string   `json:"name"`
-	Parent   int      `json:"parent"` // index, -1 for none
+	Parent   int      `json:"parent"`
 	Depth    int      `json:"depth"`
 	From     int      `json:"from"`
 	To       int      `json:"to"`
 	Start    int64    `json:"start"` // as far as durations say
 	Took     int64    `json:"took"`
-	Device   int64    `json:"device,omitempty"` // how long its programs ran, in nanoseconds
+	Device   int64    `json:"device,omitempty"` // of its programs
 	Ended    bool     `json:"ended"`
 	Group    bool     `json:"group,omitempty"` // a loop, a branch or a trace
 	In       []int    `json:"in"`              // tensors
@@ -64,7 +63,6 @@ type op struct {
 	L1Peak   int64    `json:"l1Peak"`
 }
 
-// source is a line of a source file with its neighbours.
 type source struct {
 	Path  string   `json:"path"`
 	Line  int      `json:"line"`
@@ -72,7 +70,6 @@ type source struct {
 	Lines []string `json:"lines"`
 }
 
-// tensor is a tensor and the operations that use it.
 type tensor struct {
 	ID      string `json:"id"`
 	Shape   string `json:"shape"`
@@ -113,7 +110,6 @@ type onCore struct {
 	Size   int64 `json:"s"`
 }
 
-// modeler builds a model.
 type modeler struct {
 	model
 	r       *graph.Report
@@ -210,7 +206,6 @@ func (m *modeler) tensorList() {
 	}
 }
 
-// shape shortens Shape([1, 2]) to 1×2.
 func shape(s string) string {
 	dims := graph.ParseShape(s)
 	if dims == nil {
@@ -290,7 +285,6 @@ func (m *modeler) source(stack string) int {
 	return m.sources[line]
 }
 
-// ofOperations sets the L1 in use before, after and in operations.
 func (m *modeler) ofOperations(after []int64) {
 	for i := range after {
 		if k := m.of[i]; k >= 0 {
@@ -392,7 +386,6 @@ func (m *modeler) placed(on []onCore) int {
 	return k
 }
 
-// ofProgram adds what a program allocates on each of its cores.
 func (m *modeler) ofProgram(i int) {
 	n := &m.g.Nodes[i]
 	size := n.Params.Size(graph.ParamSize)
@@ -457,7 +450,6 @@ func (m *modeler) taken(b *buffer) bool {
 	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
 }
 
-// times are the starts and durations of calls, as far as known.
 type times struct {
 	start, took []time.Duration
 	total       time.Duration

@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// allocation returns the allocation of a deallocation, or nil. A deallocation is connected to it or
-// to the buffer.
+// allocation returns the allocation of a deallocation, which is connected to it or to the buffer,
+// or nil.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
 		m := p.at(c)
@@ -27,11 +27,10 @@ func (p *plan) allocation(n *graph.Node) *graph.Node {
 
 type place struct{ device, address int64 }
 
-// live is an allocated buffer.
 type live struct {
 	place
 	alloc  *graph.Node
-	size   int64 // bytes in the bank with most of it
+	size   int64 // in the bank with most of it
 	kind   int64
 	layout int64
 }
@@ -46,7 +45,6 @@ func (p *plan) buffer(n *graph.Node) live {
 	return l
 }
 
-// kind returns a node's kind of memory, from any parameter with it.
 func kind(q graph.Params) graph.BufferType {
 	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
 		if t, ok := graph.ParseBufferType(q[k]); ok {
@@ -88,7 +86,6 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
 }
 
-// allocated is the set of buffers at a time.
 type allocated struct {
 	p   *plan
 	now map[int]live  // by node of the allocation

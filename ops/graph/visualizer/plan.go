@@ -20,16 +20,14 @@ func hidden(name string) bool {
 	return false
 }
 
-// operation is a row of the table of operations.
 type operation struct {
 	id         int
 	name       string
-	start, end int // nodes; end is the last node if the operation didn't end
+	start, end int // end is the last node if the operation didn't end
 	finished   bool
 	free       bool // a deallocation outside of any function; start and end are its node
 }
 
-// plan is a report with its operations.
 type plan struct {
 	r    *graph.Report
 	g    *graph.Graph
@@ -56,7 +54,6 @@ func newPlan(r *graph.Report, base int) *plan {
 	return p
 }
 
-// at returns a node by counter, or nil.
 func (p *plan) at(c int) *graph.Node {
 	if c < 0 || c >= len(p.g.Nodes) {
 		return nil
@@ -64,8 +61,7 @@ func (p *plan) at(c int) *graph.Node {
 	return &p.g.Nodes[c]
 }
 
-// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as
-// indexes.
+// renumber numbers the devices from 0: the visualizer uses them as indexes.
 func (p *plan) renumber() {
 	ids := map[int64]bool{}
 	for _, d := range p.r.Devices {

@@ -80,10 +80,9 @@ func (w *writer) parts(p *plan, id int64, text string) {
 	}
 }
 
-// sizeAt is a buffer at a node of a report.
 type sizeAt struct {
 	node       int
-	kind, size int64 // size in the bank with most of it, in bytes
+	kind, size int64 // size in the bank with most of it
 	found      bool  // in the buffers of an operation: it may have been there before
 }
 

@@ -19,10 +19,10 @@ type writer struct {
 	err     error
 	sum     *Summary
 	to      *output
-	yaml    []string // names of YAML files that are written
+	yaml    []string
 	ids     tensorIDs
 	stmts   map[string]*sql.Stmt
-	sources map[string]int64 // ids of source files by line of a stack trace; 0 for a file that isn't stored
+	sources map[string]int64 // ids by line of a stack trace; 0 for a file that isn't stored
 }
 
 func (w *writer) warn(format string, args ...any) {
@@ -47,12 +47,10 @@ func (w *writer) insert(query string, args ...any) {
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
-// row adds a row with all columns to a table.
 func (w *writer) row(table string, values ...any) {
 	w.insert("INSERT INTO "+allColumns(table, values), values...)
 }
 
-// replace is row that replaces a row with the same key.
 func (w *writer) replace(table string, values ...any) {
 	w.insert("INSERT OR REPLACE INTO "+allColumns(table, values), values...)
 }
@@ -178,7 +176,6 @@ func (w *writer) fault(op int, name, kind, message, trace string) {
 	w.sum.Errors++
 }
 
-// errors writes the error nodes, each for its operation.
 func (w *writer) errors(p *plan) {
 	for i := range p.g.Nodes {
 		n := &p.g.Nodes[i]

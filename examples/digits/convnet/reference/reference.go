@@ -1,7 +1,5 @@
-// Package reference computes on the host what the engines of a chip answer for the network of
-// package convnet, bit for bit: how tiles are unpacked, what the matrix unit adds up in which order
-// and how it rounds, what the vector unit does to a sum, and how the packer rounds it to bfloat16.
-// It runs nothing on a device.
+// Package reference computes on the host, bit for bit, what the engines of a chip answer for the
+// network of package convnet.
 package reference
 
 import (
@@ -14,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// matrix is a matrix of bfloat16, row by row.
 type matrix struct {
 	rows, columns int
 	v             []convnet.BFloat16
@@ -32,7 +29,6 @@ func (m *matrix) at(row, column int) convnet.BFloat16 {
 	return m.v[row*m.columns+column]
 }
 
-// tile returns the tile at a row and a column as it is in L1.
 func (m *matrix) tile(row, column int) []byte {
 	l1 := make([]byte, arith.BF16.TileBytes())
 	for i := range arith.TileSide {
@@ -43,7 +39,6 @@ func (m *matrix) tile(row, column int) []byte {
 	return l1
 }
 
-// engine is the engine of a chip.
 type engine struct{ arch arith.Arch }
 
 // Scores returns the scores of images, as a chip of an architecture computes them.
@@ -68,7 +63,6 @@ func Scores(a chip.Arch, n *convnet.Network, images []digits.Image) []convnet.Sc
 	return out
 }
 
-// layer returns the result of a layer.
 func (e engine) layer(l *convnet.Layer, x matrix) matrix {
 	bias := matrix{1, l.Out, l.Bias}
 	switch l.Kind {
@@ -133,8 +127,8 @@ func largest(l *convnet.Layer, x matrix) matrix {
 	return out
 }
 
-// linear returns x times w plus a bias for each row. The bias is one more step of the inner
-// dimension: a tile with ones in its first column times the bias in the first row of a tile.
+// linear returns x times w plus a bias for each row: one more step of the inner dimension, a tile
+// with ones in its first column times the bias in the first row of a tile.
 func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	ones := newMatrix(arith.TileSide, arith.TileSide)
 	for i := range ones.rows {
@@ -164,7 +158,6 @@ func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	return out
 }
 
-// unpack returns the tile at a row and a column as it is in SrcA or SrcB.
 func (e engine) unpack(m *matrix, row, column int) *arith.SrcTile {
 	var t arith.SrcTile
 	(&arith.Unpack{Arch: e.arch, In: arith.BF16, Out: arith.BF16}).Tile(&t, m.tile(row, column))
@@ -182,7 +175,6 @@ func rectify(dst *arith.DstTile) {
 	}
 }
 
-// pack stores a tile of Dst at a row and a column.
 func (m *matrix) pack(row, column int, dst *arith.DstTile) {
 	l1 := make([]byte, arith.BF16.TileBytes())
 	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}).Tile(l1, dst)

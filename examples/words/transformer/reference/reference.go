@@ -1,7 +1,5 @@
-// Package reference computes on the host the tokens that the model of package transformer makes on
-// a device, and their logits, bit for bit: how tiles are unpacked, the matrix unit's order of sums
-// and rounding, the vector unit's operations, the packer's rounding to bfloat16, and the integers
-// of the kernel that chooses a token.
+// Package reference computes on the host, bit for bit, the tokens that the model of package
+// transformer makes on a device, and their logits.
 package reference
 
 import (
@@ -11,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Model makes the tokens of a network as a chip does.
 type Model struct {
 	engine
 	state  transformer.State
@@ -30,7 +27,6 @@ type layer struct {
 // cache is a head's rows of keys or values, with numbers in the first HeadWidth columns.
 type cache [transformer.Positions][transformer.HeadWidth]transformer.BFloat16
 
-// weights are the tiles of a matrix, row by row of tiles.
 type weights struct {
 	high, wide int
 	tiles      []right
@@ -67,7 +63,6 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	return m, nil
 }
 
-// weights returns the tiles of a matrix.
 func (e engine) weights(m *transformer.Matrix) weights {
 	return e.tiles(m.Rows/side, m.Columns/side, func(row, column int) transformer.BFloat16 { return m.Data[row*m.Columns+column] })
 }
@@ -82,7 +77,6 @@ func (e engine) heads(m *transformer.Matrix) weights {
 	})
 }
 
-// projection returns the tiles of a matrix whose rows are heads; each head begins a tile.
 func (e engine) projection(m *transformer.Matrix) weights {
 	return e.tiles(transformer.Heads, m.Columns/side, func(row, column int) transformer.BFloat16 {
 		if row%side >= transformer.HeadWidth {
@@ -133,7 +127,6 @@ func (m *Model) State() transformer.State { return m.state }
 // Scores returns the logits of the last step.
 func (m *Model) Scores() [transformer.Slots]transformer.BFloat16 { return m.scores }
 
-// input returns the row with a one for the token, and a one for its position.
 func (m *Model) input() row {
 	x := make(row, 2)
 	x[0][m.state.Token], x[1][m.state.Position] = bf16.Round(1.0), bf16.Round(1.0)

@@ -14,13 +14,11 @@ const (
 	face = side / 2
 )
 
-// engine is the engine of a chip.
 type engine struct{ arch arith.Arch }
 
 // sums is a row of a tile in a Dst of 32 bits: the two rows of faces.
 type sums struct{ hi, lo [2]arith.DstRow }
 
-// numbers returns the row as fp32.
 func (s *sums) numbers() (v [side]uint32) {
 	for i := range v {
 		v[i] = arith.DecodeDst32(uint32(s.hi[i/face][i%face])<<16 | uint32(s.lo[i/face][i%face]))
@@ -28,7 +26,6 @@ func (s *sums) numbers() (v [side]uint32) {
 	return v
 }
 
-// inDst returns a row of fp32 as it is in Dst.
 func inDst(v [side]uint32) *sums {
 	s := &sums{}
 	for i, x := range v {
@@ -38,7 +35,6 @@ func inDst(v [side]uint32) *sums {
 	return s
 }
 
-// pack returns the row as the packer rounds it to bfloat16.
 func (s *sums) pack() (v [side]transformer.BFloat16) {
 	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}
 	for f := range s.hi {
@@ -53,7 +49,6 @@ func (s *sums) pack() (v [side]transformer.BFloat16) {
 	return v
 }
 
-// round returns fp32 as the packer rounds them to bfloat16.
 func round(v [side]uint32) [side]transformer.BFloat16 { return inDst(v).pack() }
 
 // right is a tile in SrcA, decoded: the right operand of products.
@@ -88,7 +83,6 @@ func (e engine) math() arith.Math {
 	return arith.Math{Arch: e.arch, A: arith.BF16, B: arith.BF16, Wide: true}
 }
 
-// left returns a row as a left operand.
 func (e engine) left(v [side]transformer.BFloat16) (l left) {
 	for f := range l {
 		row := e.source(v[f*face:])
@@ -97,7 +91,6 @@ func (e engine) left(v [side]transformer.BFloat16) (l left) {
 	return l
 }
 
-// right returns a tile as a right operand; at returns its numbers.
 func (e engine) right(at func(row, column int) transformer.BFloat16) (t right) {
 	for i := range t {
 		var rows [16]arith.Row

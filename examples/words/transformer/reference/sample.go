@@ -37,7 +37,6 @@ func half(x uint64) uint32 {
 	return sum << 8 >> (x >> 16)
 }
 
-// next returns the next random number.
 func next(state *uint32) uint32 {
 	old := *state
 	*state = old*747796405 + 2891336453
