@@ -79,8 +79,7 @@ const maxSide = 64
 // maps the first number to the other, and ids leaves the first out.
 func (g *Graph) DeviceIDs() (ids []int64, second map[int64]int64) {
 	all, programs, buffers := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for _, n := range g.All() {
 		id, ok := n.Params.Int(ParamDeviceID)
 		if !ok {
 			continue

@@ -24,8 +24,7 @@ func (g *Graph) Calls() []Call {
 	var out []Call
 	var open []int
 	names := map[string]int{} // of open functions
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case FunctionStart:
 			c := Call{Name: n.Name(), Start: i, End: -1, Parent: -1, Depth: len(open)}
@@ -104,8 +103,8 @@ func (r *Report) PrintTree(w io.Writer) error {
 // CallTrace returns the names of all functions in the order of their starts.
 func CallTrace(g *Graph) []string {
 	var out []string
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == FunctionStart {
+	for _, n := range g.All() {
+		if n.Type == FunctionStart {
 			out = append(out, n.Name())
 		}
 	}
@@ -115,8 +114,8 @@ func CallTrace(g *Graph) []string {
 // Durations returns the duration of each function by name, of its last call.
 func Durations(g *Graph) map[string]time.Duration {
 	m := map[string]time.Duration{}
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Type == FunctionEnd && n.Duration > 0 {
+	for _, n := range g.All() {
+		if n.Type == FunctionEnd && n.Duration > 0 {
 			m[n.Name()] = n.Duration
 		}
 	}
@@ -131,8 +130,8 @@ type ArgumentsOf struct {
 // Arguments returns the arguments of all calls that recorded some, in the order of the calls.
 func Arguments(g *Graph) []ArgumentsOf {
 	var out []ArgumentsOf
-	for i := range g.Nodes {
-		if n := &g.Nodes[i]; len(n.Arguments) > 0 {
+	for _, n := range g.All() {
+		if len(n.Arguments) > 0 {
 			out = append(out, ArgumentsOf{n.Name(), slices.Clone(n.Arguments)})
 		}
 	}

@@ -50,7 +50,7 @@ func (g *Graph) Dot(w io.Writer) error {
 	}
 	for i := range g.Nodes {
 		for _, c := range g.Nodes[i].Connections {
-			if g.at(c) != nil {
+			if g.At(c) != nil {
 				fmt.Fprintf(b, "  node_%d -> node_%d;\n", i, c)
 			}
 		}

@@ -47,13 +47,7 @@ func (g *Graph) MarshalJSON() ([]byte, error) {
 	for i := range g.Nodes {
 		out[i] = wire(format, &g.Nodes[i])
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // function names and messages have < and &
-	if err := e.Encode(out); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return encode(out)
 }
 
 func wire(format Format, n *Node) any {
@@ -202,8 +196,7 @@ func text(v json.RawMessage) (string, error) {
 func (g *Graph) relevel() {
 	open := 0
 	outputs := map[int]int{} // nodes that are outputs of a function that has ended, and its level
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case FunctionStart:
 			open++

@@ -54,8 +54,7 @@ func (l *levelizer) addVertices(maxLevel int) {
 		l.nodes = append(l.nodes, node)
 		l.out = append(l.out, v)
 	}
-	for i := range l.g.Nodes {
-		n := &l.g.Nodes[i]
+	for i, n := range l.g.All() {
 		if n.Type != TensorNode || n.Level != 1 {
 			continue
 		}
@@ -118,8 +117,8 @@ func (l *levelizer) source(tensor int) (int, bool) {
 
 func (l *levelizer) connect() {
 	takers := map[int][]int{} // tensors by start of the function that takes them, once for each use
-	for i := range l.g.Nodes {
-		if n := &l.g.Nodes[i]; n.Type == TensorNode {
+	for i, n := range l.g.All() {
+		if n.Type == TensorNode {
 			for _, c := range n.Connections {
 				takers[c] = append(takers[c], i)
 			}

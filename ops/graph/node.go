@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,16 @@ func (p Params) Size(key string) int64 {
 	return max(n, 0)
 }
 
+// Memory returns the kind of memory of a buffer or tensor, from any parameter with it.
+func (p Params) Memory() (BufferType, bool) {
+	for _, k := range []string{ParamBufferTypeValue, ParamExactBufferType, ParamBufferType, ParamType} {
+		if t, ok := ParseBufferType(p[k]); ok {
+			return t, true
+		}
+	}
+	return DRAM, false
+}
+
 // Bool returns a boolean parameter: true or false in [Format2025], 1 or 0 later.
 func (p Params) Bool(key string) bool {
 	switch strings.ToLower(strings.TrimSpace(p[key])) {
@@ -128,17 +139,29 @@ type Graph struct {
 	Nodes  []Node
 }
 
-// at returns a node, or nil: files can have counters of nodes that don't exist.
-func (g *Graph) at(counter int) *Node {
+// All returns the nodes by their counters.
+func (g *Graph) All() iter.Seq2[int, *Node] {
+	return func(yield func(int, *Node) bool) {
+		for i := range g.Nodes {
+			if !yield(i, &g.Nodes[i]) {
+				return
+			}
+		}
+	}
+}
+
+// At returns a node, or nil: files can have counters of nodes that don't exist.
+func (g *Graph) At(counter int) *Node {
 	if counter < 0 || counter >= len(g.Nodes) {
 		return nil
 	}
 	return &g.Nodes[counter]
 }
 
-func (g *Graph) first(n *Node, t NodeType) *Node {
+// First returns the first connection of a node to one of a type, or nil.
+func (g *Graph) First(n *Node, t NodeType) *Node {
 	for _, c := range n.Connections {
-		if m := g.at(c); m != nil && m.Type == t {
+		if m := g.At(c); m != nil && m.Type == t {
 			return m
 		}
 	}
@@ -148,11 +171,11 @@ func (g *Graph) first(n *Node, t NodeType) *Node {
 // bufferOf returns the buffer of an allocation or a deallocation, or nil. Some writers connect a
 // deallocation to the allocation, and this to the buffer.
 func (g *Graph) bufferOf(n *Node) *Node {
-	if b := g.first(n, BufferNode); b != nil {
+	if b := g.First(n, BufferNode); b != nil {
 		return b
 	}
-	if a := g.first(n, BufferAllocate); a != nil {
-		return g.first(a, BufferNode)
+	if a := g.First(n, BufferAllocate); a != nil {
+		return g.First(a, BufferNode)
 	}
 	return nil
 }

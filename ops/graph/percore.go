@@ -28,8 +28,7 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
 	type allocated struct{ device, size int64 }
 	live := map[int]allocated{} // per core, by node of the buffer
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for i, n := range g.All() {
 		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
 			if others(n) {
@@ -39,7 +38,7 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 		case CircularDeallocate:
 			all.free(n.device())
 		case BufferAllocate:
-			if b := g.first(n, BufferNode); b != nil && n.inL1() && !others(n) {
+			if b := g.First(n, BufferNode); b != nil && n.inL1() && !others(n) {
 				s := perCore(n.Params, cores)
 				live[b.Counter] = allocated{n.device(), s}
 				all.buffers[n.device()] = plus(all.buffers[n.device()], s)
@@ -73,8 +72,8 @@ type coreDevices struct {
 
 func (g *Graph) coreDevices() coreDevices {
 	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
+	for _, n := range g.All() {
+		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
 			c.programs[n.device()] = newProgramUse()
 		case BufferAllocate:
@@ -145,8 +144,8 @@ func (u *programUse) add(n *Node) {
 // without those in a buffer. This is TT-NN's figure up to [Format2026v2].
 func CircularPeak(g *Graph) int64 {
 	var now, peak int64
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
+	for _, n := range g.All() {
+		switch n.Type {
 		case CircularAllocate:
 			if !n.inBuffer() {
 				now = plus(now, n.Params.Size(ParamSize))

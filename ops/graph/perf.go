@@ -124,10 +124,10 @@ func (r *Report) perfRows() []perfRow {
 			}
 		}
 		row := perfRow{runs: []*ProgramRun{p}, code: code}
-		if f := g.at(p.Function); f != nil && f.Type == FunctionStart {
+		if f := g.At(p.Function); f != nil && f.Type == FunctionStart {
 			row.args = f.Arguments
 			// A device operation has the tensors and arguments of the functions around it.
-			for c := f; c != nil; c = g.at(parents[c.Counter]) {
+			for c := f; c != nil; c = g.At(parents[c.Counter]) {
 				if len(row.inputs) == 0 && len(c.InputTensors) > 0 {
 					row.args, row.inputs = c.Arguments, c.InputTensors
 				}
@@ -135,9 +135,9 @@ func (r *Report) perfRows() []perfRow {
 					row.window = c.Arguments[8]
 				}
 			}
-			if end := g.at(ends[p.Function]); end != nil && end.Type == FunctionEnd {
+			if end := g.At(ends[p.Function]); end != nil && end.Type == FunctionEnd {
 				for _, c := range end.Connections {
-					if t := g.at(c); t != nil && t.Type == TensorNode {
+					if t := g.At(c); t != nil && t.Type == TensorNode {
 						row.outputs = append(row.outputs, c)
 					}
 				}
@@ -152,7 +152,7 @@ func (r *Report) perfRows() []perfRow {
 // operations of devices, and looks for their names in the performance report.
 func (r *Report) opCode(p *ProgramRun) string {
 	if r.Graph != nil {
-		if f := r.Graph.at(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
+		if f := r.Graph.At(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
 			return f.Name()
 		}
 	}
@@ -303,7 +303,7 @@ func (r *Report) device(id int64) *Device {
 }
 
 func (r *Report) tensorCells(out map[string]string, prefix string, counter int, device int64) {
-	t := r.Graph.at(counter)
+	t := r.Graph.At(counter)
 	if t == nil || t.Type != TensorNode {
 		return
 	}

@@ -131,8 +131,8 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 func PeakAllocated(g *Graph) int64 {
 	var peak int64
 	l := liveBuffers{g: g, size: map[int]int64{}}
-	for i := range g.Nodes {
-		switch n := &g.Nodes[i]; n.Type {
+	for _, n := range g.All() {
+		switch n.Type {
 		case BufferAllocate:
 			l.allocate(n)
 			peak = max(peak, l.sum)
@@ -153,7 +153,7 @@ type liveBuffers struct {
 func (l *liveBuffers) allocate(n *Node) {
 	s := n.Params.Size(ParamSize)
 	l.sum = plus(l.sum, s)
-	if b := l.g.first(n, BufferNode); b != nil {
+	if b := l.g.First(n, BufferNode); b != nil {
 		l.size[b.Counter] = plus(l.size[b.Counter], s)
 	}
 }
@@ -176,8 +176,7 @@ type DRAMUse struct {
 func DRAMUsage(g *Graph) DRAMUse {
 	var u DRAMUse
 	l := liveBuffers{g: g, size: map[int]int64{}}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for _, n := range g.All() {
 		switch n.Type {
 		case BufferAllocate:
 			if !n.inL1() {
@@ -196,9 +195,9 @@ func DRAMUsage(g *Graph) DRAMUse {
 
 func (g *Graph) allocations() map[int]*Node {
 	m := map[int]*Node{}
-	for i := range g.Nodes {
-		if a := &g.Nodes[i]; a.Type == BufferAllocate {
-			if b := g.first(a, BufferNode); b != nil {
+	for _, a := range g.All() {
+		if a.Type == BufferAllocate {
+			if b := g.First(a, BufferNode); b != nil {
 				m[b.Counter] = a
 			}
 		}

@@ -175,8 +175,7 @@ func (m *modeler) grid() {
 
 func (m *modeler) tensorList() {
 	byID := map[string]int{}
-	for i := range m.g.Nodes {
-		n := &m.g.Nodes[i]
+	for i, n := range m.g.All() {
 		if n.Type != graph.TensorNode {
 			continue
 		}
@@ -192,10 +191,8 @@ func (m *modeler) tensorList() {
 				Layout: last(n.Params[graph.ParamLayout]),
 				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host",
 				Makers: []int{}, Takers: []int{}}
-			for _, p := range []string{graph.ParamBufferTypeValue, graph.ParamBufferType} {
-				if b, ok := graph.ParseBufferType(n.Params[p]); ok {
-					t.Memory = b.String()
-				}
+			if b, ok := n.Params.Memory(); ok {
+				t.Memory = b.String()
 			}
 			if a, ok := n.Params.Int(graph.ParamAddress); ok {
 				t.Address = a
@@ -227,8 +224,8 @@ func (m *modeler) ops() {
 	times, ran := newTimes(m.g, m.calls), m.r.DeviceTimes()
 	m.Total = int64(times.total)
 	faults := map[int]string{}
-	for i := range m.g.Nodes {
-		if n := &m.g.Nodes[i]; n.Type == graph.ErrorNode && m.of[i] >= 0 {
+	for i, n := range m.g.All() {
+		if n.Type == graph.ErrorNode && m.of[i] >= 0 {
 			faults[m.of[i]] = n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]
 		}
 	}
@@ -311,15 +308,13 @@ func (m *modeler) allocated(i int) {
 		Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
 	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
 	b.Address, _ = n.Params.Int(graph.ParamAddress)
-	for _, p := range []string{graph.ParamType, graph.ParamBufferType, graph.ParamExactBufferType, graph.ParamBufferTypeValue} {
-		if t, ok := graph.ParseBufferType(n.Params[p]); ok {
-			b.Kind = t.String()
-		}
+	if t, ok := n.Params.Memory(); ok {
+		b.Kind = t.String()
 	}
 	b.Bank = graph.SizeOnCore(n, m.coreCount())
-	if node := bufferNode(m.g, n); node >= 0 {
-		m.byNode[node] = len(m.Buffers)
-		for _, c := range m.g.Nodes[node].Connections {
+	if node := m.g.First(n, graph.BufferNode); node != nil {
+		m.byNode[node.Counter] = len(m.Buffers)
+		for _, c := range node.Connections {
 			if t, ok := m.tensors[c]; ok && !slices.Contains(b.Tensors, t) {
 				b.Tensors = append(b.Tensors, t)
 				m.Tensors[t].Buffer = len(m.Buffers)

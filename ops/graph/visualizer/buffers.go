@@ -11,7 +11,7 @@ import (
 // or nil.
 func (p *plan) allocation(n *graph.Node) *graph.Node {
 	for _, c := range n.Connections {
-		m := p.at(c)
+		m := p.g.At(c)
 		if m == nil {
 			continue
 		}
@@ -38,25 +38,20 @@ type live struct {
 func (p *plan) buffer(n *graph.Node) live {
 	dev, _ := n.Params.Int(graph.ParamDeviceID)
 	addr, _ := n.Params.Int(graph.ParamAddress)
-	l := live{place: place{p.device(dev), addr}, alloc: n, kind: int64(kind(n.Params)), size: p.perBank(n, dev)}
+	l := live{place: place{p.device(dev), addr}, alloc: n, size: p.perBank(n, dev)}
+	if t, ok := n.Params.Memory(); ok {
+		l.kind = int64(t)
+	}
 	if v, ok := graph.ParseBufferLayout(n.Params[graph.ParamLayout]); ok {
 		l.layout = int64(v)
 	}
 	return l
 }
 
-func kind(q graph.Params) graph.BufferType {
-	for _, k := range []string{graph.ParamBufferTypeValue, graph.ParamExactBufferType, graph.ParamBufferType, graph.ParamType} {
-		if t, ok := graph.ParseBufferType(q[k]); ok {
-			return t
-		}
-	}
-	return graph.DRAM
-}
-
 // perBank returns max_size_per_bank of the report, or computes it from pages and banks.
 func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	q := n.Params
+	memory, _ := q.Memory()
 	if s, ok := q.Int(graph.ParamMaxPerBank); ok {
 		return s
 	}
@@ -69,7 +64,7 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 		banks = 0
 		for _, d := range p.r.Devices {
 			if d.ID == device {
-				if banks = d.L1Banks; kind(q) == graph.DRAM {
+				if banks = d.L1Banks; memory == graph.DRAM {
 					banks = d.DRAMChannels
 				}
 			}
@@ -128,8 +123,7 @@ func (w *writer) buffers(p *plan) {
 		ends[o.end] = append(ends[o.end], i)
 	}
 	pages := p.pages()
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
+	for i, n := range p.g.All() {
 		switch n.Type {
 		case graph.BufferAllocate:
 			all.allocate(n)

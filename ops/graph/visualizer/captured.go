@@ -19,8 +19,8 @@ func (w *writer) captured(p *plan, i int) {
 		}
 	}
 	if o.finished && !o.free {
-		for _, c := range p.at(o.end).Connections {
-			if n := p.at(c); n != nil && n.Type == graph.TensorNode && !slices.Contains(nodes, c) {
+		for _, c := range p.g.At(o.end).Connections {
+			if n := p.g.At(c); n != nil && n.Type == graph.TensorNode && !slices.Contains(nodes, c) {
 				nodes = append(nodes, c)
 			}
 		}
@@ -66,7 +66,7 @@ func subgraph(p *plan, nodes []int, end int) (string, [][]int, error) {
 	sub := &graph.Graph{Format: p.g.Format}
 	sub.Nodes = append(sub.Nodes, graph.Node{Type: graph.CaptureStart, Params: graph.Params{}, Connections: []int{1}})
 	for i, c := range nodes {
-		n := *p.at(c)
+		n := *p.g.At(c)
 		n.Counter = i + 1
 		n.Connections = renumbered(number, n.Connections)
 		if n.InputTensors != nil {

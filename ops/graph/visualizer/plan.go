@@ -42,23 +42,16 @@ func newPlan(r *graph.Report, base int) *plan {
 	p := &plan{r: r, g: r.Graph, base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
 	p.renumber()
 	p.operations()
-	for i := range p.g.Nodes {
-		if n := &p.g.Nodes[i]; n.Type == graph.BufferAllocate {
+	for _, n := range p.g.All() {
+		if n.Type == graph.BufferAllocate {
 			for _, c := range n.Connections {
-				if m := p.at(c); m != nil && m.Type == graph.BufferNode {
+				if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
 					p.buf[c] = n
 				}
 			}
 		}
 	}
 	return p
-}
-
-func (p *plan) at(c int) *graph.Node {
-	if c < 0 || c >= len(p.g.Nodes) {
-		return nil
-	}
-	return &p.g.Nodes[c]
 }
 
 // renumber numbers the devices from 0: the visualizer uses them as indexes.

@@ -19,8 +19,7 @@ func (w *writer) tensors(p *plan, io *operands) {
 	if sized {
 		columns, values = columns+", size", values+", ?"
 	}
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
+	for i, n := range p.g.All() {
 		id, ok := n.Params.Int(graph.ParamTensorID)
 		if n.Type != graph.TensorNode || !ok || done[id] {
 			continue
@@ -29,8 +28,8 @@ func (w *writer) tensors(p *plan, io *operands) {
 		q := n.Params
 		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
-			of := int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue],
-				graph.ParamBufferType: q[graph.ParamBufferType]}))
+			kind, _ := q.Memory()
+			of := int64(kind)
 			device, memory = p.device(d), of
 			if a, ok := q.Int(graph.ParamAddress); ok {
 				address = a
@@ -100,8 +99,8 @@ func (p *plan) sizes() sizes {
 		}
 		out[at] = append(out[at], s)
 	}
-	for i := range p.g.Nodes {
-		if n := &p.g.Nodes[i]; n.Type == graph.BufferAllocate {
+	for i, n := range p.g.All() {
+		if n.Type == graph.BufferAllocate {
 			b := p.buffer(n)
 			add(b.place, sizeAt{node: i, kind: b.kind, size: b.size})
 		}

@@ -77,14 +77,14 @@ func (w *writer) report(p *plan) {
 	for i := range p.ops {
 		o := &p.ops[i]
 		var duration float64
-		n := p.at(o.end)
+		n := p.g.At(o.end)
 		if o.finished && !o.free {
 			duration = n.Duration.Seconds()
 		}
 		w.replace("operations", o.id, o.name, duration)
 		w.sum.Operations++
 		w.row("nodes", o.id, o.start, o.id, o.name)
-		w.arguments(o, p.at(o.start), python[i])
+		w.arguments(o, p.g.At(o.start), python[i])
 		in, out := io.in[i], io.out[i]
 		if r := python[i]; r != nil {
 			if len(r.Inputs) > 0 {
@@ -100,10 +100,10 @@ func (w *writer) report(p *plan) {
 		for k, t := range out {
 			w.row("output_tensors", o.id, k, t)
 		}
-		w.trace(o, p.at(o.start), python[i])
+		w.trace(o, p.g.At(o.start), python[i])
 		w.captured(p, i)
 		if !o.finished {
-			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(p.at(o.start).StackTrace, "\n"))
+			w.fault(o.id, o.name, "incomplete_operation", "the operation began and didn't end", strings.Join(p.g.At(o.start).StackTrace, "\n"))
 		}
 	}
 	w.errors(p)
@@ -177,8 +177,7 @@ func (w *writer) fault(op int, name, kind, message, trace string) {
 }
 
 func (w *writer) errors(p *plan) {
-	for i := range p.g.Nodes {
-		n := &p.g.Nodes[i]
+	for i, n := range p.g.All() {
 		if n.Type != graph.ErrorNode {
 			continue
 		}
