@@ -75,7 +75,7 @@ func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*
 		}
 		dims := a.q.dims
 		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.dims[3]})
-		return c.compute("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
+		return c.compute("sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
 	}, opts...)
 }
 

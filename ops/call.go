@@ -138,7 +138,8 @@ func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *
 	if c.d.separateRepeat {
 		class = "Device Operation"
 	}
-	return c.function(name, args, func() (*Tensor, error) { return c.function(class, argList{name, s.Shape}, inside) })
+	prim := "ttnn::prim::" + name
+	return c.function(prim, args, func() (*Tensor, error) { return c.function(class, argList{prim, s.Shape}, inside) })
 }
 
 func (c *call) output(s Spec) (*Tensor, error) {
@@ -198,15 +199,15 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 	return s.Memory
 }
 
-func (c *call) like(t *Tensor) Spec {
-	s := t.spec.clone()
-	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
-	return s
-}
+// place sets the memory configuration of a result by [call.memoryLike].
+func (c *call) place(s *Spec, like *Tensor) { s.Memory = c.memoryLike(like, s.Shape, s.Layout) }
+
+func (c *call) like(t *Tensor) Spec { return c.shaped(t, t.Shape()) }
 
 func (c *call) shaped(t *Tensor, shape []int) Spec {
 	s := t.spec
-	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
+	s.Shape = shape
+	c.place(&s, t)
 	return s
 }
 

@@ -102,7 +102,7 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 		args = append(args, t)
 	}
 	args = append(args, dim, s.Memory)
-	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
+	return c.deviceOp("concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		j := job{
 			program: catalog.Concat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
 			buffers: rings(1, page, page, out.pageBytes, tensorStructBytes*len(in)),

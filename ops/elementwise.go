@@ -108,16 +108,16 @@ func (c *call) together(in ...*Tensor) (Spec, error) {
 			like = t
 		}
 	}
-	s.Memory = c.memoryLike(like, s.Shape, s.Layout)
+	c.place(&s, like)
 	return s, nil
 }
 
 func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	const none = "nullopt"
 	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
-	name := "ttnn::prim::binary_ng"
+	name := "binary_ng"
 	if c.d.separateRepeat {
-		name = "ttnn::prim::binary"
+		name = "binary"
 	}
 	return c.deviceOp(name, "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
@@ -169,7 +169,7 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
 		s := c.like(a)
-		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
+		return c.unary(opRelu, "unary", "UnaryDeviceOperation",
 			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
 	}, opts...)
 }
@@ -198,7 +198,7 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 	}
 	s := Spec{Shape: shape, DType: a.spec.DType, Layout: a.spec.Layout, Memory: m}
 	args := argList{times, a.spec.Shape, shape, s.DType, m}
-	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
+	return c.unary(opCopy, "repeat", "RepeatDeviceOperation", args, a, s)
 }
 
 func repeatedShape(a *Tensor, times []int) ([]int, error) {
@@ -231,7 +231,7 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 			return nil, err
 		}
 		args := argList{condition, a, b, s.DType, s.Memory}
-		return c.compute("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
 			return job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)}
 		})
 	}, opts...)

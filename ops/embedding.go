@@ -34,7 +34,7 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 			s.Layout = *c.layout
 		}
 		args := argList{indices, table, s.Layout, s.Memory}
-		return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
 			return embedRows(out, indices, table)
 		})
 	}, opts...)

@@ -39,7 +39,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 			if c.into = nil; c.each != nil {
 				c.into = c.each[i]
 			}
-			t, err := c.gather("ttnn::prim::nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
+			t, err := c.gather("nlp_create_qkv_heads", "NlpCreateHeadsDeviceOperation", a, []int{dims[0], n, dims[2], width}, gathering{
 				sizes: [3]int{n, a.high, wide}, first: begin, steps: [4]int{a.high * a.wide, wide, a.wide, 1},
 			})
 			if err != nil {
@@ -70,7 +70,7 @@ func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (
 		if g.dims[3]%tileSize != 0 {
 			return nil, shapeError("heads of %v: want a width that is a multiple of %d", g.spec.Shape, tileSize)
 		}
-		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
+		return c.gather("nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
 			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
 				sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
 			})

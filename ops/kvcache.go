@@ -55,7 +55,7 @@ func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor,
 		}
 		c.into = cache
 		j.out, j.in, j.params, j.buffers = cache, []*Tensor{in}, words(at), rings(1, in.pageBytes)
-		return c.compute("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache.spec, func(*Tensor) job { return j })
+		return c.compute("update_cache", "UpdateKVCacheOperation", args, cache.spec, func(*Tensor) job { return j })
 	}, opts...)
 	return err
 }

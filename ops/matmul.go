@@ -54,7 +54,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		return nil, err
 	}
 	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
-	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
+	return c.deviceOp("matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
 		case onEngines(out, x) && (onEngines(y) || y.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
@@ -141,7 +141,7 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 		}
 	}
 	s := Spec{Shape: shape[4-max(len(x.Shape), len(y.Shape)):], DType: x.DType, Layout: x.Layout}
-	s.Memory = c.memoryLike(a.Tensor, s.Shape, s.Layout)
+	c.place(&s, a.Tensor)
 	if c.dtype != nil {
 		if s.DType = *c.dtype; s.DType >= numDataTypes || s.DType.Float() != x.DType.Float() {
 			return Spec{}, typeError("a product of %v can't be %v", x.DType, s.DType)
@@ -167,7 +167,7 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 			shape = slices.Delete(shape, i, i+1)
 		}
 		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.spec.Memory.Kind))}
-		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
+		return c.deviceOp("argmax", "ArgMaxDeviceOperation",
 			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
 				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.pageBytes, out.pageBytes))})
 			})

@@ -32,13 +32,14 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
 		s := a.spec
-		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+		s.Layout = l
+		c.place(&s, a)
 		return c.copy(a, s)
 	}, opts...)
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
-	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation",
+	return c.unary(opCopy, "copy", "CopyDeviceOperation",
 		argList{a, s.Layout, s.Memory}, a, s)
 }
 
@@ -71,8 +72,8 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 			s.Shape[i] = 1 + (end[i]-begin[i]-1)/step
 			m.axes[4-rank+i] = axis{from: 4 - rank + i, begin: begin[i], step: step, taken: s.Shape[i]}
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.deviceOp("ttnn::prim::slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		c.place(&s, a)
+		return c.deviceOp("slice", "SliceDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
 	}, opts...)
 }
 
@@ -104,8 +105,9 @@ func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOpti
 		if a.dims[2]%tileSize != 0 || a.dims[3]%tileSize != 0 {
 			name, class = r.padded, r.paddedClass
 		}
-		s.Layout, s.Memory = r.to, c.memoryLike(a, s.Shape, r.to)
-		return c.deviceOp("ttnn::prim::"+name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
+		s.Layout = r.to
+		c.place(&s, a)
+		return c.deviceOp(name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
 			return c.rearrange(whole(a.dims), out, a)
 		})
 	}, opts...)
@@ -134,8 +136,8 @@ func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value flo
 		if _, err := volume(s.Shape); err != nil {
 			return nil, err
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.deviceOp("ttnn::prim::pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+		c.place(&s, a)
+		return c.deviceOp("pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
 	}, opts...)
 }
 

@@ -26,7 +26,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 		order[i] = i
 	}
 	order[x], order[y] = y, x
-	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
+	return c.permute("transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each
@@ -43,7 +43,7 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 		if len(order) != len(a.spec.Shape) || !isOrder(order) {
 			return nil, shapeError("dimensions %v of %v: want each dimension once", dims, a.spec.Shape)
 		}
-		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
+		return c.permute("permute", "PermuteDeviceOperation", a, order, dims)
 	}, opts...)
 }
 
@@ -68,7 +68,7 @@ func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) 
 	for i, k := range order {
 		s.Shape[i] = a.spec.Shape[k]
 	}
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	c.place(&s, a)
 	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		return c.rearrange(permuted(a.dims, order4(order)), out, a)
@@ -123,7 +123,7 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 }
 
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
-	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
+	return c.permute("permute", "PermuteDeviceOperation", a, order, order)
 }
 
 // movedBack permutes a result out of scratch memory, to memory like the operand's.

@@ -61,9 +61,10 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 
 func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
 	s := a.spec.clone()
-	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
+	s.DType = to
+	c.place(&s, a)
 	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
-	return c.compute("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
 		return each(p, "", out, a, math.Float32bits(factor), math.Float32bits(number))
 	})
 }
@@ -97,13 +98,14 @@ func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...O
 			return nil, typeError("%v: want one of elements that stand alone (see Host.Convert for BFloat8B)", to)
 		}
 		s := a.spec.clone()
-		s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
+		s.DType = to
+		c.place(&s, a)
 		from := a.spec.DType
 		args := argList{a, from, to, s.Memory}
 		if from == to {
-			return c.unary(opCopy, "ttnn::prim::typecast", "TypecastDeviceOperation", args, a, s)
+			return c.unary(opCopy, "typecast", "TypecastDeviceOperation", args, a, s)
 		}
-		return c.deviceOp("ttnn::prim::typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
+		return c.deviceOp("typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
 			if tilesForEngines(a, out) {
 				return c.run(each(catalog.Typecast, catalog.ToFormat(to.format()), out, a))
 			}

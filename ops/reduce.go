@@ -39,9 +39,9 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		}
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		c.place(&s, a)
 		args := argList{a, op, dim, s.Memory}
-		return c.compute("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
 			if along < rank-2 {
 				return engineFold(op, along == rank-3, n, out, a)
 			}

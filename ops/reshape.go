@@ -24,9 +24,9 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 				return t, nil
 			}
 		}
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		c.place(&s, a)
 		args := argList{a, s.Shape, s.Memory}
-		return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
+		return c.deviceOp("reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
 			return c.rearrange(arrangement{order: true}, out, a)
 		})
 	}, opts...)

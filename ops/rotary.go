@@ -54,7 +54,7 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 			return nil, fmt.Errorf("%w: rows at their own positions have none that could be parameter %q", ErrNoParam, c.param)
 		}
 		s := c.like(x)
-		return c.compute("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rotary, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
 				engineArgs: words(out.wide), buffers: tiles(2, 4, 4),

@@ -112,7 +112,7 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	}
 	s := c.like(a)
 	args := argList{a, optional(mask), scale, s.Memory}
-	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
 		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, mask: mask,
 			keeps: true}
 		return o.job(out, a)
@@ -183,7 +183,7 @@ func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
 	}
 	s := c.like(a)
 	args := argList{a, "LayerNormType::" + n.kind, n.eps, optional(n.gamma), optional(n.beta), s.Memory}
-	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
+	return c.compute("layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
 		return n.operation(a).job(out, a)
 	})
 }

@@ -72,10 +72,10 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 		c.into, second = each[0], each[1]
 	}
 	s, numbers := topKSpecs(a, k)
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	c.place(&s, a)
 	numbers.Memory = s.Memory
 	args := argList{a, k, -1, !c.smallest, true, s.Memory}
-	values, err = c.deviceOp("ttnn::prim::topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
+	values, err = c.deviceOp("topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
 		first := c.into
 		c.into = second
 		var err error

@@ -16,7 +16,7 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 		}
 		s := c.like(a)
 		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
-		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
 			return each(catalog.UnaryTiles, cmp.Or(computeNames[op], op), out, a)
 		})
 	}, opts...)
@@ -131,7 +131,7 @@ func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint3
 			return nil, shapeError("numbers from %v to %v", low, high)
 		}
 		s.Memory = c.memoryOr(s.Memory)
-		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rand, out: out, buffers: tiles(2), numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
 			}

@@ -155,7 +155,7 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 			return nil, err
 		}
 		args := argList{images, weights, optional(bias), s.DType, s.Memory}
-		return c.compute("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
+		return c.compute("conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
 			return w.convolution(out, images, weights, bias, positions, string(c.activation))
 		})
 	}, opts...)
@@ -247,7 +247,7 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 			return nil, err
 		}
 		args := argList{images, w.kernel, s.DType, s.Memory}
-		return c.compute("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
+		return c.compute("pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
 	}, opts...)
 }
 

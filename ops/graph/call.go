@@ -103,10 +103,8 @@ func (r *Report) PrintTree(w io.Writer) error {
 // CallTrace returns the names of all functions in the order of their starts.
 func CallTrace(g *Graph) []string {
 	var out []string
-	for _, n := range g.All() {
-		if n.Type == FunctionStart {
-			out = append(out, n.Name())
-		}
+	for _, n := range g.All(FunctionStart) {
+		out = append(out, n.Name())
 	}
 	return out
 }
@@ -114,8 +112,8 @@ func CallTrace(g *Graph) []string {
 // Durations returns the duration of each function by name, of its last call.
 func Durations(g *Graph) map[string]time.Duration {
 	m := map[string]time.Duration{}
-	for _, n := range g.All() {
-		if n.Type == FunctionEnd && n.Duration > 0 {
+	for _, n := range g.All(FunctionEnd) {
+		if n.Duration > 0 {
 			m[n.Name()] = n.Duration
 		}
 	}

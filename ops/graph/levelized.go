@@ -117,11 +117,9 @@ func (l *levelizer) source(tensor int) (int, bool) {
 
 func (l *levelizer) connect() {
 	takers := map[int][]int{} // tensors by start of the function that takes them, once for each use
-	for i, n := range l.g.All() {
-		if n.Type == TensorNode {
-			for _, c := range n.Connections {
-				takers[c] = append(takers[c], i)
-			}
+	for i, n := range l.g.All(TensorNode) {
+		for _, c := range n.Connections {
+			takers[c] = append(takers[c], i)
 		}
 	}
 	for v, node := range l.nodes {

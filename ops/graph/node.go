@@ -2,6 +2,7 @@ package graph
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,11 +140,12 @@ type Graph struct {
 	Nodes  []Node
 }
 
-// All returns the nodes by their counters.
-func (g *Graph) All() iter.Seq2[int, *Node] {
+// All returns the nodes of some types, or all nodes, by their counters.
+func (g *Graph) All(types ...NodeType) iter.Seq2[int, *Node] {
 	return func(yield func(int, *Node) bool) {
 		for i := range g.Nodes {
-			if !yield(i, &g.Nodes[i]) {
+			n := &g.Nodes[i]
+			if (len(types) == 0 || slices.Contains(types, n.Type)) && !yield(i, n) {
 				return
 			}
 		}

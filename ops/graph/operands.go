@@ -31,11 +31,9 @@ func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey
 func (g *Graph) Operands(calls []Call) []Operands {
 	out := make([]Operands, len(calls))
 	takers := map[int][]int{} // by function start, for formats that don't list inputs
-	for i, n := range g.All() {
-		if n.Type == TensorNode {
-			for _, c := range n.Connections {
-				takers[c] = append(takers[c], i)
-			}
+	for i, n := range g.All(TensorNode) {
+		for _, c := range n.Connections {
+			takers[c] = append(takers[c], i)
 		}
 	}
 	type inner struct{ in, out, made []int }
@@ -189,8 +187,8 @@ func CountTensors(g *Graph) (intermediate, output int, err error) {
 		return 0, 0, err
 	}
 	made := map[int]bool{}
-	for _, n := range g.All() {
-		if n.Type == FunctionEnd && n.Name() == "create_device_tensor" && len(n.Connections) > 0 {
+	for _, n := range g.All(FunctionEnd) {
+		if n.Name() == "create_device_tensor" && len(n.Connections) > 0 {
 			if t := g.At(n.Connections[0]); t != nil {
 				made[t.Counter] = true
 			}

@@ -195,11 +195,9 @@ func DRAMUsage(g *Graph) DRAMUse {
 
 func (g *Graph) allocations() map[int]*Node {
 	m := map[int]*Node{}
-	for _, a := range g.All() {
-		if a.Type == BufferAllocate {
-			if b := g.First(a, BufferNode); b != nil {
-				m[b.Counter] = a
-			}
+	for _, a := range g.All(BufferAllocate) {
+		if b := g.First(a, BufferNode); b != nil {
+			m[b.Counter] = a
 		}
 	}
 	return m

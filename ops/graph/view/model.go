@@ -175,10 +175,7 @@ func (m *modeler) grid() {
 
 func (m *modeler) tensorList() {
 	byID := map[string]int{}
-	for i, n := range m.g.All() {
-		if n.Type != graph.TensorNode {
-			continue
-		}
+	for i, n := range m.g.All(graph.TensorNode) {
 		id := n.Params[graph.ParamTensorID]
 		if id == "" {
 			id = fmt.Sprintf("n%d", i)
@@ -224,8 +221,8 @@ func (m *modeler) ops() {
 	times, ran := newTimes(m.g, m.calls), m.r.DeviceTimes()
 	m.Total = int64(times.total)
 	faults := map[int]string{}
-	for i, n := range m.g.All() {
-		if n.Type == graph.ErrorNode && m.of[i] >= 0 {
+	for i, n := range m.g.All(graph.ErrorNode) {
+		if m.of[i] >= 0 {
 			faults[m.of[i]] = n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]
 		}
 	}

@@ -42,12 +42,10 @@ func newPlan(r *graph.Report, base int) *plan {
 	p := &plan{r: r, g: r.Graph, base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
 	p.renumber()
 	p.operations()
-	for _, n := range p.g.All() {
-		if n.Type == graph.BufferAllocate {
-			for _, c := range n.Connections {
-				if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
-					p.buf[c] = n
-				}
+	for _, n := range p.g.All(graph.BufferAllocate) {
+		for _, c := range n.Connections {
+			if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
+				p.buf[c] = n
 			}
 		}
 	}

@@ -99,11 +99,9 @@ func (p *plan) sizes() sizes {
 		}
 		out[at] = append(out[at], s)
 	}
-	for i, n := range p.g.All() {
-		if n.Type == graph.BufferAllocate {
-			b := p.buffer(n)
-			add(b.place, sizeAt{node: i, kind: b.kind, size: b.size})
-		}
+	for i, n := range p.g.All(graph.BufferAllocate) {
+		b := p.buffer(n)
+		add(b.place, sizeAt{node: i, kind: b.kind, size: b.size})
 	}
 	for _, op := range slices.Sorted(maps.Keys(p.r.OperationBuffers)) {
 		for _, b := range p.r.OperationBuffers[op] {

@@ -177,10 +177,7 @@ func (w *writer) fault(op int, name, kind, message, trace string) {
 }
 
 func (w *writer) errors(p *plan) {
-	for i, n := range p.g.All() {
-		if n.Type != graph.ErrorNode {
-			continue
-		}
+	for i, n := range p.g.All(graph.ErrorNode) {
 		id := p.base
 		if k := p.of[i]; k >= 0 {
 			id = p.ops[k].id
