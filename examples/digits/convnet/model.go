@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -79,7 +80,7 @@ func (l *Layer) matrix() (*ops.Host, error) {
 	return ops.Conv2dWeights(h, 1)
 }
 
-func host(v []BFloat16, shape ...int) (*ops.Host, error) {
+func host(v []bf16.Number, shape ...int) (*ops.Host, error) {
 	floats := make([]float32, len(v))
 	for i, x := range v {
 		floats[i] = x.Float()
@@ -150,12 +151,12 @@ func (m *Model) Close(context.Context) error {
 // room.
 func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) {
 	s := n.InputSpec(room)
-	v := make([]BFloat16, 0, room*digits.Pixels)
+	v := make([]bf16.Number, 0, room*digits.Pixels)
 	for _, m := range images {
 		p := Pixels(m)
 		v = append(v, p[:]...)
 	}
-	h, err := host(append(v, make([]BFloat16, room*digits.Pixels-len(v))...), s.Shape...)
+	h, err := host(append(v, make([]bf16.Number, room*digits.Pixels-len(v))...), s.Shape...)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (n *Network) DecodeScores(pages []byte, images int) ([]Scores, error) {
 	for i := range out {
 		for k := range out[i] {
 			at := 2 * (i*digits.Classes + k)
-			out[i][k] = BFloat16(binary.LittleEndian.Uint16(h.Data[at:]))
+			out[i][k] = bf16.Number(binary.LittleEndian.Uint16(h.Data[at:]))
 		}
 	}
 	return out, nil

@@ -15,8 +15,6 @@ import (
 //go:embed weights.safetensors
 var weightsFile []byte
 
-type BFloat16 = bf16.Number
-
 // Kind is what a layer does.
 type Kind uint8
 
@@ -40,7 +38,7 @@ type Layer struct {
 
 	// Weights are Out by In by Kernel by Kernel of a convolution, In by Out of a linear layer.
 	// Pools have none, and no Bias.
-	Weights, Bias []BFloat16
+	Weights, Bias []bf16.Number
 }
 
 // OutHeight returns the height of the images that the layer makes.
@@ -91,8 +89,8 @@ func (n *Network) parts() (all []bf16.Part) {
 }
 
 // Pixels returns the network's input for an image: ink from 0 to 1, which bfloat16 has exactly.
-func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
-	var out [digits.Pixels]BFloat16
+func Pixels(m digits.Image) [digits.Pixels]bf16.Number {
+	var out [digits.Pixels]bf16.Number
 	for i, p := range m.Pixels {
 		out[i] = bf16.Round(float32(p) / digits.MaxPixel)
 	}
@@ -100,7 +98,7 @@ func Pixels(m digits.Image) [digits.Pixels]BFloat16 {
 }
 
 // Scores are the network's answer for an image, one for each digit.
-type Scores [digits.Classes]BFloat16
+type Scores [digits.Classes]bf16.Number
 
 // Best returns the digit with the largest score, the lowest one of several.
 func (s Scores) Best() uint8 {

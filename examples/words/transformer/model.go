@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/stream"
 )
@@ -124,7 +125,7 @@ func wide(ms ...Matrix) Matrix {
 		for _, m := range ms {
 			for head := range Heads {
 				out.Data = append(out.Data, m.Data[row*m.Columns+head*HeadWidth:][:HeadWidth]...)
-				out.Data = append(out.Data, make([]BFloat16, headTile-HeadWidth)...)
+				out.Data = append(out.Data, make([]bf16.Number, headTile-HeadWidth)...)
 			}
 		}
 	}
@@ -136,7 +137,7 @@ func high(m Matrix) Matrix {
 	out := Matrix{Rows: Heads * headTile, Columns: m.Columns}
 	for head := range Heads {
 		out.Data = append(out.Data, m.Data[head*HeadWidth*m.Columns:][:HeadWidth*m.Columns]...)
-		out.Data = append(out.Data, make([]BFloat16, (headTile-HeadWidth)*m.Columns)...)
+		out.Data = append(out.Data, make([]bf16.Number, (headTile-HeadWidth)*m.Columns)...)
 	}
 	return out
 }
@@ -355,14 +356,14 @@ func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
 }
 
 // Scores waits for the steps before and returns the logits of the last one.
-func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
-	var out [Slots]BFloat16
+func (m *Model) Scores(ctx context.Context) ([Slots]bf16.Number, error) {
+	var out [Slots]bf16.Number
 	h, err := m.dev.ToHost(ctx, m.scores)
 	if err != nil {
 		return out, err
 	}
 	for i := range out {
-		out[i] = BFloat16(binary.LittleEndian.Uint16(h.Data[2*i:]))
+		out[i] = bf16.Number(binary.LittleEndian.Uint16(h.Data[2*i:]))
 	}
 	return out, nil
 }

@@ -30,12 +30,10 @@ const (
 // Epsilon is added to the mean of squares in normalisations.
 const Epsilon = 1e-5
 
-type BFloat16 = bf16.Number
-
 // Matrix is a matrix of bfloat16, row by row. Its rows are inputs, its columns outputs.
 type Matrix struct {
 	Rows, Columns int
-	Data          []BFloat16
+	Data          []bf16.Number
 }
 
 type Layer struct {
@@ -50,17 +48,11 @@ type Network struct {
 	Logits    Matrix // Width by Slots
 }
 
-type Part struct {
-	Name string
-	*Matrix
-}
-
-// Parts returns all matrices of the network, which have their shapes.
-func (n *Network) Parts() []Part {
-	var all []Part
+// parts returns all matrices of the network, and sets their shapes.
+func (n *Network) parts() (all []bf16.Part) {
 	add := func(name string, m *Matrix, rows, columns int) {
 		m.Rows, m.Columns = rows, columns
-		all = append(all, Part{name, m})
+		all = append(all, bf16.Part{Name: name, Shape: []int{rows, columns}, Data: &m.Data})
 	}
 	const heads = Heads * HeadWidth
 	add("embedding", &n.Embedding, Slots+Positions, Width)
@@ -78,10 +70,9 @@ func (n *Network) Parts() []Part {
 }
 
 // Parameters returns the number of weights.
-func (n *Network) Parameters() int {
-	count := 0
-	for _, p := range n.Parts() {
-		count += p.Rows * p.Columns
+func (n *Network) Parameters() (count int) {
+	for _, p := range n.parts() {
+		count += len(*p.Data)
 	}
 	return count
 }
@@ -94,11 +85,4 @@ func Trained() (*Network, error) {
 		return nil, fmt.Errorf("transformer: trained: %w", err)
 	}
 	return n, nil
-}
-
-func (n *Network) parts() (all []bf16.Part) {
-	for _, p := range n.Parts() {
-		all = append(all, bf16.Part{Name: p.Name, Shape: []int{p.Rows, p.Columns}, Data: &p.Data})
-	}
-	return all
 }

@@ -4,25 +4,25 @@ package reference
 
 import (
 	"encoding/binary"
-	"github.com/reprise-tt/reprise/examples/internal/bf16"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
 type matrix struct {
 	rows, columns int
-	v             []convnet.BFloat16
+	v             []bf16.Number
 }
 
 func newMatrix(rows, columns int) matrix {
-	return matrix{rows, columns, make([]convnet.BFloat16, rows*columns)}
+	return matrix{rows, columns, make([]bf16.Number, rows*columns)}
 }
 
 // at returns an element; outside of the matrix it is 0.
-func (m *matrix) at(row, column int) convnet.BFloat16 {
+func (m *matrix) at(row, column int) bf16.Number {
 	if row >= m.rows || column >= m.columns {
 		return 0
 	}
@@ -85,7 +85,7 @@ func under(l *convnet.Layer, x matrix) matrix {
 		for element := range l.Kernel * l.Kernel {
 			i, k := y*l.Stride-l.Padding+element/l.Kernel, x0*l.Stride-l.Padding+element%l.Kernel
 			if i < 0 || i >= l.Height || k < 0 || k >= l.Width {
-				out.v = append(out.v, make([]convnet.BFloat16, l.In)...)
+				out.v = append(out.v, make([]bf16.Number, l.In)...)
 				continue
 			}
 			row := (image*l.Height+i)*l.Width + k
@@ -180,7 +180,7 @@ func (m *matrix) pack(row, column int, dst *arith.DstTile) {
 	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16, Wide: true}).Tile(l1, dst)
 	for i := range min(arith.TileSide, m.rows-row) {
 		for k := range min(arith.TileSide, m.columns-column) {
-			m.v[(row+i)*m.columns+column+k] = convnet.BFloat16(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):]))
+			m.v[(row+i)*m.columns+column+k] = bf16.Number(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):]))
 		}
 	}
 }
