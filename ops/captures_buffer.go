@@ -60,13 +60,11 @@ func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, er
 	return p, nil
 }
 
-// bufferID returns an id that is unique among the buffers of all chips of a mesh.
 func (c *captures) bufferID() uint64 {
 	c.next++
 	return uint64(c.id)<<40 | c.next
 }
 
-// buffer returns the description of a buffer, the same one until its release.
 func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +118,6 @@ func maxPerBank(b *reprise.Buffer) int64 {
 	return most * int64(b.PageStride())
 }
 
-// pagesOf returns a buffer's pages: copies of first at the places that page returns.
 func pagesOf(first graph.Page, page func(int) (reprise.Place, bool)) []graph.Page {
 	out := []graph.Page{}
 	for i := 0; ; i++ {

@@ -14,8 +14,8 @@ import (
 type MeshCapture struct{ chips []*Capture } // of each chip; chip 0's describes all
 
 // BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device.
-// The graph is that of chip 0, with the buffers and circular buffers of all chips and the addresses
-// of tensors on them; operations of other chips alone aren't in it.
+// The graph is that of chip 0, with the buffers, circular buffers and addresses of tensors of all
+// chips, but without operations of other chips alone.
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
 	for i, d := range m.chips {
@@ -29,7 +29,7 @@ func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 }
 
 // inFunctions assigns programs of another chip to the functions of the same programs on chip 0, in
-// order of start. Programs that chip 0 didn't run get none.
+// order of start, or to none.
 func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
 	for i := range runs {
 		run := &runs[i]
@@ -52,8 +52,7 @@ func (c *MeshCapture) recorder() *graph.Recorder {
 	return c.chips[0].rec
 }
 
-// End ends the capture and returns its report, with the times of the programs of all chips in
-// cycles of each chip's own clock.
+// End ends the capture and returns its report, with times in cycles of each chip's own clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
@@ -79,9 +78,8 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// Record returns a handler for print.Listen on a chip of the mesh, which adds its kernels' zones to
-// the report: see [Capture.Record]. Chips count from 0, by rows; the handler of another number is
-// nil.
+// Record returns [Capture.Record] of a chip, as a handler for print.Listen on that chip. Chips
+// count from 0, by rows; the handler of another number is nil.
 func (c *MeshCapture) Record(chip int) print.Handler {
 	if chip < 0 || chip >= len(c.chips) {
 		return nil

@@ -109,21 +109,4 @@ func TestSharesCoverEveryPageOnce(t *testing.T) {
 			t.Fatalf("%d of %d pages shared, shares of %d to %d", next, pages, least, most)
 		}
 	})
-	if s := Shares(5, 0); s != nil {
-		t.Errorf("shares for no core: %v", s)
-	}
-}
-
-func TestCircularBuffersDoNotShareAnIndex(t *testing.T) {
-	n, err := Trained()
-	devtest.Must(t, err)
-	for _, l := range n.Layers() {
-		seen := map[int]bool{}
-		for _, b := range l.CircularBuffers() {
-			if seen[b.Index] || b.PageSize%64 != 0 || b.Pages == 0 {
-				t.Errorf("%v: buffer %+v", l, b)
-			}
-			seen[b.Index] = true
-		}
-	}
 }

@@ -33,11 +33,9 @@ examples/digits            -> chip examples/internal/* internal/images  # a netw
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops examples/digits examples/internal/* allocator  # a network of operations for digits
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
-examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
 examples/words             -> examples/internal/*  # English words, and tokens for them
 examples/words/transformer -> reprise ops stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
-examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
 examples/deadlock          -> reprise chip kernels/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/rng      -> nothing  # random sequences that examples share

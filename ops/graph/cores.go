@@ -27,12 +27,10 @@ func coresText(f Format, cores []CoreRange) string {
 // {[0-0 - 7-7]}. [ParseCores] reads it.
 func FormatCores(cores []CoreRange) string { return coresText(Format2026v2, cores) }
 
-// maxRanges limits how many rectangles are read from one string.
 const maxRanges = 1024
 
 // ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
-// 7-7]} or a JSON array of rectangles with start and end. It returns nil for an empty set and
-// invalid text.
+// 7-7]} or a JSON array of rectangles with start and end; nil for invalid text.
 func ParseCores(s string) []CoreRange {
 	type corner struct{ X, Y int }
 	var js []struct{ Start, End corner }

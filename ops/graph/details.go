@@ -2,8 +2,8 @@ package graph
 
 import "sync/atomic"
 
-// Details are what a capture records beside operations and memory. They can be switched while
-// captures are under way, as TT-NN's enable_stack_traces and its like do for a process.
+// Details are what a capture records beside operations and memory. They can be switched at any
+// time, as by TT-NN's enable_stack_traces and its like.
 type Details uint32
 
 const (
@@ -28,7 +28,6 @@ func (d Details) With(some Details, on bool) Details {
 // Has reports whether all of some details are on.
 func (d Details) Has(some Details) bool { return d&some == some }
 
-// details are switched by any goroutine.
 type details struct{ atomic.Uint32 }
 
 func (d *details) set(some Details, on bool) {

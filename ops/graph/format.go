@@ -21,7 +21,6 @@ const (
 	Format2026v3
 )
 
-// String returns the format's name, such as "2026v1".
 func (f Format) String() string {
 	switch {
 	case f == Format2025:
@@ -32,7 +31,6 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// sharesTensors reports whether all uses of a tensor share one node.
 func (f Format) sharesTensors() bool { return f <= Format2026v1 }
 
 // hasNumber reports whether a parameter is a JSON number in the format (graph_processor.cpp,

@@ -24,8 +24,7 @@ func (g *Graph) Print(w io.Writer) error {
 		times = 0
 	}
 	open := 0
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
+	for _, n := range g.All() {
 		if n.Type == FunctionEnd {
 			open = max(open-1, 0)
 		}

@@ -22,7 +22,6 @@ const (
 
 var bufferTypeNames = [numBufferTypes]string{"DRAM", "L1", "SYSTEM_MEMORY", "L1_SMALL", "TRACE"}
 
-// String returns the kind's name as TT-NN spells it.
 func (t BufferType) String() string {
 	if t < numBufferTypes {
 		return bufferTypeNames[t]
@@ -39,7 +38,7 @@ func (t BufferType) short() string {
 }
 
 // ParseBufferType reads a kind of memory in any form of reports: a number, or a name with or
-// without BufferType::. It returns false for any other string.
+// without BufferType::.
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
@@ -64,7 +63,6 @@ const (
 	NDSharded     BufferLayout = 5
 )
 
-// String returns the layout's name as TT-NN spells it.
 func (l BufferLayout) String() string {
 	switch l {
 	case Interleaved:
@@ -81,7 +79,7 @@ func (l BufferLayout) String() string {
 	return "UNKNOWN"
 }
 
-// ParseBufferLayout reads a layout's name. It returns false for any other string.
+// ParseBufferLayout reads a layout's name.
 func ParseBufferLayout(s string) (BufferLayout, bool) {
 	for l := Interleaved; l < NDSharded; l++ {
 		if l.String() == s {
@@ -99,7 +97,7 @@ type Buffer struct {
 	Layout     BufferLayout
 	Size       int64 // over all banks
 	PageSize   int64
-	Cores      int    // number of cores that hold a shard, 0 if it isn't sharded
+	Cores      int    // that hold a shard, 0 if it isn't sharded
 	Address    uint64 // in each bank
 	MaxPerBank int64  // size in the bank with most pages; 0 if unknown
 	// Pages returns the places of the pages, for reports with buffer pages; nil if unknown.
@@ -115,8 +113,7 @@ type Tensor struct {
 	Size         int64   // bytes of the elements, without padding
 	MemoryConfig string  // MemoryConfig(...); used if Buffer is set
 	Buffer       *Buffer // nil for a tensor that has no device memory
-	// Devices are the addresses of its parts on each device.
-	Devices []DeviceTensor
+	Devices      []DeviceTensor
 }
 
 // DeviceTensor is the part of a tensor on one device.
@@ -136,8 +133,8 @@ type CircularBuffer struct {
 	GloballyAllocated bool // it lies in a buffer and takes no memory of its own
 }
 
-// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); it returns nil for
-// any other string.
+// ParseShape reads a shape in the form of any [Format], such as Shape([1, 32]); nil for any other
+// string.
 func ParseShape(s string) []int {
 	_, s, ok := strings.Cut(s, "Shape([")
 	if !ok {
@@ -211,7 +208,6 @@ func (t *Tensor) params(format Format) Params {
 	return p
 }
 
-// params returns the parameters of the buffer's node, or of its events.
 func (b *Buffer) params(format Format, t NodeType) Params {
 	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {

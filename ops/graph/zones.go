@@ -15,7 +15,7 @@ type Zone struct {
 	Device    int64  `json:"device_id"`
 	X         int    `json:"x"` // virtual coordinates of the core, as in the vendor's tools
 	Y         int    `json:"y"`
-	Processor string `json:"processor"` // BRISC, NCRISC, TRISC0, TRISC1 or TRISC2
+	Processor string `json:"processor"`
 	Program   string `json:"program,omitempty"`
 	Kernel    string `json:"kernel,omitempty"`
 	Name      string `json:"name"`
@@ -45,7 +45,6 @@ func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
 	return out
 }
 
-// sortedZones returns the report's zones by device and start, the longer ones first.
 func (r *Report) sortedZones() []*Zone {
 	out := make([]*Zone, len(r.Zones))
 	for i := range r.Zones {
@@ -80,8 +79,7 @@ const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_
 
 // WriteDeviceLog writes the device log of a performance report. The vendor's tools read from it the
 // first device's architecture, clock and number of cores, and the zones of kernels: a row for each
-// start and each end, with the call count of the operation around it. Zones outside of operations
-// have the number 0.
+// start and each end, with the call count of the operation around it, or 0.
 func (r *Report) WriteDeviceLog(w io.Writer) error {
 	d := Device{Arch: "wormhole_b0"}
 	if len(r.Devices) > 0 {

@@ -14,17 +14,14 @@ import (
 // maxHeader is the format's limit for a header, in bytes.
 const maxHeader = 100_000_000
 
-// metadataKey is the header's entry that isn't a tensor.
 const metadataKey = "__metadata__"
 
-// entry is a tensor in the header.
 type entry struct {
 	DType   DType    `json:"dtype"`
 	Shape   []int64  `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// readHeader reads and checks the header of a file of size bytes.
 func (f *File) readHeader(size int64) error {
 	if size < 8 {
 		return &FormatError{Why: fmt.Sprintf("it has %d bytes: want at least the 8 of the header's length", size)}
@@ -123,7 +120,8 @@ func (f *File) layOut(size int64) error {
 	var at int64
 	for i, t := range f.tensors {
 		if t.Begin != at || t.End < t.Begin || t.End > size {
-			return &FormatError{Tensor: t.Name, Why: fmt.Sprintf("data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin, t.End, at, size)}
+			return &FormatError{Tensor: t.Name,
+				Why: fmt.Sprintf("data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin, t.End, at, size)}
 		}
 		want, err := t.bytes()
 		if err != nil {

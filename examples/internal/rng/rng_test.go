@@ -36,12 +36,3 @@ func TestShufflePermutes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
-
-func TestFloat64StaysBelowOne(t *testing.T) {
-	src := Source(2)
-	for range 10000 {
-		if f := src.Float64(); f < 0 || f >= 1 {
-			t.Fatalf("%g", f)
-		}
-	}
-}

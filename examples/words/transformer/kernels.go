@@ -19,10 +19,9 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// ErrNoKernels means that there are no kernels for an architecture.
 var ErrNoKernels = errors.New("no kernels for this architecture")
 
-// listPage is the size of a page of the list of tokens, kListBytes in kernels/layout.h.
+// listPage is kListBytes in kernels/layout.h.
 const listPage = 1024
 
 // kernelRoom is the most L1 that the kernels use.

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// view serves a report.
 type view struct {
 	r    *graph.Report
 	page []byte
@@ -34,7 +33,7 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 
 func (v *view) index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(v.page) // fails only if the client has gone
+	_, _ = w.Write(v.page)
 }
 
 func (v *view) report(w http.ResponseWriter, _ *http.Request) {
@@ -55,14 +54,12 @@ func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) er
 	_, _ = w.Write(b.Bytes())
 }
 
-// peak is a row of the table of peaks.
 type peak struct {
 	Name      string `json:"name"`
 	Bytes     int64  `json:"bytes"`
 	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers in buffers, which count twice
 }
 
-// peaks returns the peaks of a report with interleaved buffers spread over so many cores.
 func peaks(g *graph.Graph, cores int) []peak {
 	return []peak{
 		{Name: "L1, buffers and a core's circular buffers", Bytes: graph.PeakL1(g), InBuffers: graph.PeakL1InBuffers(g)},
@@ -71,7 +68,6 @@ func peaks(g *graph.Graph, cores int) []peak {
 	}
 }
 
-// problem is an operation that failed or didn't end.
 type problem struct {
 	Operation string `json:"operation"`
 	Message   string `json:"message"`

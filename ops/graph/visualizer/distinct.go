@@ -15,7 +15,7 @@ import (
 // another tensor of a known id gets a new one.
 type tensorIDs struct {
 	seen map[int64]string // descriptions of tensors by id
-	last int64            // the largest id; the search for a new one starts after it
+	last int64            // the search for a new one starts after it
 }
 
 // unused returns a new id above 0 that neither earlier reports nor own have.
@@ -32,7 +32,6 @@ func (n *tensorIDs) unused(own map[int64]string) int64 {
 	}
 }
 
-// distinct renumbers a report's tensors where needed, and returns the number of new ids.
 func (n *tensorIDs) distinct(r *graph.Report) int {
 	if n.seen == nil {
 		n.seen = map[int64]string{}
@@ -83,7 +82,6 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 	return len(to)
 }
 
-// renumberTensors is distinct with a warning.
 func (w *writer) renumberTensors(r *graph.Report, path string) {
 	if n := w.ids.distinct(r); n > 0 {
 		w.warn("%s: %d tensors have ids that another report uses for other tensors, and get new ones", filepath.Base(path), n)

@@ -21,11 +21,10 @@ import (
 // import.
 const OperationStride = 10000
 
-// Options configure an import.
 type Options struct {
 	Limits graph.Limits
-	// Arch is the architecture of reports without devices, wormhole or blackhole: lists of nodes,
-	// whose memory the visualizer shows only with a device. Empty adds none.
+	// Arch is the architecture of reports without devices, lists of nodes: wormhole or blackhole.
+	// The visualizer shows memory only with a device. Empty adds none.
 	Arch string
 	SVG  bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
 }
@@ -53,8 +52,7 @@ var ErrNoReports = errors.New("no reports")
 // Import writes reports into a database, which it creates if needed. A path is a file, or a folder
 // whose *.json files are imported in the order of their names. An operation that is imported again
 // is replaced with all its rows; existing tensors stay. A folder's file that can't be read is a
-// warning, unless no file can. An import is all or nothing: after an error the database and the
-// files beside it are unchanged.
+// warning, unless no file can. After an error the database and the files beside it are unchanged.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
 	if err := graph.CheckArch(o.Arch); err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
@@ -133,13 +131,11 @@ func (w *writer) files(files []file, o Options) error {
 	return nil
 }
 
-// file is a report to read; found says that it was found in a folder.
 type file struct {
 	path  string
 	found bool
 }
 
-// pythonSuffix ends the name of the file with a report's Python records.
 const pythonSuffix = ".python_io.json"
 
 func list(paths []string) ([]file, error) {
@@ -170,7 +166,6 @@ func list(paths []string) ([]file, error) {
 	return out, nil
 }
 
-// read reads a report, and the Python records in the file beside it.
 func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -215,7 +210,6 @@ func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
 	return w.to.write(w.pictureName(path), r.Graph.SVG)
 }
 
-// pictureName returns a unique name for a report's picture.
 func (w *writer) pictureName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), ".json")
 	for n := 1; ; n++ {

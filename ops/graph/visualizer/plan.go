@@ -20,16 +20,14 @@ func hidden(name string) bool {
 	return false
 }
 
-// operation is a row of the table of operations.
 type operation struct {
 	id         int
 	name       string
-	start, end int // nodes; end is the last node if the operation didn't end
+	start, end int // end is the last node if the operation didn't end
 	finished   bool
 	free       bool // a deallocation outside of any function; start and end are its node
 }
 
-// plan is a report with its operations.
 type plan struct {
 	r    *graph.Report
 	g    *graph.Graph
@@ -44,28 +42,17 @@ func newPlan(r *graph.Report, base int) *plan {
 	p := &plan{r: r, g: r.Graph, base: base, dev: map[int64]int64{}, buf: map[int]*graph.Node{}}
 	p.renumber()
 	p.operations()
-	for i := range p.g.Nodes {
-		if n := &p.g.Nodes[i]; n.Type == graph.BufferAllocate {
-			for _, c := range n.Connections {
-				if m := p.at(c); m != nil && m.Type == graph.BufferNode {
-					p.buf[c] = n
-				}
+	for _, n := range p.g.All(graph.BufferAllocate) {
+		for _, c := range n.Connections {
+			if m := p.g.At(c); m != nil && m.Type == graph.BufferNode {
+				p.buf[c] = n
 			}
 		}
 	}
 	return p
 }
 
-// at returns a node by counter, or nil.
-func (p *plan) at(c int) *graph.Node {
-	if c < 0 || c >= len(p.g.Nodes) {
-		return nil
-	}
-	return &p.g.Nodes[c]
-}
-
-// renumber numbers the devices from 0, in the order of their numbers: the visualizer uses them as
-// indexes.
+// renumber numbers the devices from 0: the visualizer uses them as indexes.
 func (p *plan) renumber() {
 	ids := map[int64]bool{}
 	for _, d := range p.r.Devices {
