@@ -284,7 +284,7 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for _, q := range b.locks {
 		q.mu.Lock()
 	}
-	defer b.unlock()
+	defer b.unlock(debug.SetPanicOnFault(true))
 	clear(b.errs)
 	b.failed = false
 	b.eachLocked(func(p *batchPart) error { return p.prepareLocked(ctx, rs) })
@@ -314,23 +314,32 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	return nil
 }
 
-// eachLocked calls step for the parts without an error. The fault of an access to a removed device
-// becomes the error of its part.
+// eachLocked calls step for the parts without an error, with one deferred call for all of them.
 func (b *Batch) eachLocked(step func(*batchPart) error) {
-	for i := range b.parts {
-		if b.errs[i] != nil {
-			continue
-		}
-		p := &b.parts[i]
-		q := p.Queue
-		if lost := q.d.kd.Guard(func() error { b.errs[i] = step(p); return nil }); lost != nil {
-			b.errs[i] = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, lost))
-		}
-		b.failed = b.failed || b.errs[i] != nil
+	for i := 0; i < len(b.parts); i++ {
+		b.fromLocked(&i, step)
 	}
 }
 
-func (b *Batch) unlock() {
+// fromLocked calls step for the parts from *i to the last one or the first that faults.
+func (b *Batch) fromLocked(i *int, step func(*batchPart) error) {
+	defer func() {
+		if e := recover(); e != nil {
+			q := b.parts[*i].Queue
+			b.errs[*i] = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
+			b.failed = true
+		}
+	}()
+	for ; *i < len(b.parts); *i++ {
+		if b.errs[*i] == nil {
+			b.errs[*i] = step(&b.parts[*i])
+			b.failed = b.failed || b.errs[*i] != nil
+		}
+	}
+}
+
+func (b *Batch) unlock(before bool) {
+	debug.SetPanicOnFault(before)
 	for _, q := range b.locks {
 		q.mu.Unlock()
 	}
@@ -412,7 +421,6 @@ func (p *batchPart) copyLocked() {
 		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.rings.issue.put(off, n, q.rings.fetch.put)
-	q.rings.issue.prefetch()
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 }
 
@@ -423,6 +431,7 @@ func (p *batchPart) announceLocked() error {
 
 func (p *batchPart) settleLocked() {
 	q := p.Queue
+	q.rings.issue.prefetch()
 	q.stream.replays++
 	if q.stream.lastPrepared != p.Prepared {
 		q.submittedLocked(p.Prepared)
