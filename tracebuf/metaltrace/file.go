@@ -229,7 +229,7 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 		}
 	}
 	if len(relay.Subs) > maxRelaySubs {
-		return &ImportError{Offset: c.offset, Command: c.cmd.Name(),
+		return &ImportError{Offset: c.offset, Command: c.cmd.ID().String(),
 			Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs),
 			Err: ErrUnsupported}
 	}

@@ -169,7 +169,7 @@ type message struct {
 
 func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, step int) ([]message, error) {
 	fail := func(err error, format string, args ...any) error {
-		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: err}
+		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: err}
 	}
 	l1 := &workers.L1
 	if slot := l1.Launch + uint32(step)%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
