@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -69,9 +68,7 @@ func (c *compiler) argsOn(proc int) processorArgs {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b argsOf) int {
-		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
-	})
+	slices.SortFunc(list, func(a, b argsOf) int { return a.Core.Compare(b.Core) })
 	return processorArgs{proc, list}
 }
 
