@@ -19,7 +19,7 @@ type walker struct {
 	ch     *chip.Chip
 	l1     *abi.L1Map
 
-	peers   []Peer   // the other parts of a trace over several queues
+	peers   []Peer   // other parts of a trace over several queues
 	buffers []Buffer // of the trace
 	nest    nest
 
@@ -34,8 +34,8 @@ type walker struct {
 	args     []ByteRange // of runtime arguments, in order
 
 	flight flight
-	texts  []text // that were written so far
-	config []text // the same of circular buffers, semaphores and common arguments, by the present step
+	texts  []text // written so far
+	config []text // circular buffers, semaphores and common arguments, by the present step
 }
 
 func (w *walker) fail(at int, format string, args ...any) error {

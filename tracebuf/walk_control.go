@@ -16,7 +16,7 @@ type nest struct {
 
 	arriving []int  // by step, and for the end: programs that are counted when commands go there; -1 for none
 	dead     bool   // no command before the present step goes on to it
-	open     []int  // numbers of the loops that are open
+	open     []int  // numbers of the open loops
 	used     []bool // numbers of loops that were given
 	conds    int    // seen so far
 	callees  []Callee
@@ -29,7 +29,7 @@ type nest struct {
 // shape is how deep a trace nests, with its callees, and where it leaves kernels.
 type shape struct {
 	loops, calls int
-	texts        []text // where it writes kernels to
+	texts        []text
 }
 
 // noted finds the loops of a trace, and refuses steps that don't nest.
