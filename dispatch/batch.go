@@ -11,36 +11,36 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A trace may have parts on several queues of a device, with edges between the parts. Event ids
-// can't express these edges, because the commands in DRAM are the same at every replay. So each
-// dispatch core has an edge word for each queue that records ([Queue.EdgeWord]); package tracebuf
-// knows the commands. The words start from 0 at every replay:
+// A trace may have parts on several queues of a device, with edges between them. Event ids can't
+// express these edges, because the commands in DRAM are the same at every replay. So each dispatch
+// core has an edge word for each queue that records ([Queue.EdgeWord]), which starts from 0 at
+// every replay:
 //
-// - A part ends by waiting for all recordings of the other parts, and then clears its own core's
-// words. No recording of this replay is in flight then: each one waits for the writes before it.
-// - After each part an event is recorded, once the words are clear. The next replay's parts begin
-// with a wait for the other queues' events ([Batch.Submit]).
+//  - A part ends by waiting for all recordings of the other parts, and then clears its own core's
+//    words.
+//  - After each part an event is recorded, for which the next replay's parts of the other queues
+//    wait ([Batch.Submit]).
 //
-// All parts are put into their queues in one step, with all queues locked. So edges only go from
-// earlier to later commands, and no circle is possible.
+// All parts are put into their queues with all queues locked, so edges only go from earlier to
+// later commands.
 
 // EdgeWord returns the L1 address, a multiple of 16, at which dispatch cores count the queue's
 // recordings in a trace over several queues.
 func (q *Queue) EdgeWord() uint32 { return q.d.ctl.EdgeWord[q.id] }
 
-// Batch is prepared commands for one or more queues, of one or several devices, that are submitted
-// as one: all queues take their part or none. Several goroutines may submit a Batch.
+// Batch is prepared commands for queues of one or several devices, submitted as one: all queues
+// take their part or none. Several goroutines may submit a Batch.
 type Batch struct {
-	// While it is submitted, guarded by the locks of all queues:
-	parts  []batchPart // in the order of the caller
-	errs   []error     // by part
-	failed bool        // a part has an error
+	// Guarded by the locks of all queues:
+	parts  []batchPart
+	errs   []error
+	failed bool
 
-	locks   []*Queue // of the parts, in the order in which they are locked
+	locks   []*Queue // in locking order
 	devices int
-	linked  bool // some parts are on queues of one device
+	linked  bool // some parts share a device
 
-	one struct { // what the slices of a batch of one part are made of
+	one struct { // memory of a batch of one part
 		part [1]batchPart
 		err  [1]error
 		lock [1]*Queue
@@ -50,35 +50,31 @@ type Batch struct {
 type batchPart struct {
 	*Prepared
 	offset   uint32 // in the issue ring
-	acquired bool   // the workers that the queue shares, by this submission
+	acquired bool   // shared workers, by this submission
 }
 
-// peerWait is a wait for another queue's part of the previous submission.
 type peerWait struct {
 	peer *Queue
-	at   int // offset in Prepared.Bytes of the id to wait for
+	at   int // of the id in Prepared.Bytes
 }
 
-// partEnd is the event after a queue's newest part of a batch with several queues of its device.
+// partEnd is the event after a queue's newest part of a linked batch.
 type partEnd struct {
-	start uint64 // of the queue that it belongs to; 0 if no event was recorded
+	start uint64 // of the queue; 0 without an event
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that wasn't submitted because another queue of the batch
-// failed.
+// ErrSkipped is the error of a part that another queue held back.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
-// BatchError is returned when a batch over several devices was submitted in part or not at all.
 type BatchError struct {
 	// Errs has the error of each part in the order of NewBatch: nil for a submitted part,
-	// ErrSkipped for a part that was held back because of another.
+	// ErrSkipped for one that another held back.
 	Errs []error
 
 	queues []*Queue
 }
 
-// Error lists the parts' errors, each with its device and queue.
 func (e *BatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "dispatch: submit to %d queues", len(e.Errs))
@@ -91,15 +87,13 @@ func (e *BatchError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the errors of the parts that have one.
 func (e *BatchError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one
-// device are linked: each is changed to begin with a wait for the other queues' parts of the
-// previous submission. A linked Prepared can't be joined again; [Batch.Subset] takes it into
-// further batches.
+// NewBatch joins prepared commands, one Prepared for each queue. Parts on queues of one device are
+// linked: each is changed to begin with a wait for the others' parts of the previous submission. A
+// linked Prepared can't be joined again; [Batch.Subset] takes it into further batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -112,8 +106,7 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory, which must not be copied
-// afterwards.
+// Init is [NewBatch] of one Prepared in the caller's memory, which must not be copied afterwards.
 func (b *Batch) Init(p *Prepared) error {
 	if err := joinable([]*Prepared{p}); err != nil {
 		return err
@@ -202,8 +195,8 @@ func link(parts []*Prepared) error {
 	return nil
 }
 
-// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts
-// are shared with b. Queues of one device are linked and stay together.
+// Subset returns the batch of the parts whose queues keep selects, shared with b. Linked queues
+// stay together.
 func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	var parts []*Prepared
 	for i := range b.parts {
@@ -222,22 +215,21 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit sends the commands of all parts. First it copies the commands into all issue rings; then
-// it rings the doorbells, one store for each queue and nothing in between. It allocates nothing,
-// and makes no system call unless a ring is full.
+// Submit copies the commands of all parts into their issue rings; then it rings the doorbells, one
+// store for each queue and nothing in between. It allocates nothing, and makes no system call
+// unless a ring is full.
 //
-// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other
-// devices have their parts, and all queues of that device with a part are closed. With parts on
-// several devices the error is a *BatchError.
+// If a queue can't take its part, no queue gets one. If a device stops in the middle, the others
+// have their parts, and all queues of that device with a part are closed. With parts on several
+// devices the error is a *BatchError.
 func (b *Batch) Submit(ctx context.Context) (err error) {
 	q := b.one.lock[0]
 	if q == nil {
 		return b.submit(ctx, nil)
 	}
-	q.mu.Lock()
-	before, left := debug.SetPanicOnFault(true), false
+	before, left := q.enter(), false
 	defer func() {
-		if !left { // without a panic even a call of recover would cost too much
+		if !left { // even a call of recover would cost too much
 			q.leaveBy(recover(), &err, before)
 		}
 	}()
@@ -250,7 +242,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 		off = part.offset
 	}
 	if err == nil {
-		// The steps of several parts in one body: their calls take a twentieth of a replay.
+		// The steps of submit in one body: their calls take a twentieth of a replay.
 		p.count(q.stream.state.Expected)
 		copy(q.rings.issue.mem[off:], p.Bytes)
 		if q.translates {
@@ -275,7 +267,7 @@ func (q *Queue) freeLocked(p *Prepared) bool {
 	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared
 }
 
-// SubmitReserved is Submit for queues that are reserved, by rs.
+// SubmitReserved is Submit for queues that rs reserve.
 func (b *Batch) SubmitReserved(ctx context.Context, rs []*Reservation) error {
 	return b.submit(ctx, rs)
 }
@@ -284,7 +276,7 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for _, q := range b.locks {
 		q.mu.Lock()
 	}
-	defer b.unlock()
+	defer b.unlock(debug.SetPanicOnFault(true))
 	clear(b.errs)
 	b.failed = false
 	b.eachLocked(func(p *batchPart) error { return p.prepareLocked(ctx, rs) })
@@ -314,23 +306,32 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	return nil
 }
 
-// eachLocked calls step for the parts without an error. The fault of an access to a removed device
-// becomes the error of its part.
+// eachLocked calls step for the parts without an error, with one deferred call for all.
 func (b *Batch) eachLocked(step func(*batchPart) error) {
-	for i := range b.parts {
-		if b.errs[i] != nil {
-			continue
-		}
-		p := &b.parts[i]
-		q := p.Queue
-		if lost := q.d.kd.Guard(func() error { b.errs[i] = step(p); return nil }); lost != nil {
-			b.errs[i] = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, lost))
-		}
-		b.failed = b.failed || b.errs[i] != nil
+	for i := 0; i < len(b.parts); i++ {
+		b.fromLocked(&i, step)
 	}
 }
 
-func (b *Batch) unlock() {
+// fromLocked calls step for the parts from *i to the last one or the first that faults.
+func (b *Batch) fromLocked(i *int, step func(*batchPart) error) {
+	defer func() {
+		if e := recover(); e != nil {
+			q := b.parts[*i].Queue
+			b.errs[*i] = q.fail(q.errorf("put commands: %w", q.d.kd.LostBy(e)))
+			b.failed = true
+		}
+	}()
+	for ; *i < len(b.parts); *i++ {
+		if b.errs[*i] == nil {
+			b.errs[*i] = step(&b.parts[*i])
+			b.failed = b.failed || b.errs[*i] != nil
+		}
+	}
+}
+
+func (b *Batch) unlock(before bool) {
+	debug.SetPanicOnFault(before)
 	for _, q := range b.locks {
 		q.mu.Unlock()
 	}
@@ -347,7 +348,7 @@ func (b *Batch) rollbackLocked() {
 	}
 }
 
-// cutLocked closes the queues of each device that has only some of its linked parts: these would
+// cutLocked closes the queues of each device that has only some of its linked parts, which would
 // wait forever for the missing ones.
 func (b *Batch) cutLocked() {
 	for i, err := range b.errs {
@@ -376,8 +377,8 @@ func (b *Batch) errorLocked() error {
 	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
 }
 
-// prepareLocked makes sure that the queue takes the commands and has room, and that a linked part
-// has an event to wait for. Its only change is to acquire shared workers.
+// prepareLocked makes sure that the queue takes the commands and has room. Its only change is to
+// acquire shared workers.
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
@@ -412,8 +413,7 @@ func (p *batchPart) copyLocked() {
 		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.rings.issue.put(off, n, q.rings.fetch.put)
-	q.rings.issue.prefetch()
-	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+	q.tiles.prefetchL1.Publish() // before the entry that announces them
 }
 
 func (p *batchPart) announceLocked() error {
@@ -423,14 +423,14 @@ func (p *batchPart) announceLocked() error {
 
 func (p *batchPart) settleLocked() {
 	q := p.Queue
+	q.rings.issue.prefetch()
 	q.stream.replays++
 	if q.stream.lastPrepared != p.Prepared {
 		q.submittedLocked(p.Prepared)
 	}
 }
 
-// recordEndLocked records the event that the next submission's linked parts wait for. The end of
-// ctx doesn't stop it: those parts would have nothing to wait for.
+// The end of ctx doesn't stop it: the next parts would have nothing to wait for.
 func (p *batchPart) recordEndLocked() error {
 	if p.peers == nil {
 		return nil
@@ -439,17 +439,12 @@ func (p *batchPart) recordEndLocked() error {
 	return p.Queue.recordEndLocked(context.Background())
 }
 
-// recordEndLocked records an event for the device's other queues; the host isn't told.
+// recordEndLocked records an event for the device's other queues only.
 func (q *Queue) recordEndLocked(ctx context.Context) error {
 	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
-	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	b := q.builderLocked()
 	q.appendEventLocked(&b, q.stream.edgePayload[:])
-	cmds, err := b.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
-	}
-	q.stream.buf = cmds
-	if err := q.sendLocked(ctx, cmds, false); err != nil {
+	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
 		return err
 	}
 	q.stream.event++

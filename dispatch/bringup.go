@@ -17,11 +17,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
-// firmwareTimeout bounds the start of the base firmware. Source: tt-metal waits 10 s for it.
+// tt-metal waits as long for the base firmware.
 const firmwareTimeout = 10 * time.Second
 
-// Segment is a part of a base firmware: bytes for an address of the tile. The firmware itself
-// copies segments for local RAM there.
+// Segment is bytes of base firmware for an address of the tile. The firmware itself copies segments
+// for local RAM there.
 type Segment struct {
 	Addr uint32
 	Data []byte
@@ -30,8 +30,8 @@ type Segment struct {
 // Firmware is base firmware for a kind of core.
 type Firmware struct {
 	Layout   *abi.Layout
-	Segments [chip.NumProcessors][]Segment // by processor
-	// DRAMBanks and L1Banks are the numbers of banks that the firmware was compiled for; 0 for any.
+	Segments [chip.NumProcessors][]Segment
+	// Numbers of banks that the firmware was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
 	// CountsArgs: the word before the arguments has their number, for tt-metal's watcher.
 	CountsArgs bool
@@ -50,7 +50,6 @@ type FirmwareError struct {
 	Why      string
 }
 
-// Error implements error.
 func (e *FirmwareError) Error() string {
 	return fmt.Sprintf("dispatch: base firmware of %v: %s", e.Revision, e.Why)
 }
@@ -126,7 +125,6 @@ func (d *machine) checkFirmware() error {
 	return nil
 }
 
-// bringUp loads the base firmware of each kind of core and starts all cores.
 func (d *machine) bringUp(ctx context.Context) error {
 	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
 		return fmt.Errorf("dispatch: bring-up: hold cores in reset: %w", err)
@@ -216,7 +214,6 @@ func words(data []byte) []byte {
 	return data
 }
 
-// virtualMap returns the virtual coordinates of the whole logical grid in the layout's format.
 func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	var columns, rows []chip.XY
 	w, h := d.ch.Grid()
@@ -237,7 +234,7 @@ func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	return l.VirtualMap(columns, rows)
 }
 
-// awaitDone waits until a core's first go message is DONE. It calls meanwhile between polls.
+// awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
 func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -262,14 +259,13 @@ func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duratio
 	}
 }
 
-// jump encodes the RISC-V instruction JAL x0 from address 0, where BRISC starts, to a target below
-// 1 MiB.
+// jump encodes JAL x0 from address 0, where BRISC starts, to a target below 1 MiB.
 func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
 }
 
-// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. A trace may
-// not run with other firmware than it was recorded with.
+// FirmwareHash is the SHA-256 of all firmware on the chip: a trace may not run with other firmware
+// than it was recorded with.
 func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	f := d.opts.Firmware
 	if f == nil {
@@ -287,8 +283,7 @@ func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 }
 
 // HashFirmware returns the FirmwareHash of a device with this runtime's own command-queue firmware.
-// workers are the segments, by processor and address, of base firmware that replaces the workers'
-// own; nil for none.
+// workers are the segments, by processor and address, of other base firmware; nil for none.
 func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	base, err := firmware.Base(a)
@@ -305,7 +300,7 @@ func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]
 	}
 	h := sha256.New()
 	for _, image := range images {
-		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image)))) // never fails
+		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image))))
 		h.Write(image)
 	}
 	if workers != nil {

@@ -7,28 +7,27 @@ import (
 	"sync"
 )
 
-// Buffer is device memory in pages: an interleaved buffer, a sharded one, or pages of either.
-// Transfers move any range of bytes.
+// Buffer is device memory in pages: interleaved, sharded, or pages of either. Transfers move any
+// range of bytes.
 type Buffer struct {
-	Whole    Interleaved // all the pages; of a sharded buffer only their sizes, and the address in the bank of each core
-	Sharding Sharding    // nil if the buffer is interleaved
-	Banks    []int       // the bank of each core of the sharding
+	Whole    Interleaved // of a sharded buffer only the page sizes, and the address in each core's bank
+	Sharding Sharding    // nil if interleaved
+	Banks    []int       // of each core of the sharding
 	First    int         // page of Whole or of the sharding that is page 0
 	Pages    int
 }
 
-// Sharding says where the pages of a sharded buffer lie.
 type Sharding interface {
-	// Page returns the core of page i, by number, and which of the core's pages it is.
+	// Page returns the core of page i, and which of the core's pages it is.
 	Page(i int) (core, slot int)
 }
 
-// Size returns the buffer's size in bytes.
+// Size returns bytes.
 func (b *Buffer) Size() int { return b.Pages * b.page() }
 
 func (b *Buffer) page() int { return int(b.Whole.HostPage) }
 
-// Page returns the bank of page i and its address there. i is from 0 on and below Pages.
+// Page returns the bank of page i and its address there.
 func (b *Buffer) Page(i int) (bank int, addr uint32) {
 	if b.Sharding == nil {
 		return b.Whole.at(b.First + i)
@@ -47,13 +46,13 @@ func (b *Buffer) check(op string, off, n int) error {
 // chunk is a part of a transfer that a queue moves as one range of an interleaved buffer.
 type chunk struct {
 	iv     Interleaved
-	at     int  // of the range in iv
-	off, n int  // of the range in the buffer
-	inPage bool // a range inside of one page, as small as a byte; otherwise whole pages
-	run    bool // pages one after the other in a core of a sharded buffer, which iv has as one page
+	at     int  // in iv
+	off, n int  // in the buffer
+	inPage bool // inside one page, to the byte; otherwise whole pages
+	run    bool // adjacent pages in a core of a sharded buffer, one page of iv
 }
 
-// gathered returns the bytes of a run of pages with the gaps between them; 0 without gaps.
+// gathered returns the bytes of a run of pages with gaps; 0 without gaps.
 func (c *chunk) gathered() int {
 	if n := int(c.iv.HostPage); c.run && n != c.n {
 		return n
@@ -61,8 +60,8 @@ func (c *chunk) gathered() int {
 	return 0
 }
 
-// eachChunk cuts a range of the buffer into chunks, in order. A run of pages of a sharded buffer
-// has at most mostPages.
+// eachChunk cuts a range of the buffer into chunks, in order, with at most mostPages of a sharded
+// buffer each.
 func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	page := b.page()
 	if rest := off % page; rest != 0 && n > 0 {
@@ -84,8 +83,8 @@ func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	return nil
 }
 
-// eachRun cuts whole pages into chunks: one for an interleaved buffer, otherwise runs of adjacent
-// pages in a core.
+// eachRun cuts whole pages into chunks: one if interleaved, otherwise runs of adjacent pages in a
+// core.
 func (b *Buffer) eachRun(off, n, mostPages int, f func(chunk) error) error {
 	page, stride := b.page(), int(b.Whole.PageSize)
 	if b.Sharding == nil {
@@ -112,7 +111,6 @@ func (b *Buffer) eachRun(off, n, mostPages int, f func(chunk) error) error {
 	return nil
 }
 
-// eachPage cuts a range of the buffer into chunks of at most a page.
 func (b *Buffer) eachPage(off, n int, f func(chunk) error) error {
 	page := b.page()
 	for end := off + n; off < end; {
@@ -125,7 +123,6 @@ func (b *Buffer) eachPage(off, n int, f func(chunk) error) error {
 	return nil
 }
 
-// chunkInPage is a range inside of a page.
 func (b *Buffer) chunkInPage(off, n int) chunk {
 	bank, addr := b.Page(off / b.page())
 	c := chunkInBank(b.Whole.DRAM, bank, addr+uint32(off%b.page()), n)
@@ -142,9 +139,9 @@ func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 	}
 }
 
-// Write writes data to the buffer through a queue, from byte off on, after everything so far in the
-// queue. It returns once the data are copied. Where data cover a memory unit in part, it waits to
-// read the unit first. The error is a *TransferError if the range isn't inside the buffer.
+// Write writes data to the buffer from byte off on, after everything so far in the queue, and
+// returns once they are copied. Where data cover a memory unit in part, it waits to read the unit
+// first. The error may be a *TransferError.
 func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) error {
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
@@ -167,12 +164,12 @@ func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) erro
 	})
 }
 
-// writeInPage writes to part of a page. It first reads units that are written in part.
+// writeInPage first reads units that are written in part.
 func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte) error {
 	unit := b.unit(q)
 	for len(data) > 0 {
 		n := len(data) &^ (unit - 1)
-		before := off % b.page() % unit // bytes of the unit before off
+		before := off % b.page() % unit
 		if before == 0 && n > 0 {
 			c := b.chunkInPage(off, n)
 			if err := q.Write(ctx, &c.iv, c.at, data[:n]); err != nil {
@@ -195,9 +192,8 @@ func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte
 	return nil
 }
 
-// StartRead puts a read of the buffer, from byte off on, into a queue, as t. dst belongs to the
-// read until t is done or abandoned. If it fails, it abandons t. The error is a *TransferError if
-// the range isn't inside the buffer.
+// StartRead puts a read of the buffer from byte off on into a queue, as t. dst belongs to the read
+// until t is done or abandoned. If it fails, it abandons t. The error may be a *TransferError.
 func (b *Buffer) StartRead(ctx context.Context, q *Queue, t *Transfer, off int, dst []byte) error {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return err
@@ -217,7 +213,7 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 		part := dst[c.off-off:][:c.n]
 		to := part
 		switch gaps := c.gathered(); {
-		case c.inPage: // whole units of the page
+		case c.inPage:
 			unit := b.unit(q)
 			before := c.off % b.page() % unit
 			to = make([]byte, (before+c.n+unit-1)&^(unit-1))
@@ -231,8 +227,7 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 	})
 }
 
-// unit returns the granularity in bytes of copies inside a page: a multiple of the memory's
-// alignment for reads and writes.
+// unit returns the granularity in bytes of copies inside a page, for reads and writes.
 func (b *Buffer) unit(q *Queue) int {
 	if b.Whole.DRAM {
 		return int(q.d.pr.Align.DRAM())
@@ -240,27 +235,24 @@ func (b *Buffer) unit(q *Queue) int {
 	return int(q.d.pr.Align.L1)
 }
 
-// mostCopied returns how many pages of a sharded buffer the host copies as one.
 func (b *Buffer) mostCopied() int {
-	const most = 64 << 10 // bytes
+	const most = 64 << 10 // bytes that the host copies as one
 	return max(1, most/int(b.Whole.PageSize))
 }
 
-// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory. StartRead
-// or StartDirect starts the zero Transfer. After that Wait, Done and Abandon may be called from any
-// goroutine.
+// Transfer is a read of a Buffer, or a transfer with pinned host memory. StartRead or StartDirect
+// starts the zero Transfer; then its methods may be called from any goroutine.
 type Transfer struct {
-	last *Pending   // its last part, which arrives last
-	more []*Pending // the earlier parts
-	own  Pending    // last, of a transfer with pinned host memory
+	last *Pending   // part, which arrives last
+	more []*Pending // earlier parts
+	own  Pending    // last, of a Direct
 
 	mu        sync.Mutex
-	spread    []spread // what has to be copied once all data have arrived
+	spread    []spread // to copy once all data have arrived
 	abandoned bool
 }
 
-// spread is a part of a read that lands in a bounce buffer, because its pages have gaps on the
-// device or are read in part.
+// spread is a part of a read in a bounce buffer: its pages have gaps or are read in part.
 type spread struct {
 	dst, from    []byte
 	page, stride int
@@ -277,7 +269,7 @@ func (t *Transfer) add(part *Pending, err error) error {
 	return nil
 }
 
-// Wait waits for the data. When it fails, the transfer is abandoned.
+// Wait waits for the data. A failure abandons the transfer.
 func (t *Transfer) Wait(ctx context.Context) error {
 	if err := t.last.Wait(ctx); err != nil {
 		t.Abandon()
@@ -287,7 +279,7 @@ func (t *Transfer) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Done reports whether all data have arrived, without waiting.
+// Done reports whether all data have arrived.
 func (t *Transfer) Done() (bool, error) {
 	done, err := t.last.Done()
 	if done {
@@ -311,8 +303,8 @@ func (t *Transfer) arrange() {
 	t.spread = nil
 }
 
-// Abandon returns the memory of the read to the caller: nothing is written to memory that isn't
-// pinned any more. The transfer itself stays in the queue.
+// Abandon returns the read's memory to the caller: nothing is written to it any more unless it is
+// pinned. The transfer stays in the queue.
 func (t *Transfer) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -325,22 +317,22 @@ func (t *Transfer) Abandon() {
 	}
 }
 
-// Reset prepares t to be started again, after its Wait has succeeded.
+// Reset prepares t to be started again after a Wait that succeeded.
 func (t *Transfer) Reset() {
 	clear(t.more)
 	t.last, t.more, t.spread, t.abandoned = nil, t.more[:0], nil, false
 }
 
-// Direct is a transfer between a Buffer and pinned host memory. The device moves the data itself
-// from the first multiple of DirectAlign on, if both addresses are equal modulo DirectAlign. The
-// host copies the rest, and pages below DirectMin with gaps between them on the device.
+// Direct is a transfer between a Buffer and pinned host memory. The device moves the data from the
+// first multiple of DirectAlign on, if both addresses are equal modulo DirectAlign. The host copies
+// the rest, and pages below DirectMin with gaps between them.
 type Direct struct {
-	Read   bool // from the buffer to host memory
+	Read   bool // from the buffer
 	Offset int  // in the buffer
 	Host   *HostBuffer
 	At     int  // in the host memory
 	Size   int  // bytes
-	Strict bool // fail with a *DirectError, before anything is moved, where the addresses need a copy
+	Strict bool // fail with a *DirectError, before anything is moved, where a copy is needed
 }
 
 func (d *Direct) op() string {
@@ -350,23 +342,21 @@ func (d *Direct) op() string {
 	return "write"
 }
 
-// DirectError is returned when a strict transfer with pinned host memory would need a copy of a
-// part.
+// DirectError is returned when a strict Direct would need a copy of a part.
 type DirectError struct {
 	Op     string // "read" or "write"
-	Offset int    // in the device's buffer, of the part
-	At     int    // in the host buffer
-	Size   int    // of the part
+	Offset int    // in the buffer
+	At     int    // in the host memory
+	Size   int
 }
 
-// Error implements error.
 func (e *DirectError) Error() string {
 	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, DirectAlign)
 }
 
-// StartDirect starts t, a transfer with pinned host memory, in a queue. The memory must stay pinned
-// meanwhile. If it fails, it abandons t; the device may still move parts of it until the queue has
-// finished. The error is a *TransferError if a range isn't inside the buffer or the host memory.
+// StartDirect starts t, a transfer with memory that stays pinned meanwhile. If it fails, it
+// abandons t; the device may still move parts until the queue has finished. The error may be a
+// *TransferError.
 func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direct) error {
 	p := direct{Direct: d, ctx: ctx, q: q, b: *b, t: t}
 	err := p.put()
@@ -376,17 +366,16 @@ func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direc
 	return err
 }
 
-// direct is a Direct under construction.
 type direct struct {
 	Direct
 	ctx context.Context
 	q   *Queue
-	b   Buffer // a copy: the compiler moves to the heap what is pointed to from here
+	b   Buffer // copied: what a pointer from here leads to moves to the heap
 	t   *Transfer
 
-	dry      bool // only check that nothing needs a copy
+	dry      bool // only look for parts that need a copy
 	used     bool // a part needed no copy
-	reported bool // the queue will report the end of the transfer
+	reported bool // the queue reports the end
 }
 
 func (d *direct) put() error {
@@ -432,8 +421,8 @@ func (d *direct) move() error {
 
 func (d *direct) host(off int) int { return off - d.Offset + d.At }
 
-// moveDirectly moves a chunk without a copy if both addresses are equal modulo the NoC's unit,
-// except for the bytes before the first multiple of the unit. Otherwise the host copies the chunk.
+// moveDirectly moves a chunk without a copy from the first multiple of the NoC's unit on, if both
+// addresses are equal modulo the unit.
 func (d *direct) moveDirectly(c chunk) error {
 	const unit = DirectAlign
 	start, at := int(c.iv.Addr)%unit, d.host(c.off)
@@ -462,7 +451,7 @@ func (d *direct) moveDirectly(c chunk) error {
 	return d.q.ReadDirect(d.ctx, &c.iv, from, d.Host, at, n, first, report)
 }
 
-// copy has the host copy n bytes from byte off of the buffer on, through the queue's own memory.
+// copy has the host copy n bytes from byte off on.
 func (d *direct) copy(off, n int) error {
 	at := d.host(off)
 	if d.dry {

@@ -6,9 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// clock is a vector clock: for each queue the position up to which its commands are ordered before
-// something. A position is counted for each command that acquires workers or lets another queue
-// acquire them.
+// clock is a vector clock: by queue, the position up to which its commands are ordered before
+// something. Commands that acquire workers or let another queue acquire them count positions.
 type clock [memmap.MaxQueues]uint64
 
 func (c *clock) merge(o clock) {
@@ -17,7 +16,7 @@ func (c *clock) merge(o clock) {
 	}
 }
 
-// observed is the work that the host has seen done. All later submissions are ordered after it.
+// observed is the work that the host has seen done; later submissions are ordered after it.
 type observed struct {
 	mu    sync.Mutex
 	clock clock

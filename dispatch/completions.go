@@ -15,22 +15,21 @@ import (
 type completion struct {
 	isEvent  bool
 	event    cq.Seq
-	timed    bool   // the event's record carries the device's time
-	time     uint64 // that time, set before finished
-	dst      []byte // of the data of a read
+	timed    bool   // the record carries the device's time
+	time     uint64 // set before finished
+	dst      []byte // data of a read
 	hostPage int    // bytes of a page in dst
 	devPage  int    // bytes of a page in the record
 	read     *read
 	finished atomic.Bool
-	lost     error  // why it won't arrive; set before finished
+	lost     error  // set before finished
 	before   clock  // what is done once it has arrived
 	entries  uint64 // of the prefetch queue that are taken once it has arrived
-	task     task   // that a wait for it waits for
+	task     task   // of a wait for it
 	total    uint32 // programs and replays before it
 }
 
-// The payload of a record: the id, then flags, then the time. tt-metal's firmware ignores the flags
-// and the time.
+// A record's payload: the id, flags, the time. tt-metal's firmware ignores the latter two.
 const (
 	atEventFlags = 4
 	atEventTime  = 8
@@ -39,7 +38,7 @@ const (
 
 // read is shared by the completions of one read.
 type read struct {
-	abandoned bool // its data are dropped, and dst is the caller's again; guarded by ringMu
+	abandoned bool // dst is the caller's again; guarded by ringMu
 }
 
 func (c *completion) done() bool { return c.finished.Load() }
@@ -51,18 +50,18 @@ func (c *completion) size() uint32 {
 	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
 }
 
-// completions are a queue's expected records, in the order of arrival, and their ring.
+// completions are a queue's expected records, in order, and their ring.
 type completions struct {
-	queue uint16 // that records must name
+	queue uint16 // number in records
 
-	ringMu sync.Mutex // held while records are taken out of the ring
+	ringMu sync.Mutex // held while records are taken
 	ring   completionRing
 	pages  atomic.Uint64 // popped
-	taken  atomic.Uint64 // entries of the prefetch queue that the newest record says are taken
+	taken  atomic.Uint64 // prefetch queue entries taken before the newest record
 
 	mu       sync.Mutex
 	expected []*completion
-	none     []*completion // the array of expected from the start
+	none     []*completion // the array of expected from its start
 }
 
 func (c *completions) push(x *completion) {
@@ -74,7 +73,7 @@ func (c *completions) push(x *completion) {
 	}
 }
 
-// takeBack removes the newest completion: its command was not sent.
+// takeBack removes the newest completion, whose command wasn't sent.
 func (c *completions) takeBack(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +82,6 @@ func (c *completions) takeBack(x *completion) {
 	}
 }
 
-// lose finishes all expected completions with an error.
 func (c *completions) lose(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,14 +92,12 @@ func (c *completions) lose(cause error) {
 	c.expected = nil
 }
 
-// restart forgets the expected records and empties the ring.
 func (c *completions) restart(queue uint16) {
 	c.queue = queue
 	c.pages.Store(0)
 	c.taken.Store(0)
 }
 
-// abandon drops the data of a read that arrive from now on.
 func (c *completions) abandon(r *read) {
 	c.ringMu.Lock()
 	defer c.ringMu.Unlock()
@@ -131,8 +127,7 @@ func (c *completions) count() int {
 
 func (c *completions) seen() uint64 { return c.pages.Load() }
 
-// drain takes all complete records out of the ring. It returns at once while another goroutine
-// drains.
+// drain takes all complete records. It returns at once while another goroutine drains.
 func (c *completions) drain() error {
 	if !c.ringMu.TryLock() {
 		return nil
@@ -168,7 +163,7 @@ func (c *completions) drain() error {
 		c.mu.Lock()
 		c.expected[0] = nil
 		if c.expected = c.expected[1:]; len(c.expected) == 0 {
-			c.expected = c.none // from the start of the array again, so that it needn't grow
+			c.expected = c.none // from the start of the array, so that it needn't grow
 		}
 		c.mu.Unlock()
 		x.finished.Store(true)
@@ -190,7 +185,7 @@ func (c *completions) check(x *completion, size uint32) error {
 	return nil
 }
 
-// copyPages copies a record's data to their destinations, without the padding of pages.
+// copyPages leaves out the padding of pages.
 func (c *completions) copyPages(x *completion) {
 	if x.hostPage == x.devPage {
 		c.ring.copyOut(x.dst, cq.HeaderSize)
@@ -206,23 +201,21 @@ func (c *completions) copyPages(x *completion) {
 
 // completionRing is the host's side of the completion queue: records of whole 4 KiB pages that the
 // dispatcher writes into sysmem. Pointers are in 16-byte units with a toggle in bit 31 that flips
-// at each wrap, so that a full ring differs from an empty one. Source: tt-metal
-// system_memory_cq_interface.cpp and cq_dispatch.cpp.
+// at each wrap. Source: tt-metal system_memory_cq_interface.cpp and cq_dispatch.cpp.
 type completionRing struct {
-	mem    []byte // the ring
-	base   uint32 // device address (low 32 bits) of mem[0], divided by 16
+	mem    []byte
+	base   uint32 // device address (low 32 bits) of mem, divided by 16
 	host   *kmd.HostMemory
-	wrWord uint64 // offset in host of the word that the dispatcher publishes its pointer in
-	rdWord uint64 // offset in host of the mirror of the host's pointer, for debuggers
+	wrWord uint64 // offset in host of the dispatcher's pointer
+	rdWord uint64 // offset in host of a copy of the host's pointer, for debuggers
 
-	win     *kmd.Window // the dispatch core's L1
+	win     *kmd.Window // of the dispatch core
 	rdOff   uint64      // offset in win of the dispatcher's copy of the host's pointer
 	rd      uint32      // offset in mem of the next record
 	toggled bool
-	popped  uint64 // pages popped since the queue was opened
+	popped  uint64 // pages since the queue was opened
 }
 
-// available returns how many bytes the host has not yet popped.
 func (c *completionRing) available() uint32 {
 	w := c.host.Load32(c.wrWord)
 	off := (w&^memmap.ToggleBit - c.base) * 16
@@ -235,20 +228,19 @@ func (c *completionRing) available() uint32 {
 	return uint32(len(c.mem)) - c.rd + off
 }
 
-// copyOut copies from the ring, starting skip bytes after the read pointer.
 func (c *completionRing) copyOut(dst []byte, skip uint32) {
 	off := (uint64(c.rd) + uint64(skip)) % uint64(len(c.mem))
 	n := copy(dst, c.mem[off:])
 	copy(dst[n:], c.mem)
 }
 
-// word returns the little-endian word at byte skip of the record at the read pointer. Records begin
-// at pages, so no header wraps.
+// word returns the word at byte skip of the next record. Records begin at pages, so no header
+// wraps.
 func (c *completionRing) word(skip uint32) uint32 {
 	return binary.LittleEndian.Uint32(c.mem[c.rd+skip:])
 }
 
-// pop returns n bytes, a whole number of pages, to the device.
+// pop returns n bytes, whole pages, to the device.
 func (c *completionRing) pop(n uint32) {
 	c.rd += n
 	if c.rd >= uint32(len(c.mem)) {

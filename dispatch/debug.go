@@ -11,34 +11,32 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Debug accesses a device beside its queues, for tools that look at running programs. Its methods
-// may be called from any goroutine until the device is closed.
+// Debug accesses a device beside its queues, for tools. Its methods may be called from any
+// goroutine until the device is closed.
 type Debug struct{ d *machine }
 
-// Debug returns the device's.
 func (d *machine) Debug() *Debug { return &Debug{d} }
 
-// Name returns the name of the target.
+// Name is the target's.
 func (g *Debug) Name() string { return g.d.kd.String() }
 
-// ReadL1 reads from the L1 of a worker. Address and length are in bytes.
+// ReadL1 reads from the L1 of a worker.
 func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.read(worker, addr, p)
 }
 
-// WriteL1 writes to the L1 of a worker. Address and length are in bytes.
+// WriteL1 writes to the L1 of a worker.
 func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
 
-// PrintEpoch counts how often the print rings were emptied (reprise.Device.Recover). It is odd
-// while that is under way.
+// PrintEpoch counts how often the print rings were emptied (reprise.Device.Recover); it is odd
+// meanwhile.
 func (g *Debug) PrintEpoch() uint64 { return g.d.printing.current() }
 
-// EngineWait returns what a thread of a worker's Tensix engines waits for: its oldest pending
-// instruction and the condition that holds it back; "" if there is none. Thread 0 unpacks, 1
-// computes, 2 packs. Only an emulated device can tell; for others the error wraps
-// [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
+// EngineWait returns the oldest pending instruction of a thread of a worker's Tensix engines and
+// the condition that holds it back, or "". Thread 0 unpacks, 1 computes, 2 packs. Only an emulated
+// device can tell; others return [errors.ErrUnsupported].
 func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	xy, err := g.d.ch.Virtual(worker)
 	if err != nil {
@@ -52,8 +50,7 @@ func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	return wait, nil
 }
 
-// PrintArea returns where in a worker's L1 kernels print to; false with tt-metal's base firmware,
-// whose kernels don't.
+// PrintArea returns the L1 address that kernels print to; false with tt-metal's base firmware.
 func (g *Debug) PrintArea() (addr uint32, ok bool) {
 	l1 := &g.d.worker.L1
 	return l1.Print, l1.PrintSize >= print.AreaSize
@@ -61,18 +58,16 @@ func (g *Debug) PrintArea() (addr uint32, ok bool) {
 
 // Printing returns all programs with kernels that print, in the order in which they became known,
 // and a version that changes with them; no programs if since is that version. A program is listed
-// from before its first run until all its executables and traces are released. One that is loaded
-// again with other kernels is another program.
+// from before its first run until all its executables and traces are released.
 func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint64) {
 	return g.d.printing.since(since)
 }
 
-// OnPrinting has f called before a new printing program can run, before one is forgotten, and at a
-// restart before and after the rings are emptied. cancel ends that.
+// OnPrinting has f called before a new printing program can run, before one is forgotten, and
+// before and after a restart empties the rings.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
 
-// watchArea returns the size in bytes of the records of failed checks, which are zero when a core
-// starts.
+// watchArea returns the bytes of records of failed checks.
 func watchArea(l1 *abi.L1Map) int {
 	if l1.Watch == 0 {
 		return 0
@@ -111,7 +106,7 @@ func (d *watchDue) due() bool {
 	return !first
 }
 
-// watchedCores returns the cores in a range whose kernels may report failed checks.
+// watchedCores returns the cores whose kernels may report failed checks.
 func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 	if d.worker.L1.Watch == 0 {
 		return nil
@@ -141,8 +136,7 @@ func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	return watch.Failures(c, area, d.printing.all()), nil
 }
 
-// Failures returns the checks that have failed on workers whose kernels were compiled with
-// kernels.Source.Watch.
+// Failures returns the failed checks of kernels compiled with kernels.Source.Watch.
 func (g *Debug) Failures() ([]watch.Failure, error) {
 	var out []watch.Failure
 	for _, c := range g.d.watchedCores(g.d.grid) {

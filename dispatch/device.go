@@ -2,8 +2,8 @@
 // up the base firmware, feeds the prefetcher through rings in pinned host memory, and reads what
 // the dispatcher reports back.
 //
-// Package cq has the commands, package firmware the device code. This package knows nothing of
-// traces: it gives recording the commands of a program as bytes for a given [State].
+// It knows nothing of traces: it gives recording the commands of a program as bytes for a given
+// [State].
 package dispatch
 
 import (
@@ -91,7 +91,6 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	return d, nil
 }
 
-// checkDumpDir finds out early whether dumps can be written.
 func checkDumpDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -165,9 +164,9 @@ func (d *Device) add(q *Queue) {
 	}
 }
 
-// guard asks the driver for the full clock while the device is in use. It also registers stores
-// that stop the dispatchers and prefetchers if this process is killed, because they use its memory.
-// A device that is open exclusively has one such store, for the dispatcher of queue 0.
+// guard asks the driver for the full clock, and registers stores that stop the dispatchers and
+// prefetchers, which use this process's memory, if it is killed. A device that is open exclusively
+// has one such store, for the dispatcher of queue 0.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -200,17 +199,15 @@ func (d *Device) guard() error {
 	return nil
 }
 
-// WorkerLayout returns the layout of the workers' L1 and messages.
 func (d *Device) WorkerLayout() *abi.Layout { return d.worker }
 
-// Chip describes the chip.
 func (d *Device) Chip() *chip.Chip { return d.ch }
 
-// ErrNoClock is returned by AIClock if the firmware's telemetry has no clock.
+// ErrNoClock: the firmware's telemetry has no clock.
 var ErrNoClock = errors.New("the card's firmware doesn't tell it")
 
-// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error
-// wraps [ErrNoClock] if the telemetry doesn't have it.
+// AIClock reads the clock of the chip's tiles in MHz from its firmware's telemetry, or returns
+// [ErrNoClock].
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	t, err := d.kd.Telemetry(ctx)
 	if err != nil {
@@ -229,21 +226,19 @@ func (d *Device) Grid() chip.Range { return d.grid }
 // Queues returns the number of command queues.
 func (d *Device) Queues() int { return len(d.queues) }
 
-// Queue returns a command queue by number, 0 up to Queues()-1.
 func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 
-// L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row
-// by row.
+// L1Banks returns the number of L1 banks: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// closeGrace is how long Close still waits when its context has ended before: queues without work
-// must not be cut off. Their kernels end within microseconds on a chip.
+// closeGrace is how long Close still waits after its context has ended: queues without work end
+// within microseconds.
 const closeGrace = time.Second
 
 // Close ends the command queues and holds every core in reset. It waits for queued work as long as
-// that makes progress, and for a second after ctx has ended. The completions of that work are lost,
-// unless Queue.Wait came first. Work that is cut off is an error that wraps the context's cause;
-// everything is released all the same. Of a lost device only the host's side is released.
+// that makes progress, and for a second after ctx has ended. Completions are lost, unless
+// Queue.Wait came first. Work that is cut off is an error that wraps the context's cause;
+// everything is released all the same.
 func (d *Device) Close(ctx context.Context) error {
 	ctx, cancel := endsLater(ctx, closeGrace)
 	defer cancel()
@@ -270,8 +265,8 @@ func (d *Device) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Compile checks a program and encodes its commands. The texts that its kernels print are kept
-// until DropPrints.
+// Compile checks a program and encodes its commands. Its kernels' print texts are kept until
+// DropPrints.
 func (d *Device) Compile(p *Program) (*Image, error) {
 	im, err := d.programs.Compile(p)
 	if err == nil {
@@ -280,14 +275,13 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	return im, err
 }
 
-// PackedPage returns the bytes of a page in which dispatcher commands may share it (cq.Pack), 0 if
-// each needs its own.
+// PackedPage returns the bytes of a page that dispatcher commands may share (cq.Pack); 0 for none.
 func (d *Device) PackedPage() int { return d.programs.PackedPage() }
 
-// ReplayState returns the state in which a trace's commands run.
+// ReplayState is the state in which a trace's commands run.
 func (d *Device) ReplayState() State { return d.programs.ReplayState() }
 
-// PinHost pins memory for transfers without a copy, as c says.
+// PinHost pins memory for transfers without a copy.
 func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if d.up != nil {
 		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
@@ -304,7 +298,7 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	return h, nil
 }
 
-// endsLater returns a context that ends a time after another one, with the same cause.
+// endsLater returns a context that ends later than another, with the same cause.
 func endsLater(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -320,20 +314,18 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 	}
 }
 
-// After returns the state of a queue after a trace.
+// After returns a queue's state after a trace.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
-// HoldPrints keeps the texts that the kernels of an image print until as many calls of DropPrints.
-// Compile holds those of its image; a trace holds those of its programs, which it may outlive.
+// HoldPrints keeps the texts that an image's kernels print until as many calls of DropPrints.
 func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
 
-// DropPrints is the reverse of HoldPrints. After the last one Listeners read once more, and then
+// DropPrints is the reverse of HoldPrints. After the last one listeners read once more, and then
 // the texts are forgotten.
 func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
 
-// NewEvent returns an event that was never recorded. A timed event keeps the device's time of each
-// recording, which only this runtime's own command-queue firmware reports: Record returns
-// [ErrQueueFirmware] otherwise.
+// NewEvent returns an event. A timed one keeps the device's time of each recording, which
+// tt-metal's command-queue firmware doesn't report: Record then returns [ErrQueueFirmware].
 func (d *Device) NewEvent(name string, timed bool) *Event {
 	return &Event{d: d.machine, name: name, timed: timed}
 }

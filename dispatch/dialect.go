@@ -2,15 +2,15 @@ package dispatch
 
 import "github.com/reprise-tt/reprise/dispatch/cq"
 
-// dialect is how tt-metal's command-queue firmware reads commands differently from this runtime's.
-// Commands are translated when they are sent, and traces when they are written to the device.
+// dialect is how tt-metal's command-queue firmware reads commands differently. Commands are
+// translated when they are sent, traces when they are written to the device.
 type dialect struct {
-	movedWaits bool  // other flags of a WAIT: see movedWaitStream
+	movedWaits bool  // the flags of a WAIT follow movedWaitStream
 	slot       uint8 // go message that starts the queue's workers
 }
 
-// movedWaitStream is the flag of a WAIT for a stream in revisions of tt-metal where CLEAR_MEMORY
-// took its bit. The flag to clear a stream follows it.
+// movedWaitStream is a WAIT's flag for a stream in revisions where CLEAR_MEMORY took its bit; the
+// flag to clear a stream follows it.
 const movedWaitStream = 2 * uint32(cq.WaitStream)
 
 func (d *machine) dialect(set *workerSet) dialect {
@@ -20,7 +20,7 @@ func (d *machine) dialect(set *workerSet) dialect {
 func (t dialect) translate(l cq.Layout, stream []byte) {
 	for e, err := range cq.All(l, stream) {
 		if err != nil {
-			return // it isn't this runtime's own stream, and is sent as it is
+			return // not this runtime's own stream
 		}
 		c, _, ok := e.Dispatch()
 		if !ok {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 )
 
 // Event marks a place in a queue's commands for other queues and the host to wait for. It can be
-// recorded again; each call means the newest recording at that moment, so a later recording doesn't
-// change a wait that is already in a queue. Its methods may be called from any goroutine.
+// recorded again; each call means the newest recording at that moment. Its methods may be called
+// from any goroutine.
 //
 // Every recording is reported to the host, unlike some of tt-metal's. Waits can't form a cycle: a
 // queue waits only for commands that were submitted earlier.
@@ -28,38 +27,33 @@ type Event struct {
 	last *recording
 }
 
-// recording is one recording of an event.
 type recording struct {
 	q     *Queue
-	start uint64 // which start of the queue it belongs to
+	start uint64 // of the queue
 	site  uintptr
 	done  *completion
 }
 
-// Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
 var (
-	// ErrNotRecorded is returned when an event is waited for that was never recorded.
 	ErrNotRecorded = errors.New("it was never recorded, so nothing would end the wait: record it first")
-	// ErrLost is returned when the newest recording of an event was lost with its queue's commands.
-	ErrLost = errors.New("its recording was lost, so nothing would end the wait: record it again")
-	// ErrOtherDevice is returned when an event is used with a queue of another device.
+	// ErrLost: the newest recording was lost with its queue's commands.
+	ErrLost        = errors.New("its recording was lost, so nothing would end the wait: record it again")
 	ErrOtherDevice = errors.New("it belongs to another device")
 )
 
 // EventError is returned when an event can't be recorded or waited for.
 type EventError struct {
-	Event      string // its name
+	Event      string
 	Op         string // "record", "wait", "synchronize" or "query"
-	Queue      int    // number of the queue that was to record it or to wait; -1 for the host
-	Site       string // file:line of that call; empty if unknown
-	Recorder   int    // number of the queue with its newest recording; -1 if it was never recorded
+	Queue      int    // that was to record or wait; -1 for the host
+	Site       string // file:line of the call; empty if unknown
+	Recorder   int    // queue of its newest recording; -1 if there is none
 	RecordedAt string // file:line of that recording; empty if unknown
-	Err        error  // the cause
+	Err        error
 }
 
-// Error implements error.
 func (e *EventError) Error() string {
 	who, recorded := "", ""
 	if e.Queue >= 0 {
@@ -77,10 +71,8 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("dispatch: %s%s event %q%s%s: %v", who, e.Op, e.Event, at(e.Site), recorded, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// siteName turns a program counter of runtime.Callers into file:line.
 func siteName(pc uintptr) string {
 	if pc == 0 {
 		return ""
@@ -106,8 +98,7 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
-// Recorder returns the number of the queue with the event's newest recording; ok is false if there
-// is none.
+// Recorder returns the queue of the event's newest recording.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,8 +123,7 @@ func (r *recording) broken() error {
 }
 
 // Record records the event at this place in the queue. The recording is done when everything before
-// it has run and all results are in memory. site is a program counter that names the call in
-// errors, or 0.
+// it has run and all results are in memory. site is a program counter for errors, or 0.
 func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("record", q.id, site, nil, ErrOtherDevice)
@@ -154,11 +144,10 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 	return nil
 }
 
-// record makes the dispatcher tell all queues and the host when everything so far is done. It
-// returns the completion, and the start of the queue that it belongs to.
+// record makes the dispatcher tell all queues and the host when everything so far is done. start is
+// the queue's.
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	return q.recordLocked(ctx, op, timed)
 }
 
@@ -173,19 +162,14 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	if timed {
 		cq.Put32(report[:], atEventFlags, eventTimed)
 	}
-	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	b := q.builderLocked()
 	q.appendEventLocked(&b, payload[:])
 	b.WriteHost(cq.WriteHost{Event: true, Pad1: uint16(q.id), Data: report[:]})
-	cmds, err := b.Finish()
-	if err != nil {
-		return nil, 0, fmt.Errorf("dispatch: queue %d: record event: %w", q.id, err)
-	}
-	q.stream.buf = cmds
 	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
 	c.task, c.total = q.taskLocked()
-	// Expected before it can arrive.
+	// before it can arrive
 	q.comp.push(c)
-	if err := q.sendLocked(ctx, cmds, false); err != nil {
+	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
 		q.comp.takeBack(c)
 		return nil, 0, err
 	}
@@ -204,23 +188,21 @@ func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	})
 }
 
-// tidyFrom is the number of outstanding completions at which recording an event drains the ring:
-// the smallest completion queue holds 63.
+// tidyFrom is the number of outstanding completions at which recording an event drains the ring;
+// the smallest ring holds 63.
 const tidyFrom = 32
 
-// tidyLocked drains the ring when many completions are outstanding, so that a host that only
-// records doesn't stop the dispatcher.
+// tidyLocked keeps a host that only records from stopping the dispatcher.
 func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
 		if err := q.comp.drain(); err != nil {
-			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
+			_ = q.fail(q.errorf("%w", err))
 		}
 	}
 }
 
-// WaitEvent makes later commands of the queue wait for the event's newest recording; the call
-// returns at once. The error is an *EventError if the event was never recorded or its recording is
-// lost. A recording on the same queue needs no wait.
+// WaitEvent makes later commands of the queue wait for the event's newest recording, without
+// waiting itself. The error is an *EventError if there is none or it is lost.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("wait for", q.id, site, nil, ErrOtherDevice)
@@ -229,8 +211,7 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 	if err != nil {
 		return err
 	}
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("wait for event"); err != nil {
 		return err
 	}
@@ -238,19 +219,14 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 		return e.fail("wait for", q.id, site, r, err)
 	}
 	if r.q == q || r.start != r.q.status.starts.Load() || r.q.status.latest.Load()-uint32(r.done.event) >= 1<<30 {
-		// Already ordered: recorded earlier on this queue, done before a restart, or so old that
-		// the dispatcher's comparison could wrap.
+		// Recorded earlier on this queue, done before a restart, or so old that the dispatcher's
+		// comparison could wrap.
 		q.order.vclock.merge(r.done.before)
 		return nil
 	}
-	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	b := q.builderLocked()
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: q.d.ctl.LastEvent[r.q.id], Count: uint32(r.done.event)})
-	cmds, err := b.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: wait for event: %w", q.id, err)
-	}
-	q.stream.buf = cmds
-	if err := q.sendLocked(ctx, cmds, false); err != nil {
+	if err := q.sendBuiltLocked(ctx, "wait for event", &b); err != nil {
 		return err
 	}
 	q.stream.waits++
@@ -270,7 +246,7 @@ func (e *Event) Wait(ctx context.Context, site uintptr) error {
 	return nil
 }
 
-// Query reports whether the event's newest recording is done, without waiting.
+// Query reports whether the event's newest recording is done.
 func (e *Event) Query(site uintptr) (bool, error) {
 	r, err := e.newest("query", -1, site)
 	if err != nil {
@@ -284,8 +260,8 @@ func (e *Event) Query(site uintptr) (bool, error) {
 }
 
 // DeviceTime returns when the dispatcher reported the newest recording of a timed event, in cycles
-// of its tile's clock since reset. ok is false if the event isn't timed or the recording isn't
-// known to be done. The clocks of different tiles have the same rate, but perhaps other starts.
+// of its tile's clock since reset; ok is false if it isn't known to be done. The clocks of
+// different tiles have the same rate, but perhaps other starts.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -295,7 +271,6 @@ func (e *Event) DeviceTime() (cycles uint64, ok bool) {
 	return e.last.done.time, true
 }
 
-// reported returns whether a completion has arrived, without waiting.
 func (q *Queue) reported(c *completion) (done bool, err error) {
 	if !c.done() {
 		if err := q.peek(); err != nil {
@@ -323,7 +298,7 @@ func (q *Queue) peek() error {
 	}
 	return q.d.kd.Guard(func() error {
 		if err := q.comp.drain(); err != nil {
-			return q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
+			return q.fail(q.errorf("%w", err))
 		}
 		return nil
 	})
@@ -331,38 +306,33 @@ func (q *Queue) peek() error {
 
 // Clock is a reading of the clock of a queue's timed events.
 type Clock struct {
-	Cycles uint64        // of the dispatch core's clock since reset
-	Host   time.Time     // when it was read: the middle of the reading
+	Cycles uint64        // since reset
+	Host   time.Time     // the middle of the reading
 	Within time.Duration // half the time that the reading took
 }
 
 // Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings relate the
-// device's times to the host's; readings of all queues relate their clocks.
+// device's times to the host's.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
-	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.At, uint64(reg)) }
 	for {
-		before, err := read(pr.WallClockHigh)
-		if err != nil {
-			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
+		var v [3]uint32
+		var at [3]time.Time
+		for i, reg := range [3]uint32{pr.WallClockHigh, pr.WallClockLow, pr.WallClockHigh} {
+			var err error
+			at[i] = time.Now()
+			if v[i], err = q.d.kd.Read32(q.dispatcher.At, uint64(reg)); err != nil {
+				return Clock{}, q.errorf("read clock: %w", err)
+			}
 		}
-		start := time.Now()
-		low, err := read(pr.WallClockLow)
-		took := time.Since(start)
-		if err != nil {
-			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
-		}
-		after, err := read(pr.WallClockHigh)
-		if err != nil {
-			return Clock{}, fmt.Errorf("dispatch: queue %d: read clock: %w", q.id, err)
-		}
-		if before == after { // else the low half has wrapped somewhere in between
-			return Clock{Cycles: uint64(before)<<32 | uint64(low), Host: start.Add(took / 2), Within: took / 2}, nil
+		if v[0] == v[2] { // else the low half has wrapped
+			half := at[2].Sub(at[1]) / 2
+			return Clock{Cycles: uint64(v[0])<<32 | uint64(v[1]), Host: at[1].Add(half), Within: half}, nil
 		}
 	}
 }
 
-// Wait waits until everything that was submitted before has run and all its results are in memory.
+// Wait waits until everything submitted before has run and all its results are in memory.
 func (q *Queue) Wait(ctx context.Context) error {
 	done, _, err := q.record(ctx, "wait", false)
 	if err != nil {

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -11,18 +10,18 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// ControlFlow returns nil if traces of the queue may have loops, conditions and calls, and
-// [ErrQueueFirmware] otherwise.
+// ControlFlow returns [ErrQueueFirmware] unless traces of the queue may have loops, conditions and
+// calls.
 func (q *Queue) ControlFlow() error {
 	if q.d.ctl.Loops == 0 {
-		return fmt.Errorf("dispatch: queue %d: control flow in traces: %w", q.id, ErrQueueFirmware)
+		return q.errorf("control flow in traces: %w", ErrQueueFirmware)
 	}
 	return nil
 }
 
-// Abort asks the queue to end the replays submitted so far at the end of a loop's iteration.
-// Replays without loops run to their end. While another goroutine waits for room in the queue, only
-// the running replay is asked. Abort doesn't wait.
+// Abort asks the queue to end the replays submitted so far at the end of a loop's iteration,
+// without waiting. Replays without loops run to their end. While another goroutine waits for room
+// in the queue, only the running replay is asked.
 func (q *Queue) Abort() (err error) {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -43,7 +42,7 @@ func (q *Queue) Abort() (err error) {
 	})
 }
 
-// Aborted returns how many replays have ended because of Abort since the queue was started.
+// Aborted returns how many replays Abort has ended since the queue was started.
 func (q *Queue) Aborted() (n uint32, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return 0, err
@@ -66,14 +65,13 @@ func (q *Queue) control(op string, f func(controlWords) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+		return q.errorf("%s: %w", op, err)
 	}
 	return nil
 }
 
-// controlWords are the words of a prefetcher's struct cq_control, by offset. They are accessed
-// through the tile's NoC address, which works for a chip behind Ethernet too, unlike the queue's
-// windows.
+// controlWords are the words of a prefetcher's struct cq_control, by offset. The tile's NoC address
+// also works for a chip behind Ethernet.
 type controlWords struct {
 	d    *machine
 	core chip.XY
@@ -87,11 +85,10 @@ func (w controlWords) store(off, v uint32) error {
 	return w.d.kd.Write32(w.core, uint64(w.d.ctl.Loops+off), v)
 }
 
-// ErrWireFormat is returned for features that the stock wire format has no command for.
 var ErrWireFormat = errors.New("the stock wire format, with which the device was opened, has no command for it")
 
-// DeviceArgs returns nil if programs in traces of the queue may have arguments that the device
-// computes, otherwise [ErrQueueFirmware] or [ErrWireFormat].
+// DeviceArgs returns [ErrQueueFirmware] or [ErrWireFormat] unless programs in traces of the queue
+// may have arguments that the device computes.
 func (q *Queue) DeviceArgs() error {
 	var err error
 	switch {
@@ -102,11 +99,10 @@ func (q *Queue) DeviceArgs() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("dispatch: queue %d: arguments that the device computes: %w", q.id, err)
+	return q.errorf("arguments that the device computes: %w", err)
 }
 
-// TraceBytes returns a trace's commands as the queue's firmware reads them: translated for
-// tt-metal's firmware with other flags, or for a queue with a part of the workers.
+// TraceBytes returns a trace's commands in the dialect of the queue's firmware.
 func (q *Queue) TraceBytes(image []byte) []byte {
 	if !q.translates {
 		return image
@@ -116,10 +112,9 @@ func (q *Queue) TraceBytes(image []byte) []byte {
 	return image
 }
 
-// LogControl has the queue log its prefetcher's decisions in the replays that are submitted from
-// here on: entries of cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a
-// multiple of 16. 0 entries end the log; replays that were submitted before may still write to it
-// until the queue has finished.
+// LogControl has the queue log its prefetcher's decisions in later replays: entries of cq.TurnSize
+// bytes, in the order of time, at an address in DRAM bank 0, a multiple of 16. 0 entries end the
+// log once the queue has finished.
 func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -142,8 +137,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	})
 }
 
-// ReadControlLog reads the log of LogControl, with the same arguments, bypassing the queue. Call it
-// once the queue has finished. dropped is the number of entries that had no room.
+// ReadControlLog reads the log of LogControl, with the same arguments, once the queue has finished.
+// dropped entries had no room.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return nil, 0, err
@@ -160,7 +155,7 @@ func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry,
 	if kept > 0 {
 		bank := &q.d.ch.DRAMBanks()[0]
 		if err := q.d.kd.Read(bank.Endpoint[0], addr+bank.Offset, b); err != nil {
-			return nil, 0, fmt.Errorf("dispatch: queue %d: read the log of control flow: %w", q.id, err)
+			return nil, 0, q.errorf("read the log of control flow: %w", err)
 		}
 	}
 	log, err = cq.ParseTurns(b)

@@ -34,7 +34,7 @@ func (w *wait) hangLifeLocked(cause error) error {
 	return q.fail(d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir))
 }
 
-// blameWatch adds the first failed check to the cause of a hang, unless it is the cause.
+// blameWatch adds the first failed check to the cause of a hang.
 func (d *machine) blameWatch(cause error) error {
 	var f *watch.Failure
 	if errors.As(cause, &f) {
@@ -73,7 +73,6 @@ func (w *wait) inside(o *Queue, f func()) bool {
 	return true
 }
 
-// describeLifeLocked describes the queues for a report.
 func (w *wait) describeLifeLocked(cause error) *postmortem.Hang {
 	q, d := w.q, w.q.d
 	h := &postmortem.Hang{Queue: q.id, Waiting: w.what, Last: q.history.name(), Cause: cause, Workers: q.set.cores,
@@ -161,10 +160,9 @@ func (c *completions) pending() []string {
 	return out
 }
 
-// hungError is returned by later calls on a hung queue; it wraps the first *HangError.
+// hungError is returned by later calls on a hung queue.
 type hungError struct{ first *HangError }
 
-// Error implements error.
 func (e *hungError) Error() string {
 	s := fmt.Sprintf("queue %d hangs since it waited for %s", e.first.Queue, e.first.Waiting)
 	if errors.Is(e.first.Cause, ErrTimeout) {
@@ -176,11 +174,10 @@ func (e *hungError) Error() string {
 	return s
 }
 
-// Unwrap returns the *HangError.
 func (e *hungError) Unwrap() error { return e.first }
 
-// failure returns why a queue takes no more commands, nil if it does. Only the first error of a
-// hang has the whole text.
+// failure returns why a queue takes no more commands. Only the first error of a hang has the whole
+// text.
 func (q *Queue) failure() error {
 	err := q.status.failed.Load()
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -18,17 +17,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// DirectAlign is the alignment in bytes for transfers without a copy: addresses in host and device
-// memory must be equal modulo it. The NoC moves data between its memory and a tile's only between
-// such addresses.
+// DirectAlign is the alignment in bytes for transfers without a copy: the NoC moves data only
+// between addresses that are equal modulo it.
 const DirectAlign = cq.L1Align
 
-// DirectMin is the size in bytes from which a page with a gap after it is moved by commands of its
-// own, which take the device some microseconds.
+// DirectMin is the size in bytes from which a page with a gap is moved by commands of its own,
+// which take the device some microseconds.
 const DirectMin = 16 << 10
 
-// mostDirect limits the bytes that one batch of commands moves to host memory, so that a wait sees
-// progress.
+// mostDirect limits a batch's bytes to host memory, so that a wait sees progress.
 const mostDirect = 256 << 10
 
 // HostBuffer is pinned host memory: queues move data to and from it without a copy by the host.
@@ -38,31 +35,28 @@ type HostBuffer struct {
 	all   []*Queue // of the device
 	mem   *kmd.HostMemory
 	bytes []byte
-	gone  bool // guarded by mu of every queue: changed with all of them held
+	gone  bool // changed with mu of every queue held
 
 	// Data that the device writes here must arrive before a queue reads them. A prefetcher works
 	// ahead of its dispatcher, so it has to wait.
 	delivered atomic.Uint64           // transfers to the memory
-	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
+	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for; guarded by the queue's mu
 }
 
-// edges counts the operations that may have put new data into host memory before a queue's
-// commands.
+// edges counts what may have put new data into host memory before a queue's commands.
 type edges struct {
 	delivered uint64 // transfers to the memory, of all queues
-	waits     uint64 // waits of the queue for other queues
+	waits     uint64 // of the queue for other queues
 }
 
-// ErrUnpinned is returned when pinned host memory is used after Unpin.
 var ErrUnpinned = errors.New("the host memory was unpinned already")
 
-// Bytes returns the memory. It is valid until Unpin.
+// Bytes returns the memory, valid until Unpin.
 func (h *HostBuffer) Bytes() []byte { return h.bytes }
 
-// Unpin unpins the memory. It waits until all queues of the device are idle, and blocks submissions
-// meanwhile: the driver sets the range's base to 0 before it disables the range, so a request of
-// the device in between would go astray. The error matches ErrUnpinned the second time. While a
-// queue hangs the memory stays pinned.
+// Unpin unpins the memory once all queues of the device are idle, and blocks submissions meanwhile:
+// the driver sets the range's base to 0 before it disables the range, so a request of the device in
+// between would go astray. While a queue hangs the memory stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
 // quiet locks the queues in the order of their numbers and waits until they are idle.
@@ -71,8 +65,7 @@ func (h *HostBuffer) quiet(ctx context.Context, i int) (err error) {
 		return h.unpin(ctx)
 	}
 	q := h.all[i]
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	return h.quiet(ctx, i+1)
 }
 
@@ -97,7 +90,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 	return h.mem.Close()
 }
 
-// hostBuffers is the pinned memory of a device, beside its queues'.
+// hostBuffers is a device's pinned memory beside its queues'.
 type hostBuffers struct {
 	mu  sync.Mutex
 	all map[*HostBuffer]struct{}
@@ -130,8 +123,8 @@ func (p *hostBuffers) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// repin pins all memory again after the driver or a reset has ended its pins. It keeps the order of
-// addresses, so that the memory most likely gets the addresses again that programs and traces know.
+// repin pins all memory again after a reset, in the order of addresses: most likely it gets the
+// addresses again that programs and traces know.
 func (p *hostBuffers) repin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,18 +139,18 @@ func (p *hostBuffers) repin() error {
 
 // HostView is how kernels and the host share pinned memory.
 type HostView struct {
-	// Addr is the NoC address of the memory's first byte in the PCIe tile.
+	// Addr is the memory's NoC address in the PCIe tile.
 	Addr uint64
 	// Tile is the PCIe tile as kernels name it on each NoC: x | y<<6.
 	Tile [2]uint32
-	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no earlier
-	// kernel runs, and Addr may differ.
+	// Restarts counts the restarts of the device. After one no earlier kernel runs, and Addr may
+	// differ.
 	Restarts uint64
 
 	mem *kmd.HostMemory
 }
 
-// View returns how kernels reach the memory. It is valid until Unpin or the device's Restart.
+// View is valid until Unpin or the device's Restart.
 func (h *HostBuffer) View() HostView {
 	xy := func(n chip.NOC) uint32 {
 		at := h.d.ch.PCIe(n)
@@ -166,26 +159,24 @@ func (h *HostBuffer) View() HostView {
 	return HostView{Addr: h.mem.NOCAddr(), Tile: [2]uint32{xy(chip.NOC0), xy(chip.NOC1)}, Restarts: h.d.restarts.Load(), mem: h.mem}
 }
 
-// Load32 atomically loads the 32-bit word at byte off, a multiple of 4. The device's earlier writes
-// are visible afterwards.
+// Load32 atomically loads the word at byte off, a multiple of 4. The device's earlier writes are
+// visible afterwards.
 func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 
-// Store32 atomically stores the 32-bit word at byte off, a multiple of 4. A device that sees the
-// word sees all earlier stores.
+// Store32 atomically stores the word at byte off, a multiple of 4. A device that sees it sees all
+// earlier stores.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
-// HeldError is returned when pinned host memory is released while programs or traces use it.
+// HeldError: programs or traces use pinned host memory.
 type HeldError struct {
-	Buffer  string   // its name
+	Buffer  string
 	Holders []string // `program "x"`, `trace "y"`
 }
 
-// Error implements error.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("host buffer %q is in use: release %s first", e.Buffer, strings.Join(e.Holders, ", "))
 }
 
-// addr returns the NoC address of n bytes of the memory. The caller holds a queue's mu.
 func (h *HostBuffer) addr(d *machine, at, n int) (uint64, error) {
 	switch {
 	case h.gone:
@@ -206,7 +197,6 @@ func (h *HostBuffer) check(at, n int) error {
 	return nil
 }
 
-// pcieXY is the tile of host memory, as commands name it.
 func (d *machine) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
 
 // direct returns an error unless a range can be moved without a copy: bytes of one page, or whole
@@ -223,16 +213,14 @@ func (b *Interleaved) direct(op string, off, at, n int) error {
 	return nil
 }
 
-// ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory,
-// after everything so far. The range is inside one page, or whole pages without gaps. first makes
-// it wait for earlier writes; of several transfers only the first needs that. If p isn't nil, a
-// Report in p follows.
+// ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory:
+// inside one page, or whole pages without gaps. first makes it wait for earlier writes; of several
+// transfers only the first needs that. If p isn't nil, a Report in p follows.
 func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool, p *Pending) (err error) {
 	if err := b.direct("read", off, at, n); err != nil {
 		return err
 	}
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	to, err := q.hostAddrLocked("read", h, at, n)
 	if err != nil {
 		return err
@@ -240,7 +228,7 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	l := q.d.layout()
 	unit := l.DRAMAlign()
 	err = b.pieces(off, n, mostDirect, func(piece Interleaved, bank, pages, size int) error {
-		cmds := cq.NewBuilder(l, q.stream.buf[:0])
+		cmds := q.builderLocked()
 		if first {
 			q.appendSettleLocked(&cmds)
 		}
@@ -253,10 +241,10 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 		cmds.RelayPaged(relay)
 		n -= size
 		if p != nil && n == 0 {
-			// The report takes the path of the data, and PCIe keeps writes in order.
+			// PCIe keeps writes in order.
 			err = q.reportLocked(ctx, &cmds, p)
 		} else {
-			err = q.sendBuiltLocked(ctx, &cmds)
+			err = q.sendBuiltLocked(ctx, "transfer", &cmds)
 		}
 		if err != nil {
 			return err
@@ -270,15 +258,14 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	return err
 }
 
-// WriteDirect submits a transfer of n bytes of pinned memory to the buffer, from byte off on: see
-// ReadDirect. The memory must not change until a later Report is done. Data written by kernels must
-// be there before the call.
+// WriteDirect submits a transfer of n bytes of pinned memory to the buffer: see ReadDirect. The
+// memory must not change until a later Report is done. Data written by kernels must be there before
+// the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err
 	}
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	from, err := q.hostAddrLocked("write", h, at, n)
 	if err != nil {
 		return err
@@ -287,7 +274,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	// RELAY_LINEAR_H reads at most what the scratch buffer and a fetch entry hold, less a header.
 	most := (min(memmap.ScratchSize, memmap.MaxCommandSize) - l.PCIeAlign()) &^ (memmap.PageSize - 1)
 	err = b.pieces(off, n, most, func(piece Interleaved, bank, pages, size int) error {
-		cmds := cq.NewBuilder(l, q.stream.buf[:0])
+		cmds := q.builderLocked()
 		now := edges{h.delivered.Load(), q.stream.waits}
 		if now.delivered != 0 && now != h.settled[q.id] {
 			q.appendSettleLocked(&cmds)
@@ -300,11 +287,11 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		}
 		cmds.WritePagedHeader(cq.WritePaged{DRAM: b.DRAM, StartPage: uint16(bank), Base: piece.Addr, PageSize: page, Pages: uint32(pages)})
 		head := cmds.Len()
-		// It must be alone in its fetch entry (tt-metal cq_commands.hpp).
+		// alone in its fetch entry (tt-metal cq_commands.hpp)
 		cmds.RelayLinearH(cq.RelayLinearH{NOC: q.d.pcieXY(), Addr: from, Length: uint32(size)})
 		out, err := cmds.Finish()
 		if err != nil {
-			return fmt.Errorf("dispatch: queue %d: write: %w", q.id, err)
+			return q.errorf("write: %w", err)
 		}
 		q.stream.buf = out
 		if err := q.sendTwoLocked(ctx, out, head); err != nil {
@@ -319,14 +306,13 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	return err
 }
 
-// hostAddrLocked returns the NoC address of pinned memory that the queue may use now.
 func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, error) {
 	if err := q.usable(op); err != nil {
 		return 0, err
 	}
 	addr, err := h.addr(q.d, at, n)
 	if err != nil {
-		return 0, fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+		return 0, q.errorf("%s: %w", op, err)
 	}
 	return addr, nil
 }

@@ -13,17 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// hostKernel is a kernel of a command queue with its arguments.
 type hostKernel struct {
 	proc chip.Processor
 	name string // of the firmware image
 	args []uint32
 	noc  chip.NOC
 
-	image []byte // instead of the one of that name
+	image []byte // instead of the named one
 }
 
-// semaphores are the initial values of a core's semaphores, by id.
+// semaphores are a core's initial values, by id.
 type semaphores map[uint32]uint32
 
 func (s semaphores) bytes() []byte {
@@ -37,8 +36,8 @@ func (s semaphores) bytes() []byte {
 	return b
 }
 
-// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode:
-// the core reports no end, and its launch pointer stays.
+// startHostKernels starts kernels in host mode: the core reports no end, and its launch pointer
+// stays.
 func (d *machine) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores) error {
 	l1, launch := &d.queue.L1, &d.queue.Launch
 	le := binary.LittleEndian

@@ -13,23 +13,22 @@ import (
 // commands in units of 16 bytes. The prefetcher zeroes each entry that it takes and publishes the
 // entry's address. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
-	win     *kmd.Window // the prefetch core's L1 from winBase on
+	win     *kmd.Window // L1 from winBase on
 	entries uint32
 	log     uint32 // of an entry's bytes: 1 or 2
-	base    uint32 // L1 address of entry 0
-	winBase uint32 // L1 address at offset 0 of win
-	rdAddr  uint32 // L1 address of the word that the prefetcher publishes
+	base    uint32 // of entry 0
+	winBase uint32 // L1 address of win
+	rdAddr  uint32 // of the word that the prefetcher publishes
 
-	next  uint32 // index of the entry to write next
-	lastR uint32 // last value read from rdAddr
-	taken uint64 // entries that the prefetcher has taken, as far as read
+	next  uint32 // index to write next
+	lastR uint32 // last value at rdAddr
+	taken uint64 // by the prefetcher, as far as read
 	put   uint64 // entries written
 }
 
 func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
-// initialRead is the read pointer before the first entry was taken: one past the end, so that the
-// whole ring is free.
+// initialRead is one past the end: the whole ring is free.
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
 // full and spare go by the last read of the device's pointer.
@@ -56,15 +55,14 @@ func (f *fetchRing) poll() error {
 	return nil
 }
 
-// advance counts the first n entries as taken without reading the device's pointer: a later command
-// is done.
+// advance counts the first n entries as taken: a later command is done.
 func (f *fetchRing) advance(n uint64) {
 	if n > f.taken {
 		f.taken, f.lastR = n, f.addr(uint32((n-1)%uint64(f.entries)))
 	}
 }
 
-// push writes one entry. The ring must have room and the commands must be visible.
+// push writes an entry. The ring must have room and the commands must be visible.
 func (f *fetchRing) push(entry cq.FetchEntry) {
 	at := uint64(f.addr(f.next) - f.winBase)
 	if f.log == 1 {
@@ -79,7 +77,7 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 	f.put++
 }
 
-// queueRings are the rings that commands go through. Guarded by Queue.mu.
+// queueRings is guarded by Queue.mu.
 type queueRings struct {
 	fetch fetchRing
 	issue issueRing
@@ -93,12 +91,11 @@ func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.
 type issueRing struct {
 	mem   []byte
 	wr    uint32
-	clear uint32            // no bytes from wr up to here may be read any more; 0 if that isn't known
-	ends  [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
+	clear uint32            // no bytes from wr up to here are read any more; 0 if unknown
+	ends  [batchEnds]uint32 // offset after the batch of each prefetch queue entry
 }
 
-// batchEnds is how many batches' ends are remembered: a power of two above the number of prefetch
-// queue entries.
+// batchEnds is a power of two above the number of prefetch queue entries.
 const batchEnds = 2048
 
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
@@ -114,7 +111,7 @@ func (r *issueRing) put(off, n uint32, batch uint64) {
 
 func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
 
-// placeAfter returns the offset of a batch of n bytes after one that ends at wr.
+// placeAfter returns the offset of n bytes after a batch that ends at wr.
 func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	if wr+n > uint32(len(r.mem)) {
 		return 0
@@ -122,7 +119,7 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	return wr
 }
 
-// prefetchAhead is the distance in bytes at which memory is prefetched for writing. A replay has
+// prefetchAhead is the distance in bytes at which memory is prefetched for writing: a replay has
 // 128 or 192 bytes, and a cache miss takes as long as several replays.
 const prefetchAhead = 1024
 
@@ -132,27 +129,26 @@ func (r *issueRing) prefetch() {
 	}
 }
 
-// roomy reports whether n bytes from wr on are known to be free.
 func (r *issueRing) roomy(n uint32) bool { return r.wr+n <= r.clear }
 
-// free reports whether the prefetcher has read everything in [off, off+n). Batches from number
-// oldest up to next are outstanding. It notes how much is free after wr.
+// free reports whether the prefetcher has read everything in [off, off+n), while batches from
+// number oldest up to next are outstanding. It notes how much is free after wr.
 func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	if oldest == next {
 		r.clear = uint32(len(r.mem))
 		return true
 	}
-	// The outstanding bytes run from the end of the newest finished batch to wr, around the ring.
+	// Outstanding are the bytes from the newest finished batch to wr, around the ring.
 	var tail uint32
 	if oldest > 0 {
 		tail = *r.end(oldest - 1)
 	}
 	if tail < r.wr {
-		// One piece [tail, wr): a batch may follow it, or wrap and end before it.
+		// one piece [tail, wr): a batch may follow it, or wrap and end before it
 		r.clear = uint32(len(r.mem))
 		return off >= r.wr || off+n <= tail
 	}
-	// Two pieces [tail, end) and [0, wr).
+	// two pieces [tail, end) and [0, wr)
 	r.clear = tail
 	return off >= r.wr && off+n <= tail
 }

@@ -18,37 +18,33 @@ import (
 
 // Options tell Start what to bring up.
 type Options struct {
-	// Queues is the number of command queues, 1 or 2. 0 means 1.
+	// Queues is 1 or 2; 0 means 1.
 	Queues int
-	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it
-	// is for data from the device, the rest for commands and data to it.
+	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter is
+	// for data from the device.
 	QueueMemory uint32
-	// Workers are the logical cores that each queue starts programs on, by its number; the whole
-	// grid for queues that are left out. The workers of two queues are equal or disjoint.
+	// Workers are the logical cores that each queue starts programs on, by its number; otherwise
+	// the whole grid. Those of two queues are equal or disjoint.
 	Workers map[int]chip.Range
-	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32
-	// bits.
+	// FirstEvent is the number before the first event id. Ids may wrap at 32 bits.
 	FirstEvent uint32
-	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError;
-	// 0 means 10 s.
+	// HangTimeout is how long a wait may last without progress before it ends in a *HangError; 0
+	// means 10 s.
 	HangTimeout time.Duration
-	// Pace is how waits on the host poll.
-	Pace Pace
-	// StockWireFormat sends programs in tt-metal's wire format: each dispatcher command has a relay
-	// and a page of its own, and go signals pass through the prefetcher. For comparisons: the
-	// firmware takes both formats.
+	Pace        Pace
+	// StockWireFormat sends programs in tt-metal's wire format, for comparisons: each dispatcher
+	// command has a relay and a page of its own, and go signals pass through the prefetcher.
 	StockWireFormat bool
 	// QueueFirmware replaces this runtime's firmware on the command-queue cores. It sets
 	// StockWireFormat, and the size of the queues' host memory.
 	QueueFirmware *QueueFirmware
-	// DumpDir is the directory for dumps of hangs; empty for none.
+	// DumpDir is for dumps of hangs; empty for none.
 	DumpDir string
-	// Firmware is the base firmware of the workers; nil for this runtime's own.
+	// Firmware is the workers' base firmware; nil for this runtime's own.
 	Firmware *Firmware
 }
 
-// machine is a chip with its firmware and the memory of its command queues: all that a queue knows
-// of its device.
+// machine is all that a queue knows of its device.
 type machine struct {
 	queuePlan
 
@@ -59,11 +55,11 @@ type machine struct {
 	ch       *chip.Chip
 	pr       *chip.Params
 	worker   *abi.Layout // of the cores that programs may use
-	queue    *abi.Layout // of the others, some of which are the command queues'
+	queue    *abi.Layout // of the other cores
 	opts     Options
-	asked    uint32     // Options.QueueMemory as it was given
-	grid     chip.Range // cores that programs may use
-	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
+	asked    uint32     // Options.QueueMemory as given
+	grid     chip.Range // for programs
+	l1Banks  []chip.XY  // virtual coordinates, by L1 bank
 	sysmem   *kmd.HostMemory
 	sets     []*workerSet // of the queues
 	eventXYs []uint32     // dispatch cores of all queues, as commands name them
@@ -83,8 +79,7 @@ func newMachine(kd *kmd.Device, ch *chip.Chip, o Options) *machine {
 		printing: newPrinting(), seed: maphash.MakeSeed()}
 }
 
-// describe tells the compiler of programs and hang reports about the machine, once its queues are
-// planned.
+// describe tells the program compiler and hang reports about the machine.
 func (d *machine) describe() {
 	d.programs = program.NewTarget(d.ch, d.worker, d.grid)
 	d.programs.Args, d.programs.PackedCores, d.programs.Stock = d.opts.Firmware.argFormat(), d.ctl.PackedCores, d.opts.StockWireFormat
@@ -94,7 +89,6 @@ func (d *machine) describe() {
 
 func (d *machine) layout() cq.Layout { return cq.Layout(d.ch.Arch()) }
 
-// layoutOf returns the layout of a core's L1 and messages: a worker's or a command-queue core's.
 func (d *machine) layoutOf(c chip.Core) *abi.Layout {
 	if d.grid.Contains(c) {
 		return d.worker
@@ -102,9 +96,9 @@ func (d *machine) layoutOf(c chip.Core) *abi.Layout {
 	return d.queue
 }
 
-// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on
-// Wormhole and the last logical column on Blackhole, which hold the command queues. Source:
-// tt-metal core descriptors wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
+// programGrid is all but the last logical row on Wormhole and the last logical column on Blackhole,
+// which hold the command queues. Source: tt-metal core descriptors wormhole_b0_80_arch.yaml and
+// blackhole_140_arch.yaml.
 func programGrid(ch *chip.Chip) chip.Range {
 	w, h := ch.Grid()
 	if ch.Arch() == chip.Wormhole {
@@ -113,7 +107,6 @@ func programGrid(ch *chip.Chip) chip.Range {
 	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
 }
 
-// queueGrid is the rest of the Tensix grid.
 func (d *machine) queueGrid() chip.Range {
 	r := d.tensixRange()
 	if d.ch.Arch() == chip.Wormhole {
@@ -124,7 +117,6 @@ func (d *machine) queueGrid() chip.Range {
 	return r
 }
 
-// queueCores returns the prefetch core and the dispatch core of a queue.
 func (d *machine) queueCores(id int) (prefetch, dispatch chip.Core) {
 	return d.cores[id][0], d.cores[id][1]
 }
@@ -158,8 +150,7 @@ func (d *machine) hold() error {
 	return nil
 }
 
-// heldTries bounds the polls of a core that isn't in reset yet. A poll is a load over PCIe, about a
-// microsecond.
+// heldTries bounds the polls of a core, each a load over PCIe of about a microsecond.
 const heldTries = 10_000
 
 func (d *machine) held(c chip.Core) error {

@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
-// Names of package program, for users of queues.
+// Names of package program.
 type (
 	Image          = program.Image
 	Program        = program.Program
@@ -22,7 +22,7 @@ type (
 	ArgError       = program.ArgError
 )
 
-// Names of package postmortem, which errors and reports of queues have.
+// Names of package postmortem.
 type (
 	HangError      = postmortem.HangError
 	KernelError    = postmortem.KernelError

@@ -7,23 +7,22 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// workers are a set of workers on which queues start programs. Their next launch message and the
-// contents of their kernel-config memory are in the State of the queue that owns them, and pass
-// from queue to queue with them.
+// workers are cores on which queues start programs. Their next launch message and kernel-config
+// memory are in the State of their owner.
 type workers struct {
 	*workerSet
 
 	mu       sync.Mutex
-	owner    *Queue // that started something on them last; nil if none did
-	reserved *Queue // the only one that may start something; nil if they aren't reserved
+	owner    *Queue // that started something on them last
+	reserved *Queue // the only one that may start something, if not nil
 }
 
 // ordering is what a queue's commands are ordered after, and its newest work on shared workers.
 // Guarded by Queue.mu.
 type ordering struct {
-	pos       uint64 // positions counted
-	vclock    clock  // what the commands so far are ordered after
-	work      work   // put on shared workers last; guarded by workers.mu as well
+	pos       uint64
+	vclock    clock // what the commands so far are ordered after
+	work      work  // guarded by workers.mu as well
 	prevOwner prevOwner
 }
 
@@ -36,7 +35,6 @@ func (q *Queue) nowLocked() clock {
 	return q.order.vclock
 }
 
-// tickLocked counts a position and returns its clock.
 func (q *Queue) tickLocked() clock {
 	q.order.pos++
 	c := q.nowLocked()
@@ -44,27 +42,25 @@ func (q *Queue) tickLocked() clock {
 	return c
 }
 
-// Names of operations that acquire workers, for errors.
+// Operations that acquire workers.
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
 	opState  = "set the state after raw commands of"
 )
 
-// opRaw is the name of raw commands in hang reports.
 var opRaw = "raw commands"
 
 // OverlapError is returned when a queue would start workers that another queue may still be using,
 // because nothing orders the two.
 type OverlapError struct {
-	Queue int    // number of the queue that was refused
-	Op    string // the refused operation, such as run program "dense"
+	Queue int    // that was refused
+	Op    string // such as run program "dense"
 	Site  string // file:line of the call; empty if unknown
-	Owner int    // number of the queue that owns the workers
-	Last  string // its last operation on them
+	Owner int    // queue that owns the workers
+	Last  string
 }
 
-// Error implements error.
 func (e *OverlapError) Error() string {
 	at := ""
 	if e.Site != "" {
@@ -75,15 +71,14 @@ func (e *OverlapError) Error() string {
 }
 
 // acquireLocked makes the queue the owner of the workers that it shares. The other queue's last
-// work must be ordered before the queue's next command: by events, or because the host has seen it
-// done. Then it has ended, and all kernel-config memory is free. Otherwise the error is an
-// *OverlapError.
+// work must be ordered before the queue's next command, by events or because the host has seen it
+// done; otherwise the error is an *OverlapError.
 func (q *Queue) acquireLocked(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reserved != nil && s.reserved != q {
-		return fmt.Errorf("dispatch: queue %d: %s %q: %w", q.id, op, *name, ErrReserved)
+		return q.errorf("%s %q: %w", op, *name, ErrReserved)
 	}
 	if o := s.owner; o != nil && o != q {
 		if known := q.nowLocked(); o.order.work.at > known[o.id] {
@@ -102,8 +97,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 	return nil
 }
 
-// rollbackLocked undoes the last acquireLocked if nothing got into the queue. mu has been held
-// since.
+// rollbackLocked undoes the last acquireLocked, with mu held since, if nothing got into the queue.
 func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
@@ -113,16 +107,14 @@ func (q *Queue) rollbackLocked() {
 	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
 }
 
-// prevOwner is what rollbackLocked restores: the owner of the workers and the acquiring queue's
-// work.
 type prevOwner struct {
 	owner *Queue
 	work  work
 }
 
-// work is a queue's last operation on workers that it shares.
+// work is a queue's last operation on shared workers.
 type work struct {
-	at   uint64 // its position
+	at   uint64
 	op   string
 	name *string
 }
@@ -147,15 +139,14 @@ func (q *Queue) resetOwnerLocked() {
 	}
 }
 
-// WorkersError is returned for a program that uses workers which its queue doesn't start.
+// WorkersError: a program uses workers that its queue doesn't start.
 type WorkersError struct {
 	Queue   int
 	Workers chip.Range // of the queue
 	Program string
-	Cores   chip.Range // the smallest rectangle with all cores of the program
+	Cores   chip.Range // around all cores of the program
 }
 
-// Error implements error.
 func (e *WorkersError) Error() string {
 	return fmt.Sprintf("dispatch: queue %d: program %q uses cores of %v, the queue starts the workers %v: use another queue, or give the queue other workers when the device is opened", e.Queue, e.Program, e.Cores, e.Workers)
 }
@@ -163,7 +154,7 @@ func (e *WorkersError) Error() string {
 // Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
-// Fits returns a *WorkersError unless the queue starts all cores that a program uses.
+// Fits returns a *WorkersError unless the queue starts all cores of a program.
 func (q *Queue) Fits(im *Image) error {
 	if q.set.cores.Contains(im.Bounds().Start) && q.set.cores.Contains(im.Bounds().End) {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// printing knows the kernels that print. HoldPrints says how long.
+// printing knows the kernels that print, as long as HoldPrints says.
 type printing struct {
 	mu       sync.Mutex
 	known    map[string]*printed
-	list     []*print.Program // of known, in the order in which they became so
+	list     []*print.Program // of known, in order
 	version  uint64           // of list
 	watching map[*func()]struct{}
 	epoch    uint64      // odd while the rings are being emptied
-	any      atomic.Bool // there are programs
+	any      atomic.Bool // list isn't empty
 }
 
 type printed struct {
@@ -32,14 +32,14 @@ func newPrinting() *printing {
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
 
-// hold holds programs. Listeners are ready for them when it returns.
+// hold returns once listeners are ready for the programs.
 func (p *printing) hold(programs []print.Program) {
 	if p.learn(programs) {
 		p.tell()
 	}
 }
 
-// learn holds programs, and reports whether one of them is new.
+// learn reports whether a program is new.
 func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 	return more
 }
 
-// drop is the reverse of hold. Listeners read once more before programs are forgotten.
+// drop lets listeners read once more before programs are forgotten.
 func (p *printing) drop(programs []print.Program) {
 	if p.last(programs) {
 		p.tell()
@@ -68,7 +68,7 @@ func (p *printing) drop(programs []print.Program) {
 	}
 }
 
-// last takes a hold off programs, and reports whether one of them lost its last.
+// last takes a hold off programs, and reports whether one lost its last.
 func (p *printing) last(programs []print.Program) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *printing) last(programs []print.Program) (last bool) {
 	return last
 }
 
-// forget removes programs without a hold. Some may have been held again since last.
+// forget removes programs without a hold; some may have been held again since last.
 func (p *printing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +158,7 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// printHeaders is the size in bytes of the headers of the print rings, which are zero when a core
-// starts.
+// printHeaders is the bytes of the print rings' headers.
 func printHeaders(l1 *abi.L1Map) int {
 	if l1.Print == 0 {
 		return 0

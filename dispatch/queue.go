@@ -18,18 +18,18 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Queue is a hardware command queue. Commands run in the order of the calls that submit them. Its
-// methods may be called from any goroutine.
+// Queue is a hardware command queue. Commands run in the order of submission. Its methods may be
+// called from any goroutine.
 type Queue struct {
 	d          *machine
 	id         int
 	tiles      queueTiles
 	dispatcher Dispatcher
-	set        *workers // the queue starts programs on
-	shared     bool     // set.shared
+	set        *workers
+	shared     bool
 	all        []*Queue // of the device
 	dialect    dialect
-	translates bool // the dialect differs from what commands are built with
+	translates bool // the dialect isn't this runtime's
 
 	mu     sync.Mutex // guards rings, stream and order
 	rings  queueRings
@@ -51,26 +51,26 @@ type queueTiles struct {
 // streamState is the state after the commands so far. Guarded by Queue.mu.
 type streamState struct {
 	state        State
-	lastPrepared *Prepared // whose After state is, if it was submitted last and state hasn't changed since
+	lastPrepared *Prepared // whose After state is, if it was submitted last
 	runs         uint16    // programs run, as their host id
 	replays      uint32    // of traces, as the prefetcher counts them
-	event        cq.Seq    // last event recorded
+	event        cq.Seq    // last recorded
 	waits        uint64    // for other queues
-	end          partEnd   // the event after the newest part of a batch with linked queues
+	end          partEnd   // of the newest part of a linked batch
 	edgePayload  [16]byte  // of that event
 
-	reserved *Reservation // the only one that may run something; nil if the queue isn't reserved
+	reserved *Reservation // the only one that may run something, if not nil
 
 	buf  []byte // commands under construction
-	ends []int  // of their batches, where they need several
+	ends []int  // of their batches
 }
 
 // history is the newest submission, for hang reports.
 type history struct {
-	last     atomic.Pointer[string]   // of any kind
-	replayed atomic.Pointer[Prepared] // of prepared commands
+	last     atomic.Pointer[string] // of any kind
+	replayed atomic.Pointer[Prepared]
 
-	reading sync.Mutex // held while what replayed runs is looked at
+	reading sync.Mutex // keeps replayed
 }
 
 func (h *history) name() string {
@@ -80,7 +80,7 @@ func (h *history) name() string {
 	return "nothing"
 }
 
-// show calls f with the newest replay, if there is one. The replay can't be forgotten meanwhile.
+// show calls f with the newest replay, which can't be forgotten meanwhile.
 func (h *history) show(f func(*Prepared)) {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -91,18 +91,18 @@ func (h *history) show(f func(*Prepared)) {
 
 // queueStatus may be read without Queue.mu.
 type queueStatus struct {
-	failed atomic.Pointer[error] // why the queue takes no more commands; nil if it does
-	stop   atomic.Pointer[error] // why waits have to end; nil if they don't
-	starts atomic.Uint64         // how often the kernels were started
+	failed atomic.Pointer[error] // why the queue takes no more commands
+	stop   atomic.Pointer[error] // why waits have to end
+	starts atomic.Uint64         // of the kernels
 	latest atomic.Uint32         // streamState.event
 }
 
-// lifetime guards the windows and host memory of a queue. Code that uses these without Queue.mu
-// holds mu for reading.
+// lifetime guards the windows and host memory of a queue: use them with Queue.mu or with mu held
+// for reading.
 type lifetime struct {
 	mu     sync.RWMutex
 	closed bool // windows and memory are gone
-	ending bool // the holder of Queue.mu ends the kernels and may wait although queueStatus.stop is set; guarded by Queue.mu
+	ending bool // the holder of Queue.mu ends the kernels and may wait in spite of queueStatus.stop; guarded by Queue.mu
 }
 
 var errClosed = errors.New("the queue is closed")
@@ -115,38 +115,46 @@ func (q *Queue) State() State {
 	return q.stream.state
 }
 
-// ID returns the queue's number.
 func (q *Queue) ID() int { return q.id }
 
 // Starts counts the starts of the queue, from 1 on. A restart loses all earlier commands.
 func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
-// Compare orders the queues of all devices: as the devices were started, then by number. Locks of
-// several queues are taken in this order.
+// Compare orders the queues of all devices, for locking: as the devices were started, then by
+// number.
 func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
 
-// Dispatcher returns the dispatch core, to which the queue's workers report.
+// Dispatcher is the core to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
-// usable returns why the queue takes no commands; nil if it does.
+// usable returns why the queue takes no commands.
 func (q *Queue) usable(op string) error {
 	if err := q.failure(); err != nil {
-		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+		return q.errorf("%s: %w", op, err)
 	}
 	return nil
 }
 
+func (q *Queue) errorf(format string, a ...any) error {
+	return fmt.Errorf("dispatch: queue %d: "+format, append([]any{q.id}, a...)...)
+}
+
+// enter locks mu for a submission, up to leave.
+func (q *Queue) enter() (before bool) {
+	q.mu.Lock()
+	return debug.SetPanicOnFault(true)
+}
+
 // leave unlocks mu after a submission. A fault of a removed device's memory becomes an error.
-// before is the result of debug.SetPanicOnFault when mu was locked.
 func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
 
 func (q *Queue) leaveBy(e any, err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	defer q.mu.Unlock()
 	if e != nil {
-		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
+		*err = q.fail(q.errorf("put commands: %w", q.d.kd.LostBy(e)))
 	}
 }
 
@@ -158,16 +166,15 @@ func (q *Queue) fail(err error) error {
 
 // Run runs a program. It returns once the commands are in the issue ring.
 func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("run"); err != nil {
 		return err
 	}
 	if q.stream.reserved != nil {
-		return fmt.Errorf("dispatch: queue %d: run program %q: %w", q.id, im.Name(), ErrReserved)
+		return q.errorf("run program %q: %w", im.Name(), ErrReserved)
 	}
 	if !im.Placed() {
-		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.Name())
+		return q.errorf("run program %q: its kernels were not placed in DRAM", im.Name())
 	}
 	if err := q.Fits(im); err != nil {
 		return err
@@ -180,7 +187,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	st := q.stream.state
 	run := im.Next(&st, q.dispatcher)
 	if n := run.Size(); n <= memmap.MaxCommandSize {
-		// Built in the issue ring, so that the commands are copied once.
+		// built in the issue ring, to copy the commands once
 		off, err := q.roomLocked(ctx, uint32(n))
 		if err != nil {
 			q.rollbackLocked()
@@ -205,20 +212,18 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 // Prepared is a queue's commands that are built once and submitted many times. Only completion
 // counts change.
 type Prepared struct {
-	// Queue is the only queue that the commands are submitted to.
 	Queue *Queue
-	// Bytes are the commands, a whole number of PCIe-aligned units.
+	// Bytes are a whole number of PCIe-aligned units.
 	Bytes []byte
-	// Counts are the offsets of 32-bit words that hold the queue's completion count plus Add.
+	// Counts are 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
-	// After is the queue's state after the commands.
+	// After is the queue's state afterwards.
 	After Detached
-	// Name appears in hang reports.
-	Name string
+	Name  string
 	// Image is the trace in DRAM that Bytes run, for hang reports; nil without one. It doesn't
 	// change before Forget.
 	Image []byte
-	// Flow describes a trace with control flow, for hang reports; nil for others.
+	// Flow describes a trace with control flow, for hang reports.
 	Flow *postmortem.Trace
 
 	revoked bool
@@ -227,10 +232,9 @@ type Prepared struct {
 	peers   []peerWait
 }
 
-// Commands returns how many prefetcher commands are sent.
+// Commands counts prefetcher commands.
 func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
-// ErrRevoked is returned when prepared commands are submitted after Revoke.
 var ErrRevoked = errors.New("the commands were revoked")
 
 // Revoke makes later submissions of p fail with ErrRevoked. Earlier ones stay in the queue.
@@ -243,8 +247,7 @@ func (q *Queue) Revoke(p *Prepared) {
 	}
 }
 
-// Forget is called after Revoke, once p has run for the last time. It drops the last reference to
-// p's Image.
+// Forget drops the last reference to p's Image, after Revoke and p's last run.
 func (q *Queue) Forget(p *Prepared) {
 	q.history.reading.Lock()
 	defer q.history.reading.Unlock()
@@ -264,13 +267,13 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 		return err
 	}
 	if p.revoked {
-		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrRevoked)
+		return q.errorf("submit %s: %w", p.Name, ErrRevoked)
 	}
 	if len(rs) == 0 && q.stream.reserved != nil {
-		return fmt.Errorf("dispatch: queue %d: submit %s: %w", q.id, p.Name, ErrReserved)
+		return q.errorf("submit %s: %w", p.Name, ErrReserved)
 	}
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
-		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
+		return q.errorf("submit %s: the reservation has ended", p.Name)
 	}
 	if q.shared {
 		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
@@ -295,6 +298,18 @@ func (p *Prepared) count(base cq.Count) {
 	}
 }
 
+func (q *Queue) builderLocked() cq.Builder { return cq.NewBuilder(q.d.layout(), q.stream.buf[:0]) }
+
+// sendBuiltLocked sends the commands of builderLocked.
+func (q *Queue) sendBuiltLocked(ctx context.Context, op string, b *cq.Builder) error {
+	cmds, err := b.Finish()
+	if err != nil {
+		return q.errorf("%s: %w", op, err)
+	}
+	q.stream.buf = cmds
+	return q.sendLocked(ctx, cmds, false)
+}
+
 func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 	off, err := q.roomLocked(ctx, uint32(len(p)))
 	if err != nil {
@@ -305,7 +320,7 @@ func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 	return nil
 }
 
-// roomLocked waits until the issue ring has room for a batch of n bytes, and returns its offset.
+// roomLocked waits for room for a batch of n bytes in the issue ring, and returns its offset.
 func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.rings.roomy(n) {
 		return q.rings.issue.wr, nil
@@ -318,19 +333,23 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.fitsLocked(off, n) {
 		return off, nil
 	}
-	// Completions tell without an access to the device.
+	// completions tell without an access to the device
 	if q.rings.fetch.advance(q.comp.taken.Load()); q.fitsLocked(off, n) {
 		return off, nil
 	}
+	return off, q.awaitRoomLocked(ctx, func() bool { return q.fitsLocked(off, n) })
+}
+
+func (q *Queue) awaitRoomLocked(ctx context.Context, fits func() bool) error {
 	var lost error
 	err := q.awaitLocked(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
-		return lost != nil || q.fitsLocked(off, n)
+		return lost != nil || fits()
 	})
 	if lost != nil {
-		return off, q.fail(lost)
+		return q.fail(lost)
 	}
-	return off, err
+	return err
 }
 
 func (q *Queue) fitsLocked(off, n uint32) bool {
@@ -348,7 +367,7 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	if q.translates {
 		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
-	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+	q.tiles.prefetchL1.Publish() // before the entry that announces them
 	entry := cq.FetchEntry(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
@@ -357,5 +376,5 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.
+// DispatchCore returns the dispatch core's virtual coordinate.
 func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.At }

@@ -11,59 +11,56 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// QueueFirmware is tt-metal's firmware for the command-queue cores, in place of this runtime's own.
+// QueueFirmware is tt-metal's firmware for the command-queue cores.
 type QueueFirmware struct {
-	Name   string         // of the folder that it was read from, for errors
-	Base   *Firmware      // base firmware that the kernels were linked with
-	Queues []QueueKernels // by number of the queue; a device may have fewer queues
+	Name   string         // of its folder, for errors
+	Base   *Firmware      // that the kernels were linked with
+	Queues []QueueKernels // by number; a device may have fewer
 	// Stripped are kernels without constants, in place of Queues: Start takes the constants from
 	// the revision's table and checks them against the kernels' code.
 	Stripped StrippedKernels
 }
 
-// QueueKernels are the kernels of one command queue: text and initial data as they lie in L1, at
-// any multiple of 16.
+// QueueKernels are the kernels of a command queue: text and initial data, for any multiple of 16 in
+// L1.
 type QueueKernels struct {
 	Prefetch, Dispatch, Subordinate []byte
 	Constants                       abi.Queue // that they were compiled with
 	DRAMBanks                       int       // that they were compiled for; 0 if unknown
 }
 
-// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments name
-// the chips of a split queue.
+// kernels returns kernels whose arguments name the chips of a split queue.
 func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	args := make([]uint32, 3)
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
 		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args}, {proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
 }
 
-// ErrQueueFirmware is returned for features of this runtime's own command-queue firmware.
+// ErrQueueFirmware: a feature of this runtime's own command-queue firmware is missing.
 var ErrQueueFirmware = errors.New("it needs this runtime's own command-queue firmware, and the device was opened with another one")
 
 // Mismatch is a property that queue firmware was compiled for and the device lacks.
 type Mismatch struct {
-	Queue  int    // number of the queue
-	Name   string // of the value
-	File   string // value in the firmware's files
-	Device string // the device's value
-	Do     string // what to do
+	Queue  int
+	Name   string
+	File   string // of the firmware
+	Device string
+	Do     string
 }
 
-// QueueFirmwareError is returned by Start for queue firmware that doesn't fit the device or doesn't
-// answer. If it doesn't fit, nothing was started.
+// QueueFirmwareError: queue firmware doesn't fit the device, and nothing was started, or it doesn't
+// answer.
 type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
 
-	Silent error       // what is wrong with the answer to the first commands, or with waiting for it; nil with Mismatches
+	Silent error       // what is wrong with the answer to the first commands; nil with Mismatches
 	Queue  int         // that was asked
 	Cores  []CoreState // its prefetch and dispatch core
 }
 
-// Unwrap returns Silent.
 func (e *QueueFirmwareError) Unwrap() error { return e.Silent }
 
-// Error lists the mismatches.
 func (e *QueueFirmwareError) Error() string {
 	var b strings.Builder
 	if e.Silent != nil {
@@ -146,7 +143,7 @@ func (d *machine) planFrom(fw *QueueFirmware) error {
 		p.memory = max(p.memory, int(p.host[id].Base)+int(p.host[id].Size))
 	}
 	m.distinctCores(p.cores[:d.opts.Queues])
-	// The dispatch core's memory is free after the subordinate's ring.
+	// free after the subordinate's ring
 	free := first.SubordinateRing + first.SubordinatePages*first.SubordinatePageSize
 	p.ctl.PlaceOwnWords(free)
 	if p.ctl.End() > d.queue.L1.Size {
@@ -166,7 +163,7 @@ func (m *matcher) err(fw *QueueFirmware) error {
 	return nil
 }
 
-// core returns the core of a coordinate word. It must be a core that no program may use.
+// core returns the core of a coordinate word, which no program may use.
 func (m *matcher) core(name string, xy uint32) chip.Core {
 	d := m.d
 	for c := range d.tensixRange().Cores() {
@@ -196,7 +193,6 @@ func (m *matcher) rect(w uint32) string {
 	return fmt.Sprintf("%v-%v", start, end)
 }
 
-// queueConstants compares one queue's constants with the device.
 func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	d, c := m.d, &k.Constants
 	same := *c // but for what differs between queues
@@ -272,7 +268,6 @@ func (m *matcher) addresses(c *abi.Queue) {
 	}
 }
 
-// checkHostMemory compares the address of the pinned host memory, once that is known.
 func (d *machine) checkHostMemory() error {
 	fw := d.opts.QueueFirmware
 	if fw == nil {
@@ -286,8 +281,7 @@ func (d *machine) checkHostMemory() error {
 	return m.err(fw)
 }
 
-// fileHostBlock returns where files put a queue's parts of host memory. first are the constants of
-// queue 0.
+// fileHostBlock returns a queue's host memory by its constants and those of queue 0.
 func fileHostBlock(p *chip.Params, c, first *abi.Queue) memmap.Host {
 	return memmap.Host{
 		Base: c.Base - first.Base, Size: c.End() - c.Base,

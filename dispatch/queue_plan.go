@@ -5,7 +5,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// queuePlan is the layout of a device's command queues, of this runtime's kernels or from files.
+// queuePlan is the layout of a device's command queues, own or from files.
 type queuePlan struct {
 	ctl    memmap.Control
 	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core
@@ -21,8 +21,8 @@ func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 	return [2]chip.Core{{X: w - 1, Y: 2 * id}, {X: w - 1, Y: 2*id + 1}}
 }
 
-// DefaultQueue describes queue 0 of a chip without options: its workers, and the virtual
-// coordinates of its dispatch core.
+// DefaultQueue returns the workers and the dispatch core's virtual coordinates of queue 0 without
+// options.
 func DefaultQueue(ch *chip.Chip) (workers chip.Range, dispatcher chip.XY, err error) {
 	dispatcher, err = ch.Virtual(ownCores(ch, 0)[1])
 	return programGrid(ch), dispatcher, err

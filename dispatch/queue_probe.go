@@ -9,10 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// probe runs through everything that work with other firmware depends on: a go signal from the
-// subordinate that resets all launch pointers, a wait for all workers that clears the count, and a
-// write of the dispatcher. It leaves no trace. The error is a *QueueFirmwareError if the write
-// doesn't arrive in time.
+// probe runs through everything that other firmware must do: a go signal from the subordinate that
+// resets all launch pointers, a wait for all workers that clears the count, and a write of the
+// dispatcher. It leaves no trace. The error is a *QueueFirmwareError if the write doesn't arrive in
+// time.
 func (q *Queue) probe(ctx context.Context) error {
 	d, word := q.d, q.d.ctl.EdgeWord[0]
 	stream := d.pr.Stream.FirstDispatch
@@ -25,12 +25,7 @@ func (q *Queue) probe(ctx context.Context) error {
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.Workers})
 	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.Workers + 1})
 	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})
-	cmds, err := b.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: probe: %w", q.id, err)
-	}
-	q.stream.buf = cmds
-	if err := q.sendLocked(ctx, cmds, false); err != nil {
+	if err := q.sendBuiltLocked(ctx, "probe", &b); err != nil {
 		return err
 	}
 	w := newWaiter(d.opts.HangTimeout, Pace{}, &d.naps)

@@ -8,22 +8,20 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// StrippedKernels are command-queue kernels without their compile-time constants, by kind. Each
-// queue needs one of each kind.
+// StrippedKernels are command-queue kernels without their compile-time constants; each queue needs
+// one of each kind.
 type StrippedKernels struct {
 	Prefetch, Dispatch, Subordinate []StrippedKernel
 }
 
-// StrippedKernel is a kernel of StrippedKernels: text and initial data as they lie in L1.
 type StrippedKernel struct {
 	File      string
 	Image     []byte
-	Has       func(v uint32) bool // reports whether its instructions make a number, or address it
-	DRAMBanks int                 // that it was compiled for; 0 if unknown
+	Has       func(v uint32) bool // its instructions make the number, or address it
+	DRAMBanks int                 // 0 if unknown
 }
 
-// immediate is a constant that a kernel's code materialises if the kernel was compiled with certain
-// constants.
+// immediate is a constant that a kernel's code materialises.
 type immediate struct {
 	name  string
 	value uint32
@@ -42,7 +40,6 @@ func prefetchMakes(q *abi.Queue) []immediate {
 	}
 }
 
-// dispatchMakes is prefetchMakes for the dispatcher.
 func dispatchMakes(q *abi.Queue) []immediate {
 	return []immediate{
 		{"word of the dispatcher's pointer", q.CompletionWrite},
@@ -53,8 +50,7 @@ func dispatchMakes(q *abi.Queue) []immediate {
 	}
 }
 
-// subordinateMakes is prefetchMakes for the subordinate. grid is the rectangle of workers on its
-// NoC.
+// subordinateMakes: grid is the rectangle of workers on its NoC.
 func subordinateMakes(q *abi.Queue, grid uint32) []immediate {
 	return []immediate{
 		{"its ring", q.SubordinateRing}, {"its end", q.SubordinateRing + q.SubordinatePages*q.SubordinatePageSize},
@@ -73,20 +69,19 @@ func (k *StrippedKernel) missing(all []immediate) []immediate {
 	return none
 }
 
-// tableReader finds the constants of stripped kernels: those of the revision's table that agree
-// with all instructions.
+// tableReader finds the constants of the revision's table that agree with all instructions.
 type tableReader struct {
 	d  *machine
 	fw *QueueFirmware
 
-	outside []uint32         // coordinate words of the cores that no program may use
+	outside []uint32         // coordinate words of cores for queues
 	rect    chip.VirtualRect // of all workers
 
-	closest []Mismatch // what differs for the constants that fit best; nil before the first
+	closest []Mismatch // for the constants that fit best; nil before the first
 }
 
-// byTable returns firmware whose queues have the constants of the revision's table for this device,
-// checked against their code.
+// byTable returns firmware with the constants of the revision's table for this device, checked
+// against its code.
 func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	r := &tableReader{d: d, fw: fw, rect: d.ch.Rects(d.grid)[0]}
 	if n := min(len(fw.Stripped.Prefetch), len(fw.Stripped.Dispatch), len(fw.Stripped.Subordinate)); n < d.opts.Queues {
@@ -120,8 +115,7 @@ func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	return nil, &QueueFirmwareError{Name: fw.Name, Mismatches: r.closest}
 }
 
-// queues returns the kernels of all queues for a form and a size of host memory; nil if some are
-// missing.
+// queues returns all kernels for a form and a size of host memory; nil if some are missing.
 func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	var out []QueueKernels
 	var differ []Mismatch
@@ -167,8 +161,8 @@ func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels Qu
 	return kernels, differ
 }
 
-// kernelsAt returns the kernels that most likely were compiled for a place, and the immediates that
-// they lack.
+// kernelsAt returns the kernels most likely compiled for a place, and the immediates that they
+// lack.
 func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (kernels QueueKernels, differ []Mismatch) {
 	c := r.fw.Base.Layout.MetalQueue(form, at)
 	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start) // NoC 1 counts from the other corner

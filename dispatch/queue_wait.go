@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"reflect"
 	"time"
@@ -13,11 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// wait is a caller's wait for something of a queue.
 type wait struct {
 	waiter
 	q    *Queue
-	what string // for errors
+	what string
 	task task
 	seen movement
 
@@ -25,7 +23,6 @@ type wait struct {
 	elsewhere bool // done may depend on something else than the queue, which then doesn't hang
 }
 
-// newWait begins a wait, whose duration is learned for the task.
 func (q *Queue) newWait(what string, t task) wait {
 	w := wait{waiter: newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps), q: q, what: what, task: t}
 	w.expect(q.forecasts.get(t))
@@ -58,7 +55,7 @@ func (w *wait) run(ctx context.Context, done func() bool) error {
 }
 
 func (w *wait) fail(err error) error {
-	return fmt.Errorf("dispatch: queue %d: wait for %s: %w", w.q.id, w.what, err)
+	return w.q.errorf("wait for %s: %w", w.what, err)
 }
 
 func (q *Queue) await(ctx context.Context, what string, done func() bool, t task) error {
@@ -66,7 +63,6 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool, t task
 	return w.run(ctx, done)
 }
 
-// awaitLocked is await for a caller that holds mu.
 func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) error {
 	w := q.newWait(what, task{})
 	w.submits = true
@@ -74,8 +70,7 @@ func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) 
 }
 
 // WaitFunc waits until done returns true. done may depend on something else than the queue: the
-// hang timeout ends only this wait, with ErrTimeout. A queue that has failed ends the wait with its
-// error.
+// hang timeout ends only this wait, with ErrTimeout. A queue that has failed ends it too.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := q.newWait(what, task{last: what, function: reflect.ValueOf(done).Pointer()})
 	w.elsewhere = true
@@ -87,14 +82,14 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 		return err
 	}
 	if c.lost != nil {
-		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
+		return q.errorf("wait for %s: %w", what, c.lost)
 	}
 	q.d.seen.add(c.before)
 	q.forecasts.waited.Store(c.total)
 	return nil
 }
 
-// drainOthers drains the device's other queues: this queue may wait for a queue whose dispatcher
+// drainOthers drains the device's other queues: this one may wait for a queue whose dispatcher
 // waits for space in its completion ring.
 func (q *Queue) drainOthers() {
 	for _, o := range q.all {
@@ -104,8 +99,8 @@ func (q *Queue) drainOthers() {
 	}
 }
 
-// drainAlive drains the queue unless it is being closed. It doesn't wait for life.mu: a goroutine
-// that is about to lock it may wait for the caller.
+// drainAlive doesn't wait for life.mu: a goroutine that is about to lock it may wait for the
+// caller.
 func (q *Queue) drainAlive() {
 	if !q.life.mu.TryRLock() {
 		return
@@ -113,7 +108,7 @@ func (q *Queue) drainAlive() {
 	defer q.life.mu.RUnlock()
 	if !q.life.closed {
 		if err := q.comp.drain(); err != nil {
-			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
+			_ = q.fail(q.errorf("%w", err))
 		}
 	}
 }
@@ -132,7 +127,7 @@ func (q *Queue) goneLifeLocked() error {
 	return nil
 }
 
-// overLifeLocked is Queue.overLifeLocked; a caller that ends the queue's kernels may go on.
+// overLifeLocked lets a caller that ends the queue's kernels go on.
 func (w *wait) overLifeLocked() error {
 	if w.submits && w.q.life.ending {
 		return w.q.goneLifeLocked()
@@ -140,7 +135,7 @@ func (w *wait) overLifeLocked() error {
 	return w.q.overLifeLocked()
 }
 
-// poll is one poll of a wait: it drains completions, calls done and checks for progress.
+// poll drains completions, calls done and checks for progress, once.
 func (w *wait) poll(done func() bool) (ended bool, err error) {
 	q := w.q
 	q.life.mu.RLock()
@@ -179,10 +174,10 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 	return false, err
 }
 
-// movement is the last fingerprint of the state of a device that makes progress.
+// movement is the last fingerprint of a device that makes progress.
 type movement struct {
 	queue  [2]uint64
-	looked time.Time // when queue was read
+	looked time.Time // at queue
 	device uint64
 	polled bool // device is valid
 	watch  watchDue
@@ -197,7 +192,7 @@ func (m *movement) changed(now [2]uint64) bool {
 	return true
 }
 
-// queueDue reports when to read the queue's fingerprint, which takes an access to the device.
+// queueDue reports when to read the queue's fingerprint, an access to the device.
 func (w *wait) queueDue() bool {
 	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
 		return false
@@ -217,7 +212,6 @@ func (q *Queue) progressLifeLocked() [2]uint64 {
 	return p
 }
 
-// mix adds the queue's state to a fingerprint, unless the queue is being closed.
 func (q *Queue) mix(p *[2]uint64) {
 	if !q.life.mu.TryRLock() {
 		return
@@ -235,9 +229,9 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDeviceLifeLocked checks that the device answers. It counts any change on the device as
-// progress, so that a program longer than the hang timeout is no hang while its kernels move. It
-// reads every core, which is too slow for every poll.
+// pollDeviceLifeLocked counts any change on the device as progress, so that a program longer than
+// the hang timeout is no hang while its kernels move. It reads every core, which is too slow for
+// every poll.
 func (w *wait) pollDeviceLifeLocked() error {
 	if err := w.q.d.kd.Alive(); err != nil {
 		return w.hangLifeLocked(err)
@@ -250,11 +244,10 @@ func (w *wait) pollDeviceLifeLocked() error {
 	return nil
 }
 
-// watchLifeLocked ends the wait if a check of a kernel on the queue's workers has failed.
 func (w *wait) watchLifeLocked() error {
 	d := w.q.d
 	for _, c := range d.watchedCores(w.q.set.cores) {
-		if fs, _ := d.failures(c); len(fs) > 0 { // a core that can't be read is found by polls of the whole device
+		if fs, _ := d.failures(c); len(fs) > 0 { // polls of the whole device find cores that can't be read
 			return w.hangLifeLocked(&fs[0])
 		}
 	}

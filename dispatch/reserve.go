@@ -3,38 +3,34 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// ErrReserved is returned for programs and replays while the queue is reserved.
 var ErrReserved = errors.New("the queue is reserved: a trace is being stepped through or checked")
 
 // maxRelay exceeds the bytes of any relay.
 const maxRelay = 1024
 
 // Reservation keeps a queue, and others with the same workers, from running anything but
-// submissions through the reservation. Transfers and waits go on. So a sequence of programs can be
-// sent piece by piece, each for the state after the one before.
+// submissions through the reservation, so that programs can be sent piece by piece. Transfers and
+// waits go on.
 type Reservation struct{ q *Queue }
 
-// Reserve reserves the queue. The error matches ErrReserved if its workers are reserved already.
+// Reserve returns ErrReserved if the queue's workers are reserved already.
 func (q *Queue) Reserve() (*Reservation, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
 	if q.set.reserved != nil {
-		return nil, fmt.Errorf("dispatch: queue %d: %w", q.id, ErrReserved)
+		return nil, q.errorf("%w", ErrReserved)
 	}
 	q.stream.reserved, q.set.reserved = &Reservation{q}, q
 	return q.stream.reserved, nil
 }
 
-// Release ends the reservation.
 func (r *Reservation) Release() {
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
@@ -46,18 +42,16 @@ func (r *Reservation) Release() {
 	}
 }
 
-// Starts is [Queue.Starts].
 func (r *Reservation) Starts() uint64 { return r.q.Starts() }
 
 func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err error) {
 	q := r.q
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable(op); err != nil {
 		return err
 	}
 	if q.stream.reserved != r {
-		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
+		return q.errorf("%s: the reservation has ended", op)
 	}
 	if q.shared {
 		if err := q.acquireLocked(op, name); err != nil {
@@ -114,7 +108,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 	noFlush := false // a header whose data the next command brings
 	for e, err := range cq.All(q.d.layout(), cmds) {
 		if err != nil {
-			return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, name, err)
+			return q.errorf("%s: %w", name, err)
 		}
 		next := e.Offset + len(e.Raw)
 		_, header := e.Command.(cq.RelayInlineNoFlush)

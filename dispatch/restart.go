@@ -10,12 +10,11 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrOtherChip is returned by Restart when the chip isn't the one that the device was started with.
 var ErrOtherChip = errors.New("it is another chip than before")
 
 // Content is data that Restart writes to device memory.
 type Content struct {
-	Name string // for errors
+	Name string
 	At   Interleaved
 	Data []byte
 }
@@ -40,10 +39,10 @@ func (d *Device) StopRelay() {
 	_ = d.up.close() // Restart closes it again and returns the error
 }
 
-// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings up
-// the base firmware, writes contents, reads them back, and starts the queues with empty rings. The
-// *Queue values stay valid. If it fails, the queues go on refusing commands and it can be called
-// again. The caller has recovered the driver's side (kmd.Device.Recover).
+// Restart restarts a device whose queues were interrupted and whose driver side the caller has
+// recovered (kmd.Device.Recover): it holds all cores in reset, brings up the base firmware, writes
+// contents, reads them back, and starts the queues with empty rings. The *Queue values stay valid.
+// If it fails, it can be called again.
 func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	h, err := d.kd.Harvesting(ctx) // before any core is accessed: another chip may have other cores
 	if err != nil {

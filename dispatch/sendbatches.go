@@ -2,17 +2,14 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// sendBatchesLocked sends commands in batches that end at each of ends: all are sent or none,
-// whenever ctx ends. Commands beyond the size of the issue ring are the exception: ctx ends only
-// the wait for the first batch. Half a program in the queue needs its other half, so only a stopped
-// device ends the rest.
+// sendBatchesLocked sends commands in batches that end at each of ends: all or none, whenever ctx
+// ends. If they exceed the issue ring, ctx ends only the wait for the first batch: half a program
+// in the queue needs its other half.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
 	// A ring holds this much wherever it begins, beside the previous batch.
 	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
@@ -22,7 +19,7 @@ func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, en
 	for _, end := range ends {
 		if err := q.sendLocked(ctx, p[start:end], false); err != nil {
 			if start > 0 {
-				return q.fail(fmt.Errorf("dispatch: queue %d: %s was cut off in the middle: %w", q.id, what, err))
+				return q.fail(q.errorf("%s was cut off in the middle: %w", what, err))
 			}
 			return err
 		}
@@ -52,7 +49,6 @@ func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
 	return q.sendTogetherLocked(ctx, p, q.stream.ends)
 }
 
-// roomForLocked waits until all batches have room together.
 func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	fits := func() bool { return q.fitTogetherLocked(ends) }
 	if fits() {
@@ -61,15 +57,7 @@ func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 	if q.rings.fetch.advance(q.comp.taken.Load()); fits() {
 		return nil
 	}
-	var lost error
-	err := q.awaitLocked(ctx, "space in the issue queue", func() bool {
-		lost = q.rings.fetch.poll()
-		return lost != nil || fits()
-	})
-	if lost != nil {
-		return q.fail(lost)
-	}
-	return err
+	return q.awaitRoomLocked(ctx, fits)
 }
 
 func (q *Queue) fitTogetherLocked(ends []int) bool {
@@ -94,12 +82,10 @@ type Patch struct {
 	Data []byte // a multiple of it long
 }
 
-// SubmitPatched submits p after patches of the trace in at that p runs. The patches are written
-// once the prefetcher has read everything before, earlier replays included. The prefetcher goes on
-// to p when the patches are in memory.
+// SubmitPatched submits p after patches of the trace in at that p runs. They are written once the
+// prefetcher has read everything before, earlier replays included.
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.submittableLocked(p, nil); err != nil {
 		return err
 	}
@@ -121,27 +107,21 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 
 // Patch writes patches as SubmitPatched does.
 func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("patch"); err != nil {
 		return err
 	}
 	return q.patchLocked(ctx, at, patches)
 }
 
-// patchLocked sends the writes of patches. Nothing has to wait before the writes: the prefetcher
-// takes no commands while it reads a trace. After them the dispatcher waits for the writes and
-// releases the prefetcher, which stalls until then.
+// patchLocked sends the writes of patches. They need no wait before: the prefetcher takes no
+// commands while it reads a trace. After them it stalls until the dispatcher has waited for the
+// writes.
 func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
-	b := cq.NewBuilder(l, q.stream.buf[:0])
+	b := q.builderLocked()
 	flush := func() error {
-		cmds, err := b.Finish()
-		if err != nil {
-			return fmt.Errorf("dispatch: queue %d: patch: %w", q.id, err)
-		}
-		q.stream.buf = cmds
-		err = q.sendLocked(ctx, cmds, false)
+		err := q.sendBuiltLocked(ctx, "patch", &b)
 		b.Reset(q.stream.buf[:0])
 		return err
 	}

@@ -164,7 +164,7 @@ func TestWriteSettled(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kinds = append(kinds, e.Command.Name())
+				kinds = append(kinds, e.Command.ID().String())
 				for r := range e.Relayed {
 					if w, ok := r.Command.(cq.WritePaged); ok {
 						written = append(written, w.Data...)
@@ -174,7 +174,7 @@ func TestWriteSettled(t *testing.T) {
 			start = end
 		}
 		take()
-		stall := cq.Stall{}.Name()
+		stall := cq.Stall{}.ID().String()
 		n := 0
 		for _, k := range kinds {
 			if k == stall {

@@ -19,8 +19,8 @@ func newQueue(d *machine, id int) *Queue {
 	return q
 }
 
-// start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu
-// and life.mu are held.
+// start starts the prefetcher and the dispatchers with empty rings. On a restart mu and life.mu are
+// held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
 	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
@@ -165,7 +165,6 @@ func (q *Queue) close(ctx context.Context) error {
 	return errors.Join(err, q.releaseLocked(errClosed))
 }
 
-// releaseLocked closes the queue's windows and ends all waits.
 func (q *Queue) releaseLocked(cause error) error {
 	q.life.mu.Lock() // waits end before the memory that they read is unmapped
 	defer q.life.mu.Unlock()
@@ -184,19 +183,14 @@ func (q *Queue) terminate(ctx context.Context) error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
 	if !q.d.opts.StockWireFormat {
-		// After the go signals that come the same way.
+		// after the go signals that come the same way
 		subordinate = func(b *cq.Builder) { b.ForwardSubordinate(cq.ForwardSubordinate{Command: cq.TerminateDispatch{}}) }
 		order = []func(*cq.Builder){subordinate, order[0]}
 	}
 	for _, add := range append(order, func(b *cq.Builder) { b.TerminatePrefetch() }) {
-		b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+		b := q.builderLocked()
 		add(&b)
-		cmds, err := b.Finish()
-		if err != nil {
-			return err
-		}
-		q.stream.buf = cmds
-		if err := q.sendLocked(ctx, cmds, false); err != nil {
+		if err := q.sendBuiltLocked(ctx, "close", &b); err != nil {
 			return err
 		}
 	}
@@ -220,7 +214,7 @@ func (q *Queue) terminate(ctx context.Context) error {
 				stuck, before = polled && now == before, now
 			}
 			if stuck {
-				return fmt.Errorf("dispatch: queue %d: end the kernels of core %v: %w", q.id, c, err)
+				return q.errorf("end the kernels of core %v: %w", c, err)
 			}
 		}
 	}

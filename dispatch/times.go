@@ -3,7 +3,6 @@ package dispatch
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
@@ -11,25 +10,23 @@ import (
 // ProgramTime is when a program ran, in cycles of the queue's clock ([Queue.Clock]).
 type ProgramTime struct {
 	Start uint64 // the programs before were done, and it was started
-	// End is when its workers were done. If the next program was waiting, that is its Start, to the
-	// cycle. Otherwise it is a few instructions late, and at most the Start of the next program.
+	// End is when its workers were done: the Start of the next program if that was waiting,
+	// otherwise a few instructions late.
 	End uint64
 }
 
-// ErrTimesLost is returned after a restart of the queue, which forgets the times of programs.
 var ErrTimesLost = errors.New("the queue was restarted, which forgets them: begin to read times anew")
 
-// ProgramTimes reads when a queue's programs run, without waiting and without commands. It is not
-// safe for concurrent use.
+// ProgramTimes reads when a queue's programs run, without commands. It is not safe for concurrent
+// use.
 type ProgramTimes struct {
 	q      *Queue
-	next   uint32 // number of the first program that was not returned
+	next   uint32 // number of the first program not yet returned
 	starts uint64 // of the queue
 }
 
-// ProgramTimes returns a reader of the times of the programs that are started from here on.
-// Programs already in the queue may be among them, unless the queue was waited for. The error is
-// [ErrQueueFirmware] for tt-metal's firmware, which notes no times.
+// ProgramTimes reads the times of the programs that are started from here on, and perhaps of some
+// already in the queue. tt-metal's firmware notes no times: [ErrQueueFirmware].
 func (q *Queue) ProgramTimes() (*ProgramTimes, error) {
 	p := &ProgramTimes{q: q}
 	err := p.inside(func() error {
@@ -47,9 +44,9 @@ func (q *Queue) ProgramTimes() (*ProgramTimes, error) {
 	return p, nil
 }
 
-// Append appends the times of the programs that were started since the last call, in the order of
-// their starts. lost programs before the first one were overwritten in the ring of 1,024. The
-// newest program is left for the next call until it is done.
+// Append appends the times of the programs started since the last call, in the order of their
+// starts. lost programs before the first one were overwritten in the ring of 1,024. The newest
+// program is left out until it is done.
 func (p *ProgramTimes) Append(dst []ProgramTime) (_ []ProgramTime, lost int, err error) {
 	err = p.inside(func() error {
 		if p.q.Starts() != p.starts {
@@ -95,7 +92,7 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 		switch {
 		case t.End >= t.Start:
 		case last:
-			return dst, lost, nil // not done yet, as far as anybody has seen
+			return dst, lost, nil // not known to be done
 		default:
 			t.End = le.Uint64(b[memmap.TimesStride:])
 		}
@@ -135,7 +132,7 @@ func (p *ProgramTimes) inside(f func() error) error {
 		err = f()
 	}
 	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: times of programs: %w", q.id, err)
+		return q.errorf("times of programs: %w", err)
 	}
 	return nil
 }

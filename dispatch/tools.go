@@ -2,23 +2,19 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// For tools and conformance tests: raw commands. Commands that break the rules of package cq stop
+// Raw commands for tools and conformance tests. Commands that break the rules of package cq stop
 // the queue's kernels for good.
 
-// Send sends commands, built by a [cq.Builder] for the chip, as one prefetch queue entry. stall is
-// the entry's stall bit, which only commands that end in an EXEC_BUF have. It returns once the
-// commands are in the issue ring. Commands that change the completion count or the workers' launch
-// pointers need a [Queue.SetState] after them.
+// Send sends commands as one prefetch queue entry, whose stall bit only commands that end in an
+// EXEC_BUF have. It returns once they are in the issue ring. Commands that change the completion
+// count or the workers' launch pointers need a [Queue.SetState] after them.
 func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.sendable("send", commands); err != nil {
 		return err
 	}
@@ -26,8 +22,8 @@ func (q *Queue) Send(ctx context.Context, commands []byte, stall bool) (err erro
 	return q.sendLocked(ctx, commands, stall)
 }
 
-// Receive sends commands as Send does, of which exactly one is a WRITE_LINEAR_H_HOST of data that
-// names the queue in its Pad1 and carries len(dst) bytes. It waits for these.
+// Receive sends commands with one WRITE_LINEAR_H_HOST of data that names the queue in its Pad1 and
+// carries len(dst) bytes, and waits for these.
 func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 	c, err := q.enqueueReceive(ctx, commands, dst)
 	if err != nil {
@@ -41,8 +37,7 @@ func (q *Queue) Receive(ctx context.Context, commands, dst []byte) error {
 }
 
 func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done *completion, err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.sendable("receive", commands); err != nil {
 		return nil, err
 	}
@@ -61,7 +56,7 @@ func (q *Queue) sendable(op string, commands []byte) error {
 		return err
 	}
 	if n := len(commands); n == 0 || n > memmap.MaxCommandSize || n%q.d.layout().PCIeAlign() != 0 {
-		return fmt.Errorf("dispatch: queue %d: %s %d B of commands: give a multiple of %d B, at most %d B", q.id, op, n,
+		return q.errorf("%s %d B of commands: give a multiple of %d B, at most %d B", op, n,
 			q.d.layout().PCIeAlign(), memmap.MaxCommandSize)
 	}
 	return nil

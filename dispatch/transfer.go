@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/memmap"
@@ -13,29 +12,27 @@ import (
 // Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod
 // Banks, at Addr + p/Banks*PageSize.
 type Interleaved struct {
-	DRAM     bool   // in DRAM banks, otherwise in the L1 of the workers
+	DRAM     bool   // otherwise in the L1 of the workers
 	Addr     uint32 // the same in every bank
-	PageSize uint32 // bytes from one page to the next in a bank, a multiple of the memory's alignment
-	HostPage uint32 // bytes of a page that hold data; the rest of PageSize is padding
+	PageSize uint32 // bytes from page to page in a bank, a multiple of the memory's alignment
+	HostPage uint32 // bytes of a page that hold data
 	Pages    int
 	Banks    int
 }
 
-// Bytes returns the size of the data.
 func (b *Interleaved) Bytes() int { return b.Pages * int(b.HostPage) }
 
-// Names of transfers in hang reports; constants have no address.
+// for hang reports; constants have no address
 var opWrite, opRead = "write", "read"
 
-// TransferError is returned for a transfer that doesn't fit its buffer.
+// TransferError: a transfer doesn't fit its buffer.
 type TransferError struct {
 	Op           string // "write" or "read"
 	Offset, Size int    // bytes asked for
 	Have         int    // bytes of the buffer
-	Page         int    // bytes that Offset and Size must be multiples of; 0 if they needn't be
+	Page         int    // bytes that Offset and Size must be multiples of, if not 0
 }
 
-// Error implements error.
 func (e *TransferError) Error() string {
 	if e.Page == 0 {
 		return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B: stay inside", e.Op, e.Size, e.Offset, e.Have)
@@ -51,13 +48,12 @@ func (b *Interleaved) check(op string, off, n int) error {
 	return nil
 }
 
-// at returns the bank of a page and its address there.
 func (b *Interleaved) at(page int) (bank int, addr uint32) {
 	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
 }
 
-// Write writes data to the buffer from byte off on, after everything so far. off and len(data) are
-// multiples of the page's data. It returns once data is copied into the issue ring.
+// Write writes whole pages to the buffer from byte off on, after everything so far. It returns once
+// data is copied into the issue ring.
 func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, false)
 }
@@ -73,13 +69,12 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
 	}
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("write"); err != nil {
 		return err
 	}
 	page := off / int(b.HostPage)
-	wait := true // the first command waits until the workers have stopped using the buffer
+	wait := true // until the workers have stopped using the buffer
 	for len(data) > 0 {
 		n, err := q.writeSomeLocked(ctx, b, page, data, wait, settle)
 		if err != nil {
@@ -94,7 +89,7 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 }
 
 // writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several
-// batches. After the last data it settles all, if asked to.
+// batches. It settles after the last data.
 func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
@@ -133,7 +128,7 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	if err != nil {
 		return err
 	}
-	// Built in the issue ring, so that the data are copied once.
+	// built in the issue ring, to copy the data once
 	cmds := cq.NewBuilder(l, q.rings.issue.mem[off:off:int(off)+size])
 	if wait {
 		cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
@@ -149,7 +144,7 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	}
 	out, err := cmds.Finish()
 	if err != nil || len(out) != size {
-		return q.fail(fmt.Errorf("dispatch: queue %d: write: %d B of commands instead of %d: %w", q.id, len(out), size, err))
+		return q.fail(q.errorf("write: %d B of commands instead of %d: %w", len(out), size, err))
 	}
 	if b.HostPage != b.PageSize {
 		dst := out[at+cq.AtWriteHostData:]
@@ -167,8 +162,8 @@ func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 }
 
-// Read reads from the buffer from byte off on into dst, after everything so far has run, and waits
-// for the data. off and len(dst) are multiples of the page's data.
+// Read reads whole pages of the buffer from byte off on into dst, after everything so far has run,
+// and waits for the data.
 func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -177,16 +172,16 @@ func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) e
 	return p.Wait(ctx)
 }
 
-// Pending is a read that was put into a queue. Its methods may be called from any goroutine.
+// Pending is a read in a queue. Its methods may be called from any goroutine.
 type Pending struct {
 	q    *Queue
 	read read
 	last *completion // of its last part; nil if there was nothing to read
-	own  completion  // that, of a Report
+	own  completion  // last, of a Report
 }
 
-// StartRead is Read without waiting for the data. dst belongs to the read until Wait has returned,
-// Done has returned true, or Abandon was called.
+// StartRead is Read without waiting. dst belongs to the read until Wait has returned, Done has
+// returned true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []byte) (*Pending, error) {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return nil, err
@@ -203,7 +198,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []by
 	return p, nil
 }
 
-// Wait waits for the data. If it fails, the read is abandoned.
+// Wait waits for the data. A failure abandons the read.
 func (p *Pending) Wait(ctx context.Context) error {
 	if p.last == nil {
 		return nil
@@ -215,17 +210,16 @@ func (p *Pending) Wait(ctx context.Context) error {
 	return p.given()
 }
 
-// ErrAbandoned is returned for a read after Abandon, or after a Wait that failed.
 var ErrAbandoned = errors.New("the read was given up")
 
 func (p *Pending) given() error {
 	if p.read.isAbandoned(&p.q.comp) {
-		return fmt.Errorf("dispatch: queue %d: data of a read: %w", p.q.id, ErrAbandoned)
+		return p.q.errorf("data of a read: %w", ErrAbandoned)
 	}
 	return nil
 }
 
-// Done reports whether all data are in dst, without waiting.
+// Done reports whether all data are in dst.
 func (p *Pending) Done() (bool, error) {
 	if p.last == nil {
 		return true, nil
@@ -238,20 +232,19 @@ func (p *Pending) Done() (bool, error) {
 	return err == nil, err
 }
 
-// Abandon returns dst to the caller: nothing is written to it any more. The read itself stays in
-// the queue.
+// Abandon returns dst to the caller: nothing is written to it any more. The read stays in the
+// queue.
 func (p *Pending) Abandon() { p.q.comp.abandon(&p.read) }
 
 func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst []byte, r *read) (done *completion, err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("read"); err != nil {
 		return nil, err
 	}
 	// A record must fit the completion queue beside one that is being drained.
 	perRecord := max(1, (len(q.comp.ring.mem)/4-memmap.PageSize)/int(b.PageSize))
 	if int(b.PageSize) > len(q.comp.ring.mem)-memmap.PageSize {
-		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
+		return nil, q.errorf("read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", b.PageSize, len(q.comp.ring.mem))
 	}
 	var c *completion
 	before := q.tickLocked()
@@ -260,20 +253,15 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before,
 			entries: q.rings.fetch.put + 1}
 		c.task, c.total = q.taskLocked()
-		cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+		cmds := q.builderLocked()
 		if first {
 			q.appendSettleLocked(&cmds)
 		}
 		cmds.WriteHostHeader(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize + uint64(n)*uint64(b.PageSize)})
 		bank, addr := b.at(page)
 		cmds.RelayPaged(cq.RelayPaged{StartPage: uint8(bank), DRAM: b.DRAM, Base: addr, PageSize: b.PageSize, Pages: uint32(n)})
-		out, err := cmds.Finish()
-		if err != nil {
-			return nil, fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
-		}
-		q.stream.buf = out
 		q.comp.push(c)
-		if err := q.sendLocked(ctx, out, false); err != nil {
+		if err := q.sendBuiltLocked(ctx, "read", &cmds); err != nil {
 			q.comp.takeBack(c)
 			return nil, err
 		}
@@ -284,29 +272,18 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	return c, nil
 }
 
-// Report completes p when everything so far in the queue has arrived, in device memory and in
-// pinned host memory. p is new, or its Wait has succeeded.
+// Report completes p, which is new or whose Wait has succeeded, when everything so far in the queue
+// has arrived in device memory and in pinned host memory.
 func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
+	defer q.leave(&err, q.enter())
 	if err := q.usable("transfer"); err != nil {
 		return err
 	}
-	cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	cmds := q.builderLocked()
 	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
 	return q.reportLocked(ctx, &cmds, p)
 }
 
-func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
-	out, err := cmds.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: transfer: %w", q.id, err)
-	}
-	q.stream.buf = out
-	return q.sendLocked(ctx, out, false)
-}
-
-// reportLocked sends commands followed by a report.
 func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) error {
 	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
 	*p = Pending{q: q}
@@ -314,7 +291,7 @@ func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) 
 	p.own.before, p.own.entries = q.tickLocked(), q.rings.fetch.put+1
 	p.last = &p.own
 	q.comp.push(p.last)
-	if err := q.sendBuiltLocked(ctx, cmds); err != nil {
+	if err := q.sendBuiltLocked(ctx, "transfer", cmds); err != nil {
 		q.comp.takeBack(p.last)
 		p.last = nil
 		return err

@@ -13,17 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// ErrRemoteChip is returned for what needs the PCI interface that a remote chip lacks.
 var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
-// ErrLink is returned when the Ethernet tiles of a link can't carry a chip's command queues.
+// ErrLink: the Ethernet tiles of a link can't carry a chip's command queues.
 var ErrLink = errors.New("the link can't carry command queues")
 
-// uplink is the Ethernet link of a chip without a PCI interface, and the programs on its two ends.
+// uplink is the Ethernet link of a chip without a PCI interface, and the programs on its ends.
 type uplink struct {
 	*kmd.Uplink
 	d       *machine
-	far     relay.Far // what its program was told last
+	far     relay.Far // its program's arguments
 	lock    *kmd.Lock
 	running bool
 }
@@ -96,7 +95,7 @@ func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 // linkTimeout bounds the start and the end of a link's programs, which the base firmware calls.
 const linkTimeout = 2 * time.Second
 
-// startLink starts the programs on both ends of the link for all queues, before their kernels.
+// startLink starts the link's programs for all queues, before their kernels.
 func (d *machine) startLink() error {
 	u := d.up
 	if u == nil {
@@ -196,14 +195,12 @@ func (u *uplink) start() error {
 	return nil
 }
 
-// end is a tile of the link as the host reaches it.
 type end struct {
 	near bool
 	kd   *kmd.Device
 	xy   chip.XY
 }
 
-// ends returns the tiles in the order in which their programs start.
 func (u *uplink) ends() []end { return []end{{false, u.d.kd, u.Link.Far}, {true, u.Near, u.Link.Near}} }
 
 func (u *uplink) await(e *end, want uint32) error {
@@ -220,8 +217,8 @@ func (u *uplink) await(e *end, want uint32) error {
 	}
 }
 
-// stop ends the programs, so that nothing writes to host memory and the base firmware has its tiles
-// for itself. The near end goes first.
+// stop ends the programs, the near end's first, so that nothing writes to host memory and the base
+// firmware has its tiles for itself.
 func (u *uplink) stop() error {
 	var errs []error
 	ends := u.ends()
@@ -265,9 +262,8 @@ func (u *uplink) close() error {
 }
 
 // guard asks for the full clock of the local chip. It also has the driver stop the near end of the
-// link if this process is killed, since that end uses the process's memory. The stop comes both
-// when the first file goes and right before the last one, with which the memory goes. The remote
-// chip's cores then wait for a host that is gone, until the next bring-up.
+// link, which uses this process's memory, if the process is killed: both when the first file goes
+// and right before the last one, with which the memory goes.
 func (u *uplink) guard() (release func() error, err error) {
 	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
 		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)

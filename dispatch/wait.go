@@ -12,47 +12,45 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap"
 )
 
-// ErrTimeout is the cause of a wait without progress for the hang timeout. A *HangError wraps it
-// where the device's state could be collected.
+// ErrTimeout is the cause of a wait without progress for the hang timeout.
 var ErrTimeout = errors.New("no progress")
 
-// Pace says how waits on the host poll. They first yield to other goroutines, because replays take
-// microseconds, and then sleep longer and longer.
+// Pace says how waits on the host poll: first they yield to other goroutines, because replays take
+// microseconds, then they sleep longer and longer.
 type Pace struct {
-	// Spin is how long a wait polls without sleeping, at most half of the hang timeout. 0 is 64
+	// Spin is how long a wait polls without sleeping, at most half of the hang timeout; 0 is 64
 	// polls, some microseconds.
 	Spin time.Duration
-	// Longest is the longest sleep between two polls, and so how late a wait may notice its end; 0
-	// means 1 ms. It is at most a quarter of the hang timeout.
+	// Longest is the longest sleep between two polls, at most a quarter of the hang timeout; 0
+	// means 1 ms.
 	Longest time.Duration
 }
 
-// waiter paces a polling loop.
 type waiter struct {
-	limit    time.Duration // without progress, after which it is a hang
+	limit    time.Duration // without progress
 	pace     Pace
 	naps     *nap.Sleeper
 	begun    time.Time
-	looked   time.Time // when the last pause began: what is waited for wasn't there
+	looked   time.Time // start of the last pause: what is waited for wasn't there
 	forecast forecast
 	rounds   int
 	spin     time.Time     // until when it spins
-	sleep    time.Duration // the last one; 0 while there was none
-	grown    time.Duration // the next one that nothing is known of
+	sleep    time.Duration // the last one; 0 before the first
+	grown    time.Duration // the next one without a forecast
 	deadline time.Time
 	check    time.Time // when to poll the whole device next
-	asleep   time.Time // when the last sleep began; zero if none has
+	asleep   time.Time // start of the last sleep
 }
 
 const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
-	// spinShare: a wait polls around its expected end without sleeping if the end is known to one
-	// part in this many.
+	// spinShare: around its expected end a wait doesn't sleep if the end is known to one part in
+	// this many.
 	spinShare = 32
 	// lateness bounds how much longer than asked a sleep and a poll take, unless the process was
-	// stopped: a scheduler's time slice, or the tick of a kernel without fine timers.
+	// stopped: a time slice, or the tick of a kernel without fine timers.
 	lateness = 10 * time.Millisecond
 )
 
@@ -61,7 +59,7 @@ func newWaiter(limit time.Duration, pace Pace, naps *nap.Sleeper) waiter {
 	if pace.Longest <= 0 {
 		pace.Longest = maxSleep
 	}
-	pace.Longest = max(min(pace.Longest, limit/4), 1) // 0 would be a wait that never sleeps, which is never a hang
+	pace.Longest = max(min(pace.Longest, limit/4), 1) // a wait that never sleeps is never a hang
 	return waiter{limit: limit, pace: pace, naps: naps}
 }
 
@@ -87,7 +85,7 @@ func (w *waiter) spins() bool {
 // checks is how often the whole device is polled before a wait without progress is a hang.
 const checks = 8
 
-// due returns true each time when the whole device is to be polled.
+// due reports when to poll the whole device.
 func (w *waiter) due() bool {
 	if w.sleep == 0 {
 		return false
@@ -112,8 +110,8 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept excludes time in which the process was stopped by a debugger or had no processor: the
-// waiter didn't poll then, and an emulated device made no progress.
+// overslept excludes time in which the process was stopped by a debugger or had no processor: an
+// emulated device made no progress then.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return
@@ -154,9 +152,8 @@ func (w *waiter) pause(ctx context.Context) error {
 }
 
 // nap returns how long to sleep: until shortly before the expected end, briefly around it, else
-// longer and longer. Around a well-known end it is 0, because polling costs less there than a late
-// wake-up. late is how late sleeps end; the last sleep before polling is shortened by it, within
-// limits.
+// longer and longer. Around a well-known end it is 0: polling costs less there than a late wake-up.
+// late is how late sleeps end; the last sleep before polling is shortened by it, within limits.
 func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
 		gone, margin, most := now.Sub(w.begun), f.margin(), f.mean/spinShare
@@ -176,7 +173,6 @@ func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	return nap
 }
 
-// expect begins a wait for work with a forecast.
 func (w *waiter) expect(f forecast) {
 	w.begun, w.forecast = time.Now(), f
 	w.looked = w.begun
@@ -187,8 +183,8 @@ func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since
 // forever is the limit of a wait that is never a hang.
 const forever = 100 * 365 * 24 * time.Hour
 
-// Poll calls done, paced like the waits for queues, until it returns true or an error. It returns
-// that error, or the cause of the context's end. It has no hang timeout.
+// Poll calls done, paced like the waits for queues, until it returns true or an error. It has no
+// hang timeout.
 func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	var naps nap.Sleeper
 	defer naps.Close()
@@ -203,19 +199,18 @@ func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// Waits learn how long repeated work takes: the replay of a trace, a step of a model. The next wait
-// for the same work sleeps until shortly before its end and polls often around it. Work of varying
-// duration is waited for as if it were new.
+// Waits learn how long repeated work takes: the next wait for the same work sleeps until shortly
+// before its end and polls often around it. Work of varying duration is waited for as if it were
+// new.
 
 // A task is what a wait waits for: the newest submission, and how much was submitted since the
 // previous wait. Nothing is learned of the zero value.
 type task struct {
-	last     string  // name of what was submitted last, or of the wait
+	last     string  // what was submitted last, or the wait
 	function uintptr // that a wait calls
 	n        uint32  // programs and replays
 }
 
-// forecasts are those of a queue's waits. The zero value is ready to use.
 type forecasts struct {
 	waited atomic.Uint32 // programs and replays before the newest wait that succeeded
 
@@ -229,7 +224,7 @@ const forecastCount = 32
 
 type forecast struct {
 	task   task
-	seen   int           // times, at least; 0 if there is no forecast
+	seen   int           // at least as often; 0 without a forecast
 	mean   time.Duration // of the newest ones, mostly
 	spread time.Duration // mean distance from it, and half of the time in which nobody looked
 }
@@ -243,8 +238,7 @@ func (f *forecasts) find(t task) *forecast {
 	return nil
 }
 
-// get returns the forecast of a task: the zero value if there is none or its times vary by more
-// than a quarter.
+// get returns the zero value if there is no forecast or its times vary by more than a quarter.
 func (f *forecasts) get(t task) forecast {
 	if t == (task{}) {
 		return forecast{}
@@ -265,13 +259,11 @@ type period struct{ then, now time.Duration }
 
 func (p period) middle() time.Duration { return (p.then + p.now) / 2 }
 
-// unseen is the uncertainty of the middle.
 func (p period) unseen() time.Duration { return (p.now - p.then) / 2 }
 
 // from is the distance from d, negative before it; 0 if d is inside.
 func (p period) from(d time.Duration) time.Duration { return max(p.then-d, 0) + min(p.now-d, 0) }
 
-// learn takes in when a wait for a task ended.
 func (f *forecasts) learn(t task, in period) {
 	if t == (task{}) {
 		return

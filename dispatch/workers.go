@@ -11,12 +11,11 @@ import (
 
 type workerSet struct {
 	cores  chip.Range
-	shared bool  // queues start programs on it, not one alone
+	shared bool  // by several queues
 	slot   uint8 // go message that starts them: see slotWorkers
 }
 
-// workerSets gives each queue its workers: those of the options, or the whole grid. Overlapping
-// sets are equal.
+// workerSets gives each queue its workers. Overlapping sets are equal.
 func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
@@ -52,7 +51,7 @@ func (d *machine) workerSets() ([]*workerSet, error) {
 
 // slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all
 // workers, a rectangle that is compiled into them. A worker reads only the go message whose number
-// is in its mailbox. All workers begin with number 0, the first set's.
+// is in its mailbox, at first number 0, the first set's.
 func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
@@ -63,8 +62,8 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 	}
 }
 
-// selectGoMessages has the workers read the go messages of their sets, once the base firmware is
-// up. Workers of no set read a message that no queue sends.
+// selectGoMessages has the workers read the go messages of their sets. Workers of no set read a
+// message that no queue sends.
 func (d *machine) selectGoMessages() error {
 	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
 		return nil

@@ -19,8 +19,8 @@ func JoinRanges(rs []ByteRange) []ByteRange {
 	return out
 }
 
-// SubtractRanges returns the bytes of rs that aren't in minus. Arguments and result are as
-// [JoinRanges] returns them.
+// SubtractRanges returns the bytes of rs that aren't in minus. All are as [JoinRanges] returns
+// them.
 func SubtractRanges(rs, minus []ByteRange) []ByteRange {
 	var out []ByteRange
 	for _, r := range rs {

@@ -9,7 +9,7 @@ import (
 
 // Cond is a word of a buffer that a BRANCH or a READ_ARG reads.
 type Cond struct {
-	At     int // offset of the BRANCH or READ_ARG in Image.Bytes
+	At     int // offset of the command in Image.Bytes
 	Buffer int // index in the trace's Buffers
 	Offset int // of the word in the buffer, in bytes, a multiple of 4
 }
@@ -18,8 +18,7 @@ type Cond struct {
 type Callee struct {
 	Name string
 	Addr uint64 // in every DRAM bank
-	// Image has no Buffers, which the file's first part has, and no Callees: it calls earlier
-	// callees of the part.
+	// Image has no Buffers and no Callees: it uses those of the file's first part and of its part.
 	Image Image
 }
 

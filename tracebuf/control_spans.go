@@ -8,11 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// SpanKind is the kind of a ControlSpan.
 type SpanKind uint8
 
 const (
-	// SpanLoop is a time in a loop, from before its first iteration to the end of its last one.
+	// SpanLoop is from before a loop's first iteration to the end of its last one.
 	SpanLoop SpanKind = iota
 	// SpanIteration is an iteration of the loop around it, with the test of its condition.
 	SpanIteration
@@ -24,7 +23,6 @@ const (
 
 var spanNames = [...]string{"loop", "iteration", "branch", "call"}
 
-// String is the kind in words.
 func (k SpanKind) String() string {
 	if int(k) < len(spanNames) {
 		return spanNames[k]
@@ -38,11 +36,10 @@ type ControlSpan struct {
 	Kind  SpanKind
 	Name  string // of the loop, branch or call, as "loop of 5"
 	Depth int    // of spans around it
-	// Number is, for a SpanIteration, its number in the loop, from 0; for a SpanBranch, the number
-	// of the chosen body, with the one for all other cases last; for a SpanLoop, the number of
-	// iterations.
+	// Number is the number of a SpanIteration in its loop, from 0, of a SpanBranch's body, with the
+	// one for all other cases last, or of a SpanLoop's iterations.
 	Number   int
-	Programs []string // that its commands run, in order, without those in loops and calls inside
+	Programs []string // run by its commands, in order, without those in loops and calls inside
 	Aborted  bool     // the host has ended the replay in it
 	// Start and End are cycles of the dispatch core's clock. At Start everything before is done,
 	// unless a condition on an iteration has chosen the body: then it was launched. At End the
@@ -53,7 +50,7 @@ type ControlSpan struct {
 }
 
 // ControlSpans reads the log of one replay, which ended at end, as nested spans, outer ones first.
-// trace finds the commands of a trace by its address; entries of unknown traces are left out.
+// trace finds a trace by its address; entries of unknown traces are left out.
 func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image) []ControlSpan {
 	r := spanReader{end: end, places: map[*Image][]flow.Place{}}
 	for i := range log {
@@ -75,8 +72,8 @@ type spanReader struct {
 
 	left     int    // a call that has just returned, by its index in out plus 1; 0 without one
 	leftAt   int    // step after it
-	leftFrom *Image // that the step belongs to
-	chain    int    // step that the condition before has gone to, of leftover conditions of one branch
+	leftFrom *Image // that has the step
+	chain    int    // step that the condition before has gone to, in a branch
 	skipped  int    // conditions of the branch that didn't hold
 	chainIn  *Image
 	places   map[*Image][]flow.Place
@@ -88,8 +85,8 @@ type openSpan struct {
 	im     *Image
 	lo, hi int
 	kind   SpanKind
-	next   uint64 // of a loop: when its next iteration begins
-	done   uint64 // of a loop: when its last iteration has ended
+	next   uint64 // start of a loop's next iteration
+	done   uint64 // end of a loop's last iteration
 }
 
 func (r *spanReader) turn(e *cq.TurnEntry, im *Image, step int) {
@@ -197,7 +194,7 @@ func (r *spanReader) push(kind SpanKind, name string, number int, im *Image, lo,
 	r.out = append(r.out, s)
 }
 
-// programsOf returns the names of the programs of steps, without those in loops among them.
+// programsOf leaves out the programs in loops among the steps.
 func (im *Image) programsOf(lo, hi int) []string {
 	var out []string
 	for i := lo; i < hi && i < len(im.Steps); i++ {

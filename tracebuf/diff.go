@@ -11,11 +11,11 @@ import (
 // Difference is the first difference of a program in two traces.
 type Difference struct {
 	Device  int    `json:"device,omitempty"`
-	Callee  string `json:"callee,omitempty"` // trace that the part calls, which has the step
+	Callee  string `json:"callee,omitempty"` // of the part, which has the step
 	Queue   int    `json:"queue"`            // of the part in the first trace
-	Step    int    `json:"step"`             // number of the program in the traces, from 0; edges count too
-	Name    string `json:"name"`             // in the first trace, or in the second if the first has none
-	Command int    `json:"command"`          // number of the first command of the program that differs, from 0; -1 if all commands are equal
+	Step    int    `json:"step"`             // from 0, with edges
+	Name    string `json:"name"`             // in the first trace, if it has the step
+	Command int    `json:"command"`          // of the program, the first that differs, from 0; -1 if all are equal
 	What    string `json:"what"`             // "field count: 8 and 16", "missing in the second trace", ...
 	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace
 	// without it.
@@ -25,8 +25,8 @@ type Difference struct {
 	B       string `json:"b,omitempty"`
 }
 
-// Diff compares two traces program by program, and returns the first different command of each
-// program. Words that relocation changes ([Contents.Relocated]) don't count.
+// Diff compares two traces program by program, and returns the first different command of each.
+// Words that relocation changes ([Contents.Relocated]) don't count.
 func Diff(a, b *Contents) []Difference {
 	var out []Difference
 	ma, mb := a.masked(), b.masked()
@@ -115,8 +115,8 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference describes the first difference of two commands, "" if they are equal. ma and mb
-// are their bytes.
+// firstDifference describes the first difference of two commands with the bytes ma and mb, "" if
+// they are equal.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	if bytes.Equal(ma, mb) && a.Name == b.Name {
 		return ""

@@ -11,7 +11,6 @@ import (
 // NoProgram is the Program of steps that run none.
 const NoProgram = -1
 
-// EdgeKind is what a step that runs no program does.
 type EdgeKind uint8
 
 const (
@@ -27,7 +26,6 @@ const (
 	EdgeEnd
 )
 
-// String is "record", "wait" or "end".
 func (k EdgeKind) String() string {
 	switch k {
 	case EdgeNone:
@@ -42,33 +40,32 @@ func (k EdgeKind) String() string {
 	return fmt.Sprintf("edge(%d)", uint8(k))
 }
 
-// Edge is a step between the parts of a trace. Steps that run a program have the zero Edge.
+// Edge is a step between the parts of a trace.
 type Edge struct {
 	Kind   EdgeKind
-	Queue  int    // of an EdgeWait: the queue of the part that it waits for
+	Queue  int    // of an EdgeWait: whose part it waits for
 	Number uint32 // of an EdgeRecord and an EdgeWait: which recording of the part, from 1
 }
 
 // Dispatcher is a queue as the commands of edges name it.
 type Dispatcher struct {
 	Queue int
-	Core  chip.XY // virtual coordinates of the core that it dispatches from
+	Core  chip.XY // virtual coordinates
 	// Word is the L1 address, a multiple of 16, of a word in every dispatch core that counts the
-	// recordings of the queue's part. It is 0 when a replay begins.
+	// recordings of the queue's part, from 0 in each replay.
 	Word uint32
 }
 
 // Part is the part of a trace that runs on one queue.
 type Part struct {
 	Target Target // of a file's further parts, only Workers, Dispatch, Queue and Word are their own
-	Image  Image  // of a file's further parts, without Buffers: the first part's has those of all
+	Image  Image  // of a file's further parts, without Buffers
 }
 
 func (t *Target) dispatcher() Dispatcher {
 	return Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
 }
 
-// Recorded returns the number of recordings of a part.
 func (im *Image) Recorded() uint32 {
 	n := uint32(0)
 	for i := range im.Steps {
@@ -93,7 +90,7 @@ func (im *Image) Runs() int {
 // Peer is another part of the trace, for the commands of an edge.
 type Peer struct {
 	Dispatcher
-	Recorded uint32 // the number of its recordings; only an EdgeEnd needs it
+	Recorded uint32 // number of its recordings, for an EdgeEnd
 }
 
 // AppendEdge appends the commands of an edge to dst. own is the dispatcher of the edge's part,
@@ -142,14 +139,12 @@ func AppendEdge(dst []byte, l cq.Layout, stream uint16, own Dispatcher, peers []
 	return b.Finish()
 }
 
-// At is a step of a trace.
 type At struct{ Part, Step int }
 
 var errStuck = errors.New("each part waits for another: a replay would hang")
 
-// Order returns the steps of a trace's parts in an order that all edges allow, to run them one by
-// one. Of the possible next parts it takes the one with the fewest programs so far. It returns an
-// error if there is no such order.
+// Order returns the steps of a trace's parts in an order that all edges allow, or an error if there
+// is none. Of the possible next parts it takes the one with the fewest programs so far.
 func Order(parts []Part) ([]At, error) {
 	type place struct {
 		step, runs int

@@ -10,13 +10,12 @@ import (
 )
 
 // File is a trace, or its part on one of several devices, with everything that another device of
-// the same kind needs to run it. Encode and Decode write and read it; EncodeAll and DecodeAll do so
-// for traces over several devices. docs/trace-file.md describes the bytes.
+// the same kind needs to run it. docs/trace-file.md describes the bytes.
 type File struct {
-	Name   string // of the trace
+	Name   string
 	Target Target
 	Image  Image
-	// Others are the parts on other queues, of a trace over several.
+	// Others are the parts on other queues.
 	Others []Part
 	// Data is the contents of buffers before the first replay, in order of buffer and offset. Other
 	// buffers keep their contents.
@@ -31,10 +30,10 @@ type Target struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting // decides the coordinates of workers and the number of DRAM banks
 	Workers    chip.Range      // logical cores that each program of the trace starts
-	Banks      int             // DRAM banks
+	Banks      int             // of DRAM
 	Dispatch   chip.XY         // virtual coordinates of the core that workers report to
-	Queue      int             // number of the queue; used in a trace over several only
-	Word       uint32          // counts a part's recordings: see Dispatcher; 0 in a trace of one queue
+	Queue      int             // used in a trace over several only
+	Word       uint32          // as a Dispatcher's; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
 	// Layout names the revision, as package abi does, of the workers' base firmware; empty for this
@@ -42,7 +41,6 @@ type Target struct {
 	Layout string
 }
 
-// Data is a part of a buffer's content.
 type Data struct {
 	Buffer int // index in Image.Buffers
 	Offset int // in the buffer, in bytes
@@ -73,7 +71,6 @@ const (
 )
 
 // Limits of a trace file, far beyond any use: they keep sums of sizes and offsets from overflowing.
-// They don't bound memory, which Decode allocates only for bytes that it has read.
 const (
 	maxFile     = 1 << 38 // bytes
 	maxCommands = 1 << 30 // bytes: a trace's DRAM is named by 32-bit addresses
@@ -86,17 +83,17 @@ const (
 )
 
 var (
-	// ErrNotTrace is returned for a file that doesn't begin with FileMagic.
+	// ErrNotTrace: the file doesn't begin with FileMagic.
 	ErrNotTrace = errors.New("not a trace file")
-	// ErrVersion is returned for a trace file of a version that this release doesn't read.
+	// ErrVersion: this release doesn't read the file's version.
 	ErrVersion = errors.New("unknown version of trace files")
-	// ErrDamaged is returned for a trace file that was changed or cut off.
+	// ErrDamaged: the file was changed or cut off.
 	ErrDamaged = errors.New("the trace file is damaged")
 	// ErrInvalid is returned, as a *FileError with the reason, for a trace that no recorder makes.
 	ErrInvalid = errors.New("not a trace that can be run")
-	// ErrSeveralDevices is returned by Decode for a trace over several devices: use DecodeAll.
+	// ErrSeveralDevices is returned by Decode: use DecodeAll.
 	ErrSeveralDevices = errors.New("the trace is over several devices")
-	// ErrTarget is returned by Target.Match for a trace of another kind of device.
+	// ErrTarget: the trace is of another kind of device.
 	ErrTarget = errors.New("the trace is for another kind of device")
 )
 
@@ -107,13 +104,11 @@ type FileError struct {
 	Err  error  // ErrInvalid or ErrDamaged, or the error of package cq that tells more
 }
 
-// Error implements error.
 func (e *FileError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.What) }
 
 // Is reports whether err is ErrInvalid and the error isn't an ErrDamaged.
 func (e *FileError) Is(err error) bool { return err == ErrInvalid && e.Err != ErrDamaged }
 
-// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
 func invalid(part, format string, args ...any) error {
@@ -124,30 +119,27 @@ func damaged(part, format string, args ...any) error {
 	return &FileError{Part: part, What: fmt.Sprintf(format, args...), Err: ErrDamaged}
 }
 
-// TargetError names a property in which a device differs from the one of the recording. It matches
+// TargetError names a property in which a device differs from that of the recording. It matches
 // ErrTarget.
 type TargetError struct {
 	What        string // "harvesting", "firmware", ...
 	Trace, Here string
 }
 
-// Error implements error.
 func (e *TargetError) Error() string {
 	return fmt.Sprintf("%v: its %s is %s, this device's is %s; record it again here", ErrTarget, e.What, e.Trace, e.Here)
 }
 
-// Unwrap returns ErrTarget.
 func (e *TargetError) Unwrap() error { return ErrTarget }
 
-// NewFile returns a file of a trace with one part or more, each for a queue. The first part gives
-// the file's target.
+// NewFile returns a file of a trace whose first part gives the file's target.
 func NewFile(name string, parts []Part, buffers []Buffer) *File {
 	f := &File{Name: name, Target: parts[0].Target, Image: parts[0].Image, Others: parts[1:]}
 	f.Image.Buffers = buffers
 	return f
 }
 
-// Images returns the images of the parts, in their order. They are the file's own.
+// Images returns the images of the parts, which are the file's own.
 func (f *File) Images() []*Image {
 	out := []*Image{&f.Image}
 	for i := range f.Others {
@@ -174,9 +166,8 @@ func (f *File) Parts() []Part {
 	return append([]Part{{Target: f.Target, Image: f.Image}}, f.Others...)
 }
 
-// Match returns nil if a trace for t runs on a queue with the properties here, and otherwise a
-// *TargetError with the first difference. The queue's number and its dispatch core may differ: see
-// [File.Relocate].
+// Match returns a *TargetError unless a trace for t runs on a queue with the properties here. The
+// queue's number and its dispatch core may differ: see [File.Relocate].
 func (t *Target) Match(here *Target) error {
 	diff := func(what string, trace, dev any) error {
 		return &TargetError{What: what, Trace: fmt.Sprint(trace), Here: fmt.Sprint(dev)}

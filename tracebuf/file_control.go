@@ -21,7 +21,6 @@ func controlNumber(c *flow.Control) uint32 {
 	return 0
 }
 
-// withoutProgram reads a step that runs no program.
 func (r *reader) withoutProgram(s *Step) {
 	kind, queue, number := r.u8(), r.u8(), uint32(r.number(4))
 	s.Program = NoProgram

@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Decode reads the file of a trace of one device, as [DecodeAll] does. For a trace over several
-// devices it returns ErrSeveralDevices.
+// Decode is [DecodeAll] for the trace of one device; for others it returns ErrSeveralDevices.
 func Decode(r io.Reader) (*File, error) {
 	files, err := DecodeAll(r)
 	if err != nil {
@@ -92,8 +91,8 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	return body, int(version), nil
 }
 
-// readN reads n bytes. If r ends early, it returns the bytes so far and io.ErrUnexpectedEOF. It
-// never allocates more than twice what it has read, whatever n claims.
+// readN reads n bytes, or those up to the end of r and io.ErrUnexpectedEOF. It never allocates more
+// than twice what it has read, whatever n claims.
 func readN(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, 0, min(n, first))
@@ -299,8 +298,7 @@ func (r *reader) count(size int) int {
 	return n
 }
 
-// devices reads which devices of a capture have a part. The result has a File for each of these and
-// nil for the others.
+// devices returns a File for each device of a capture with a part and nil for the others.
 func (r *reader) devices() []*File {
 	all := r.u32()
 	if all < 2 || all > maxDevices {

@@ -49,13 +49,12 @@ type section struct {
 	head, body []byte
 }
 
-// Encode writes the file of a trace of one device. The same trace gives the same bytes. It writes
-// nothing that Decode would refuse.
+// Encode is [EncodeAll] for a trace of one device.
 func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
 
-// EncodeAll writes a trace over several devices as one file: a File for each device, in the order
-// of the capture, nil for a device on which nothing was recorded. All have the trace's name. For
-// one device it is [Encode]. It writes nothing that [DecodeAll] would refuse.
+// EncodeAll writes a trace as one file: a File for each device, in the order of the capture, nil
+// for a device on which nothing was recorded. All have the trace's name. The same trace gives the
+// same bytes. It writes nothing that [DecodeAll] would refuse.
 func EncodeAll(w io.Writer, files []*File) error {
 	err := validateAll(files)
 	if err == nil {
@@ -287,5 +286,4 @@ func (im *Image) encodeParams() []byte {
 	return b
 }
 
-// IsFile reports whether a file begins as a trace file.
 func IsFile(head []byte) bool { return bytes.HasPrefix(head, []byte(FileMagic)) }

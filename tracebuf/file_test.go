@@ -344,9 +344,9 @@ func TestTargetMatch(t *testing.T) {
 func field(t testing.TB, im *tracebuf.Image, command string, nth, at int) int {
 	t.Helper()
 	for e := range cq.All(im.Layout, im.Bytes) {
-		name, off := e.Command.Name(), e.Offset
+		name, off := e.Command.ID().String(), e.Offset
 		if c, _, ok := e.Dispatch(); ok {
-			name, off = c.Name(), e.Offset+cq.AtRelayed
+			name, off = c.ID().String(), e.Offset+cq.AtRelayed
 		}
 		if name == command {
 			if nth--; nth < 0 {

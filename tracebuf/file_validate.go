@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Pages of the DRAM buffers that hold programs' kernels. Source: tt-metal device_command.hpp (2^11
-// B).
+// Pages of the DRAM buffers with programs' kernels. Source: tt-metal device_command.hpp (2^11 B).
 const (
 	binaryPageLog = 11
 	binaryPage    = 1 << binaryPageLog
@@ -423,7 +422,7 @@ func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err e
 	return each * volume, nil
 }
 
-// Values of Sharding.Layout and Sharding.Strategy. Source: package allocator.
+// Source: package allocator.
 const (
 	layoutND     = 5
 	strategyGrid = 1

@@ -9,7 +9,6 @@ import (
 // leader: while both record the same, only the leader keeps the commands, and in the end both share
 // one image.
 
-// follow is a recording's relation to its leader or its followers.
 type follow struct {
 	leader *Recording
 	steps  int    // of the leader that this recording has as well
@@ -24,8 +23,8 @@ type shared struct {
 	steps []Step
 }
 
-// Follow makes an empty recording share the commands of a leader while they are equal. Recordings
-// for other architectures stay by themselves. The leader records each step first.
+// Follow makes an empty recording share the commands of a leader of the same architecture while
+// they are equal. The leader records each step first.
 func (r *Recording) Follow(leader *Recording) {
 	if r.layout == leader.layout {
 		r.follow.leader, leader.follow.followed = leader, true

@@ -11,15 +11,14 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Contents is the decoded contents of a trace, or of a part of a trace over several queues: its
-// commands, and their programs.
+// Contents is the decoded contents of a trace, or of a part of a trace over several queues.
 type Contents struct {
-	Device   int // of the part, in the order of the capture; 0 if the trace is of one device
+	Device   int // in the order of the capture; 0 if the trace is of one device
 	Queue    int // of the part; 0 if unknown
 	Layout   cq.Layout
 	Revision string // of the protocol
-	PageSize int    // of the trace in DRAM; 0 if unknown
-	Bytes    []byte // the commands up to and with the EXEC_BUF_END
+	PageSize int    // in DRAM; 0 if unknown
+	Bytes    []byte // up to and with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
 	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, callees,
@@ -34,7 +33,7 @@ type Contents struct {
 // StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
-	Program      int          // index of the program in a file; NoProgram if unknown
+	Program      int          // index in a file; NoProgram if unknown
 	Edge         EdgeKind     // EdgeNone if it is a program or control flow
 	Control      flow.Control // of files
 	Depth        int          // loops and branches around it; of files
@@ -43,7 +42,6 @@ type StepContents struct {
 	Binary       []byte
 }
 
-// Inspect reads a trace's image.
 func Inspect(im *Image) (*Contents, error) {
 	readings, err := cq.RevisionByName(cq.Pinned).Read(im.Layout, im.Bytes)
 	if err != nil {
@@ -161,7 +159,6 @@ func (c *Contents) split() {
 	add(len(c.Commands))
 }
 
-// Raw returns the bytes of a command.
 func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offset+r.Size] }
 
 // Print writes the commands, a line each, under the names of their programs, and then those of

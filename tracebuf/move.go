@@ -7,10 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// CheckMovable checks whether a buffer of the file may move to another address. size is how many
-// bytes of each bank it occupies from its address on. A buffer can move if every argument that
-// could be an address in it is a patch point of kind BufferAddr; otherwise the error names another
-// argument. A number that happens to look like an address in the buffer keeps it in place.
+// CheckMovable checks whether a buffer of the file, which occupies size bytes of each bank, may
+// move to another address: every argument that could be an address in it must be a patch point of
+// kind BufferAddr. A number that happens to look like an address in the buffer keeps it in place.
 func (f *File) CheckMovable(buffer int, size uint64) error {
 	start := f.Image.Buffers[buffer].Addr
 	inside := func(v uint32) bool { return uint64(v) >= start && uint64(v) < start+size }
@@ -22,8 +21,8 @@ func (f *File) CheckMovable(buffer int, size uint64) error {
 	return nil
 }
 
-// MoveBuffer makes the file's commands use a buffer at another address: it changes Buffers, and
-// every patch point of the buffer with its words. The words of conditions are for [Image.SetCond].
+// MoveBuffer makes the file's commands use a buffer at another address. The words of conditions are
+// for [Image.SetCond].
 func (f *File) MoveBuffer(buffer int, addr uint32) {
 	f.Image.Buffers[buffer].Addr = uint64(addr)
 	for _, im := range f.everyImage() {
@@ -54,7 +53,7 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 			}
 		}
 	}
-	config := false // whether the next relay brings arguments
+	config := false // the next relay brings arguments
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for r := range e.Relayed {
 			if r.Header {
@@ -95,8 +94,8 @@ func argumentsOf(r cq.Relayed) ByteRange {
 	return ByteRange{start, start + data}
 }
 
-// residentWord finds a word with a property in what an entry relays from the DRAM of a program's
-// kernels, where arguments may follow the kernels.
+// residentWord finds a word in what an entry relays from the DRAM of a program's kernels, where
+// arguments may follow the kernels.
 func (im *Image) residentWord(e cq.Entry, is func(uint32) bool) (uint32, bool) {
 	relay, ok := e.Command.(cq.RelayPagedPacked)
 	if !ok {

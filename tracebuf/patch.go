@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// ErrNoParam is returned when a trace has no parameter of a name, or it is of another kind.
+// ErrNoParam: a trace has no parameter of a name, or it is of another kind.
 var ErrNoParam = errors.New("the trace has no such parameter")
 
 // Patches are the parameters of a trace that change between replays, and the pieces of its commands
@@ -22,7 +22,6 @@ type Patches[B comparable] struct {
 	pieces []ByteRange // of the last call of Changed
 }
 
-// Patch is a parameter with its buffer.
 type Patch[B comparable] struct {
 	Param
 	Of B // of a BufferAddr
@@ -75,10 +74,9 @@ func (ps *Patches[B]) Place(im *Image, align int) {
 // All returns the parameters in the order in which they were added.
 func (ps *Patches[B]) All() []*Patch[B] { return ps.list }
 
-// Has reports whether there is a parameter of a name.
 func (ps *Patches[B]) Has(name string) bool { return ps.byName[name] != nil }
 
-// Find returns the parameter of a name. The error wraps ErrNoParam.
+// Find returns the parameter of a name, or ErrNoParam.
 func (ps *Patches[B]) Find(name string, kind ParamKind) (*Patch[B], error) {
 	p := ps.byName[name]
 	if p == nil {

@@ -19,11 +19,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// ErrEmpty is returned for a recording without commands.
 var ErrEmpty = errors.New("nothing was recorded")
 
-// ErrHostMemory is returned when a trace is saved whose programs use pinned host memory: a file
-// can't have memory of this process.
+// ErrHostMemory is returned when a trace is saved whose programs use pinned host memory.
 var ErrHostMemory = errors.New("it is memory of this process, which a file can't have")
 
 // Step is one recorded program, an edge between parts, or a step of control flow.
@@ -32,10 +30,10 @@ type Step struct {
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
 
-	Program int          // which of Image.Programs it runs; NoProgram if it is an edge or control flow
-	Edge    Edge         // to other parts of the trace
-	Control flow.Control // flow of the trace
-	Variant uint8        // how the recorder encoded the program's run; not in the file
+	Program int // which of Image.Programs it runs; NoProgram for an edge or control flow
+	Edge    Edge
+	Control flow.Control
+	Variant uint8 // how the recorder encoded the program's run; not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before it takes DRAM.
@@ -46,12 +44,11 @@ type Recording struct {
 
 	borrowed []byte // the memory given to Borrow, in which cmds began
 
-	follow follow // of Follow
-	image  *Image // that Finish has made
-	banks  int    // for which
+	follow follow
+	image  *Image // of Finish
+	banks  int    // of Finish
 }
 
-// NewRecording returns an empty recording.
 func NewRecording(l cq.Layout) *Recording { return &Recording{layout: l} }
 
 // Borrow makes an empty recording use the caller's memory, so that repeated recordings stay in the
@@ -126,12 +123,12 @@ type Image struct {
 	Size     int    // bytes of the commands without the zeros
 	Steps    []Step
 
-	Programs []Program // that the steps run
+	Programs []Program // of the steps
 	Relocs   []Reloc   // where the commands name DRAM of the programs' kernels, by offset
-	Buffers  []Buffer  // that the programs use, in order of first use
+	Buffers  []Buffer  // of the programs, in order of first use
 	Params   []Param   // patch points
 	Conds    []Cond    // of branches, by offset
-	Callees  []Callee  // that the trace calls, each after those that it calls itself; known for files only
+	Callees  []Callee  // traces that it calls, each after those that it calls itself; of files only
 	L1End    uint64    // end of the part of every worker's L1 that the programs' circular buffers need
 	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }
@@ -195,7 +192,6 @@ func pageSize(n, banks int) int {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// Pages returns the number of pages.
 func (im *Image) Pages() int { return len(im.Bytes) / im.PageSize }
 
 // Print writes the trace's commands as text, one line each.
@@ -204,11 +200,10 @@ func (im *Image) Print(w io.Writer) error { return cq.Print(w, im.Layout, im.Byt
 // Extent is what a trace occupies in one DRAM bank.
 type Extent struct {
 	Bank       int
-	Start, End uint64 // addresses in the bank, End exclusive
+	Start, End uint64 // addresses in the bank
 }
 
-// Extents returns what the image occupies in each bank if it is at addr. Banks without a page are
-// left out.
+// Extents returns what the image occupies in each bank with a page if it is at addr.
 func (im *Image) Extents(addr uint64, banks int) []Extent {
 	var out []Extent
 	for bank := range min(banks, im.Pages()) {

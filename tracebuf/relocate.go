@@ -10,11 +10,10 @@ import (
 
 // FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of
 // the RELAY_PAGED_PACKED commands of each step with kernels. pages returns the first page of the
-// program's kernels for each of a step's entries, in order; further entries of the step are left
-// out.
+// program's kernels for each of a step's entries, in order; further entries are left out.
 func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	var out []Reloc
-	step, next := -1, 0 // the step that the command is in, and the entries of it so far
+	step, next := -1, 0 // of the command, and its entries so far
 	var starts []int
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for step+1 < len(im.Steps) && e.Offset >= im.Steps[step+1].Offset {

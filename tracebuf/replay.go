@@ -40,7 +40,7 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return &r, nil
 }
 
-// Append is NewReplay that builds the commands in the caller's empty memory while they fit.
+// Append is NewReplay in the caller's empty memory while the commands fit.
 func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
 	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
 		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)

@@ -19,14 +19,13 @@ type Stats struct {
 	Edges     int            `json:"edges"`
 	EdgeBytes int            `json:"edge_bytes"`
 
-	// Control flow: its steps and their bytes, and callees, whose bytes and programs are in the
+	// Steps of control flow and their bytes, and callees, whose bytes and programs are in the
 	// others.
 	Control      int `json:"control,omitempty"`
 	ControlBytes int `json:"control_bytes,omitempty"`
 	Callees      int `json:"callees,omitempty"`
 }
 
-// ProgramStats is one program's share of a trace.
 type ProgramStats struct {
 	Name     string `json:"name"`
 	Runs     int    `json:"runs"`
@@ -35,7 +34,6 @@ type ProgramStats struct {
 	Kernels  int    `json:"kernel_bytes"`
 }
 
-// KindStats is the share of one kind of command.
 type KindStats struct {
 	Name  string `json:"name"`
 	Who   string `json:"who"` // the prefetcher or dispatcher that executes it
@@ -44,7 +42,6 @@ type KindStats struct {
 	Data  int    `json:"data_bytes"` // in them
 }
 
-// Stats returns the breakdown of one part.
 func (c *Contents) Stats() Stats { return StatsOf(c) }
 
 // StatsOf returns the breakdown of all parts of a trace.

@@ -5,24 +5,24 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Program is a program of a trace. Steps that run the same program share it.
+// Program is a program of a trace, shared by the steps that run it.
 type Program struct {
 	Name   string
-	Binary []byte // its kernels, as an interleaved DRAM buffer of Pages pages holds them
+	Binary []byte // kernels, as an interleaved DRAM buffer of Pages pages holds them
 	Addr   uint64 // DRAM address of that buffer when the trace was recorded, the same in all banks
 	Pages  int
-	Prints []print.Program // what its kernels print
+	Prints []print.Program // of its kernels
 }
 
-// Reloc is an entry of a RELAY_PAGED_PACKED, which names DRAM of a program's kernels. Its start
-// page (16 bits) and its base address (32 bits) are those of page Page of the program.
+// Reloc is an entry of a RELAY_PAGED_PACKED, which names DRAM of a program's kernels: its start
+// page (16 bits) and its base address (32 bits) are those of page Page.
 type Reloc struct {
 	At      int // offset of the entry in Image.Bytes
 	Program int // index in Image.Programs
 	Page    int // of the program's kernels
 }
 
-// The kinds of memory of a Buffer (Buffer.Kind). The values are those of package allocator.
+// The kinds of memory of a Buffer, as in package allocator.
 const (
 	KindDRAM    = 0
 	KindL1      = 1
@@ -43,7 +43,6 @@ type Buffer struct {
 	Sharding *Sharding // nil if it is interleaved over all banks
 }
 
-// Pages returns the number of pages.
 func (b *Buffer) Pages() int { return b.Size / max(1, b.PageSize) }
 
 // Sharding is how the pages of a buffer are distributed over cores. The values are those of package
@@ -57,7 +56,6 @@ type Sharding struct {
 	Cores         []chip.Range // that hold the shards: workers, or (bank,0) for DRAM
 }
 
-// ParamKind is what a patch point holds.
 type ParamKind uint8
 
 const (
@@ -65,7 +63,6 @@ const (
 	BufferAddr ParamKind = 1 // the address of a buffer
 )
 
-// String is "arg" or "buffer".
 func (k ParamKind) String() string {
 	switch k {
 	case Arg:

@@ -16,7 +16,7 @@ type nest struct {
 
 	arriving []int  // by step, and for the end: programs that are counted when commands go there; -1 for none
 	dead     bool   // no command before the present step goes on to it
-	open     []int  // numbers of the loops that are open
+	open     []int  // numbers of the open loops
 	used     []bool // numbers of loops that were given
 	conds    int    // seen so far
 	callees  []Callee
@@ -29,7 +29,7 @@ type nest struct {
 // shape is how deep a trace nests, with its callees, and where it leaves kernels.
 type shape struct {
 	loops, calls int
-	texts        []text // where it writes kernels to
+	texts        []text
 }
 
 // noted finds the loops of a trace, and refuses steps that don't nest.
@@ -86,7 +86,7 @@ func (w *walker) arrive(step int) error {
 func (w *walker) control(e *cq.Entry, s *Step) error {
 	im, n := w.im, &w.nest
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
-		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, end)
+		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID().String(), w.step, end)
 	}
 	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
 	was := s.Control
@@ -125,7 +125,7 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	}
 	if want := was.Decode(e.Command, n.open, im.stepAt); !ok || was != want {
 		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
-			e.Command.Name())
+			e.Command.ID().String())
 	}
 	n.open = flow.OpenLoops(n.open, e.Command)
 	switch c := e.Command.(type) {
@@ -215,7 +215,7 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 			len(n.open))
 	}
 	if c.Compare != cq.Never && c.Level == 0 {
-		if err := w.word(s.Offset, c.Name(), c.NOC, c.Addr); err != nil {
+		if err := w.word(s.Offset, c.ID().String(), c.NOC, c.Addr); err != nil {
 			return err
 		}
 	}
@@ -325,9 +325,9 @@ func (w *walker) readArgs(s *Step) error {
 		c, ok := relay.Command.(cq.ReadArg)
 		at := s.Offset + e.Offset + cq.AtRelayed
 		if !ok || relay.To != cq.Master || c.OffsetIndex != 1 {
-			return w.fail(at, "step %d names arguments, its command is %s", w.step, e.Command.Name())
+			return w.fail(at, "step %d names arguments, its command is %s", w.step, e.Command.ID().String())
 		}
-		if err := w.word(at, c.Name(), c.NOC, c.Addr); err != nil {
+		if err := w.word(at, c.ID().String(), c.NOC, c.Addr); err != nil {
 			return err
 		}
 		for _, t := range c.Targets {
@@ -335,7 +335,7 @@ func (w *walker) readArgs(s *Step) error {
 				return w.fail(at, "READ_ARG to %#x, which is no worker", t.NOC)
 			}
 			if t.Dests != 0 {
-				if err := w.rect(at, c.Name(), t.NOC, int(t.Dests)); err != nil {
+				if err := w.rect(at, c.ID().String(), t.NOC, int(t.Dests)); err != nil {
 					return err
 				}
 			}
@@ -349,12 +349,12 @@ func (w *walker) readArgs(s *Step) error {
 // that these lie in the program's slot.
 func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
 	if c.Args != (w.readTo > 0) {
-		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.Name(), w.step, w.readTo)
+		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID().String(), w.step, w.readTo)
 	}
 	if w.readTo == 0 {
 		return nil
 	}
-	err := w.kernelConfig(at, c.Name(), 1, 0, w.readTo)
+	err := w.kernelConfig(at, c.ID().String(), 1, 0, w.readTo)
 	w.readTo = 0
 	return err
 }

@@ -1,7 +1,6 @@
 // Package abi describes, as data, what the host and the firmware of a Tensix core agree on: the L1
-// map, the launch message, and what the host writes before a core starts. A [Revision] is a state
-// of tt-metal's sources, or this runtime's own; a [Layout] is a revision on one architecture.
-// Workers and command-queue cores of one chip may have layouts of different revisions.
+// map, the launch message, and what the host writes before a core starts. Workers and command-queue
+// cores of one chip may have layouts of different revisions.
 package abi
 
 import (
@@ -10,17 +9,16 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Revision names a state of the sources that a layout was read from.
+// Revision is a state of tt-metal's sources, or this runtime's own.
 type Revision struct {
 	Name   string // "reprise" for this runtime's own, otherwise the date
-	Commit string // of tt-metal, its first 7 or 10 hexadecimal digits; empty for this runtime's own
-	Date   string // of the commit, YYYY-MM-DD
+	Commit string // of tt-metal, 7 or 10 hexadecimal digits
+	Date   string // YYYY-MM-DD
 }
 
-// Own reports whether the revision is this runtime's own firmware.
+// Own reports whether the revision is this runtime's own.
 func (r Revision) Own() bool { return r.Name == ownName }
 
-// String returns the revision as errors name it.
 func (r Revision) String() string {
 	if r.Own() {
 		return "this runtime's own firmware"
@@ -42,45 +40,35 @@ type Layout struct {
 	State    CoreState
 }
 
-// Launch has the offsets in bytes of the launch message's fields. Its size is L1Map.LaunchSize.
-// Source: tt-metal tt_metal/hw/inc/hostdev/dev_msgs.h (kernel_config_msg_t).
+// Launch has the offsets in bytes of the launch message's fields. Source: tt-metal
+// tt_metal/hw/inc/hostdev/dev_msgs.h (kernel_config_msg_t).
 type Launch struct {
 	ConfigBase  uint32 // u32: L1 address of the program's slot
-	Semaphores  uint32 // u16: offset of the semaphores in the slot
-	Circular    uint32 // u16: offset of the circular buffers' configuration in the slot
-	Args        uint32 // by processor, u16 offset of its unique and u16 offset of its common arguments in the slot
+	Semaphores  uint32 // u16: offset in the slot
+	Circular    uint32 // u16: offset in the slot
+	Args        uint32 // by processor, u16 offset of unique and u16 offset of common arguments in the slot
 	Mode        uint32 // u8: 0 started by the dispatcher, 1 by the host
 	Text        uint32 // by processor, u32: offset of its kernel from the slot
-	CBMask      uint32 // u32, or u64 with more than 32 circular buffers: which of them are in use
-	NOC         uint32 // u8: the NoC of BRISC's kernel
-	NOCMode     uint32 // u8: 0 if each of BRISC and NCRISC has a NoC of its own, 1 if both use both
-	FirstRemote uint32 // u8: the lowest remote circular buffer, CircularBuffers if there are none
-	HostID      uint32 // u32: the host's name for the program, which kernels that print put into their records
-	Enables     uint32 // u32: a bit for each processor that runs a kernel
-	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, which its instruction RAM is loaded with
-	Origin      uint32 // u8 x and u8 y: the logical core from which kernels count theirs; 0 with messages of 112 B, where nothing needs it
-	Preload     uint32 // u8, the last of the message: 0x80 lets a core prepare before its go signal
+	CBMask      uint32 // u32, or u64 with more than 32 circular buffers: those in use
+	NOC         uint32 // u8: of BRISC's kernel
+	NOCMode     uint32 // u8: 0 if BRISC and NCRISC have a NoC each, 1 if both use both
+	FirstRemote uint32 // u8: the lowest remote circular buffer, or CircularBuffers
+	HostID      uint32 // u32: the host's name for the program, also in print records
+	Enables     uint32 // u32: a bit for each processor with a kernel
+	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, for its instruction RAM
+	Origin      uint32 // u8 x and u8 y: the logical core from which kernels count theirs; 0 with messages of 112 B
+	Preload     uint32 // u8, the last: 0x80 lets a core prepare before its go signal
 
-	CircularBuffers int // that a core has
+	CircularBuffers int // of a core
 }
 
-// Own returns the layout of this runtime's own firmware; nil for a value that is no architecture.
+// Own returns the layout of this runtime's own firmware; nil for no architecture.
 func Own(arch chip.Arch) *Layout {
-	l := ownLayout(arch)
-	switch arch {
-	case chip.Wormhole:
-		l.L1 = wormholeL1()
-	case chip.Blackhole:
-		l.L1 = blackholeL1()
-	default:
+	if arch != chip.Wormhole && arch != chip.Blackhole {
 		return nil
 	}
-	return l
-}
-
-func ownLayout(arch chip.Arch) *Layout {
 	return &Layout{
-		Revision: Revision{Name: ownName}, Arch: arch, Launch: launch96(),
+		Revision: Revision{Name: ownName}, Arch: arch, L1: ownL1(arch), Launch: launch96(),
 		Banks: BankTable{Fields: []BankField{BankCounts, DRAMPlaces, DRAMOffsets, L1Places}, DRAM: maxDRAMBanks, L1: maxL1Banks},
 		Info: CoreInfo{Magic: CoreInfoMagic, MagicAt: 0, Logical: 4, Dispatch: 6, NOCSize: Absent, Workers: Absent, Unreserved: Absent,
 			Watched: WatchedTiles{Bounds: Absent}},
@@ -88,8 +76,7 @@ func ownLayout(arch chip.Arch) *Layout {
 	}
 }
 
-// Revisions returns the revisions with layouts: this runtime's own, then those of tt-metal, oldest
-// first.
+// Revisions returns this runtime's own revision, then those of tt-metal, oldest first.
 func Revisions() []Revision {
 	out := []Revision{{Name: ownName}}
 	for _, t := range tables() {
@@ -98,7 +85,7 @@ func Revisions() []Revision {
 	return out
 }
 
-// Of returns the layout of a revision, by its name, on an architecture; nil if there is none.
+// Of returns the layout of a revision by its name; nil if there is none.
 func Of(name string, arch chip.Arch) *Layout {
 	if name == ownName {
 		return Own(arch)
@@ -111,12 +98,11 @@ func Of(name string, arch chip.Arch) *Layout {
 	return nil
 }
 
-// UnknownFirmwareError is returned for base firmware at addresses of no revision.
+// UnknownFirmwareError: base firmware is at addresses of no revision.
 type UnknownFirmwareError struct {
-	Addresses [chip.NumProcessors]uint32 // by processor
+	Addresses [chip.NumProcessors]uint32
 }
 
-// Error implements error.
 func (e *UnknownFirmwareError) Error() string {
 	s := ""
 	for p, a := range e.Addresses {
@@ -129,8 +115,8 @@ func (e *UnknownFirmwareError) Error() string {
 	return "abi: base firmware with" + s + " is of no revision of tt-metal that is known: use one from" + known[1:]
 }
 
-// ByFirmware returns the layout of the tt-metal revision and architecture whose five base firmwares
-// have these L1 addresses, by processor. The error is an *UnknownFirmwareError.
+// ByFirmware returns tt-metal's layout whose base firmwares have these L1 addresses, by processor,
+// or an *UnknownFirmwareError.
 func ByFirmware(addresses [chip.NumProcessors]uint32) (*Layout, error) {
 	all := tables()
 	for i := range all {

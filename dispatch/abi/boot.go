@@ -7,69 +7,67 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Absent marks a field that a revision does not have.
+// Absent marks a field that a revision lacks.
 const Absent = 0xFFFFFFFF
 
 // Boot is what the host writes before tt-metal's base firmware starts, beside the mailbox, the bank
-// table, core information and the firmware itself. Source: tt-metal
+// table, core information and the firmware. Source: tt-metal
 // tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h.
 type Boot struct {
 	// Scratch is, by processor, the L1 address of the initial data of its local RAM, which its
 	// firmware copies there.
 	Scratch [chip.NumProcessors]uint32
-	// IRAM is the address at which kernels of Wormhole's NCRISC are linked and run, IRAMSize its
-	// bytes; 0 where they run from L1.
+	// IRAM is where kernels of Wormhole's NCRISC are linked and run, IRAMSize its bytes; 0 where
+	// they run from L1.
 	IRAM, IRAMSize uint32
 	// Virtual is the L1 address of the virtual coordinates of workers: a byte for each column,
-	// then, from VirtualRows bytes on, one for each row. VirtualSize is its bytes, 0 for none.
+	// then, from VirtualRows bytes on, one for each row; VirtualSize bytes.
 	Virtual, VirtualRows, VirtualSize uint32
 	Watcher                           Watcher
 }
 
-// Watcher has the offsets, in bytes from the mailbox, of fields that the host initializes for
-// tt-metal's watcher. Source: tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
+// Watcher has the offsets, from the mailbox, of fields that the host initializes for tt-metal's
+// watcher. Source: tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
 type Watcher struct {
 	Enable     uint32 // u32: 2 disabled, 3 enabled
 	Sanitize   uint32 // u16 for each NoC, Stride bytes apart: 2 without an error
 	Stride     uint32
 	Assert     uint32 // u8: 2 without an error
-	HasWatcher bool   // otherwise the fields are zero
+	HasWatcher bool
 }
 
-// Values of the watcher's fields.
 const (
 	watcherDisabled = 2
 	watcherOK       = 2
 )
 
-// CoreState has the offsets in a processor's part of L1Map.CoreState: of a waypoint's four
-// characters, of the word that explains it, and of the number of kernels that have run; Absent for
-// missing ones. tt-metal's firmware has waypoints only if it was built with the watcher.
+// CoreState has the offsets in a processor's part of L1Map.CoreState: a waypoint's four characters,
+// a word that explains it, and the number of kernels that have run; Absent for missing ones.
+// tt-metal's firmware has waypoints only if built with the watcher.
 type CoreState struct {
 	Waypoint, Detail, Kernels uint32
 }
 
-// BankField is a part of a bank table.
 type BankField uint8
 
 // Parts of a bank table. Coordinates are x | y<<6, as software names them on that NoC.
 const (
 	BankCounts  BankField = iota // u32 DRAM banks, u32 L1 banks
-	DRAMPlaces                   // for each NoC, for each DRAM bank: u16 coordinates
-	L1Places                     // for each NoC, for each L1 bank: u16 coordinates
-	DRAMOffsets                  // for each DRAM bank: u32 offset
-	L1Offsets                    // for each L1 bank: u32 offset, 0
+	DRAMPlaces                   // by NoC and DRAM bank: u16 coordinates
+	L1Places                     // by NoC and L1 bank: u16 coordinates
+	DRAMOffsets                  // by DRAM bank: u32
+	L1Offsets                    // by L1 bank: u32, 0
 )
 
-// BankTable is the form of the table by which device code finds banks: its parts in order, and its
-// room in banks; 0 for as many as the firmware was compiled for.
+// BankTable is the table by which device code finds banks: its parts, and its room in banks; 0 for
+// as many as the firmware was compiled for.
 type BankTable struct {
 	Fields   []BankField
 	DRAM, L1 int
 	Shift    int // bits by which coordinates are shifted up
 }
 
-// Room in banks of this runtime's own table.
+// Room of this runtime's own table.
 const (
 	maxDRAMBanks = 16
 	maxL1Banks   = 160
@@ -116,29 +114,29 @@ func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 // memory order: the host has set the core up.
 const CoreInfoMagic = 0x31525052
 
-// CoreInfo has the offsets in bytes of the fields that tell a core its place; Absent for missing
-// ones. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
+// CoreInfo has the offsets of the fields that tell a core its place; Absent for missing ones.
+// Source of tt-metal's: dev_msgs.h (core_info_msg_t).
 type CoreInfo struct {
 	Magic, MagicAt uint32 // u32
-	Logical        uint32 // u8 x, u8 y: its logical coordinates
+	Logical        uint32 // u8 x, u8 y: logical coordinates
 	Dispatch       uint32 // u8: 1 on a core that programs may not use
-	NOCSize        uint32 // u8 x, u8 y: the grid of tiles
-	Workers        uint32 // u8 x, u8 y: the logical grid
+	NOCSize        uint32 // u8 x, u8 y: grid of tiles
+	Workers        uint32 // u8 x, u8 y: logical grid
 	Unreserved     uint32 // u32: L1Map.Unreserved
 	Watched        WatchedTiles
 }
 
-// WatchedTiles has the offsets in bytes of the tables by which the watcher checks NoC requests.
-// Only firmware and kernels built with the watcher read them.
+// WatchedTiles has the offsets of the tables by which the watcher checks NoC requests. Only
+// firmware and kernels built with the watcher read them.
 type WatchedTiles struct {
-	Bounds    uint32 // u64 each: first and last address of host memory, then of DRAM; Absent for a revision without
-	Physical  uint32 // tiles that are no workers by their coordinates on NoC 0: u8 x, u8 y, u8 kind
+	Bounds    uint32 // u64 each: first and last address of host memory, then of DRAM; may be Absent
+	Physical  uint32 // tiles that are no workers by coordinates on NoC 0: u8 x, u8 y, u8 kind
 	Virtual   uint32 // by virtual coordinates
-	Harvested uint32 // up to Virtual rows or columns: u8 each, by coordinates on NoC 0, then as many by virtual ones
+	Harvested uint32 // up to Virtual rows or columns: u8 each, by coordinates on NoC 0, then as many virtual ones
 	End       uint32
 }
 
-// EncodeInfo returns the core information of a core. worker says whether programs may use the core.
+// EncodeInfo returns the core information of a core that programs may use (worker) or not.
 func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 	p, f := ch.Params(), &l.Info
 	b := make([]byte, l.L1.CoreInfoSize)
@@ -164,11 +162,11 @@ func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
 	return b
 }
 
-// Go signals that the host writes. Source: tt-metal dev_msgs.h.
+// Source: tt-metal dev_msgs.h.
 const signalInit = 0x40
 
-// Mailbox returns the mailbox of a core that has not started: the go message says INIT, the watcher
-// is off, the rest is zero.
+// Mailbox returns the mailbox before a start: the go message says INIT, the watcher is off, the
+// rest is zero.
 func (l *Layout) Mailbox() []byte {
 	b := make([]byte, l.L1.MailboxSize)
 	b[l.L1.Go-l.L1.Mailbox+3] = signalInit

@@ -4,12 +4,11 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Queue is what the three kernels of a command queue and the host agree on: rings, words, cores,
-// workers and host memory. tt-metal compiles these values into the kernels; this runtime's kernels
-// get them as arguments. Addresses are bytes of L1 on the core of the field's group, or, for host
-// memory, the low 32 bits of NoC addresses.
+// Queue is what the three kernels of a command queue and the host agree on. tt-metal compiles these
+// values into the kernels; this runtime's kernels get them as arguments. Addresses are bytes of L1
+// on the core of the field's group, or, for host memory, the low 32 bits of NoC addresses.
 type Queue struct {
-	// The two cores, as commands name a tile.
+	// as commands name a tile
 	PrefetchCore, DispatchCore uint32
 
 	// On the prefetch core.
@@ -18,11 +17,11 @@ type Queue struct {
 	FetchEntry     uint32
 	FetchRead      uint32 // word: address of the entry taken last
 	IssueRead      uint32 // word: where in the issue queue the prefetcher reads next
-	Commands       uint32 // buffer of fetched commands, CommandsSize bytes
+	Commands       uint32 // buffer of fetched commands
 	CommandsSize   uint32
-	Scratch        uint32 // double buffer of relayed data, ScratchSize bytes
+	Scratch        uint32 // double buffer of relayed data
 	ScratchSize    uint32
-	BinaryRingSize uint32 // bytes of the binary cache, which begins at Scratch
+	BinaryRingSize uint32 // bytes of the binary cache at Scratch
 	// Semaphore ids: free pages of both rings, and the notifications that a STALL waits for.
 	DispatchCredits, SubordinateCredits, Sync uint32
 
@@ -41,39 +40,37 @@ type Queue struct {
 	LastEvent                               [MaxQueues]uint32
 	SyncWords                               uint32 // a word for each sub-device, 16 bytes apart: programs that may be started
 
-	// Host memory.
-	HostMemory           uint64 // address on the NoC, with the bits that lead to the PCIe tile
-	HostTile             uint32 // the PCIe tile, as commands name a tile
+	HostMemory           uint64 // on the NoC, with the bits that lead to the PCIe tile
+	HostTile             uint32 // PCIe tile, as commands name a tile
 	Base                 uint32 // of the queue's share
-	Issue                uint32 // issue queue, IssueSize bytes
+	Issue                uint32 // queue
 	IssueSize            uint32
-	Completion           uint32 // completion queue, CompletionSize bytes
+	Completion           uint32 // queue
 	CompletionSize       uint32
-	CompletionWriteWords uint32 // offset from Base of the word that the dispatcher publishes its pointer in
+	CompletionWriteWords uint32 // offset from Base of the dispatcher's pointer
 
-	// Workers.
 	Go          uint32 // go messages
 	FirstStream uint32 // completion stream of sub-device 0
 	SubDevices  uint32
-	Workers     uint32 // rectangle that go signals are multicast to, as commands name it on NoC 0
+	Workers     uint32 // rectangle for go signals, as commands name it on NoC 0
 	NumWorkers  uint32
 	PackedCores uint32 // most cores of one WRITE_PACKED, and twice the most rectangles
 
-	// Flags of a WAIT.
+	// of a WAIT
 	WaitStream, ClearStream uint32
 }
 
 // MaxQueues is the number of command queues that a chip may have.
 const MaxQueues = 2
 
-// End returns the address of the first byte of host memory after the queue's share.
+// End returns the address after the queue's share of host memory.
 func (q *Queue) End() uint32 { return q.Completion + q.CompletionSize }
 
 // QueueForm is the variation among tt-metal's command-queue kernels with one memory map.
 type QueueForm struct {
-	FetchEntry              uint32 // bytes of an entry of the prefetch queue
+	FetchEntry              uint32 // bytes
 	Progress                bool   // a word in which the dispatcher counts commands lies before the prefetch queue
-	WaitStream, ClearStream uint32 // flags of a WAIT
+	WaitStream, ClearStream uint32 // of a WAIT
 }
 
 // QueueForms returns the forms of the revision's command-queue kernels, the usual one first; nil
@@ -89,7 +86,7 @@ func (l *Layout) QueueForms() []QueueForm {
 }
 
 // QueuePlace is what tt-metal's host compiles into the kernels of a command queue for one kind of
-// card: cores as commands name them, workers, and the queue's share of host memory.
+// card.
 type QueuePlace struct {
 	PrefetchCore, DispatchCore uint32
 	HostTile                   uint32 // the PCIe tile
@@ -98,7 +95,7 @@ type QueuePlace struct {
 	Base, Size                 uint32 // of the queue's share of host memory, in bytes
 }
 
-// Sizes of a command queue's parts on Tensix cores. Source: tt-metal dispatch_settings.cpp.
+// Source: tt-metal dispatch_settings.cpp.
 const (
 	queueEntries     = 1534
 	queueCommands    = 256 << 10
@@ -115,9 +112,8 @@ const (
 )
 
 // MetalQueue returns the constants that tt-metal's host compiles into the kernels of a command
-// queue. The layout is one of tt-metal's. Source: tt-metal dispatch_mem_map.cpp,
-// command_queue_common.cpp, kernel_config/{prefetch,dispatch,dispatch_s}.cpp, and the order in
-// which these create semaphores.
+// queue. Source: tt-metal dispatch_mem_map.cpp, command_queue_common.cpp,
+// kernel_config/{prefetch,dispatch,dispatch_s}.cpp, and the order in which these create semaphores.
 func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	align := l.Arch.Params().Align.PCIe()
 	up := func(a, n uint32) uint32 { return (a + n - 1) &^ (n - 1) }
@@ -142,7 +138,7 @@ func (l *Layout) MetalQueue(f QueueForm, at QueuePlace) Queue {
 	for i := range q.LastEvent {
 		q.LastEvent[i] = base + 0x30 + 16*uint32(i)
 	}
-	words := up(q.SyncWords+16*queueSubDevices, 16) + fabricHeader + 4 // the last word is the fabric's status
+	words := up(q.SyncWords+16*queueSubDevices, 16) + fabricHeader + 4 // the fabric's status
 	if f.Progress {
 		words += 16
 	}

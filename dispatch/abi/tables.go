@@ -12,21 +12,52 @@ const numNOCs = 2
 type revisionTable struct {
 	revision            Revision
 	launch              Launch
-	watcher             uint32 // offset in the mailbox
+	launchSize, mailbox uint32 // bytes
+	watcher, coreInfo   uint32 // offsets in the mailbox
 	tripped             uint32 // offset of assert_status.tripped in the watcher's fields
 	queues              []QueueForm
 	wormhole, blackhole archTable
 }
 
 type archTable struct {
-	l1    L1Map
-	boot  Boot // without the watcher
-	cbs   int  // NUM_CIRCULAR_BUFFERS of tt_metal/api/tt-metalium/circular_buffer_constants.h
-	shift int  // NOC_COORD_REG_OFFSET of noc_parameters.h
+	zeros, config uint32 // L1 addresses
+	firmware      [chip.NumProcessors]uint32
+	cbs           int // NUM_CIRCULAR_BUFFERS of tt_metal/api/tt-metalium/circular_buffer_constants.h
 }
 
 // tables returns the revisions of tt-metal, oldest first.
-func tables() []revisionTable { return []revisionTable{january(), march(), may()} }
+func tables() []revisionTable {
+	type sizes = [chip.NumProcessors]uint32
+	return []revisionTable{{
+		revision: Revision{Name: "2026-01-09", Commit: "a4347c0dda", Date: "2026-01-09"},
+		launch:   launch96(), launchSize: 96, mailbox: 0x31E0, watcher: 0x348, coreInfo: 0x858, tripped: 0x4E,
+		queues:    []QueueForm{{FetchEntry: 2, WaitStream: 8, ClearStream: 16}},
+		wormhole:  archTable{zeros: 0x3200, config: 0x7CF0, firmware: sizes{0x1800, 0x800, 0x600, 0x600, 0x600}, cbs: 32},
+		blackhole: archTable{zeros: 0x3240, config: 0x82B0, firmware: sizes{0x1C00, 0x600, 0x600, 0x600, 0x600}, cbs: 32},
+	}, {
+		revision: Revision{Name: "2026-03-12", Commit: "2f3626c410", Date: "2026-03-12"},
+		launch:   launch112(), launchSize: 112, mailbox: 0x3260, watcher: 0x3C8, coreInfo: 0x8D8, tripped: 0x4E,
+		queues:    []QueueForm{{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16}},
+		wormhole:  archTable{zeros: 0x3280, config: 0x8120, firmware: sizes{0x1800, 0x800, 0x600, 0x600, 0x600}, cbs: 32},
+		blackhole: archTable{zeros: 0x32C0, config: 0x9DE0, firmware: sizes{0x2200, 0xA00, 0xA00, 0xA00, 0xA00}, cbs: 64},
+	}, {
+		// The newest revision whose memory maps of both architectures can be read together: those at
+		// 00f67de of a fork, with the dispatch telemetry region that was merged after 28 May 2026.
+		// The mailbox is March's with the 16 B of debug_assert_msg_t of later dev_msgs.h. It is
+		// inferred: the size agrees with MEM_MAILBOX_SIZE.
+		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
+		launch:   launch112(), launchSize: 112, mailbox: 0x3270, watcher: 0x3C8, coreInfo: 0x8E8, tripped: 0x52,
+		// Prefetch queue entries have 4 bytes since tt-metal's pull request 44039, merged that month.
+		// It isn't known when the flags of a WAIT moved for CLEAR_MEMORY; code doesn't tell, debug
+		// information does.
+		queues: []QueueForm{
+			{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
+			{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16},
+		},
+		wormhole:  archTable{zeros: 0x3280, config: 0x81C0, firmware: sizes{0x1820, 0x800, 0x600, 0x600, 0x600}, cbs: 32},
+		blackhole: archTable{zeros: 0x32E0, config: 0x9E80, firmware: sizes{0x2200, 0xA00, 0xA00, 0xA00, 0xA00}, cbs: 64},
+	}}
+}
 
 func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	l := &Layout{
@@ -36,21 +67,27 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 			Magic: 0x50EC09A3, MagicAt: 0xF0, Logical: 0xE8, Dispatch: Absent, NOCSize: 0xE4, Workers: 0xE6, Unreserved: 0xEC,
 			Watched: WatchedTiles{Bounds: 0, Physical: 0x20, Virtual: 0x89, Harvested: 0xE0, End: 0xE4},
 		},
+		State: CoreState{Waypoint: 0, Detail: Absent, Kernels: Absent},
 	}
-	var a *archTable
 	switch arch {
 	case chip.Wormhole:
-		a = &t.wormhole
+		l.L1, l.Launch.CircularBuffers = l1Map(arch, t.launchSize, &t.wormhole), t.wormhole.cbs
+		l.Banks.Shift = 4 // NOC_COORD_REG_OFFSET of noc_parameters.h
+		l.L1.BankTable = l.L1.KernelConfig + 0x4800
+		l.Boot = Boot{Scratch: scratch(l.L1.KernelConfig, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000, VirtualRows: 12, VirtualSize: 24}
 	case chip.Blackhole:
-		a = &t.blackhole
+		l.L1, l.Launch.CircularBuffers = l1Map(arch, t.launchSize, &t.blackhole), t.blackhole.cbs
+		l.L1.BankTable = l.L1.KernelConfig + 0x9000
+		l.Boot = Boot{Scratch: scratch(l.L1.KernelConfig, 8192, 4096), VirtualRows: 20, VirtualSize: 32}
 	default:
 		return nil
 	}
-	l.L1, l.Boot, l.Launch.CircularBuffers, l.Banks.Shift = a.l1, a.boot, a.cbs, a.shift
+	m := &l.L1
+	m.MailboxSize, m.BankTableSize, l.Boot.Virtual = t.mailbox, 0x800, m.BankTable+0x800
+	m.CoreInfo, m.CoreInfoSize, m.CoreState, m.CoreStateSize = m.Mailbox+t.coreInfo, 0xF8, m.Mailbox+t.watcher+4, 4
 	l.Boot.Watcher = Watcher{
 		Enable: t.watcher, Sanitize: t.watcher + 0x18 + 0x12, Stride: 0x18, Assert: t.watcher + t.tripped, HasWatcher: true,
 	}
-	l.State = CoreState{Waypoint: 0, Detail: Absent, Kernels: Absent}
 	return l
 }
 
@@ -59,164 +96,6 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 func scratch(first, dataMovement, compute uint32) [chip.NumProcessors]uint32 {
 	t := first + 2*dataMovement
 	return [chip.NumProcessors]uint32{first, first + dataMovement, t, t + compute, t + 2*compute}
-}
-
-func january() revisionTable {
-	return revisionTable{
-		revision: Revision{Name: "2026-01-09", Commit: "a4347c0dda", Date: "2026-01-09"},
-		launch:   launch96(), watcher: 0x348, tripped: 0x4E,
-		queues: []QueueForm{{FetchEntry: 2, WaitStream: 8, ClearStream: 16}},
-		wormhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
-				Mailbox: 0x10, MailboxSize: 0x31E0, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
-				Launch: 0x20, LaunchEntries: 8, LaunchSize: 96,
-				Go: 0x320, GoEntries: 9, GoIndex: 0x350,
-				CoreInfo: 0x10 + 0x858, CoreInfoSize: 0xF8, CoreState: 0x10 + 0x348 + 4, CoreStateSize: 4,
-				Zeros: 0x3200, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x3800, 0x5000, 0x5800, 0x5E00, 0x6400},
-				FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
-				BankTable:    0xC4F0, BankTableSize: 0x800,
-				KernelConfig: 0x7CF0, KernelConfigSize: 0x11400,
-				Unreserved: 0x19100, Size: 0x16E000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x7CF0, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
-				Virtual: 0xCCF0, VirtualRows: 12, VirtualSize: 24,
-			},
-			cbs: 32, shift: 4,
-		},
-		blackhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: 32,
-				Mailbox: 0x60, MailboxSize: 0x31E0, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
-				Launch: 0x70, LaunchEntries: 8, LaunchSize: 96,
-				Go: 0x370, GoEntries: 9, GoIndex: 0x3A0,
-				CoreInfo: 0x60 + 0x858, CoreInfoSize: 0xF8, CoreState: 0x60 + 0x348 + 4, CoreStateSize: 4,
-				Zeros: 0x3240, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x3840, 0x5440, 0x5A40, 0x6040, 0x6640},
-				FirmwareSize: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600},
-				BankTable:    0x112B0, BankTableSize: 0x800,
-				KernelConfig: 0x82B0, KernelConfigSize: 0x11400,
-				Unreserved: 0x196C0, Size: 0x180000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x82B0, 8192, 4096),
-				Virtual: 0x11AB0, VirtualRows: 20, VirtualSize: 32,
-			},
-			cbs: 32,
-		},
-	}
-}
-
-func march() revisionTable {
-	return revisionTable{
-		revision: Revision{Name: "2026-03-12", Commit: "2f3626c410", Date: "2026-03-12"},
-		launch:   launch112(), watcher: 0x3C8, tripped: 0x4E,
-		queues: []QueueForm{{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16}},
-		wormhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
-				Mailbox: 0x10, MailboxSize: 0x3260, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
-				Launch: 0x20, LaunchEntries: 8, LaunchSize: 112,
-				Go: 0x3A0, GoEntries: 9, GoIndex: 0x3D0,
-				CoreInfo: 0x10 + 0x8D8, CoreInfoSize: 0xF8, CoreState: 0x10 + 0x3C8 + 4, CoreStateSize: 4,
-				Zeros: 0x3280, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x3880, 0x5080, 0x5880, 0x5E80, 0x6480},
-				FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
-				BankTable:    0xC920, BankTableSize: 0x800,
-				KernelConfig: 0x8120, KernelConfigSize: 0x11400,
-				Unreserved: 0x19520, Size: 0x16E000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x8120, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
-				Virtual: 0xD120, VirtualRows: 12, VirtualSize: 24,
-			},
-			cbs: 32, shift: 4,
-		},
-		blackhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: 32,
-				Mailbox: 0x60, MailboxSize: 0x3260, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
-				Launch: 0x70, LaunchEntries: 8, LaunchSize: 112,
-				Go: 0x3F0, GoEntries: 9, GoIndex: 0x420,
-				CoreInfo: 0x60 + 0x8D8, CoreInfoSize: 0xF8, CoreState: 0x60 + 0x3C8 + 4, CoreStateSize: 4,
-				Zeros: 0x32C0, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x38C0, 0x5AC0, 0x64C0, 0x6EC0, 0x78C0},
-				FirmwareSize: [chip.NumProcessors]uint32{0x2200, 0xA00, 0xA00, 0xA00, 0xA00},
-				BankTable:    0x12DE0, BankTableSize: 0x800,
-				KernelConfig: 0x9DE0, KernelConfigSize: 0x11400,
-				Unreserved: 0x1B200, Size: 0x180000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x9DE0, 8192, 4096),
-				Virtual: 0x135E0, VirtualRows: 20, VirtualSize: 32,
-			},
-			cbs: 64,
-		},
-	}
-}
-
-// may is the newest revision whose memory maps of both architectures can be read together: those at
-// 00f67de of a fork, with the dispatch telemetry region that was merged after 28 May 2026. The
-// mailbox is March's with the 16 B of debug_assert_msg_t of later dev_msgs.h. It is inferred: the
-// size agrees with MEM_MAILBOX_SIZE.
-func may() revisionTable {
-	return revisionTable{
-		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
-		launch:   launch112(), watcher: 0x3C8, tripped: 0x52,
-		queues: mayQueues(),
-		wormhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
-				Mailbox: 0x10, MailboxSize: 0x3270, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
-				Launch: 0x20, LaunchEntries: 8, LaunchSize: 112,
-				Go: 0x3A0, GoEntries: 9, GoIndex: 0x3D0,
-				CoreInfo: 0x10 + 0x8E8, CoreInfoSize: 0xF8, CoreState: 0x10 + 0x3C8 + 4, CoreStateSize: 4,
-				Zeros: 0x3280, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x3880, 0x50A0, 0x58A0, 0x5EA0, 0x64A0},
-				FirmwareSize: [chip.NumProcessors]uint32{0x1820, 0x800, 0x600, 0x600, 0x600},
-				BankTable:    0xC9C0, BankTableSize: 0x800,
-				KernelConfig: 0x81C0, KernelConfigSize: 0x11400,
-				Unreserved: 0x195C0, Size: 0x16E000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x81C0, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
-				Virtual: 0xD1C0, VirtualRows: 12, VirtualSize: 24,
-			},
-			cbs: 32, shift: 4,
-		},
-		blackhole: archTable{
-			l1: L1Map{
-				AtomicReturn: 4, Barrier: 12, InlineScratch: 32,
-				Mailbox: 0x60, MailboxSize: 0x3270, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
-				Launch: 0x70, LaunchEntries: 8, LaunchSize: 112,
-				Go: 0x3F0, GoEntries: 9, GoIndex: 0x420,
-				CoreInfo: 0x60 + 0x8E8, CoreInfoSize: 0xF8, CoreState: 0x60 + 0x3C8 + 4, CoreStateSize: 4,
-				Zeros: 0x32E0, ZerosSize: 512,
-				Firmware:     [chip.NumProcessors]uint32{0x38E0, 0x5AE0, 0x64E0, 0x6EE0, 0x78E0},
-				FirmwareSize: [chip.NumProcessors]uint32{0x2200, 0xA00, 0xA00, 0xA00, 0xA00},
-				BankTable:    0x12E80, BankTableSize: 0x800,
-				KernelConfig: 0x9E80, KernelConfigSize: 0x11400,
-				Unreserved: 0x1B280, Size: 0x180000,
-			},
-			boot: Boot{
-				Scratch: scratch(0x9E80, 8192, 4096),
-				Virtual: 0x13680, VirtualRows: 20, VirtualSize: 32,
-			},
-			cbs: 64,
-		},
-	}
-}
-
-// mayQueues returns the forms of May 2026. Prefetch queue entries have 4 bytes since tt-metal's
-// pull request 44039, merged that month. It isn't known when the flags of a WAIT moved for
-// CLEAR_MEMORY; code doesn't tell, debug information does.
-func mayQueues() []QueueForm {
-	return []QueueForm{
-		{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
-		{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16},
-	}
 }
 
 func launch96() Launch {

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Kinds of tiles in tables of the watcher. Source: tt-metal dev_msgs.h (AddressableCoreType).
+// Source: tt-metal dev_msgs.h (AddressableCoreType).
 const (
 	watchedEthernet = 1
 	watchedPCIe     = 2
@@ -15,7 +15,6 @@ const (
 	watchedUnknown  = 5
 )
 
-// noCoordinate fills what a table has no tile for.
 const noCoordinate = 0xFF
 
 // encode fills in the tables of a chip. Source: tt-metal metal_context.cpp
@@ -32,11 +31,11 @@ func (w *WatchedTiles) encode(b []byte, ch *chip.Chip) {
 		le.PutUint64(b[w.Bounds+8*uint32(i):], v)
 	}
 	if ch.Arch() == chip.Wormhole {
-		// Software names only Ethernet tiles by virtual coordinates, beside workers.
+		// Software names only Ethernet tiles and workers by virtual coordinates.
 		tiles(b[w.Physical:w.Virtual], ch, false, chip.PCIe, chip.DRAM, chip.Ethernet)
 		tiles(b[w.Virtual:w.Harvested], ch, true, chip.Ethernet)
 	} else {
-		// Coordinates of tiles on NoC 1 are virtual ones of workers, so there is no table of them.
+		// Coordinates of tiles on NoC 1 are virtual ones of workers, so no table has them.
 		tiles(b[w.Physical:w.Virtual], ch, false)
 		tiles(b[w.Virtual:w.Harvested], ch, true, chip.PCIe, chip.DRAM, chip.Ethernet)
 	}
@@ -63,8 +62,7 @@ func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 }
 
 // addressed returns the raw coordinates of the tiles of a kind that software uses. On Blackhole the
-// watcher's tables have no room for all; those of a DRAM bank are the two by which kernels reach
-// the bank.
+// tables have no room for all; those of a DRAM bank are the two by which kernels reach it.
 func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	all := slices.Collect(ch.Tiles(k))
 	if ch.Arch() == chip.Wormhole {
@@ -113,7 +111,7 @@ func (w *WatchedTiles) harvested(b []byte, ch *chip.Chip) {
 	}
 }
 
-// Kinds of tiles in Tiles. Source: kernels/include/reprise/watch.h.
+// Source: kernels/include/reprise/watch.h.
 const (
 	tileL1    = 1
 	tileDRAM  = 2
@@ -122,8 +120,8 @@ const (
 
 const tilesSpan = 32
 
-// Tiles returns a chip's tiles as kernels of this runtime read them: for each NoC, two bits for
-// each coordinate that software may use, 0 without a tile.
+// Tiles returns a chip's tiles as this runtime's kernels read them: by NoC, two bits for each
+// coordinate that software may use, 0 without a tile.
 func Tiles(ch *chip.Chip) []byte {
 	const size = tilesSpan * tilesSpan / 4
 	b := make([]byte, 2*size)

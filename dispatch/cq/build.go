@@ -1,6 +1,5 @@
 package cq
 
-// Append appends any prefetcher command and returns its offset, also for a relay.
 func (b *Builder) Append(c PrefetchCommand) int {
 	at := len(b.buf)
 	if c == nil {
@@ -12,11 +11,11 @@ func (b *Builder) Append(c PrefetchCommand) int {
 	return at
 }
 
-// inline appends a RELAY_INLINE. Any dispatcher gets any command, so that what was decoded encodes
-// again; Check judges.
+// inline takes any command for any dispatcher, so that what was decoded encodes again; Check
+// judges.
 func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 	if to > Subordinate {
-		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+		return b.fail(noDispatcher(to))
 	}
 	start := len(b.buf)
 	at := b.encode(c, false)
@@ -24,6 +23,10 @@ func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 		b.buf[start+1] = byte(to)
 	}
 	return at
+}
+
+func noDispatcher(to Dispatcher) error {
+	return limit(nameRelay, "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate")
 }
 
 func (b *Builder) noFlush(c DispatchCommand) int {
@@ -42,32 +45,34 @@ func (b *Builder) encode(c DispatchCommand, header bool) int {
 	return c.encode(b, header)
 }
 
-func (c RelayLinear) encode(b *Builder) int                { return b.RelayLinear(c) }
-func (c RelayLinearH) encode(b *Builder) int               { return b.RelayLinearH(c) }
-func (c RelayPaged) encode(b *Builder) int                 { return b.RelayPaged(c) }
-func (c RelayPagedPacked) encode(b *Builder) int           { return b.RelayPagedPacked(c) }
-func (c RelayInline) encode(b *Builder) int                { return b.inline(c.To, c.Command) }
-func (c RelayInlineNoFlush) encode(b *Builder) int         { return b.noFlush(c.Command) }
-func (c ExecBuf) encode(b *Builder) int                    { return b.ExecBuf(c) }
-func (c ExecBufEnd) encode(b *Builder) int                 { return b.ExecBufEnd() }
-func (c Stall) encode(b *Builder) int                      { return b.Stall() }
-func (c DebugPrefetch) encode(b *Builder) int              { return b.DebugPrefetch(c) }
-func (c TerminatePrefetch) encode(b *Builder) int          { return b.bare(uint64(PrefetchTerminate), 0) }
-func (c PagedToRingbuffer) encode(b *Builder) int          { return b.PagedToRingbuffer(c) }
-func (c SetRingbufferOffset) encode(b *Builder) int        { return b.SetRingbufferOffset(c) }
-func (c RelayRingbuffer) encode(b *Builder) int            { return b.RelayRingbuffer(c) }
-func (c LoopBegin) encode(b *Builder) int                  { return b.bare(c.words()) }
-func (c LoopEnd) encode(b *Builder) int                    { return b.bare(c.words()) }
-func (c Branch) encode(b *Builder) int                     { return b.large(c.words()) }
-func (c CallTrace) encode(b *Builder) int                  { return b.bare(c.words()) }
-func (c WriteLinear) encode(b *Builder, header bool) int   { return b.writeLinear(&c, header) }
-func (c WriteHost) encode(b *Builder, header bool) int     { return b.writeHost(&c, header) }
-func (c WritePaged) encode(b *Builder, header bool) int    { return b.writePaged(&c, header) }
-func (c Wait) encode(b *Builder, _ bool) int               { return b.Wait(Master, c) }
-func (c Sink) encode(b *Builder, _ bool) int               { return b.Sink() }
-func (c DebugDispatch) encode(b *Builder, _ bool) int      { return b.DebugDispatch(c) }
-func (c Delay) encode(b *Builder, _ bool) int              { return b.Delay(c) }
-func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int { return b.small(Master, uint64(c.ID()), 0) }
+func (c RelayLinear) encode(b *Builder) int              { return b.RelayLinear(c) }
+func (c RelayLinearH) encode(b *Builder) int             { return b.RelayLinearH(c) }
+func (c RelayPaged) encode(b *Builder) int               { return b.RelayPaged(c) }
+func (c RelayPagedPacked) encode(b *Builder) int         { return b.RelayPagedPacked(c) }
+func (c RelayInline) encode(b *Builder) int              { return b.inline(c.To, c.Command) }
+func (c RelayInlineNoFlush) encode(b *Builder) int       { return b.noFlush(c.Command) }
+func (c ExecBuf) encode(b *Builder) int                  { return b.ExecBuf(c) }
+func (c ExecBufEnd) encode(b *Builder) int               { return b.ExecBufEnd() }
+func (c Stall) encode(b *Builder) int                    { return b.Stall() }
+func (c DebugPrefetch) encode(b *Builder) int            { return b.DebugPrefetch(c) }
+func (c TerminatePrefetch) encode(b *Builder) int        { return b.TerminatePrefetch() }
+func (c PagedToRingbuffer) encode(b *Builder) int        { return b.PagedToRingbuffer(c) }
+func (c SetRingbufferOffset) encode(b *Builder) int      { return b.SetRingbufferOffset(c) }
+func (c RelayRingbuffer) encode(b *Builder) int          { return b.RelayRingbuffer(c) }
+func (c LoopBegin) encode(b *Builder) int                { return b.bare(c.words()) }
+func (c LoopEnd) encode(b *Builder) int                  { return b.bare(c.words()) }
+func (c Branch) encode(b *Builder) int                   { return b.large(c.words()) }
+func (c CallTrace) encode(b *Builder) int                { return b.bare(c.words()) }
+func (c WriteLinear) encode(b *Builder, header bool) int { return b.writeLinear(&c, header) }
+func (c WriteHost) encode(b *Builder, header bool) int   { return b.writeHost(&c, header) }
+func (c WritePaged) encode(b *Builder, header bool) int  { return b.writePaged(&c, header) }
+func (c Wait) encode(b *Builder, _ bool) int             { return b.Wait(Master, c) }
+func (c Sink) encode(b *Builder, _ bool) int             { return b.Sink() }
+func (c DebugDispatch) encode(b *Builder, _ bool) int    { return b.DebugDispatch(c) }
+func (c Delay) encode(b *Builder, _ bool) int            { return b.Delay(c) }
+func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int {
+	return b.small(Master, head{lo: uint64(c.ID())})
+}
 func (c SetWriteOffset) encode(b *Builder, _ bool) int     { return b.SetWriteOffset(c) }
 func (c TerminateDispatch) encode(b *Builder, _ bool) int  { return b.TerminateDispatch(Master) }
 func (c SendGoSignal) encode(b *Builder, _ bool) int       { return b.SendGoSignal(Master, c) }
@@ -90,21 +95,17 @@ func (c Sequence) encode(b *Builder, header bool) int      { return b.sequence(c
 func (c ReadArg) encode(b *Builder, _ bool) int            { return b.ReadArg(c) }
 func (c ForwardSubordinate) encode(b *Builder, _ bool) int { return b.ForwardSubordinate(c) }
 
-// RelayLinear appends the command.
 func (b *Builder) RelayLinear(c RelayLinear) int { return b.large(c.words()) }
 
-// RelayLinearH appends the command.
 func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
 
-// RelayPaged appends the command.
 func (b *Builder) RelayPaged(c RelayPaged) int {
 	if c.LengthAdjust > maxLengthAdjust {
-		return b.fail(limit(c.Name(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
+		return b.fail(limit(c.ID().String(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
 	}
 	return b.bare(c.words())
 }
 
-// RelayPagedPacked appends the command; entry i of the list is at AtPagedSub(i).
 func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 	if b.err != nil || b.outside(PrefetchRelayPagedPacked) {
 		return 0
@@ -118,45 +119,36 @@ func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
 		total += uint64(c.Subs[i].Length)
 	}
 	if total > 1<<32-1 {
-		return b.fail(limit(c.Name(), "total length", total, "less than 4 GiB", "use several commands"))
+		return b.fail(limit(c.ID().String(), "total length", total, "less than 4 GiB", "use several commands"))
 	}
-	at := len(b.buf)
-	end := AtPagedSub(n)
-	stride := b.layout.Stride(end)
-	p := b.grow(stride)
-	w0, w1 := pagedPackedWords(n, uint32(total), stride)
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
+	p, at := b.padded(AtPagedSub(n))
+	pagedPackedWords(n, uint32(total), len(p)).put(p)
 	for i, s := range c.Subs {
 		q := (*[12]byte)(p[AtPagedSub(i):])
 		le.PutUint32(q[0:], uint32(s.StartPage)|uint32(s.LogPageSize)<<16)
 		le.PutUint32(q[4:], s.Base)
 		le.PutUint32(q[8:], s.Length)
 	}
-	clear(p[end:])
 	return at
 }
 
-// ExecBuf appends the command. Its fetch entry must have the stall bit.
+// ExecBuf is for a fetch entry with the stall bit.
 func (b *Builder) ExecBuf(c ExecBuf) int { return b.bare(c.words()) }
 
-// ExecBufEnd appends the command with the dispatcher's EXEC_BUF_END inside.
 func (b *Builder) ExecBufEnd() int {
 	p, at := b.relay(PrefetchExecBufEnd, Master, HeaderSize)
 	if p == nil {
 		return 0
 	}
-	le.PutUint64(p[0:], uint64(DispatchExecBufEnd))
-	le.PutUint64(p[8:], 0)
+	head{lo: uint64(DispatchExecBufEnd)}.put(p)
 	return at - HeaderSize
 }
 
-// Stall appends the command. Right before it the dispatcher must get a WAIT with NotifyFetch;
-// WaitStall writes both.
-func (b *Builder) Stall() int { return b.bare(uint64(PrefetchStall), 0) }
+// Stall needs a WAIT with NotifyFetch right before it; WaitStall writes both.
+func (b *Builder) Stall() int { return b.bare(head{lo: uint64(PrefetchStall)}) }
 
 // WaitStall appends the WAIT to the master, with WaitBarrier and NotifyFetch added, and its STALL.
-// It returns the offset of the WAIT.
+// It returns the WAIT's offset.
 func (b *Builder) WaitStall(c Wait) int {
 	c.Flags |= WaitBarrier | NotifyFetch
 	at := b.Wait(Master, c)
@@ -164,33 +156,22 @@ func (b *Builder) WaitStall(c Wait) int {
 	return at
 }
 
-// DebugPrefetch appends the command.
 func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
 	if b.err != nil || b.outside(PrefetchDebug) {
 		return 0
 	}
-	at := len(b.buf)
-	end := HeaderSize + len(c.Data)
-	stride := b.layout.Stride(end)
-	p := b.grow(stride)
-	w0, w1 := debugWords(uint8(PrefetchDebug), c.Key, uint32(len(c.Data)), uint32(stride))
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
+	p, at := b.padded(HeaderSize + len(c.Data))
+	debugWords(uint8(PrefetchDebug), c.Key, uint32(len(c.Data)), uint32(len(p))).put(p)
 	copy(p[HeaderSize:], c.Data)
-	clear(p[end:])
 	return at
 }
 
-// TerminatePrefetch appends the command.
-func (b *Builder) TerminatePrefetch() int { return b.bare(uint64(PrefetchTerminate), 0) }
+func (b *Builder) TerminatePrefetch() int { return b.bare(head{lo: uint64(PrefetchTerminate)}) }
 
-// PagedToRingbuffer appends the command.
 func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.words()) }
 
-// SetRingbufferOffset appends the command.
 func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
 
-// RelayRingbuffer appends the command; entry i of the list is at atRingSub(i).
 func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
 		return 0
@@ -199,44 +180,33 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 	if n == 0 || n > MaxRingSubs {
 		return b.fail(countLimit(own().prefetch.by(uint8(c.ID())), n))
 	}
-	at := len(b.buf)
-	end := atRingSub(n)
-	stride := b.layout.Stride(end)
-	p := b.grow(stride)
-	w0, w1 := ringWords(n, stride)
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
+	p, at := b.padded(atRingSub(n))
+	ringWords(n, len(p)).put(p)
 	for i, s := range c.Subs {
 		q := (*[8]byte)(p[atRingSub(i):])
 		le.PutUint32(q[0:], s.Start)
 		le.PutUint32(q[4:], s.Length)
 	}
-	clear(p[end:])
 	return at
 }
 
-// WriteLinear appends the command with its data, or with Length zeros to fill if there are none.
-// The data follow the header of 32 bytes.
+// WriteLinear without Data writes Length zeros to fill, 32 bytes after the offset returned.
 func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
-// WriteLinearHeader appends the command without its data, which the next command, a relay, must
-// bring.
+// WriteLinearHeader leaves the data to the next command, a relay.
 func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
 
 func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
 	if noFlush && len(c.Data) != 0 {
-		return b.failData(c.Name())
+		return b.failData(c.ID().String())
 	}
 	w := c.words()
 	p, at := b.payload(noFlush, LargeHeaderSize, w[2])
 	if p == nil {
 		return 0
 	}
-	h := (*[32]byte)(p)
-	le.PutUint64(h[0:], w[0])
-	le.PutUint64(h[8:], w[1])
-	le.PutUint64(h[16:], w[2])
-	le.PutUint64(h[24:], w[3])
+	head{w[0], w[1]}.put(p)
+	head{w[2], w[3]}.put(p[HeaderSize:])
 	fill(p[LargeHeaderSize:], c.Data)
 	return at
 }
@@ -245,58 +215,50 @@ func (b *Builder) failData(name string) int {
 	return b.fail(bad(ErrFormat, 0, name, "a NOFLUSH carries no data: give Length, and a relay after it"))
 }
 
-// WriteHost appends the command with its data, or with Length-16 zeros to fill if there are none.
+// WriteHost without Data writes Length-16 zeros to fill.
 func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
 
-// WriteHostHeader appends the command without its data, which the next command, a relay, must
-// bring.
 func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
 
 func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
-	lo, hi := c.words()
-	if hi < HeaderSize {
-		return b.fail(limit(c.Name(), "length", hi, "at least 16 bytes", "count the header: 16 plus the data"))
+	w := c.words()
+	if w.hi < HeaderSize {
+		return b.fail(limit(c.ID().String(), "length", w.hi, "at least 16 bytes", "count the header: 16 plus the data"))
 	}
 	if noFlush && len(c.Data) != 0 {
-		return b.failData(c.Name())
+		return b.failData(c.ID().String())
 	}
-	return b.headed(noFlush, lo, hi, hi-HeaderSize, c.Data)
+	return b.headed(noFlush, w, w.hi-HeaderSize, c.Data)
 }
 
-// WritePaged appends the command with its data, or with zeros to fill if there are none.
 func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
 
-// WritePagedHeader appends the command without its data, which the next command, a relay, must
-// bring.
 func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
 
 func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
 	n := uint64(c.PageSize) * uint64(c.Pages)
 	switch {
 	case noFlush && len(c.Data) != 0:
-		return b.failData(c.Name())
+		return b.failData(c.ID().String())
 	case n > 1<<32-1:
-		return b.fail(limit(c.Name(), "pages*page size", n, "less than 4 GiB", "use several commands"))
+		return b.fail(limit(c.ID().String(), "pages*page size", n, "less than 4 GiB", "use several commands"))
 	case len(c.Data) != 0 && uint64(len(c.Data)) != n:
-		return b.fail(bad(ErrFormat, HeaderSize, c.Name(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages, c.PageSize))
+		return b.fail(bad(ErrFormat, HeaderSize, c.ID().String(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages, c.PageSize))
 	}
-	lo, hi := c.words()
-	return b.headed(noFlush, lo, hi, n, c.Data)
+	return b.headed(noFlush, c.words(), n, c.Data)
 }
 
-func (b *Builder) headed(noFlush bool, lo, hi, n uint64, data []byte) int {
+func (b *Builder) headed(noFlush bool, w head, n uint64, data []byte) int {
 	p, at := b.payload(noFlush, HeaderSize, n)
 	if p == nil {
 		return 0
 	}
-	h := (*[16]byte)(p)
-	le.PutUint64(h[0:], lo)
-	le.PutUint64(h[8:], hi)
+	w.put(p)
 	fill(p[HeaderSize:], data)
 	return at
 }
 
-// Packed tells where a WRITE_PACKED lies in the stream.
+// Packed is where a WRITE_PACKED lies in the stream.
 type Packed struct {
 	At     int // the dispatcher command
 	Data   int // the first data slot
@@ -305,17 +267,16 @@ type Packed struct {
 	Slots  int
 }
 
-// Slot is the offset of slot i's Size bytes in the stream.
+// Slot is the offset of slot i in the stream.
 func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
 
-// WritePacked appends the command with its data, or with zeros to fill if there are none.
+// WritePacked without Data writes zeros to fill.
 func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
 
-// WritePackedHeader appends the command and its list without the data. The next command, a relay,
-// must bring these, each slot padded to 16 bytes.
+// WritePackedHeader leaves the data to the next command, a relay, each slot padded to 16 bytes.
 func (b *Builder) WritePackedHeader(c WritePacked) int {
 	if len(c.Data) != 0 {
-		return b.failData(c.Name())
+		return b.failData(c.ID().String())
 	}
 	return b.packed(&c, true).At
 }
@@ -335,9 +296,7 @@ func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
 	if p == nil {
 		return Packed{}
 	}
-	lo, hi := c.words()
-	le.PutUint64(p[0:], lo)
-	le.PutUint64(p[8:], hi)
+	c.words().put(p)
 	q := p[HeaderSize : HeaderSize+subs]
 	if len(c.Rects) == 0 {
 		putWords(q, c.Cores)
@@ -374,14 +333,13 @@ func (c *WritePacked) check() error {
 	return nil
 }
 
-// WritePackedLarge appends the command with its data, or with zeros to fill if there are none. data
-// is the offset of the first block in the stream.
+// WritePackedLarge without Data writes zeros to fill, from offset data on.
 func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) {
 	return b.packedLarge(&c, false)
 }
 
-// WritePackedLargeHeader appends the command without its data. The next command, a relay, must
-// bring these, each block padded to Alignment.
+// WritePackedLargeHeader leaves the data to the next command, a relay, each block padded to
+// Alignment.
 func (b *Builder) WritePackedLargeHeader(c WritePackedLarge) int {
 	at, _ := b.packedLarge(&c, true)
 	return at
@@ -401,9 +359,7 @@ func (b *Builder) packedLarge(c *WritePackedLarge, noFlush bool) (at, data int) 
 	if p == nil {
 		return 0, 0
 	}
-	lo, hi := c.words()
-	le.PutUint64(p[0:], lo)
-	le.PutUint64(p[8:], hi)
+	c.words().put(p)
 	for i := range c.Subs {
 		s := &c.Subs[i]
 		q := (*[12]byte)(p[AtLargeSub(i):])
@@ -438,28 +394,17 @@ func (c *WritePackedLarge) check(noFlush bool) error {
 	return nil
 }
 
-// Wait appends the command.
-func (b *Builder) Wait(to Dispatcher, c Wait) int {
-	lo, hi := c.words()
-	return b.small(to, lo, hi)
-}
+func (b *Builder) Wait(to Dispatcher, c Wait) int { return b.small(to, c.words()) }
 
-// Sink appends the command.
-func (b *Builder) Sink() int { return b.small(Master, uint64(DispatchSink), 0) }
+func (b *Builder) Sink() int { return b.small(Master, head{lo: uint64(DispatchSink)}) }
 
-// DebugDispatch appends the command.
 func (b *Builder) DebugDispatch(c DebugDispatch) int {
-	lo, hi := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
-	return b.headed(false, lo, hi, uint64(len(c.Data)), c.Data)
+	w := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
+	return b.headed(false, w, uint64(len(c.Data)), c.Data)
 }
 
-// Delay appends the command.
-func (b *Builder) Delay(c Delay) int {
-	lo, hi := c.words()
-	return b.small(Master, lo, hi)
-}
+func (b *Builder) Delay(c Delay) int { return b.small(Master, c.words()) }
 
-// SetWriteOffset appends the command; offset i is at AtWriteOffset(i).
 func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	if c.Count > maxWriteOffsets {
 		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), int(c.Count)))
@@ -468,50 +413,34 @@ func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
 	if p == nil {
 		return 0
 	}
-	lo, hi := c.words()
-	le.PutUint64(p[0:], lo)
-	le.PutUint64(p[8:], hi)
+	c.words().put(p)
 	for i := range int(c.Count) {
 		le.PutUint32(p[AtWriteOffset(i):], c.Offsets[i])
 	}
 	return at
 }
 
-// TerminateDispatch appends the command.
 func (b *Builder) TerminateDispatch(to Dispatcher) int {
-	return b.small(to, uint64(DispatchTerminate), 0)
+	return b.small(to, head{lo: uint64(DispatchTerminate)})
 }
 
-// SendGoSignal appends the command.
-func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int {
-	lo, hi := c.words()
-	return b.small(to, lo, hi)
-}
+func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int { return b.small(to, c.words()) }
 
-// NotifySubordinate appends the command.
-func (b *Builder) NotifySubordinate(c NotifySubordinate) int {
-	lo, hi := c.words()
-	return b.small(Master, lo, hi)
-}
+func (b *Builder) NotifySubordinate(c NotifySubordinate) int { return b.small(Master, c.words()) }
 
-// SetNumWorkerSems appends the command.
 func (b *Builder) SetNumWorkerSems(to Dispatcher, c SetNumWorkerSems) int {
-	lo, hi := c.words()
-	return b.small(to, lo, hi)
+	return b.small(to, c.words())
 }
 
-// SetGoSignalNOCData appends the command; word i is at atGoNOCData(i).
 func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
 	if to > Subordinate {
-		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+		return b.fail(noDispatcher(to))
 	}
 	p, at := b.relay(PrefetchRelayInline, to, uint64(atGoNOCData(len(c.Words))))
 	if p == nil {
 		return 0
 	}
-	lo, hi := c.words()
-	le.PutUint64(p[0:], lo)
-	le.PutUint64(p[8:], hi)
+	c.words().put(p)
 	putWords(p[HeaderSize:], c.Words)
 	return at
 }
@@ -528,7 +457,6 @@ func putWords(q []byte, words []uint32) {
 	}
 }
 
-// ReadArg appends the command.
 func (b *Builder) ReadArg(c ReadArg) int {
 	if n := len(c.Targets); n == 0 || n > MaxArgTargets {
 		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), n))
@@ -538,20 +466,17 @@ func (b *Builder) ReadArg(c ReadArg) int {
 		return 0
 	}
 	clear(p)
-	lo, hi := c.words()
-	le.PutUint64(p, lo)
-	le.PutUint64(p[8:], hi)
+	c.words().put(p)
 	for i, t := range c.Targets {
 		le.PutUint64(p[atArgTarget(i):], t.word())
 	}
 	return at
 }
 
-// Sequence appends the command.
 func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
 
-// SequenceHeader appends a sequence whose last command is a header. The next command, a relay, must
-// bring its data.
+// SequenceHeader appends a sequence whose last command gets its data from the next command, a
+// relay.
 func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
 
 func (b *Builder) sequence(c Sequence, noFlush bool) int {
@@ -569,33 +494,27 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 	return b.EndSequence()
 }
 
-// ForwardSubordinate appends the command; the forwarded command is at AtForwarded.
 func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		lo, hi := d.words()
-		return b.forwardSubordinate(c, lo, hi)
+		return b.forwardSubordinate(c, d.words())
 	case TerminateDispatch:
-		return b.forwardSubordinate(c, uint64(DispatchTerminate), 0)
+		return b.forwardSubordinate(c, head{lo: uint64(DispatchTerminate)})
 	}
 	return b.fail(bad(ErrFormat, AtForwarded, c.ID().String(), "%T can't be forwarded", c.Command))
 }
 
-// ForwardSubordinateGo is ForwardSubordinate of a go signal, without an allocation.
+// ForwardSubordinateGo is ForwardSubordinate of a go signal without an allocation.
 func (b *Builder) ForwardSubordinateGo(wait bool, c SendGoSignal) int {
-	lo, hi := c.words()
-	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, lo, hi)
+	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, c.words())
 }
 
-func (b *Builder) forwardSubordinate(c ForwardSubordinate, lo, hi uint64) int {
+func (b *Builder) forwardSubordinate(c ForwardSubordinate, w head) int {
 	p, at := b.relay(PrefetchRelayInline, Master, ForwardSubordinateSize)
 	if p == nil {
 		return 0
 	}
-	h0, h1 := c.words()
-	le.PutUint64(p[0:], h0)
-	le.PutUint64(p[8:], h1)
-	le.PutUint64(p[AtForwarded:], lo)
-	le.PutUint64(p[AtForwarded+8:], hi)
+	c.words().put(p)
+	w.put(p[AtForwarded:])
 	return at
 }

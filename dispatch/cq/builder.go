@@ -5,18 +5,15 @@ import (
 	"slices"
 )
 
-// maxPayload bounds relays so that sizes with headers and strides stay below
-// 2^31 on every machine.
+// maxPayload keeps sizes with headers and strides below 2^31.
 const maxPayload = math.MaxInt32 - 128
 
 // Builder appends commands to a byte slice. It allocates only when the slice is full. A command
-// that cannot be written leaves the bytes as they were and sets an error that stays: Finish returns
-// it.
+// that can't be written leaves the bytes as they were and sets the error that Finish returns.
 //
-// Methods for dispatcher commands wrap them in a RELAY_INLINE and return the offset of the
-// dispatcher command, 16 bytes after the prefetcher's. Methods for prefetcher commands return their
-// offset. Offsets count from the start of the slice; add At constants to find fields. After an
-// error they return 0.
+// There is a method for each command. Those for dispatcher commands wrap them in a RELAY_INLINE and
+// return the offset of the dispatcher command, 16 bytes after the prefetcher's. Offsets count from
+// the start of the slice; the At constants find fields from there. After an error methods return 0.
 type Builder struct {
 	layout Layout
 	buf    []byte
@@ -31,7 +28,6 @@ func NewBuilder(l Layout, buf []byte) Builder {
 	return b
 }
 
-// Reset starts again, appending to buf.
 func (b *Builder) Reset(buf []byte) {
 	b.buf, b.err, b.inside = buf, nil, sequencing{}
 	if !b.layout.Valid() {
@@ -41,16 +37,13 @@ func (b *Builder) Reset(buf []byte) {
 	}
 }
 
-// Layout is the layout commands are written for.
 func (b *Builder) Layout() Layout { return b.layout }
 
-// Bytes are all bytes so far. Later methods may move them.
+// Bytes are all bytes so far; later methods may move them.
 func (b *Builder) Bytes() []byte { return b.buf }
 
-// Len is the number of bytes so far.
 func (b *Builder) Len() int { return len(b.buf) }
 
-// Finish returns the bytes and the first error.
 func (b *Builder) Finish() ([]byte, error) { return b.buf, b.err }
 
 func (b *Builder) fail(err error) int {
@@ -60,7 +53,7 @@ func (b *Builder) fail(err error) int {
 	return 0
 }
 
-// grow appends n bytes of unspecified content and returns all of them.
+// grow appends n bytes of unspecified content and returns them.
 func (b *Builder) grow(n int) []byte {
 	at := len(b.buf)
 	if cap(b.buf)-at < n {
@@ -70,76 +63,74 @@ func (b *Builder) grow(n int) []byte {
 	return b.buf[at:]
 }
 
-// more makes room. It is separate so that grow can be inlined.
+// more is separate so that grow can be inlined.
 //
 //go:noinline
 func (b *Builder) more(n int) { b.buf = slices.Grow(b.buf, n) }
 
-func (b *Builder) bare(lo, hi uint64) int {
-	if b.err != nil || b.outside(PrefetchID(lo)) {
+func (b *Builder) bare(w head) int {
+	if b.err != nil || b.outside(PrefetchID(w.lo)) {
 		return 0
 	}
 	at := len(b.buf)
 	if b.layout == Wormhole {
 		p := (*[32]byte)(b.grow(32))
-		le.PutUint64(p[0:], lo)
-		le.PutUint64(p[8:], hi)
+		w.put(p[:])
 		*(*[16]byte)(p[16:]) = [16]byte{}
 		return at
 	}
 	p := (*[64]byte)(b.grow(64))
-	le.PutUint64(p[0:], lo)
-	le.PutUint64(p[8:], hi)
+	w.put(p[:])
 	*(*[48]byte)(p[16:]) = [48]byte{}
 	return at
 }
 
 func (b *Builder) large(w [4]uint64) int {
-	at := b.bare(w[0], w[1])
+	at := b.bare(head{w[0], w[1]})
 	if b.err == nil {
-		le.PutUint64(b.buf[at+16:], w[2])
-		le.PutUint64(b.buf[at+24:], w[3])
+		head{w[2], w[3]}.put(b.buf[at+HeaderSize:])
 	}
 	return at
 }
 
-func (b *Builder) small(to Dispatcher, lo, hi uint64) int {
+func (b *Builder) small(to Dispatcher, w head) int {
 	if b.err != nil {
 		return 0
 	}
 	if b.inside.on {
 		p, at := b.relay(PrefetchRelayInline, to, HeaderSize)
 		if p != nil {
-			le.PutUint64(p[0:], lo)
-			le.PutUint64(p[8:], hi)
+			w.put(p)
 		}
 		return at
 	}
 	if to > Subordinate {
-		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+		return b.fail(noDispatcher(to))
 	}
 	at := len(b.buf)
 	if b.layout == Wormhole {
 		p := (*[32]byte)(b.grow(32))
-		w0, w1 := relayWords(PrefetchRelayInline, to, HeaderSize, 32)
-		le.PutUint64(p[0:], w0)
-		le.PutUint64(p[8:], w1)
-		le.PutUint64(p[16:], lo)
-		le.PutUint64(p[24:], hi)
+		relayWords(PrefetchRelayInline, to, HeaderSize, 32).put(p[:])
+		w.put(p[HeaderSize:])
 		return at + HeaderSize
 	}
 	p := (*[64]byte)(b.grow(64))
-	w0, w1 := relayWords(PrefetchRelayInline, to, HeaderSize, 64)
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
-	le.PutUint64(p[16:], lo)
-	le.PutUint64(p[24:], hi)
+	relayWords(PrefetchRelayInline, to, HeaderSize, 64).put(p[:])
+	w.put(p[HeaderSize:])
 	*(*[32]byte)(p[32:]) = [32]byte{}
 	return at + HeaderSize
 }
 
-// relay appends a relay's header with n bytes of payload, padded with zeros. It returns the payload
-// (content unspecified) and its offset; nil after an error.
+// padded appends a prefetcher command of n bytes of unspecified content, and zeros up to the next.
+func (b *Builder) padded(n int) (p []byte, at int) {
+	at = len(b.buf)
+	p = b.grow(b.layout.Stride(n))
+	clear(p[n:])
+	return p, at
+}
+
+// relay appends a relay with n bytes of payload. It returns the payload (content unspecified) and
+// its offset; nil after an error.
 func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	if b.err != nil {
 		return nil, 0
@@ -155,17 +146,14 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	end := HeaderSize + int(n)
 	stride := b.layout.Stride(end)
 	p := b.grow(stride)
-	w0, w1 := relayWords(id, to, int(n), stride)
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
+	relayWords(id, to, int(n), stride).put(p)
 	if end < stride {
 		clear(p[end:])
 	}
 	return p[HeaderSize:end:end], at + HeaderSize
 }
 
-// payload is relay for a command with head bytes of header and data bytes of data, which a NOFLUSH
-// leaves out.
+// payload is relay for head bytes of header and data bytes of data, which a NOFLUSH leaves out.
 func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
 	if noFlush {
 		return b.relay(PrefetchRelayInlineNoFlush, Master, uint64(head))
@@ -187,13 +175,13 @@ func fill(dst, data []byte) {
 
 type sequencing struct {
 	on    bool
-	start int        // of the relay in the bytes
-	count int        // of commands so far
-	id    PrefetchID // of the relay: NOFLUSH as soon as the last command is a header
+	start int // offset of the relay
+	count int
+	id    PrefetchID // NOFLUSH once the last command is a header
 }
 
-// BeginSequence makes the commands for the master up to EndSequence share a relay and a page. Check
-// says whether they fit. Commands for the subordinate or the prefetcher are an error in between.
+// BeginSequence makes the commands for the master up to EndSequence share a relay and a page; Check
+// tests whether they fit.
 func (b *Builder) BeginSequence() {
 	if b.err != nil {
 		return
@@ -203,11 +191,10 @@ func (b *Builder) BeginSequence() {
 		return
 	}
 	b.inside = sequencing{on: true, start: len(b.buf), id: PrefetchRelayInline}
-	p := b.grow(2 * HeaderSize)
-	clear(p)
+	clear(b.grow(2 * HeaderSize))
 }
 
-// add makes room for a command of n bytes in the sequence, and returns it and its offset.
+// add appends a command of n bytes to the sequence.
 func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	s := &b.inside
 	switch {
@@ -227,7 +214,6 @@ func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	return p[pad : pad+n : pad+n], at
 }
 
-// outside refuses a command that can't be in a sequence.
 func (b *Builder) outside(id PrefetchID) bool {
 	if b.inside.on {
 		b.fail(bad(ErrOrder, 0, id.String(), "it is the prefetcher's, and can't be in a sequence: end that first"))
@@ -236,7 +222,7 @@ func (b *Builder) outside(id PrefetchID) bool {
 	return false
 }
 
-// EndSequence ends the sequence and returns its offset.
+// EndSequence returns the sequence's offset.
 func (b *Builder) EndSequence() int {
 	s := b.inside
 	b.inside = sequencing{}
@@ -251,15 +237,22 @@ func (b *Builder) EndSequence() int {
 	stride := b.layout.Stride(HeaderSize + n)
 	clear(b.grow(stride - HeaderSize - n))
 	p := b.buf[s.start:]
-	w0, w1 := relayWords(s.id, Master, n, stride)
-	le.PutUint64(p[0:], w0)
-	le.PutUint64(p[8:], w1)
+	relayWords(s.id, Master, n, stride).put(p)
 	le.PutUint64(p[16:], sequenceWord(s.count))
 	return s.start + AtRelayed
 }
 
-func relayWords(id PrefetchID, to Dispatcher, length, stride int) (lo, hi uint64) {
-	return uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))
+func relayWords(id PrefetchID, to Dispatcher, length, stride int) head {
+	return head{uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))}
+}
+
+// head is a header of 16 bytes as little-endian words.
+type head struct{ lo, hi uint64 }
+
+func (h head) put(b []byte) {
+	p := (*[HeaderSize]byte)(b)
+	le.PutUint64(p[0:], h.lo)
+	le.PutUint64(p[8:], h.hi)
 }
 
 func sequenceWord(n int) uint64 { return uint64(DispatchSequence) | uint64(uint16(n))<<16 }

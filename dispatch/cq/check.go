@@ -1,23 +1,23 @@
 package cq
 
-// checker tests whether the device could run streams: every command against the limits of its
-// firmware, and the order of commands. It follows a queue over its fetch entries, because a header
-// and its data may be in two entries and STALLs count from the start of the queue.
+// checker tests each command against the firmware's limits, and the order of commands. It follows a
+// queue over its fetch entries: a header and its data may be in two entries, and STALLs count from
+// the start of the queue.
 type checker struct {
 	Layout Layout
 	Limits Limits
 
-	header   string // command sent by a NOFLUSH, waiting for its data
-	sent     uint64 // bytes of it
+	header   string // command of a NOFLUSH that waits for its data
+	sent     uint64
 	wants    uint64 // bytes of its data
 	notifies int    // WAITs with NotifyFetch
 	stalls   int
-	args     int  // READ_ARGs since the last go signal
-	argBytes int  // of them
-	flow     flow // of the trace
+	args     int // READ_ARGs since the last go signal
+	argBytes int
+	flow     flow
 }
 
-// Check tests the bytes of the first fetch entry of a queue.
+// Check tests the first fetch entry of a queue.
 func Check(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	if err := c.Entry(stream); err != nil {
@@ -26,7 +26,7 @@ func Check(l Layout, m Limits, stream []byte) error {
 	return c.Idle()
 }
 
-// CheckTrace tests a stream for an EXEC_BUF: it must end in EXEC_BUF_END; zeros may follow.
+// CheckTrace tests a stream for an EXEC_BUF. It must end in EXEC_BUF_END; zeros may follow.
 func CheckTrace(l Layout, m Limits, stream []byte) error {
 	c := checker{Layout: l, Limits: m}
 	end, err := c.run(stream, true)
@@ -43,16 +43,15 @@ func CheckTrace(l Layout, m Limits, stream []byte) error {
 	return c.Idle()
 }
 
-// Entry tests the next fetch entry. After an error the checker is of no further use.
 func (c *checker) Entry(stream []byte) error {
 	if n := len(stream); n == 0 || n > c.Limits.MaxCommand {
-		return limit("fetch entry", "size", n, words(c.Limits.MaxCommand)+" bytes and not 0", "split the commands over several entries")
+		return limit("fetch entry", "size", n, atMost(c.Limits.MaxCommand)+" bytes and not 0", "split the commands over several entries")
 	}
 	_, err := c.run(stream, false)
 	return err
 }
 
-// Idle tests that no header waits for data, and that every notification of the prefetcher has its
+// Idle tests that no header waits for data, and that each notification of the prefetcher has its
 // STALL.
 func (c *checker) Idle() error {
 	if c.header != "" {
@@ -87,15 +86,15 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 		}
 		name := p.items[0].form.name
 		if e.Command.ID().control() && !trace {
-			return -1, bad(ErrOrder, e.Offset, name, "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+			return -1, misplaced(e.Offset, name)
 		}
-		if err := c.flow.add(e, c.header != ""); err != nil {
+		if err := c.flow.add(e, name, c.header != ""); err != nil {
 			return -1, err
 		}
 		switch e.Command.(type) {
 		case ExecBufEnd:
 			if !trace {
-				return -1, bad(ErrOrder, e.Offset, name, "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+				return -1, misplaced(e.Offset, name)
 			}
 			return e.Offset + len(e.Raw), c.flow.check()
 		case ExecBuf:
@@ -108,9 +107,13 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	return -1, nil
 }
 
+func misplaced(at int, name string) error {
+	return bad(ErrOrder, at, name, "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+}
+
 func (p *parser) validate(m Limits) error {
 	if p.n > m.MaxCommand {
-		return limit(p.items[0].form.name, "size", p.n, words(m.MaxCommand)+" bytes", "split it, or send the data by a relay")
+		return limit(p.items[0].form.name, "size", p.n, atMost(m.MaxCommand)+" bytes", "split it, or send the data by a relay")
 	}
 	for i := range p.items {
 		it := &p.items[i]
@@ -140,14 +143,14 @@ func (it *item) fits(m Limits) error {
 	case it.to == Subordinate && !f.sub:
 		return bad(ErrFormat, 0, f.name, "dispatch_s knows go signals, their tables, WAIT and TERMINATE only: send it to the master")
 	case it.to == Subordinate && n > m.SubordinatePage:
-		return limit(f.name, "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s",
+		return limit(f.name, "size", n, atMost(m.SubordinatePage)+" bytes, a page of dispatch_s",
 			"send fewer words, or send it to the master")
 	case (it.header || f.data == dataCommands) && n > m.DispatchPage:
-		return limit(f.name, "size", n, words(m.DispatchPage)+" bytes, a page of the dispatcher", "use several commands")
+		return limit(f.name, "size", n, atMost(m.DispatchPage)+" bytes, a page of the dispatcher", "use several commands")
 	// The prefetcher takes all pages of a relay at once, and the dispatcher returns pages a block
 	// late: only half of its ring is sure to come free.
 	case it.to == Master && n > m.DispatchRing/2:
-		return limit(f.name, "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
+		return limit(f.name, "size", n, atMost(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
 			"split it, or send the data by a relay")
 	}
 	return nil
@@ -198,12 +201,12 @@ func (c *checker) count(d DispatchCommand) error {
 	case ReadArg:
 		c.args, c.argBytes = c.args+1, c.argBytes+d.Size()
 		if c.args > MaxReadArgs || c.argBytes > MaxReadArgBytes {
-			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d",
+			return bad(ErrOrder, 0, d.ID().String(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d",
 				c.args, c.argBytes, MaxReadArgs, MaxReadArgBytes)
 		}
 	case ForwardSubordinate:
 		if (c.args > 0) != d.Args {
-			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does",
+			return bad(ErrOrder, 0, d.ID().String(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does",
 				c.args)
 		}
 		c.args, c.argBytes = 0, 0

@@ -1,16 +1,12 @@
 package cq
 
-// The descriptors of all commands: the one place of ids, fields, sizes and limits. Add a command
-// here; the compiler and TestDescriptors ask for the rest, a type with its header as words and
-// back.
+// The descriptors of all commands: the one place of ids, fields, sizes and limits.
 
-// ownIDs moves the ids of this runtime's own commands, from 0xE0 on, behind tt-metal's in a table
-// of forms.
+// ownIDs moves the ids of this runtime's own commands, from 0xE0 on, behind tt-metal's.
 const ownIDs = 0xE0 - stockIDs
 
 const stockIDs = 32 // ids that revisions of tt-metal may have
 
-// Names of commands that contain others.
 const (
 	nameRelay    = "RELAY_INLINE"
 	nameNoFlush  = "RELAY_INLINE_NOFLUSH"
@@ -19,7 +15,6 @@ const (
 	nameWithArgs = "FORWARD_WITH_ARGS"
 )
 
-// forms are commands by id; those of this runtime follow those of tt-metal.
 type forms [stockIDs + 4]form
 
 func (t *forms) by(id uint8) *form {
@@ -35,7 +30,7 @@ func (t *forms) by(id uint8) *form {
 	return &t[i]
 }
 
-// pinned returns a new copy of the pinned revision, from which other revisions are derived.
+// pinned returns a new copy of the pinned revision, from which others are derived.
 func pinned() *Revision {
 	r := &Revision{
 		waitNames: []string{"barrier", "notify", "memory", "stream", "clear"},
@@ -44,7 +39,7 @@ func pinned() *Revision {
 	relay := []slot{{"to", 1, 1, asTo}, {"length", 4, 4, asDec}, {"stride", 8, 4, asDec}}
 	debug := []slot{{"key", 2, 2, asHex}, {"size", 4, 4, asDec}, {"stride", 8, 4, asDec}}
 	buffer := []slot{{"base", 4, 4, asHex}, {"log2_page", 8, 4, asDec}, {"pages", 12, 4, asDec}}
-	inBuffer := []rule{{"log2_page", log2DRAM, 31, 0}, {"pages", 1, 0, 0}} // as the fields of buffer
+	inBuffer := []rule{{"log2_page", log2DRAM, 31, 0}, {"pages", 1, 0, 0}}
 	r.prefetch = forms{
 		PrefetchRelayLinear: {name: "RELAY_LINEAR", large: true, relays: "length", prefetch: readRelayLinear,
 			fields: []slot{{"length", 3, 8, asDec}, {"noc", 11, 4, asTile}, {"addr", 15, 8, asHex}},

@@ -6,48 +6,48 @@ import (
 )
 
 // The prefetcher's commands for control flow in a trace are this runtime's own: only the firmware
-// of package dispatch/firmware takes them. Offsets in them count bytes from the start of their
-// trace, and are multiples of the layout's PCIe alignment.
+// of package dispatch/firmware takes them. Offsets count bytes from the start of their trace and
+// are multiples of the layout's PCIe alignment.
 //
 // The prefetcher keeps a stack of loops, MaxLoops deep over all traces that call each other, and a
-// stack of calls, MaxCalls deep. It never waits for the dispatcher by itself: where a condition
-// depends on what programs wrote, a Stall does.
+// stack of MaxCalls calls. It never waits for the dispatcher by itself: a condition on what
+// programs wrote needs a Stall.
 
-// LoopBegin enters a loop. With a Count of 0 it goes to Exit instead.
+// LoopBegin enters a loop, or goes to Exit if Count is 0.
 type LoopBegin struct {
 	Loop  uint16 // its number in the trace, for reports
 	Exit  uint32 // offset of what follows the loop
-	Count uint32 // iterations; the most that there may be if the loop's end is Limited
+	Count uint32 // iterations; the most if the loop's end is Limited
 }
 
-// LoopEnd ends an iteration of the innermost loop and goes back to Body, or leaves the loop after
-// the last one. If the host has asked the queue to abort, it ends the replay instead.
+// LoopEnd goes back to Body, or leaves the innermost loop after the last iteration. It ends the
+// replay if the host has asked the queue to abort.
 type LoopEnd struct {
-	Loop uint16 // as in its LoopBegin
-	// A Limited loop is left only by a Branch. An iteration more than LoopBegin.Count is an error
-	// that stops the prefetcher.
+	Loop uint16
+	// A Limited loop is left only by a Branch; an iteration more than LoopBegin.Count stops the
+	// prefetcher with an error.
 	Limited bool
-	Body    uint32 // offset of the first command of the body
+	Body    uint32
 }
 
-// Branch goes on with the next command if a condition holds, and at Else otherwise. It compares a
-// word in memory, or the number of a loop's iteration, from 0.
+// Branch goes on with the next command if a condition holds, else at Else. It compares a word in
+// memory, or the number of a loop's iteration, from 0.
 type Branch struct {
 	Compare Compare
-	Level   uint8  // 0: a word; 1: the iteration of the innermost loop, 2: that of the loop around it, …
-	Same    bool   // compare the word that the Branch before has read
-	Leave   bool   // Else is outside of the innermost loop
-	Limited bool   // it begins an iteration of a Limited loop
-	Else    uint32 // offset
-	NOC     uint32 // Layout.NOCXY of the tile that has the word
-	Addr    uint32 // of the word, a multiple of 4
-	Value   uint32 // that it is compared with
+	Level   uint8 // 0: a word; 1: the iteration of the innermost loop, 2: of the loop around it, …
+	Same    bool  // compare the word that the last Branch read
+	Leave   bool  // Else is outside of the innermost loop
+	Limited bool
+	Else    uint32
+	NOC     uint32 // Layout.NOCXY of the word's tile
+	Addr    uint32 // a multiple of 4
+	Value   uint32
 }
 
-// CallTrace runs another trace and goes on after its EXEC_BUF_END. The fields are those of ExecBuf.
+// CallTrace runs another trace and goes on after its EXEC_BUF_END. Its fields are those of ExecBuf.
 type CallTrace struct {
-	Base        uint32 // address in every bank
-	LogPageSize uint32 // log2 of the page size in bytes
+	Base        uint32
+	LogPageSize uint32
 	Pages       uint32
 }
 
@@ -64,22 +64,21 @@ const MaxLoopNumber = 1<<16 - 1
 type Compare uint8
 
 const (
-	Never        Compare = iota // without reading a word
-	Equal                       // word == value
-	NotEqual                    // word != value
-	Less                        // word < value
-	LessEqual                   // word <= value
-	Greater                     // word > value
-	GreaterEqual                // word >= value
-	AnySet                      // word & value != 0
-	NoneSet                     // word & value == 0
+	Never Compare = iota // without reading a word
+	Equal
+	NotEqual
+	Less
+	LessEqual
+	Greater
+	GreaterEqual
+	AnySet  // word & value != 0
+	NoneSet // word & value == 0
 
-	compares // how many there are
+	compares
 )
 
 var compareNames = [...]string{"never", "==", "!=", "<", "<=", ">", ">=", "any of", "none of"}
 
-// String is the operator, as "!=".
 func (c Compare) String() string {
 	if int(c) < len(compareNames) {
 		return compareNames[c]
@@ -87,10 +86,8 @@ func (c Compare) String() string {
 	return fmt.Sprintf("compare(%d)", uint8(c))
 }
 
-// Valid reports whether there is such a comparison.
 func (c Compare) Valid() bool { return c < compares }
 
-// Holds compares a word with a value.
 func (c Compare) Holds(word, value uint32) bool {
 	switch c {
 	case Equal:
@@ -126,7 +123,6 @@ const (
 	AtCallPages  = 12
 )
 
-// Flags of LOOP_END and BRANCH.
 const (
 	flagLimited = 1
 	flagLeave   = 2
@@ -135,16 +131,16 @@ const (
 
 var branchFlags = [...]string{"limited", "leave", "same"}
 
-func (c LoopBegin) words() (lo, hi uint64) {
-	return uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)
+func (c LoopBegin) words() head {
+	return head{uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)}
 }
 
 func readLoopBegin(it *item, _ []item) PrefetchCommand {
 	return LoopBegin{it.u16(2), it.u32(4), it.u32(8)}
 }
 
-func (c LoopEnd) words() (lo, hi uint64) {
-	return uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0
+func (c LoopEnd) words() head {
+	return head{uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0}
 }
 
 func readLoopEnd(it *item, _ []item) PrefetchCommand {
@@ -165,8 +161,8 @@ func readBranch(it *item, _ []item) PrefetchCommand {
 		it.u32(4), it.u32(8), it.u32(12), it.u32(16)}
 }
 
-func (c CallTrace) words() (lo, hi uint64) {
-	return uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
+func (c CallTrace) words() head {
+	return head{uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32}
 }
 
 func readCallTrace(it *item, _ []item) PrefetchCommand {
@@ -178,33 +174,26 @@ func (LoopEnd) ID() PrefetchID   { return PrefetchLoopEnd }
 func (Branch) ID() PrefetchID    { return PrefetchBranch }
 func (CallTrace) ID() PrefetchID { return PrefetchCall }
 
-func (c LoopBegin) Name() string { return c.ID().String() }
-func (c LoopEnd) Name() string   { return c.ID().String() }
-func (c Branch) Name() string    { return c.ID().String() }
-func (c CallTrace) Name() string { return c.ID().String() }
-
 // Turn is what the prefetcher did at a command of control flow.
 type Turn uint8
 
-// The kinds of turns.
 const (
-	TurnLoop   Turn = 1 + iota // LOOP_BEGIN: a loop begins, of one iteration at least unless it has a condition
+	TurnLoop   Turn = 1 + iota // LOOP_BEGIN: a loop begins
 	TurnNext                   // LOOP_END: an iteration has ended
-	TurnLeave                  // BRANCH: the condition of a loop doesn't hold
+	TurnLeave                  // BRANCH: a loop's condition doesn't hold
 	TurnTake                   // BRANCH: a condition holds
 	TurnElse                   // BRANCH: a condition doesn't hold
-	TurnJoin                   // BRANCH: the end of what a condition was for
+	TurnJoin                   // BRANCH: the end of a condition's commands
 	TurnCall                   // CALL
 	TurnReturn                 // the command after a CALL
 	TurnAbort                  // LOOP_END: the host ends the replay
 
-	turns // one more than the last
+	turns
 )
 
 var turnNames = [...]string{"no turn", "loop", "next iteration", "leave loop", "take branch", "else", "end of branch", "call",
 	"return", "abort"}
 
-// String is the kind in words.
 func (t Turn) String() string {
 	if int(t) < len(turnNames) {
 		return turnNames[t]
@@ -212,18 +201,18 @@ func (t Turn) String() string {
 	return fmt.Sprintf("turn(%d)", uint8(t))
 }
 
-// TurnSize is the size of an entry in a queue's log of control flow, in bytes.
+// TurnSize is the bytes of an entry in a queue's log of control flow.
 const TurnSize = 16
 
 // TurnEntry is an entry of a queue's log of control flow.
 type TurnEntry struct {
-	Trace  uint32 // address in every DRAM bank of the trace that has the command
+	Trace  uint32 // the trace's address in every DRAM bank
 	Offset uint32 // of the command in the trace, in bytes
 	Turn   Turn
-	Cycles uint64 // when all programs before the command were done, on the dispatch core's clock; of a TurnReturn, when they were launched
+	Cycles uint64 // of the dispatch core's clock, when all programs before the command were done; of a TurnReturn, when they were launched
 }
 
-// ParseTurns reads a log. Its length is a multiple of TurnSize.
+// ParseTurns reads a log.
 func ParseTurns(b []byte) ([]TurnEntry, error) {
 	out := make([]TurnEntry, 0, len(b)/TurnSize)
 	for ; len(b) >= TurnSize; b = b[TurnSize:] {

@@ -7,39 +7,39 @@ import (
 
 // flow checks the control flow of a trace. Loops nest. Targets are commands of the same trace and
 // the same loop, except where a loop is left, and never separate a header from its data. Only a
-// loop's end goes back. So every trace ends.
+// loop's end goes back, so every trace ends.
 type flow struct {
-	starts  []flowStart // of commands, in order, but for those that bring the data of a header
-	header  bool        // the next command brings them
+	starts  []flowStart // of commands, in order, without those that bring a header's data
+	header  bool        // the next command brings a header's data
 	loops   []openLoop
-	begun   int // loops so far
+	begun   int
 	targets []flowTarget
 }
 
 type flowStart struct {
 	at   uint32
-	loop int // number, from 1 in the order of their starts, of the innermost loop around it; 0 for none
+	loop int // number of the innermost loop around it, from 1; 0 for none
 }
 
 type openLoop struct {
 	id      uint16
 	number  int
-	body    uint32 // offset of the first command in it
-	limited bool   // that is a condition, which counts against the limit
-	exit    uint32 // as its LOOP_BEGIN has it
-	leave   bool   // exits is where conditions leave it to
+	body    uint32
+	limited bool   // the first command is a condition that counts against the limit
+	exit    uint32 // of its LOOP_BEGIN
+	leave   bool   // exits is where conditions leave to
 	exits   uint32
 }
 
 type flowTarget struct {
-	at   int // of the command
+	at   int
 	name string
 	to   uint32
-	loop int // number of the loop that the command there must be in
+	loop int // of the loop that the target must be in
 }
 
-// add takes the next command of a trace. header says that the next one brings its data.
-func (f *flow) add(e Entry, header bool) error {
+// add takes the next command. header says that the one after it brings its data.
+func (f *flow) add(e Entry, name string, header bool) error {
 	if !f.header {
 		f.starts = append(f.starts, flowStart{uint32(e.Offset), f.loop()})
 	}
@@ -48,33 +48,33 @@ func (f *flow) add(e Entry, header bool) error {
 	switch c := e.Command.(type) {
 	case LoopBegin:
 		if len(f.loops) == MaxLoops {
-			return bad(ErrOrder, e.Offset, c.Name(), "loops nest %d deep, the prefetcher has room for %d", len(f.loops)+1, MaxLoops)
+			return bad(ErrOrder, e.Offset, name, "loops nest %d deep, the prefetcher has room for %d", len(f.loops)+1, MaxLoops)
 		}
 		f.begun++
 		f.loops = append(f.loops, openLoop{id: c.Loop, number: f.begun, body: next, exit: c.Exit})
 	case LoopEnd:
-		return f.end(&c, e.Offset, next)
+		return f.end(&c, name, e.Offset, next)
 	case Branch:
 		if (c.Leave || c.Limited) && len(f.loops) == 0 {
-			return bad(ErrOrder, e.Offset, c.Name(), "it is in no loop")
+			return bad(ErrOrder, e.Offset, name, "it is in no loop")
 		}
 		if int(c.Level) > len(f.loops) {
-			return bad(ErrOrder, e.Offset, c.Name(), "it compares the iteration of loop %d from the innermost, open are %d", c.Level, len(f.loops))
+			return bad(ErrOrder, e.Offset, name, "it compares the iteration of loop %d from the innermost, open are %d", c.Level, len(f.loops))
 		}
 		if c.Else <= uint32(e.Offset) {
-			return bad(ErrOrder, e.Offset, c.Name(), "it goes back to %#x, as only the end of a loop does", c.Else)
+			return bad(ErrOrder, e.Offset, name, "it goes back to %#x, as only the end of a loop does", c.Else)
 		}
-		to := flowTarget{e.Offset, c.Name(), c.Else, f.loop()}
+		to := flowTarget{e.Offset, name, c.Else, f.loop()}
 		if !c.Leave {
 			if c.Limited {
-				return bad(ErrOrder, e.Offset, c.Name(), "it counts against the limit of a loop that it doesn't leave")
+				return bad(ErrOrder, e.Offset, name, "it counts against the limit of a loop that it doesn't leave")
 			}
 			f.targets = append(f.targets, to)
 			return nil
 		}
 		l := &f.loops[len(f.loops)-1]
 		if l.leave && l.exits != c.Else {
-			return bad(ErrOrder, e.Offset, c.Name(), "it leaves loop %d to %#x, another one to %#x", l.id, c.Else, l.exits)
+			return bad(ErrOrder, e.Offset, name, "it leaves loop %d to %#x, another one to %#x", l.id, c.Else, l.exits)
 		}
 		l.leave, l.exits = true, c.Else
 		l.limited = l.limited || c.Limited && uint32(e.Offset) == l.body
@@ -89,24 +89,24 @@ func (f *flow) loop() int {
 	return 0
 }
 
-// end takes the end of a loop. next is the offset of the next command.
-func (f *flow) end(c *LoopEnd, at int, next uint32) error {
+// end takes the end of a loop; the next command is at next.
+func (f *flow) end(c *LoopEnd, name string, at int, next uint32) error {
 	n := len(f.loops)
 	if n == 0 || f.loops[n-1].id != c.Loop {
-		return bad(ErrOrder, at, c.Name(), "it ends loop %d, which isn't the innermost of %d that are open", c.Loop, n)
+		return bad(ErrOrder, at, name, "it ends loop %d, which isn't the innermost of %d that are open", c.Loop, n)
 	}
 	l := f.loops[n-1]
 	f.loops = f.loops[:n-1]
 	switch {
 	case c.Body != l.body:
-		return bad(ErrOrder, at, c.Name(), "it goes back to %#x, the body of loop %d begins at %#x", c.Body, c.Loop, l.body)
+		return bad(ErrOrder, at, name, "it goes back to %#x, the body of loop %d begins at %#x", c.Body, c.Loop, l.body)
 	case l.exit != next || l.leave && l.exits != next:
-		return bad(ErrOrder, at, c.Name(), "loop %d is left to %#x or %#x, what follows it is at %#x", c.Loop, l.exit, l.exits, next)
+		return bad(ErrOrder, at, name, "loop %d is left to %#x or %#x, what follows it is at %#x", c.Loop, l.exit, l.exits, next)
 	case c.Limited && !l.limited:
-		return bad(ErrOrder, at, c.Name(), "loop %d never ends: it is limited, and its body doesn't begin with a limited BRANCH that leaves it",
+		return bad(ErrOrder, at, name, "loop %d never ends: it is limited, and its body doesn't begin with a limited BRANCH that leaves it",
 			c.Loop)
 	}
-	f.targets = append(f.targets, flowTarget{at, c.Name(), c.Body, l.number}, flowTarget{at, c.Name(), next, f.loop()})
+	f.targets = append(f.targets, flowTarget{at, name, c.Body, l.number}, flowTarget{at, name, next, f.loop()})
 	return nil
 }
 

@@ -3,12 +3,12 @@ package cq
 import "iter"
 
 // Decode reads the prefetcher command at the start of b and returns it with the number of bytes to
-// the next one. The command's data alias b.
+// the next one. Its data alias b.
 //
-// n is 0 if the size of the command is unknown; then c is nil and nothing after it can be read.
-// With an error and a positive n only this command is bad: c is nil, or what could be read. With
-// ErrPadding c is the whole command. A relay with an unreadable payload has an Opaque in it. A
-// command without an error encodes to the n bytes that it came from.
+// n is 0 if the size is unknown; then c is nil and nothing after it can be read. With an error and
+// a positive n only this command is bad: c is nil, or what could be read. With ErrPadding c is the
+// whole command. A relay with an unreadable payload has an Opaque in it. A command without an error
+// encodes to the same n bytes.
 func Decode(l Layout, b []byte) (c PrefetchCommand, n int, err error) {
 	p := parser{v: own(), l: l}
 	return p.decode(b)
@@ -22,9 +22,9 @@ func (p *parser) decode(b []byte) (c PrefetchCommand, n int, err error) {
 	return c, p.n, err
 }
 
-// ReadDispatch reads the dispatcher command at the start of b and returns its size with its data.
-// It leaves out data that may go beyond pages: those of WriteLinear, WriteHost and WritePaged. The
-// command is nil if there is none.
+// ReadDispatch reads the dispatcher command at the start of b, nil if there is none, and returns
+// its size with its data. It leaves out data that may go beyond pages: those of WriteLinear,
+// WriteHost and WritePaged.
 func ReadDispatch(b []byte) (DispatchCommand, int) {
 	p := parser{v: own()}
 	n, err := p.dispatch(b, 0, place{header: true})
@@ -45,9 +45,9 @@ func ReadDispatch(b []byte) (DispatchCommand, int) {
 type parser struct {
 	v     *Revision
 	l     Layout
-	items []item // what was read: empty if it isn't a command, only the relay if what is inside isn't one
+	items []item // empty if nothing was read, only the relay if its payload is unreadable
 	first [3]item
-	n     int   // bytes to the next command, 0 if they can't be told
+	n     int   // bytes to the next command, 0 if unknown
 	odd   error // the first ErrPadding
 }
 
@@ -57,7 +57,6 @@ func (p *parser) note(err error, at int) {
 	}
 }
 
-// unknown is the error for an id without a command.
 func (p *parser) unknown(id uint8, newer bool, name, who string) error {
 	switch {
 	case p.v != own():
@@ -111,7 +110,7 @@ func (p *parser) prefetch(b []byte) error {
 	return p.odd
 }
 
-// size finds the next command. The firmware follows the field "stride" if there is one.
+// size finds the next command by the field "stride", as the firmware does, if there is one.
 func (p *parser) size(it *item, need uint64) error {
 	f, b, align := it.form, it.raw, uint64(p.l.PCIeAlign())
 	s := find(f.fields, "stride")
@@ -136,8 +135,7 @@ func (p *parser) size(it *item, need uint64) error {
 	return nil
 }
 
-// relay reads the payload of a relay, the first item. It removes the relay if that itself makes no
-// sense.
+// relay reads the payload of the first item, and removes that item if it makes no sense itself.
 func (p *parser) relay() error {
 	r := &p.items[0]
 	f, to := r.form, Dispatcher(r.u8(1))
@@ -164,11 +162,11 @@ type place struct {
 	in     *form
 	to     Dispatcher
 	header bool // its data may come from the next relay
-	whole  bool // it must be all bytes that there are
+	whole  bool // it must fill the bytes
 }
 
-// dispatch reads the dispatcher's command at the start of b and returns its size. at is its offset
-// in the prefetcher's command.
+// dispatch reads the dispatcher command at the start of b, which is at offset at of the
+// prefetcher's command, and returns its size.
 func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	if len(b) < HeaderSize {
 		return 0, bad(ErrTruncated, len(b), "", "%d bytes, a dispatcher command has at least 16", len(b))
@@ -225,7 +223,6 @@ func (p *parser) forward(i int) error {
 	}
 }
 
-// commands reads the commands of a SEQUENCE.
 func (p *parser) commands(i int) error {
 	it := p.items[i]
 	f, b, n, at := it.form, it.raw, int(it.value("count")), HeaderSize
@@ -253,14 +250,14 @@ func (p *parser) commands(i int) error {
 	return nil
 }
 
-// Entry is one prefetcher command of a stream.
+// Entry is a prefetcher command of a stream.
 type Entry struct {
-	Offset  int             // of the command in the stream
-	Raw     []byte          // its bytes up to the next command; all that are left if its size is unknown
-	Command PrefetchCommand // nil if it could not be read
+	Offset  int
+	Raw     []byte          // up to the next command; all that are left if its size is unknown
+	Command PrefetchCommand // nil if it can't be read
 }
 
-// Dispatch is the dispatcher command in a relay, and the dispatcher that gets it.
+// Dispatch returns the dispatcher command in a relay and its dispatcher.
 func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	switch p := e.Command.(type) {
 	case RelayInline:
@@ -273,16 +270,15 @@ func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
 	return nil, 0, false
 }
 
-// Relayed is a dispatcher command in a stream.
 type Relayed struct {
-	At      int // of the command in the stream
+	At      int // offset in the stream
 	To      Dispatcher
 	Command DispatchCommand
-	Header  bool // without its data, which a relay after it brings
+	Header  bool // a relay after it brings its data
 }
 
 // Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A
-// forwarded command is in its ForwardSubordinate.
+// forwarded command stays in its ForwardSubordinate.
 func (e Entry) Relayed(yield func(Relayed) bool) {
 	c, to, ok := e.Dispatch()
 	if !ok || c == nil {
@@ -308,7 +304,7 @@ func (e Entry) sequence(yield func([]item) bool) {
 	_, header := e.Command.(RelayInlineNoFlush)
 	n := HeaderSize + int(le.Uint32(e.Raw[4:]))
 	if _, err := p.dispatch(e.Raw[HeaderSize:n], AtRelayed, place{to: Dispatcher(e.Raw[1]), header: header, whole: true}); err != nil {
-		return // never: it was read already
+		return // unreachable: it was read before
 	}
 	for its := p.items[1:]; len(its) > 0; its = its[1+its[0].kids:] {
 		if !yield(its[:1+its[0].kids]) {
@@ -317,9 +313,9 @@ func (e Entry) sequence(yield func([]item) bool) {
 	}
 }
 
-// All reads a stream command by command, as far as the prefetcher would: to its end, or to an
-// EXEC_BUF_END, which zeros may follow. An error beside an entry is about that command only;
-// reading goes on unless its size is unknown. Offsets in errors count from the start of the stream.
+// All reads a stream as far as the prefetcher would: to its end, or to an EXEC_BUF_END, which zeros
+// may follow. An error beside an entry is about that command only. Offsets in errors count from the
+// start of the stream.
 func All(l Layout, stream []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		p := parser{v: own(), l: l}

@@ -1,23 +1,22 @@
 package cq
 
-// DispatchCommand is a command for a dispatcher: one of the types in this file and of Sequence,
-// ForwardSubordinate and ReadArg, which are this runtime's own.
+// DispatchCommand is a command for a dispatcher: a type in this file, or Sequence,
+// ForwardSubordinate or ReadArg, which are this runtime's own.
 type DispatchCommand interface {
 	ID() DispatchID
-	Name() string                       // tt-metal's without its prefix, as "WAIT"
-	encode(b *Builder, header bool) int // appends it in a relay to the master; header: without data that a relay may bring
+	encode(b *Builder, header bool) int // header: without data that a relay may bring
 }
 
-// WriteLinear writes one run of bytes to a tile or a rectangle of tiles, at Addr plus the write
-// offset OffsetIndex.
+// WriteLinear writes bytes to a tile or a rectangle of tiles, at Addr plus the write offset
+// OffsetIndex.
 type WriteLinear struct {
-	H           bool   // WRITE_LINEAR_H: on the dispatcher of the chip that has the PCIe link
+	H           bool   // WRITE_LINEAR_H: on the dispatcher of the chip with the PCIe link
 	McastDests  uint8  // tiles in the rectangle, 0 = one tile
 	OffsetIndex uint8  // 0 to 3, see SetWriteOffset
 	NOC         uint32 // Layout.NOCXY, or NOCRect with McastDests
 	Addr        uint64
-	Length      uint64 // bytes; len(Data) is taken if there are Data
-	Data        []byte // empty in a NOFLUSH, whose data come from a relay
+	Length      uint64 // bytes; len(Data) if there are Data
+	Data        []byte // empty in a NOFLUSH
 }
 
 // WriteHost (WRITE_LINEAR_H_HOST) writes a record to the completion queue: this header of 16 bytes,
@@ -26,12 +25,11 @@ type WriteHost struct {
 	Event  bool   // an event, else data of a read
 	Pad1   uint16 // passed on; tt-metal: device<<8 | queue
 	Pad2   uint32 // passed on
-	Length uint64 // bytes with the header; 16+len(Data) is taken if there are Data
+	Length uint64 // bytes with the header; 16+len(Data) if there are Data
 	Data   []byte // empty in a NOFLUSH
 }
 
-// WritePaged writes Pages interleaved pages from StartPage on. Write offsets
-// don't apply.
+// WritePaged writes Pages interleaved pages from StartPage on, without write offsets.
 type WritePaged struct {
 	DRAM      bool // else L1 banks
 	StartPage uint16
@@ -41,20 +39,19 @@ type WritePaged struct {
 	Data      []byte // Pages*PageSize bytes; empty in a NOFLUSH
 }
 
-// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles.
-// Exactly one of Cores and Rects must be set.
+// WritePacked writes Size bytes at the same address of several tiles or rectangles of tiles: either
+// Cores or Rects.
 type WritePacked struct {
 	Type        PackedType // for profilers, 0 to 15
-	NoStride    bool       // all get the same data: there is one slot
-	OffsetIndex uint16     // 0 to 3, see SetWriteOffset
+	NoStride    bool       // all get the only slot
+	OffsetIndex uint16     // see SetWriteOffset
 	Size        uint16     // bytes
 	Addr        uint32
 	Cores       []uint32 // Layout.NOCXY each
 	Rects       []Rect
-	Data        []byte // the slots, SlotStride(Size) bytes each, copied as they are; nil for zeros that the caller fills in
+	Data        []byte // slots of SlotStride(Size) bytes; nil for zeros that the caller fills in
 }
 
-// Rect is a rectangle of tiles in a WritePacked.
 type Rect struct {
 	NOC   uint32 // Layout.NOCRect
 	Dests uint32 // tiles in it
@@ -63,36 +60,35 @@ type Rect struct {
 // WritePackedLarge writes runs of bytes of different sizes to rectangles of tiles.
 type WritePackedLarge struct {
 	Type        LargeType
-	Alignment   uint16 // of the blocks of data in the command: 16, or the DRAM alignment if they come from a relay; a power of two
-	OffsetIndex uint16 // 0 to 3, see SetWriteOffset
+	Alignment   uint16 // of the blocks: 16, or the DRAM alignment for relayed data; a power of two
+	OffsetIndex uint16 // see SetWriteOffset
 	Subs        []LargeSub
-	Data        []byte // the blocks, each padded to Alignment, copied as they are; nil for zeros that the caller fills in; empty in a NOFLUSH
+	Data        []byte // blocks padded to Alignment; nil for zeros that the caller fills in; empty in a NOFLUSH
 }
 
-// LargeSub is one run of a WritePackedLarge.
 type LargeSub struct {
 	NOC    uint32 // Layout.NOCRect, also for one tile; read only after an Unlink
 	Addr   uint32
 	Length uint32 // bytes, 1 to 65536
 	Dests  uint8  // tiles in the rectangle, at least 1
-	Unlink bool   // the last run for this rectangle
+	Unlink bool   // last for this rectangle
 }
 
 // Wait makes the dispatcher wait. See WaitFlags for the order of its parts.
 type Wait struct {
 	Flags  WaitFlags
-	Stream uint16 // index of the stream, as 48
-	Addr   uint32 // of the word for WaitMemory
+	Stream uint16 // index, as 48
+	Addr   uint32 // for WaitMemory
 	Count  uint32 // a Count for streams, a Seq for memory
 }
 
-// Sink is a command for tests of the dispatcher.
+// Sink is for tests of the dispatcher.
 type Sink struct{}
 
-// DebugDispatch logs a checksum of its payload in instrumented firmware.
+// DebugDispatch logs a checksum of its data in instrumented firmware.
 type DebugDispatch struct {
 	Key    uint16
-	Stride uint32 // to the next command; may lie within the payload
+	Stride uint32 // to the next command; may lie within the data
 	Data   []byte
 }
 
@@ -102,46 +98,43 @@ type Delay struct{ Loops uint32 }
 // ExecBufEndDispatch is what the prefetcher's EXEC_BUF_END carries.
 type ExecBufEndDispatch struct{}
 
-// SetWriteOffset sets the first write offsets: what WRITE_LINEAR, WRITE_PACKED
-// and WRITE_PACKED_LARGE add to their addresses.
+// SetWriteOffset sets the first Count write offsets, which WRITE_LINEAR, WRITE_PACKED and
+// WRITE_PACKED_LARGE add to their addresses.
 type SetWriteOffset struct {
 	HostID  uint16 // of the program, for profilers
-	Count   uint8  // how many of Offsets, 0 to 4
+	Count   uint8  // 0 to 4
 	Offsets [maxWriteOffsets]uint32
 }
 
-// TerminateDispatch ends the dispatcher.
 type TerminateDispatch struct{}
 
-// SendGoSignal waits until the stream has reached WaitCount, then sends the go
-// word to all workers, or to the tiles of the table (SetGoSignalNOCData).
+// SendGoSignal waits until the stream has reached WaitCount, then sends the go word to all workers
+// or to the tiles of SetGoSignalNOCData.
 type SendGoSignal struct {
 	Go         GoWord
-	Multicast  uint8  // GO message slot to multicast to, or NoMulticast
-	NumUnicast uint8  // entries of the table to send to
-	NOCStart   uint8  // the first of them
+	Multicast  uint8 // GO message slot, or NoMulticast
+	NumUnicast uint8 // tiles of the table to send to
+	NOCStart   uint8
 	WaitCount  uint32 // a Count
 	WaitStream uint32
 }
 
-// NoMulticast in SendGoSignal.Multicast: send to the table's tiles only.
+// NoMulticast sends to the table's tiles only.
 const NoMulticast = 0xFF
 
-// NotifySubordinate lets dispatch_s send one more go signal for each sub-device
-// in Mask.
+// NotifySubordinate lets dispatch_s send one more go signal for each sub-device in Mask.
 type NotifySubordinate struct {
-	Wait bool // after all writes of the dispatcher have landed
+	Wait bool // until all writes of the dispatcher have landed
 	Mask uint16
 }
 
-// SetNumWorkerSems tells dispatch_s how many sub-devices there are.
+// SetNumWorkerSems sets dispatch_s's number of sub-devices.
 type SetNumWorkerSems struct{ Num uint32 }
 
-// SetGoSignalNOCData sets the table of tiles for go signals.
+// SetGoSignalNOCData sets the tiles for go signals.
 type SetGoSignalNOCData struct{ Words []uint32 }
 
-// Opaque is the payload of a relay that could not be read. It encodes to the
-// same bytes.
+// Opaque is an unreadable payload of a relay.
 type Opaque struct{ Payload []byte }
 
 func (c *WriteLinear) words() (w [4]uint64) {
@@ -164,21 +157,21 @@ func (it *item) some() []byte {
 	return it.rest()
 }
 
-func (c *WriteHost) words() (lo, hi uint64) {
-	hi = c.Length
+func (c *WriteHost) words() head {
+	hi := c.Length
 	if len(c.Data) != 0 {
 		hi = HeaderSize + uint64(len(c.Data))
 	}
-	return uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi
+	return head{uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi}
 }
 
 func readWriteHost(it *item, _ []item) DispatchCommand {
 	return WriteHost{it.u8(1)&1 != 0, it.u16(2), it.u32(4), it.u64(8), it.some()}
 }
 
-func (c *WritePaged) words() (lo, hi uint64) {
-	return uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
-		uint64(c.PageSize) | uint64(c.Pages)<<32
+func (c *WritePaged) words() head {
+	return head{uint64(DispatchWritePaged) | bit(c.DRAM)<<8 | uint64(c.StartPage)<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32}
 }
 
 func readWritePaged(it *item, _ []item) DispatchCommand {
@@ -190,7 +183,7 @@ const (
 	packedNoStride  = 0x02
 )
 
-func (c *WritePacked) words() (lo, hi uint64) {
+func (c *WritePacked) words() head {
 	n := len(c.Cores)
 	f := uint64(c.Type&0xF) << 4
 	if len(c.Rects) != 0 {
@@ -200,7 +193,7 @@ func (c *WritePacked) words() (lo, hi uint64) {
 	if c.NoStride {
 		f |= packedNoStride
 	}
-	return uint64(DispatchWritePacked) | f<<8 | uint64(uint16(n))<<16 | uint64(c.OffsetIndex)<<32 | uint64(c.Size)<<48, uint64(c.Addr)
+	return head{uint64(DispatchWritePacked) | f<<8 | uint64(uint16(n))<<16 | uint64(c.OffsetIndex)<<32 | uint64(c.Size)<<48, uint64(c.Addr)}
 }
 
 func readWritePacked(it *item, _ []item) DispatchCommand {
@@ -236,9 +229,9 @@ func (c *WritePacked) slots() int {
 	return len(c.Cores) + len(c.Rects)
 }
 
-func (c *WritePackedLarge) words() (lo, hi uint64) {
-	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 |
-		uint64(c.OffsetIndex)<<48, 0
+func (c *WritePackedLarge) words() head {
+	return head{uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 |
+		uint64(c.OffsetIndex)<<48, 0}
 }
 
 func readWritePackedLarge(it *item, _ []item) DispatchCommand {
@@ -253,7 +246,6 @@ func readWritePackedLarge(it *item, _ []item) DispatchCommand {
 	return c
 }
 
-// dataBytes is the size of the blocks with their padding. Alignment must be a power of two.
 func (c *WritePackedLarge) dataBytes() int {
 	n, a := 0, int(c.Alignment)-1
 	for i := range c.Subs {
@@ -262,12 +254,12 @@ func (c *WritePackedLarge) dataBytes() int {
 	return n
 }
 
-func (s LargeSub) word() uint64 { // the third word: length-1, dests, flags
+func (s LargeSub) word() uint64 { // length-1, dests, flags
 	return uint64(uint16(s.Length-1)) | uint64(s.Dests)<<16 | bit(s.Unlink)<<24
 }
 
-func (c Wait) words() (lo, hi uint64) {
-	return uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)
+func (c Wait) words() head {
+	return head{uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)}
 }
 
 func readWait(it *item, _ []item) DispatchCommand {
@@ -280,8 +272,8 @@ func readDebugDispatch(it *item, _ []item) DispatchCommand {
 
 func readDelay(it *item, _ []item) DispatchCommand { return Delay{it.u32(4)} }
 
-func (c SetWriteOffset) words() (lo, hi uint64) {
-	return uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0
+func (c SetWriteOffset) words() head {
+	return head{uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0}
 }
 
 func readSetWriteOffset(it *item, _ []item) DispatchCommand {
@@ -290,27 +282,27 @@ func readSetWriteOffset(it *item, _ []item) DispatchCommand {
 	return c
 }
 
-func (c SendGoSignal) words() (lo, hi uint64) {
-	return uint64(DispatchSendGoSignal) | uint64(c.Go)<<8 | uint64(c.Multicast)<<40 | uint64(c.NumUnicast)<<48 | uint64(c.NOCStart)<<56,
-		uint64(c.WaitCount) | uint64(c.WaitStream)<<32
+func (c SendGoSignal) words() head {
+	return head{uint64(DispatchSendGoSignal) | uint64(c.Go)<<8 | uint64(c.Multicast)<<40 | uint64(c.NumUnicast)<<48 | uint64(c.NOCStart)<<56,
+		uint64(c.WaitCount) | uint64(c.WaitStream)<<32}
 }
 
 func readSendGoSignal(it *item, _ []item) DispatchCommand {
 	return SendGoSignal{GoWord(it.u32(1)), it.u8(5), it.u8(6), it.u8(7), it.u32(8), it.u32(12)}
 }
 
-func (c NotifySubordinate) words() (lo, hi uint64) {
-	return uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0
+func (c NotifySubordinate) words() head {
+	return head{uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0}
 }
 
 func readNotifySubordinate(it *item, _ []item) DispatchCommand {
 	return NotifySubordinate{it.u8(1)&1 != 0, it.u16(2)}
 }
 
-func (c Delay) words() (lo, hi uint64) { return uint64(DispatchDelay) | uint64(c.Loops)<<32, 0 }
+func (c Delay) words() head { return head{uint64(DispatchDelay) | uint64(c.Loops)<<32, 0} }
 
-func (c SetNumWorkerSems) words() (lo, hi uint64) {
-	return uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0
+func (c SetNumWorkerSems) words() head {
+	return head{uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0}
 }
 
 func readSetNumWorkerSems(it *item, _ []item) DispatchCommand { return SetNumWorkerSems{it.u32(4)} }
@@ -319,8 +311,8 @@ func readSetGoSignalNOCData(it *item, _ []item) DispatchCommand {
 	return SetGoSignalNOCData{it.readWords()}
 }
 
-func (c SetGoSignalNOCData) words() (lo, hi uint64) {
-	return uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0
+func (c SetGoSignalNOCData) words() head {
+	return head{uint64(DispatchSetGoSignalNOCData) | uint64(uint32(len(c.Words)))<<32, 0}
 }
 
 func (c WriteLinear) ID() DispatchID {
@@ -345,28 +337,9 @@ func (NotifySubordinate) ID() DispatchID  { return DispatchNotifySubordinate }
 func (SetNumWorkerSems) ID() DispatchID   { return DispatchSetNumWorkerSems }
 func (SetGoSignalNOCData) ID() DispatchID { return DispatchSetGoSignalNOCData }
 
-// ID is the first byte of the payload, 0 if the payload is empty.
 func (c Opaque) ID() DispatchID {
 	if len(c.Payload) == 0 {
 		return 0
 	}
 	return DispatchID(c.Payload[0])
 }
-
-func (c WriteLinear) Name() string        { return c.ID().String() }
-func (c WriteHost) Name() string          { return c.ID().String() }
-func (c WritePaged) Name() string         { return c.ID().String() }
-func (c WritePacked) Name() string        { return c.ID().String() }
-func (c WritePackedLarge) Name() string   { return c.ID().String() }
-func (c Wait) Name() string               { return c.ID().String() }
-func (c Sink) Name() string               { return c.ID().String() }
-func (c DebugDispatch) Name() string      { return c.ID().String() }
-func (c Delay) Name() string              { return c.ID().String() }
-func (c ExecBufEndDispatch) Name() string { return c.ID().String() }
-func (c SetWriteOffset) Name() string     { return c.ID().String() }
-func (c TerminateDispatch) Name() string  { return c.ID().String() }
-func (c SendGoSignal) Name() string       { return c.ID().String() }
-func (c NotifySubordinate) Name() string  { return c.ID().String() }
-func (c SetNumWorkerSems) Name() string   { return c.ID().String() }
-func (c SetGoSignalNOCData) Name() string { return c.ID().String() }
-func (c Opaque) Name() string             { return c.ID().String() }

@@ -6,34 +6,31 @@ import (
 )
 
 var (
-	// ErrTruncated: the bytes end inside a command; the stream was cut, or a length is wrong.
+	// ErrTruncated: the bytes end inside a command.
 	ErrTruncated = errors.New("truncated command")
-	// ErrIllegal: no revision uses the id. Usually the reader is not at the start of a command, or
-	// in the zeros after the last one.
+	// ErrIllegal: no revision uses the id. Usually the reader is not at the start of a command.
 	ErrIllegal = errors.New("illegal command id")
-	// ErrNewer: the id exists only in later revisions than this package's, whose other ids and
-	// flags differ too.
+	// ErrNewer: the id exists only in later revisions.
 	ErrNewer = errors.New("command of a newer tt-metal revision")
 	// ErrPadding: a byte that no field owns is not zero, or a derived field differs from an
-	// encoder's. The command was read but does not encode to the same bytes.
+	// encoder's. The command was read but doesn't encode to the same bytes.
 	ErrPadding = errors.New("bytes that no encoder writes")
-	// ErrFormat: fields of the command contradict each other.
+	// ErrFormat: fields contradict each other.
 	ErrFormat = errors.New("inconsistent command")
 	// ErrLimit: a value exceeds the format or the firmware.
 	ErrLimit = errors.New("limit exceeded")
-	// ErrOrder: the order of valid commands makes the device hang or read garbage.
+	// ErrOrder: this order of commands makes the device hang or read garbage.
 	ErrOrder = errors.New("commands out of order")
 )
 
-// LimitError says which field of which command exceeds the format or the firmware. It is an
-// ErrLimit.
+// LimitError is an ErrLimit: a field exceeds the format or the firmware.
 type LimitError struct {
-	Command string // its name, as RELAY_PAGED_PACKED
+	Command string
 	Field   string
 	Value   uint64
 	Want    string // the limit in words
-	Fix     string // what to do
-	Offset  int    // of the command in the stream that was decoded or checked
+	Fix     string
+	Offset  int // of the command in the stream
 }
 
 func (e *LimitError) Error() string {
@@ -44,15 +41,13 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("cq: %s%s: %s is %d (0x%x), want %s: %s", e.Command, where, e.Field, e.Value, e.Value, e.Want, e.Fix)
 }
 
-// Unwrap is ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// FormatError says what is wrong with the bytes at an offset. It wraps one of
-// ErrTruncated, ErrIllegal, ErrNewer, ErrPadding, ErrFormat and ErrOrder.
+// FormatError wraps ErrTruncated, ErrIllegal, ErrNewer, ErrPadding, ErrFormat or ErrOrder.
 type FormatError struct {
-	Offset  int    // of the byte or field, from the start of what was decoded
-	Command string // its name, empty if it has none
-	What    string // what was found, what was wanted, what to do
+	Offset  int    // of the byte or field in the stream
+	Command string // empty if unknown
+	What    string
 	Err     error
 }
 

@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// form is the descriptor of a command: its fields, its size, and what firmware accepts. Reading,
-// sizes, checks, texts and the firmware's C header follow from it; only encoders have a fast path
-// of their own. The forms of all commands are in commands.go.
+// form is the descriptor of a command: its fields, its size, and what firmware accepts. Only
+// encoders have a fast path of their own.
 type form struct {
 	name   string // "" if the revision has no such command
-	large  bool   // the header has 32 bytes, not 16
+	large  bool   // a header of 32 bytes, not 16
 	fields []slot
-	list   *list  // after the header; the field "count" has its length
-	data   data   // what follows header and list
-	relays string // of a relay: what says how many bytes it brings for the command before it; see relayed
+	list   *list  // of "count" entries after the header
+	data   data   // after header and list
+	relays string // of a relay: says how many bytes it brings for the command before it; see relayed
 	sub    bool   // dispatch_s knows it too
 
-	rules []rule                                   // what firmware accepts of single fields
-	check func(it *item, l Layout, m Limits) error // and of several; nil for nothing
+	rules []rule                                   // for single fields
+	check func(it *item, l Layout, m Limits) error // for several
 
-	// The command as a Go value, made of an item and those inside of it. One of the two is set, in
-	// the pinned revision.
+	// These make the command as a Go value from its item and those inside it. One is set, in the
+	// pinned revision.
 	prefetch func(it *item, kids []item) PrefetchCommand
 	dispatch func(it *item, kids []item) DispatchCommand
 }
@@ -37,11 +36,11 @@ type slot struct {
 }
 
 type list struct {
-	size   int // bytes of an entry
+	size   int // of an entry
 	most   int
-	empty  bool // may be
+	empty  bool // may be empty
 	fields []slot
-	rects  *list // what it is instead if the command's flags have packedMulticast
+	rects  *list // used instead if the command's flags have packedMulticast
 }
 
 type reading uint8
@@ -49,21 +48,21 @@ type reading uint8
 const (
 	asDec reading = iota
 	asHex
-	asTile      // coordinates of a tile
-	asRect      // of a rectangle
-	asTarget    // of a tile, or of a rectangle if its number of tiles ("mcast", "dests") isn't 0
-	asBool      // 0 or 1
-	asMemory    // L1 or DRAM
-	asPaged     // memory and bytes that are cut off
-	asTo        // a dispatcher
-	asLess1     // a number less one
-	asWait      // flags of a WAIT
-	asPacked    // flags of a WRITE_PACKED
-	asLarge     // type of a WRITE_PACKED_LARGE
-	asGo        // a go word
-	asMulticast // a slot, or none
-	asBranch    // flags of a BRANCH
-	asCompare   // a comparison
+	asTile
+	asRect
+	asTarget // a rectangle if the number of tiles ("mcast", "dests") isn't 0
+	asBool
+	asMemory // L1 or DRAM
+	asPaged  // memory and bytes cut off
+	asTo
+	asLess1
+	asWait
+	asPacked
+	asLarge
+	asGo
+	asMulticast
+	asBranch
+	asCompare
 )
 
 // data says how many bytes follow the header and the list.
@@ -71,16 +70,16 @@ type data uint8
 
 const (
 	noData       data = iota
-	dataLength        // as many as "length"
-	dataHost          // as many as "length" less the header
+	dataLength        // "length"
+	dataHost          // "length" less the header
 	dataPages         // "pages" times "page_size"
-	dataSlots         // WRITE_PACKED: one slot of "size" for each entry, or one for all
+	dataSlots         // WRITE_PACKED: a slot of "size" for each entry, or one for all
 	dataBlocks        // the lengths in the list, each padded to "alignment"
-	dataSized         // as many as "size"; never left to a relay
+	dataSized         // "size"; never left to a relay
 	dataPadding       // none, but the list is padded
-	dataRelay         // a relay's payload, as many as "length"
+	dataRelay         // a relay's payload of "length" bytes
 	dataForward       // a command of 16 bytes
-	dataCommands      // of a SEQUENCE: commands up to the end of the relay
+	dataCommands      // of a SEQUENCE: up to the end of the relay
 )
 
 func (d data) long() bool { return d == dataLength || d == dataHost || d == dataPages }
@@ -112,19 +111,19 @@ func (s *slot) get(b []byte) uint64 {
 	return v
 }
 
-// item is a command as it lies in a stream.
+// item is a command in a stream.
 type item struct {
 	form   *form
-	at     int    // of raw in the prefetcher's command
+	at     int    // offset of raw in the prefetcher's command
 	raw    []byte // header, list, data, commands inside
 	list   *list
 	count  int    // of entries
 	end    int    // of header and list
-	head   int    // of the padding after them
+	head   int    // end with padding
 	data   uint64 // bytes of data, wherever they come from
-	in     *form  // the command that it is in
+	in     *form  // the command around it
 	to     Dispatcher
-	header bool // it is in a NOFLUSH, and its data come from the next relay
+	header bool // the last command of a NOFLUSH: the next relay brings its data
 	kids   int  // how many of the next items are inside
 }
 
@@ -327,16 +326,16 @@ func zerosAt(b []byte, from, at int, name string) error {
 	return nil
 }
 
-// Field is one field of a command as it lies in the stream.
+// Field is one field of a command in the stream.
 type Field struct {
 	Name   string
-	Offset int    // in bytes from the command's start
-	Size   int    // in bytes
+	Offset int // in bytes from the command's start
+	Size   int
 	Value  uint64 // little-endian
-	Text   string // the value for people
+	Text   string
 }
 
-// fields lists the fields of a command and of those inside of it.
+// fields lists the fields of a command and of those inside it.
 func (v *Revision) fields(l Layout, its []item) []Field {
 	it := &its[0]
 	out := v.appendFields(nil, l, it, it.form.fields, it.raw, 0, -1)
@@ -360,7 +359,7 @@ func (v *Revision) fields(l Layout, its []item) []Field {
 	return out
 }
 
-// appendFields appends the fields of a header, or of entry i of the list. at is its offset in the
+// appendFields appends the fields of a header, or of entry i of the list, at offset at of the
 // command.
 func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b []byte, at, i int) []Field {
 	for k := range slots {

@@ -39,7 +39,6 @@ func (id PrefetchID) String() string {
 
 func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= PrefetchCall }
 
-// Newer says whether only revisions after this package's use the id.
 func (id PrefetchID) Newer() bool {
 	return own().prefetch.by(uint8(id)) == nil && newest().prefetch.by(uint8(id)) != nil
 }
@@ -74,12 +73,10 @@ const (
 	DispatchForwardWithArgs    DispatchID = 0xE3 // FORWARD_SUBORDINATE after READ_ARGs
 )
 
-// String is tt-metal's name without its prefix, or "DISPATCH_n".
 func (id DispatchID) String() string {
 	return nameOf(uint8(id), "DISPATCH_", func(v *Revision) *forms { return &v.dispatch })
 }
 
-// Newer says whether only revisions after this package's use the id.
 func (id DispatchID) Newer() bool {
 	return own().dispatch.by(uint8(id)) == nil && newest().dispatch.by(uint8(id)) != nil
 }
@@ -93,15 +90,14 @@ func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
 	return prefix + strconv.Itoa(int(id))
 }
 
-// Dispatcher selects the dispatcher that gets a RELAY_INLINE.
+// Dispatcher is the target of a RELAY_INLINE.
 type Dispatcher uint8
 
 const (
-	Master      Dispatcher = 0 // dispatch: everything
+	Master      Dispatcher = 0 // everything
 	Subordinate Dispatcher = 1 // dispatch_s: go signals and their tables
 )
 
-// String is the kernel's name.
 func (d Dispatcher) String() string {
 	switch d {
 	case Master:
@@ -112,25 +108,23 @@ func (d Dispatcher) String() string {
 	return "dispatcher " + strconv.Itoa(int(d))
 }
 
-// WaitFlags of a WAIT, in the order in which the dispatcher acts on them (tt-metal cq_commands.hpp
-// at this package's revision; newer ones use 0x10 and 0x20 for the streams).
+// WaitFlags of a WAIT, in the order in which the dispatcher acts on them (tt-metal cq_commands.hpp;
+// newer revisions use 0x10 and 0x20 for the streams).
 type WaitFlags uint8
 
 const (
-	WaitBarrier WaitFlags = 0x01 // wait until all writes of the dispatcher have landed
-	WaitMemory  WaitFlags = 0x04 // wait until the word at Addr has reached Count
-	WaitStream  WaitFlags = 0x08 // wait until the stream's counter has reached Count
-	ClearStream WaitFlags = 0x10 // then take the counter back to 0
+	WaitBarrier WaitFlags = 0x01 // all writes of the dispatcher have landed
+	WaitMemory  WaitFlags = 0x04 // the word at Addr has reached Count
+	WaitStream  WaitFlags = 0x08 // the stream's counter has reached Count
+	ClearStream WaitFlags = 0x10 // then clear the counter
 	NotifyFetch WaitFlags = 0x02 // then add 1 to the prefetcher's sync semaphore, for its STALL
 )
 
-// String lists the flags, as "barrier|stream|clear".
 func (f WaitFlags) String() string {
 	return flagString(uint(f), "barrier", "notify", "memory", "stream", "clear")
 }
 
-// PackedType is the purpose of a WRITE_PACKED. The dispatcher ignores it; profilers and printers do
-// not.
+// PackedType is the purpose of a WRITE_PACKED, for profilers and printers.
 type PackedType uint8
 
 const (
@@ -141,7 +135,6 @@ const (
 	PackedGoIndex     PackedType = 5
 )
 
-// String names the type.
 func (t PackedType) String() string {
 	names := [...]string{"none", "runtime args", "launch", "semaphores", "event", "go message index"}
 	if int(t) < len(names) {
@@ -150,7 +143,7 @@ func (t PackedType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// LargeType is the purpose of a WRITE_PACKED_LARGE. The dispatcher ignores it.
+// LargeType is the purpose of a WRITE_PACKED_LARGE, for profilers and printers.
 type LargeType uint8
 
 const (
@@ -158,7 +151,6 @@ const (
 	LargeBinaries LargeType = 2
 )
 
-// String names the type.
 func (t LargeType) String() string {
 	names := [...]string{"none", "config", "binaries"}
 	if int(t) < len(names) {

@@ -7,25 +7,23 @@ import (
 
 var le = binary.LittleEndian
 
-// Layout names the alignments and coordinate words of one architecture: 1 Wormhole, 2 Blackhole.
+// Layout is the alignments and coordinate words of an architecture.
 type Layout uint8
 
 const (
-	Wormhole  Layout = 1 // PCIe and DRAM alignment 32 bytes
-	Blackhole Layout = 2 // PCIe and DRAM alignment 64 bytes
+	Wormhole  Layout = 1
+	Blackhole Layout = 2
 )
 
-// Sizes in bytes that are the same on both architectures.
+// Sizes in bytes of both architectures.
 const (
 	HeaderSize      = 16 // most commands (tt-metal cq_commands.hpp, CQ_DISPATCH_CMD_SIZE)
 	LargeHeaderSize = 32 // RELAY_LINEAR, RELAY_LINEAR_H, WRITE_LINEAR, WRITE_LINEAR_H
 	L1Align         = 16 // of data slots, and of a NoC write's source against its destination
 )
 
-// Valid says whether l is a known layout.
 func (l Layout) Valid() bool { return l == Wormhole || l == Blackhole }
 
-// String is "wormhole", "blackhole" or a number.
 func (l Layout) String() string {
 	switch l {
 	case Wormhole:
@@ -36,8 +34,8 @@ func (l Layout) String() string {
 	return "layout " + strconv.Itoa(int(l))
 }
 
-// PCIeAlign is the alignment in bytes of prefetcher commands: 32 on Wormhole,
-// 64 on Blackhole (tt-metal noc_parameters.h, PCIE_ALIGNMENT).
+// PCIeAlign is the alignment in bytes of prefetcher commands (tt-metal noc_parameters.h,
+// PCIE_ALIGNMENT).
 func (l Layout) PCIeAlign() int {
 	if l == Wormhole {
 		return 32
@@ -45,22 +43,20 @@ func (l Layout) PCIeAlign() int {
 	return 64
 }
 
-// DRAMAlign is the alignment in bytes of reads from DRAM: 32 on Wormhole, 64 on
-// Blackhole (tt-metal noc_parameters.h, DRAM_ALIGNMENT).
+// DRAMAlign is the alignment in bytes of reads from DRAM (tt-metal noc_parameters.h,
+// DRAM_ALIGNMENT).
 func (l Layout) DRAMAlign() int { return l.PCIeAlign() }
 
-// Stride rounds n bytes up to the PCIe alignment: the distance to the next prefetcher command.
+// Stride rounds n bytes up to the PCIe alignment.
 func (l Layout) Stride(n int) int {
 	a := l.PCIeAlign()
 	return (n + a - 1) &^ (a - 1)
 }
 
-// SlotStride is the distance in bytes between the data slots of a WRITE_PACKED
-// whose slots hold size bytes.
+// SlotStride is the distance in bytes between data slots of size bytes in a WRITE_PACKED.
 func SlotStride(size int) int { return (size + L1Align - 1) &^ (L1Align - 1) }
 
-// NOCXY is the word that names one tile in a command: y<<10 | x<<4 on Wormhole,
-// y<<6 | x on Blackhole (tt-metal noc_parameters.h, NOC_XY_ENCODING).
+// NOCXY is the word of one tile in a command (tt-metal noc_parameters.h, NOC_XY_ENCODING).
 func (l Layout) NOCXY(x, y uint8) uint32 {
 	if l == Wormhole {
 		return uint32(y)<<10 | uint32(x)<<4
@@ -68,9 +64,8 @@ func (l Layout) NOCXY(x, y uint8) uint32 {
 	return uint32(y)<<6 | uint32(x)
 }
 
-// NOCRect is the word that names a multicast rectangle from (x0,y0) to (x1,y1)
-// (tt-metal noc_parameters.h, NOC_MULTICAST_ENCODING). On NoC 1 the corners are
-// given the other way round.
+// NOCRect is the word of a multicast rectangle (tt-metal noc_parameters.h, NOC_MULTICAST_ENCODING).
+// On NoC 1 the corners are swapped.
 func (l Layout) NOCRect(x0, y0, x1, y1 uint8) uint32 {
 	if l == Wormhole {
 		return uint32(x0)<<16 | uint32(y0)<<22 | uint32(x1)<<4 | uint32(y1)<<10
@@ -78,14 +73,14 @@ func (l Layout) NOCRect(x0, y0, x1, y1 uint8) uint32 {
 	return uint32(x0)<<12 | uint32(y0)<<18 | uint32(x1) | uint32(y1)<<6
 }
 
-// SplitXY is the inverse of NOCXY; ok is false if the word has other bits set.
+// SplitXY is the inverse of NOCXY; ok is false if other bits are set.
 func (l Layout) SplitXY(w uint32) (x, y uint8, ok bool) {
 	s := l.shift()
 	x, y = uint8(w>>s&0x3F), uint8(w>>(s+6)&0x3F)
 	return x, y, l.NOCXY(x, y) == w
 }
 
-// SplitRect is the inverse of NOCRect; ok is false if the word has other bits set.
+// SplitRect is the inverse of NOCRect; ok is false if other bits are set.
 func (l Layout) SplitRect(w uint32) (x0, y0, x1, y1 uint8, ok bool) {
 	s := l.shift()
 	x1, y1 = uint8(w>>s&0x3F), uint8(w>>(s+6)&0x3F)
@@ -93,8 +88,7 @@ func (l Layout) SplitRect(w uint32) (x0, y0, x1, y1 uint8, ok bool) {
 	return x0, y0, x1, y1, l.NOCRect(x0, y0, x1, y1) == w
 }
 
-// shift is the place of the lowest coordinate bit. Wormhole keeps the low four bits for address
-// bits 32 to 35.
+// shift skips address bits 32 to 35 on Wormhole.
 func (l Layout) shift() uint {
 	if l == Wormhole {
 		return 4

@@ -7,7 +7,7 @@ type Moved []moved
 
 type moved struct{ from, to, n int }
 
-// At returns where the byte at offset at lies now. ok is false for bytes that Pack has left out:
+// At returns where the byte at offset at lies now. ok is false for bytes that Pack left out:
 // relays' headers, and NotifySubordinates in front of go signals.
 func (m Moved) At(at int) (now int, ok bool) {
 	i, found := slices.BinarySearchFunc(m, at, func(x moved, at int) int {
@@ -26,11 +26,10 @@ func (m Moved) At(at int) (now int, ok bool) {
 }
 
 // Pack rewrites a stream for this runtime's own firmware, with the same effect: neighbouring
-// commands for the dispatcher share relays and pages of page bytes, and a NotifySubordinate with
-// the go signal after it becomes a ForwardSubordinate. Commands that fill a page, and those for the
-// prefetcher, stay as they are.
-//
-// A stream that Decode refuses, or that is packed already, is an error.
+// dispatcher commands share relays and pages of page bytes, and a NotifySubordinate with the go
+// signal after it becomes a ForwardSubordinate. Commands that fill a page, and those for the
+// prefetcher, stay as they are. A stream that Decode refuses, or that is packed already, is an
+// error.
 func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
 	p := packer{l: l, page: page}
 	reader := parser{v: own(), l: l}
@@ -55,9 +54,9 @@ type packer struct {
 	out   []byte
 	moves Moved
 
-	// The payloads of the relay under construction, each with its origin.
+	// of the relay under construction
 	held []held
-	size int // of the sequence with them
+	size int // of their sequence
 
 	notify *held // a NotifySubordinate that may become part of a ForwardSubordinate
 	wait   bool
@@ -75,7 +74,7 @@ type held struct {
 func (p *packer) add(e Entry, its []item) error {
 	if p.header != nil {
 		// The dispatcher skips what a relay brings beyond the data with the rest of the page, so
-		// the header has to be at its old place in the page.
+		// the header must keep its place in the page.
 		if n, _ := its[0].relayed(); n != p.wants {
 			p.close(PrefetchRelayInline)
 		}
@@ -95,7 +94,6 @@ func (p *packer) add(e Entry, its []item) error {
 	switch c := e.Command.(type) {
 	case RelayInlineNoFlush:
 		p.settle()
-		// The next command brings the data, so this one is the last in its relay.
 		p.header, p.wants = &payload, it.data-uint64(it.inline())
 		return nil
 	case RelayInline:
@@ -110,8 +108,7 @@ func (p *packer) add(e Entry, its []item) error {
 			if c.To == Subordinate && p.notify != nil {
 				p.notify = nil
 				over := make([]byte, ForwardSubordinateSize)
-				lo, _ := ForwardSubordinate{Wait: p.wait}.words()
-				le.PutUint64(over, lo)
+				ForwardSubordinate{Wait: p.wait}.words().put(over)
 				copy(over[AtForwarded:], it.raw)
 				p.hold(held{from: payload.from, payload: over, at: AtForwarded})
 				return nil
@@ -156,7 +153,7 @@ func (p *packer) flush() {
 	p.close(PrefetchRelayInline)
 }
 
-// close writes the relay under construction. One command alone needs no sequence.
+// close writes the relay; one command alone needs no sequence.
 func (p *packer) close(id PrefetchID) {
 	if len(p.held) == 0 {
 		return
@@ -175,8 +172,6 @@ func (p *packer) close(id PrefetchID) {
 	n := len(p.out) - base
 	stride := p.l.Stride(HeaderSize + n)
 	p.out = append(p.out, make([]byte, stride-HeaderSize-n)...)
-	w0, w1 := relayWords(id, Master, n, stride)
-	le.PutUint64(p.out[start:], w0)
-	le.PutUint64(p.out[start+8:], w1)
+	relayWords(id, Master, n, stride).put(p.out[start:])
 	p.held, p.size = p.held[:0], 0
 }

@@ -43,9 +43,9 @@ func TestPackOfProgram(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, e.Command.Name())
+			got = append(got, e.Command.ID().String())
 			for r := range e.Relayed {
-				got = append(got, "  "+r.Command.Name())
+				got = append(got, "  "+r.Command.ID().String())
 			}
 		}
 		want := []string{
@@ -121,7 +121,7 @@ func TestPackKeepsCommands(t *testing.T) {
 					continue
 				}
 				if n := sizeOf(t, l, r.Command, r.Header); !ok || string(packed[now:now+n]) != string(stream[r.At:r.At+n]) {
-					t.Fatalf("%s at %#x is said to be at %#x (%v), where something else is", r.Command.Name(), r.At, now, ok)
+					t.Fatalf("%s at %#x is said to be at %#x (%v), where something else is", r.Command.ID().String(), r.At, now, ok)
 				}
 			}
 		}

@@ -1,15 +1,15 @@
 package cq
 
-// Offsets in bytes of the fields at which a finished stream is patched, from the start of their
-// command: for a dispatcher's command not from the relay around it. All values are little-endian;
-// many are not aligned to their size.
+// Offsets of the fields at which a finished stream is patched, in bytes from the start of their
+// command, not of the relay around it. All values are little-endian; many are not aligned to their
+// size.
 const (
-	// RELAY_INLINE and its kin: the dispatcher command after the prefetcher's.
+	// the dispatcher command in a RELAY_INLINE or its kin
 	AtRelayed = HeaderSize
 
 	AtWriteLinearLength = 16         // 64 bits
 	AtWriteHostData     = HeaderSize // and of WRITE_PAGED
-	AtPackedAddr        = 8          // WRITE_PACKED, as the slot of a launch message
+	AtPackedAddr        = 8          // WRITE_PACKED
 
 	AtWaitFlags  = 1 // 8 bits
 	AtWaitStream = 2 // 16 bits
@@ -23,7 +23,7 @@ const (
 	AtGoWaitStream = 12
 )
 
-// Offsets of the fields of a list entry, from AtPagedSub or AtLargeSub.
+// Offsets in a list entry, from AtPagedSub or AtLargeSub.
 const (
 	AtPagedSubStart = 0 // 16 bits
 	AtPagedSubBase  = 4
@@ -38,7 +38,7 @@ func atRingSub(i int) int { return HeaderSize + 8*i }
 // AtLargeSub is the offset of entry i in a WRITE_PACKED_LARGE.
 func AtLargeSub(i int) int { return HeaderSize + 12*i }
 
-// AtPackedCore is the offset of tile i in a WRITE_PACKED to tiles.
+// AtPackedCore is the offset of tile i in a WRITE_PACKED.
 func AtPackedCore(i int) int { return HeaderSize + 4*i }
 
 // AtWriteOffset is the offset of offset i in a SET_WRITE_OFFSET.
@@ -46,14 +46,10 @@ func AtWriteOffset(i int) int { return HeaderSize + 4*i }
 
 func atGoNOCData(i int) int { return HeaderSize + 4*i }
 
-// Put8 writes a field of 8 bits. The stream must reach that far.
 func Put8(stream []byte, at int, v uint8) { stream[at] = v }
 
-// Put16 is Put8 for a field of 16 bits.
 func Put16(stream []byte, at int, v uint16) { le.PutUint16(stream[at:], v) }
 
-// Put32 is Put8 for a field of 32 bits.
 func Put32(stream []byte, at int, v uint32) { le.PutUint32(stream[at:], v) }
 
-// Get32 reads a field of 32 bits.
 func Get32(stream []byte, at int) uint32 { return le.Uint32(stream[at:]) }

@@ -1,38 +1,36 @@
 package cq
 
-// PrefetchCommand is a command for the prefetcher: one of the types in this file and of LoopBegin,
-// LoopEnd, Branch and CallTrace, which are this runtime's own.
+// PrefetchCommand is a command for the prefetcher: a type in this file, or LoopBegin, LoopEnd,
+// Branch or CallTrace, which are this runtime's own.
 type PrefetchCommand interface {
 	ID() PrefetchID
-	Name() string          // tt-metal's without its prefix, as "RELAY_INLINE"
-	encode(b *Builder) int // appends it
+	encode(b *Builder) int
 }
 
-// RelayLinear reads Length bytes at Addr of the tile NOC and appends them to the dispatcher command
-// whose header a NOFLUSH has just sent.
+// RelayLinear appends Length bytes at Addr of the tile NOC to the dispatcher command of the NOFLUSH
+// before it.
 type RelayLinear struct {
-	Length uint64 // bytes
+	Length uint64
 	NOC    uint32 // Layout.NOCXY
 	Addr   uint64
 }
 
-// RelayLinearH is RelayLinear on the prefetcher of the chip that has the PCIe link. It must be
-// alone in its fetch entry.
+// RelayLinearH is RelayLinear on the prefetcher of the chip with the PCIe link. It must be alone in
+// its fetch entry.
 type RelayLinearH struct {
 	NOC    uint32
 	Addr   uint64
-	Length uint32 // bytes
+	Length uint32
 }
 
-// RelayPaged reads Pages interleaved pages from StartPage on and appends
-// Pages*PageSize-LengthAdjust bytes of them to the dispatcher command whose header a NOFLUSH has
-// just sent.
+// RelayPaged appends Pages*PageSize-LengthAdjust bytes of interleaved pages from StartPage on to
+// the dispatcher command of the NOFLUSH before it.
 type RelayPaged struct {
 	StartPage    uint8
 	DRAM         bool   // else L1 banks
-	LengthAdjust uint16 // bytes not to forward of the last page, 0 to 0x7FFF
+	LengthAdjust uint16 // bytes of the last page to leave out, 0 to 0x7FFF
 	Base         uint32 // address in every bank
-	PageSize     uint32 // bytes as allocated, aligned for the memory
+	PageSize     uint32 // as allocated
 	Pages        uint32
 }
 
@@ -41,10 +39,9 @@ type RelayPagedPacked struct {
 	Subs []PagedSub // 1 to maxPagedSubs
 }
 
-// PagedSub is one buffer of a RelayPagedPacked.
 type PagedSub struct {
 	StartPage   uint16 // 0 to banks-1
-	LogPageSize uint16 // log2 of the page size in bytes
+	LogPageSize uint16 // log2 of bytes
 	Base        uint32 // address in every bank
 	Length      uint32 // bytes, a multiple of the DRAM alignment
 }
@@ -55,17 +52,17 @@ type RelayInline struct {
 	Command DispatchCommand
 }
 
-// RelayInlineNoFlush carries the header of a dispatcher command to the master. The next command, a
-// relay, brings its data.
+// RelayInlineNoFlush carries a dispatcher command to the master without its data, which the next
+// command, a relay, brings.
 type RelayInlineNoFlush struct {
 	Command DispatchCommand
 }
 
-// ExecBuf runs the commands in an interleaved buffer in DRAM, from its page 0 to
-// an EXEC_BUF_END. Its fetch entry must have the stall bit.
+// ExecBuf runs the commands in an interleaved buffer in DRAM, from its page 0 to an EXEC_BUF_END.
+// Its fetch entry must have the stall bit.
 type ExecBuf struct {
 	Base        uint32 // address in every bank
-	LogPageSize uint32 // log2 of the page size in bytes
+	LogPageSize uint32 // log2 of bytes
 	Pages       uint32
 }
 
@@ -76,19 +73,18 @@ type ExecBufEnd struct{}
 // were STALLs before.
 type Stall struct{}
 
-// DebugPrefetch logs a checksum of its payload in instrumented firmware.
+// DebugPrefetch logs a checksum of its data in instrumented firmware.
 type DebugPrefetch struct {
 	Key  uint16
 	Data []byte
 }
 
-// TerminatePrefetch ends the prefetcher.
 type TerminatePrefetch struct{}
 
-// PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache, where the offsets of the
-// next RelayRingbuffer count from it.
+// PagedToRingbuffer reads a binary from DRAM into the prefetcher's cache; the next
+// RelayRingbuffer's offsets count from it.
 type PagedToRingbuffer struct {
-	Reset       bool // start the cache from its beginning
+	Reset       bool // to the cache's beginning first
 	LogPageSize uint8
 	StartPage   uint8
 	Advance     uint32 // bytes by which the cache's write pointer moves
@@ -96,28 +92,27 @@ type PagedToRingbuffer struct {
 	Length      uint32 // bytes, a multiple of the DRAM alignment
 }
 
-// SetRingbufferOffset sets the start for offsets of the next RelayRingbuffer, or moves the cache's
+// SetRingbufferOffset sets the start of the next RelayRingbuffer's offsets, or moves the cache's
 // write pointer.
 type SetRingbufferOffset struct {
-	Offset uint32 // bytes
-	Write  bool   // move the write pointer instead
+	Offset uint32
+	Write  bool // move the write pointer instead
 }
 
-// RelayRingbuffer appends ranges of the prefetcher's cache to the dispatcher command whose header a
-// NOFLUSH has just sent.
+// RelayRingbuffer appends ranges of the prefetcher's cache to the dispatcher command of the NOFLUSH
+// before it.
 type RelayRingbuffer struct {
 	Subs []RingSub // 1 to MaxRingSubs
 }
 
 // RingSub is a range of the prefetcher's cache, in bytes.
 type RingSub struct {
-	Start  uint32 // counted from the current offset
+	Start  uint32 // from the current offset
 	Length uint32
 }
 
-// Headers as little-endian words and back. They are written by hand and not derived from the forms:
-// encoders are the hot path of a capture, and shifts by constants take a tenth of a loop over
-// fields. TestDescriptors holds them to the forms.
+// Headers as words and back, by hand and not from the forms: encoders are a capture's hot path, and
+// constant shifts take a tenth of a loop over fields. TestDescriptors holds them to the forms.
 
 func (c RelayLinear) words() (w [4]uint64) {
 	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
@@ -141,10 +136,10 @@ func readRelayLinearH(it *item, _ []item) PrefetchCommand {
 	return RelayLinearH{it.u32(4), it.u64(8), it.u32(16)}
 }
 
-func (c RelayPaged) words() (lo, hi uint64) {
+func (c RelayPaged) words() head {
 	f := uint64(c.LengthAdjust&maxLengthAdjust) | bit(c.DRAM)<<15
-	return uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
-		uint64(c.PageSize) | uint64(c.Pages)<<32
+	return head{uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
+		uint64(c.PageSize) | uint64(c.Pages)<<32}
 }
 
 func readRelayPaged(it *item, _ []item) PrefetchCommand {
@@ -152,8 +147,8 @@ func readRelayPaged(it *item, _ []item) PrefetchCommand {
 	return RelayPaged{it.u8(1), f>>15 != 0, f & maxLengthAdjust, it.u32(4), it.u32(8), it.u32(12)}
 }
 
-func pagedPackedWords(count int, total uint32, stride int) (lo, hi uint64) {
-	return uint64(PrefetchRelayPagedPacked) | uint64(uint16(count))<<16 | uint64(total)<<32, uint64(uint32(stride))
+func pagedPackedWords(count int, total uint32, stride int) head {
+	return head{uint64(PrefetchRelayPagedPacked) | uint64(uint16(count))<<16 | uint64(total)<<32, uint64(uint32(stride))}
 }
 
 func readRelayPagedPacked(it *item, _ []item) PrefetchCommand {
@@ -181,41 +176,41 @@ func inside(it *item, kids []item) DispatchCommand {
 	return kids[0].form.dispatch(&kids[0], kids[1:1+kids[0].kids])
 }
 
-func (c ExecBuf) words() (lo, hi uint64) {
-	return uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
+func (c ExecBuf) words() head {
+	return head{uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32}
 }
 
 func readExecBuf(it *item, _ []item) PrefetchCommand {
 	return ExecBuf{it.u32(4), it.u32(8), it.u32(12)}
 }
 
-func debugWords(id uint8, key uint16, size, stride uint32) (lo, hi uint64) {
-	return uint64(id) | uint64(key)<<16 | uint64(size)<<32, uint64(stride)
+func debugWords(id uint8, key uint16, size, stride uint32) head {
+	return head{uint64(id) | uint64(key)<<16 | uint64(size)<<32, uint64(stride)}
 }
 
 func readDebugPrefetch(it *item, _ []item) PrefetchCommand {
 	return DebugPrefetch{it.u16(2), it.rest()}
 }
 
-func (c PagedToRingbuffer) words() (lo, hi uint64) {
-	return uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
-		uint64(c.Base) | uint64(c.Length)<<32
+func (c PagedToRingbuffer) words() head {
+	return head{uint64(PrefetchPagedToRingbuffer) | bit(c.Reset)<<8 | uint64(c.LogPageSize)<<16 | uint64(c.StartPage)<<24 | uint64(c.Advance)<<32,
+		uint64(c.Base) | uint64(c.Length)<<32}
 }
 
 func readPagedToRingbuffer(it *item, _ []item) PrefetchCommand {
 	return PagedToRingbuffer{it.u8(1)&1 != 0, it.u8(2), it.u8(3), it.u32(4), it.u32(8), it.u32(12)}
 }
 
-func (c SetRingbufferOffset) words() (lo, hi uint64) {
-	return uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)
+func (c SetRingbufferOffset) words() head {
+	return head{uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)}
 }
 
 func readSetRingbufferOffset(it *item, _ []item) PrefetchCommand {
 	return SetRingbufferOffset{it.u32(1), it.u8(8) != 0}
 }
 
-func ringWords(count, stride int) (lo, hi uint64) {
-	return uint64(PrefetchRelayRingbuffer) | uint64(uint16(count))<<16 | uint64(uint32(stride))<<32, 0
+func ringWords(count, stride int) head {
+	return head{uint64(PrefetchRelayRingbuffer) | uint64(uint16(count))<<16 | uint64(uint32(stride))<<32, 0}
 }
 
 func readRelayRingbuffer(it *item, _ []item) PrefetchCommand {
@@ -256,18 +251,3 @@ func (TerminatePrefetch) ID() PrefetchID   { return PrefetchTerminate }
 func (PagedToRingbuffer) ID() PrefetchID   { return PrefetchPagedToRingbuffer }
 func (SetRingbufferOffset) ID() PrefetchID { return PrefetchSetRingbufferOffset }
 func (RelayRingbuffer) ID() PrefetchID     { return PrefetchRelayRingbuffer }
-
-func (c RelayLinear) Name() string         { return c.ID().String() }
-func (c RelayLinearH) Name() string        { return c.ID().String() }
-func (c RelayPaged) Name() string          { return c.ID().String() }
-func (c RelayPagedPacked) Name() string    { return c.ID().String() }
-func (c RelayInline) Name() string         { return c.ID().String() }
-func (c RelayInlineNoFlush) Name() string  { return c.ID().String() }
-func (c ExecBuf) Name() string             { return c.ID().String() }
-func (c ExecBufEnd) Name() string          { return c.ID().String() }
-func (c Stall) Name() string               { return c.ID().String() }
-func (c DebugPrefetch) Name() string       { return c.ID().String() }
-func (c TerminatePrefetch) Name() string   { return c.ID().String() }
-func (c PagedToRingbuffer) Name() string   { return c.ID().String() }
-func (c SetRingbufferOffset) Name() string { return c.ID().String() }
-func (c RelayRingbuffer) Name() string     { return c.ID().String() }

@@ -11,8 +11,8 @@ import (
 
 const listShown = 4
 
-// Line is one command as a line: the processor that executes it, its name, its fields. Long lists
-// are cut, data are only counted.
+// Line is one command as a line: its processor, its name, its fields. Long lists are cut, data are
+// only counted.
 func Line(l Layout, c PrefetchCommand) string {
 	var d DispatchCommand
 	who, relayed := Master, false
@@ -25,28 +25,31 @@ func Line(l Layout, c PrefetchCommand) string {
 		p := parser{v: own(), l: l}
 		b := NewBuilder(l, nil)
 		if b.Append(c); b.err != nil || p.prefetch(b.buf) != nil {
-			return line("prefetch", c.Name(), nil, 0, false)
+			return line("prefetch", c.ID().String(), nil, 0, false)
 		}
-		return line("prefetch", c.Name(), own().fields(l, p.items), p.items[0].inline(), false)
+		return line("prefetch", c.ID().String(), own().fields(l, p.items), p.items[0].inline(), false)
 	}
-	switch d := d.(type) {
-	case nil:
+	if d == nil {
 		return fmt.Sprintf("%-10s  nothing", who)
+	}
+	var fields []Field
+	data := 0
+	switch d := d.(type) {
 	case Opaque:
-		return line(who.String(), d.Name(), nil, len(d.Payload), relayed)
+		data = len(d.Payload)
 	case Sequence: // its commands have lines of their own
-		return line(who.String(), d.Name(), []Field{{Name: "count", Text: strconv.Itoa(len(d.Commands))}}, 0, relayed)
+		fields = []Field{{Name: "count", Text: strconv.Itoa(len(d.Commands))}}
+	default:
+		if its := itemsOf(l, d); len(its) > 0 {
+			fields, data = own().fields(l, its), its[0].inline()
+		}
 	}
-	its := itemsOf(l, d)
-	if len(its) == 0 {
-		return line(who.String(), d.Name(), nil, 0, relayed)
-	}
-	return line(who.String(), d.Name(), own().fields(l, its), its[0].inline(), relayed)
+	return line(who.String(), d.ID().String(), fields, data, relayed)
 }
 
-// itemsOf encodes a dispatcher's command with its data, and reads it; nil if it can't be encoded.
+// itemsOf encodes a dispatcher command and reads it; nil if it can't be encoded.
 func itemsOf(l Layout, d DispatchCommand) []item {
-	for _, header := range []bool{true, false} { // first without zeros in place of data
+	for _, header := range []bool{true, false} { // without zeros in place of data if possible
 		b := NewBuilder(l, nil)
 		at := b.encode(d, header)
 		if b.err != nil {
@@ -89,13 +92,11 @@ func line(who, name string, fields []Field, data int, relayed bool) string {
 	return s.String()
 }
 
-// Print writes a stream, one line for each command: its offset, its size in bytes, its processor,
-// its name and its fields. An unreadable command gets a line that says why. It returns the errors
-// of w, and all errors of the stream joined.
+// Print writes a stream, one line for each command: offset, size in bytes, processor, name and
+// fields, or why it is unreadable. It returns the errors of w, and all errors of the stream joined.
 func Print(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, false) }
 
-// Dump is Print with the fields of each command, their offsets in the stream, and data as
-// hexadecimal rows of 16 bytes.
+// Dump is Print with the offsets of all fields, and data as hexadecimal rows of 16 bytes.
 func Dump(w io.Writer, l Layout, stream []byte) error { return show(w, l, stream, true) }
 
 func show(w io.Writer, l Layout, stream []byte, all bool) error {

@@ -6,26 +6,24 @@ import (
 	"strings"
 )
 
-// Reading is one command of a stream as a revision reads it. A relay with a dispatcher's command is
+// Reading is one command of a stream as a revision reads it. A relay with its dispatcher command is
 // one reading.
 type Reading struct {
-	Offset  int    // of the prefetcher's command in the stream, in bytes; of all in a Sequence but the first, At
-	Size    int    // bytes to the next one
-	Relay   string // name of the command that this one is in: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
-	Who     string // executes it: "prefetch", "dispatch" or "dispatch_s"
+	Offset  int // of the prefetcher's command in the stream, in bytes; in a Sequence all but the first have their At
+	Size    int
+	Relay   string // of the command around it: "RELAY_INLINE", nameNoFlush or "FORWARD_SUBORDINATE"
+	Who     string // "prefetch", "dispatch" or "dispatch_s"
 	Name    string
-	At      int     // of the command that is read, in the stream
-	Fields  []Field // offsets count from At
-	Data    int     // bytes of data in it
-	Relayed uint64  // bytes that it brings for the command before it
+	At      int // offset of the command itself in the stream
+	Fields  []Field
+	Data    int
+	Relayed uint64 // bytes that it brings for the command before it
 }
 
-// String is the command as a line, in the form of Line.
 func (r *Reading) String() string {
 	return line(r.Who, r.Name, r.Fields, r.Data, r.Relay == nameNoFlush)
 }
 
-// Value returns a field by name.
 func (r *Reading) Value(name string) (v uint64, ok bool) {
 	for i := range r.Fields {
 		if r.Fields[i].Name == name {
@@ -35,7 +33,7 @@ func (r *Reading) Value(name string) (v uint64, ok bool) {
 	return 0, false
 }
 
-// Read reads a stream: to its end, or to an EXEC_BUF_END, which zeros may follow. It is strict, so
+// Read reads a stream to its end, or to an EXEC_BUF_END, which zeros may follow. It is strict, so
 // that a stream of another revision is refused rather than misread: unused bytes are zero, lengths
 // and strides agree, and relays bring the data of the command before them.
 func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
@@ -46,7 +44,7 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 		return nil, bad(ErrTruncated, 0, "", "there are no bytes")
 	}
 	var out []Reading
-	var missing uint64 // data that the next command must bring, if header is set
+	var missing uint64 // of header, which the next command must bring
 	header := ""
 	p := parser{v: v, l: l}
 	for at := 0; at < len(stream); at += p.n {
@@ -82,8 +80,8 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	return out, nil
 }
 
-// appendReadings appends the commands that were read at an offset of the stream: those in a relay,
-// but not one that is forwarded.
+// appendReadings appends the commands at an offset of the stream: those in a relay, but not a
+// forwarded one.
 func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	begin := len(out)
 	for i := range p.items {
@@ -118,7 +116,6 @@ func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	return out
 }
 
-// strict demands what only the right revision has.
 func (p *parser) strict() error {
 	for i := range p.items {
 		it := &p.items[i]
@@ -160,8 +157,8 @@ func (v *Revision) strict(it *item) error {
 	return v.waits(it)
 }
 
-// waits demands zeros for fields without their flag, and existing streams: only these tell a
-// revision's flags and go signals from another's.
+// waits demands zeros for fields without their flag, and existing streams, which tell revisions
+// apart.
 func (v *Revision) waits(it *item) error {
 	name, w := it.form.name, v.wait
 	stream, streams := "stream", true
@@ -193,22 +190,20 @@ func (v *Revision) waits(it *item) error {
 	return nil
 }
 
-// ErrRevision is returned for a stream that no revision reads, or that more than one reads.
+// ErrRevision: no revision reads the stream, or more than one does.
 var ErrRevision = errors.New("the protocol revision can't be told")
 
-// RevisionError says why each revision refuses a stream. It is an ErrRevision.
+// RevisionError is an ErrRevision with each revision's reason.
 type RevisionError struct {
-	Accepted []string // revisions that read it all the same; none, or more than one
+	Accepted []string // none, or more than one
 	Refused  []RefusedRevision
 }
 
-// RefusedRevision is a revision that doesn't read a stream.
 type RefusedRevision struct {
 	Name string
 	Err  error
 }
 
-// Error lists the revisions.
 func (e *RevisionError) Error() string {
 	var s []string
 	for _, r := range e.Refused {
@@ -224,12 +219,10 @@ func (e *RevisionError) Error() string {
 	return fmt.Sprintf("cq: %v: %s read it: name the one that wrote it%s", ErrRevision, strings.Join(e.Accepted, " and "), also)
 }
 
-// Unwrap returns ErrRevision.
 func (e *RevisionError) Unwrap() error { return ErrRevision }
 
-// Detect finds the revision of a stream: the only one that reads it without an error. Commands with
-// lists, waits and go signals, which every program has, tell revisions apart. A *RevisionError says
-// why there is none, or lists several.
+// Detect finds the only revision that reads a stream without an error, or returns a *RevisionError.
+// Commands with lists, waits and go signals tell revisions apart.
 func Detect(l Layout, stream []byte) (*Revision, []Reading, error) {
 	var found *Revision
 	var readings []Reading

@@ -2,15 +2,13 @@ package cq
 
 import "sync"
 
-// Pinned is the name of the revision that this package writes and the runtime's firmware
-// understands.
+// Pinned is the revision that this package writes and the runtime's firmware understands.
 const Pinned = "2026-03"
 
-// Revision is one state of tt-metal's protocol: its ids and the fields of each command. It reads
-// streams; only the pinned revision can be written.
+// Revision is a state of tt-metal's protocol: its ids and the fields of each command. Only the
+// pinned one can be written.
 type Revision struct {
-	// Name is the year and month or season from which on it was seen, as "2025-mid". Later
-	// revisions without a date are "newer" and a letter.
+	// Name is the date from which on it was seen, as "2025-mid", or "newer" and a letter.
 	Name  string
 	About string // what tells it from its neighbours
 
@@ -20,12 +18,11 @@ type Revision struct {
 	wait      waitBits
 }
 
-// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 in a
-// revision without it.
+// waitBits are the flags of a WAIT that say which fields matter. clearMemory may be 0.
 type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
-// Revisions returns all known revisions, oldest first, from public sources: tt-metal's
-// cq_commands.hpp at several times, and its forks. The caller doesn't change them.
+// Revisions returns all known revisions, oldest first (tt-metal's cq_commands.hpp at several times,
+// and its forks). They must not be changed.
 func Revisions() []*Revision { return revisions().all }
 
 func own() *Revision { return revisions().own }
@@ -76,7 +73,7 @@ func makeRevisions() revisionSet {
 	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
-// RevisionByName returns the revision of a name, nil if it is unknown.
+// RevisionByName returns nil for an unknown name.
 func RevisionByName(name string) *Revision {
 	for _, r := range Revisions() {
 		if r.Name == name {
@@ -103,7 +100,6 @@ func beforeLinearH(r *Revision) {
 	lengthsAsTheyAre(r)
 }
 
-// lengthsAsTheyAre gives the lengths of packed-large writes as they are, and not less one.
 func lengthsAsTheyAre(r *Revision) {
 	r.dispatch[DispatchWritePackedLarge].list.fields[2].as = asDec
 }

@@ -1,50 +1,47 @@
 package cq
 
-// The commands of this file are this runtime's own. Stock commands each have a relay and a page for
-// themselves. Here small commands share a page, and go signals reach the subordinate without a
-// relay. Pack makes them from a stock stream.
+// The commands of this file are this runtime's own; Pack makes them from a stock stream. A stock
+// command takes a relay and a page. Here small commands share a page, and go signals reach the
+// subordinate without a relay.
 
-// Sequence is several commands in one page of the dispatcher's ring. They run in order.
+// Sequence is several commands in one page of the dispatcher's ring, run in order.
 type Sequence struct {
-	Commands []DispatchCommand // without sequences; in a NOFLUSH the last one is a header without its data
+	Commands []DispatchCommand // no sequences; the last one in a NOFLUSH is without its data
 }
 
-// ForwardSubordinate makes the dispatcher give a command to its subordinate: a SendGoSignal or a
-// TerminateDispatch. It replaces a relay to the subordinate and the NotifySubordinate before it.
+// ForwardSubordinate gives a SendGoSignal or a TerminateDispatch to the dispatcher's subordinate,
+// in place of a relay and a NotifySubordinate.
 type ForwardSubordinate struct {
 	Wait    bool // until all writes before have landed
-	Args    bool // a go signal that carries out the ReadArgs before it first: FORWARD_WITH_ARGS
+	Args    bool // FORWARD_WITH_ARGS: a go signal after ReadArgs
 	Command DispatchCommand
 }
 
-// ForwardSubordinateSize is the bytes of a FORWARD_SUBORDINATE with its command.
 const ForwardSubordinateSize = 2 * HeaderSize
 
-// AtSequenceCount is the offset of the number of commands in a SEQUENCE: 16 bits.
+// 16 bits
 const AtSequenceCount = 2
 
-// AtForwarded is the offset of the command in a FORWARD_SUBORDINATE.
 const AtForwarded = HeaderSize
 
 // ReadArg makes a 32-bit word of memory an argument of the program that the next ForwardSubordinate
 // with Args starts. The dispatcher reads the word when all earlier programs are done, and writes it
 // to the targets once the rest of the program has landed.
 type ReadArg struct {
-	OffsetIndex uint8  // 0 to 3, see SetWriteOffset: the offset that the next program sets
-	NOC         uint32 // Layout.NOCXY of the tile that has the word
-	Addr        uint32 // of the word, a multiple of 4
+	OffsetIndex uint8  // see SetWriteOffset: the offset that the next program sets
+	NOC         uint32 // Layout.NOCXY of the word's tile
+	Addr        uint32 // a multiple of 4
 	Targets     []ArgTarget
 }
 
-// ArgTarget is where a ReadArg writes its word: a tile, or all tiles of a rectangle.
+// ArgTarget is a tile or a rectangle of tiles.
 type ArgTarget struct {
 	NOC   uint32 // Layout.NOCXY, or NOCRect with Dests
 	Addr  uint16 // plus the write offset; a multiple of 4
 	Dests uint8  // tiles in the rectangle, 0 = one tile
 }
 
-// Limits of a program's ReadArgs: their number, their bytes in the dispatcher's ring, and the
-// targets of each.
+// Limits of a program's ReadArgs: number, bytes in the dispatcher's ring, targets of each.
 const (
 	MaxReadArgs     = 32
 	MaxReadArgBytes = 8192
@@ -55,11 +52,11 @@ const (
 
 func atArgTarget(i int) int { return HeaderSize + argTargetSize*i }
 
-// Size is the bytes of the command in the dispatcher's ring.
+// Size is the command's bytes in the dispatcher's ring.
 func (c ReadArg) Size() int { return SlotStride(atArgTarget(len(c.Targets))) }
 
-func (c ReadArg) words() (lo, hi uint64) {
-	return uint64(DispatchReadArg) | uint64(c.OffsetIndex)<<8 | uint64(uint16(len(c.Targets)))<<16, uint64(c.NOC) | uint64(c.Addr)<<32
+func (c ReadArg) words() head {
+	return head{uint64(DispatchReadArg) | uint64(c.OffsetIndex)<<8 | uint64(uint16(len(c.Targets)))<<16, uint64(c.NOC) | uint64(c.Addr)<<32}
 }
 
 func readReadArg(it *item, _ []item) DispatchCommand {
@@ -75,8 +72,8 @@ func (t ArgTarget) word() uint64 {
 	return uint64(t.NOC) | uint64(t.Addr)<<32 | uint64(t.Dests)<<48
 }
 
-func (c ForwardSubordinate) words() (lo, hi uint64) {
-	return uint64(c.ID()) | bit(c.Wait)<<8, 0
+func (c ForwardSubordinate) words() head {
+	return head{uint64(c.ID()) | bit(c.Wait)<<8, 0}
 }
 
 func readForward(it *item, kids []item) DispatchCommand {
@@ -99,7 +96,3 @@ func (c ForwardSubordinate) ID() DispatchID {
 	}
 	return DispatchForwardSubordinate
 }
-
-func (c Sequence) Name() string           { return c.ID().String() }
-func (c ReadArg) Name() string            { return c.ID().String() }
-func (c ForwardSubordinate) Name() string { return c.ID().String() }

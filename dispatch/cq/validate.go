@@ -8,7 +8,7 @@ import (
 // rule is what firmware accepts of a field of the header, or of each entry of the list.
 type rule struct {
 	field       string
-	least, most bound // most is 0 if there is no limit
+	least, most bound // 0 for no limit
 	multiple    bound // 0 for any number
 }
 
@@ -16,16 +16,16 @@ type rule struct {
 type bound int
 
 const (
-	cacheSize     bound = -1 - iota // of the prefetcher's cache, in bytes
-	halfScratch                     // half of the prefetcher's double buffer
-	directRead                      // what a RELAY_LINEAR_H may read: scratch buffer or fetch entry, less a header
-	dispatchPage                    // a page of the dispatcher
-	dramAlign                       // alignment of reads from DRAM
-	pcieAlign                       // alignment of commands
-	log2DRAM                        // logarithm of dramAlign
-	goEntries                       // of the table for go signals
-	subDevices                      // how many
-	subDeviceMask                   // a bit for each
+	cacheSize bound = -1 - iota
+	halfScratch
+	directRead // of a RELAY_LINEAR_H: scratch buffer or fetch entry, less a header
+	dispatchPage
+	dramAlign
+	pcieAlign
+	log2DRAM
+	goEntries
+	subDevices
+	subDeviceMask
 )
 
 func (b bound) number(l Layout, m Limits) uint64 {
@@ -92,7 +92,7 @@ func (it *item) validate(l Layout, m Limits) error {
 	return nil
 }
 
-func words(n int) string { return fmt.Sprintf("at most %d", n) }
+func atMost(n int) string { return fmt.Sprintf("at most %d", n) }
 
 func checkRelayPaged(it *item, l Layout, _ Limits) error {
 	name, flags, size := it.form.name, it.value("flags"), it.value("page_size")
@@ -113,7 +113,7 @@ func checkRanges(it *item, _ Layout, m Limits) error {
 	start, length := find(it.list.fields, "start"), find(it.list.fields, "length")
 	for i := range it.count {
 		if e := start.get(it.entry(i)) + length.get(it.entry(i)); e > uint64(m.Ringbuffer) {
-			return limit(it.form.name, "end of a range", e, words(m.Ringbuffer)+" bytes, the cache", "cache the binary first")
+			return limit(it.form.name, "end of a range", e, atMost(m.Ringbuffer)+" bytes, the cache", "cache the binary first")
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func checkPacked(it *item, _ Layout, m Limits) error {
 		most, what = most/2, " rectangles (half of what the firmware keeps of single tiles)"
 	}
 	if it.count > most {
-		return limit(it.form.name, "count", it.count, words(most)+what, "use several commands")
+		return limit(it.form.name, "count", it.count, atMost(most)+what, "use several commands")
 	}
 	return nil
 }
@@ -163,38 +163,38 @@ func checkGo(it *item, _ Layout, m Limits) error {
 			"pass the sub-device's index, or NoMulticast")
 	}
 	if n := it.value("noc_start") + it.value("unicasts"); n > uint64(m.GoNOCEntries) {
-		return limit(it.form.name, "end of the table entries", n, words(m.GoNOCEntries), "the table holds no more")
+		return limit(it.form.name, "end of the table entries", n, atMost(m.GoNOCEntries), "the table holds no more")
 	}
 	return nil
 }
 
-// Limits of the format, which encoder and decoder enforce.
+// Limits of the format.
 const (
 	maxPagedSubs    = 35    // RELAY_PAGED_PACKED (tt-metal cq_commands.hpp: the firmware's copy of the list)
 	MaxRingSubs     = 52    // RELAY_RINGBUFFER
 	MaxLargeSubs    = 35    // WRITE_PACKED_LARGE
-	maxLargeLength  = 65536 // bytes of one run of a WRITE_PACKED_LARGE: length-1 has 16 bits
-	maxPackedCores  = 1020  // WRITE_PACKED to tiles: the list must lie in the first 4096-byte page
-	maxPackedRects  = 510   // WRITE_PACKED to rectangles
+	maxLargeLength  = 65536 // bytes: length-1 has 16 bits
+	maxPackedCores  = 1020  // the list must lie in the first 4096-byte page
+	maxPackedRects  = 510
 	maxWriteOffsets = 4
 	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
-// Limits are the configuration of a device's firmware. Sizes are in bytes.
+// Limits are the configuration of a device's firmware, with sizes in bytes.
 type Limits struct {
-	MaxCommand      int // a fetch entry, and so any command in it
-	MaxUnicast      int // WRITE_PACKED to tiles: as many as the compute grid has; to rectangles: half
+	MaxCommand      int // a fetch entry
+	MaxUnicast      int // tiles of a WRITE_PACKED, as many as the compute grid has; half of that for rectangles
 	DispatchPage    int // of the dispatcher's ring
 	SubordinatePage int // of dispatch_s's ring
-	DispatchRing    int // the ring of the dispatcher
+	DispatchRing    int
 	Scratch         int // the prefetcher's double buffer for relays
 	Ringbuffer      int // the prefetcher's cache of binaries
 	GoNOCEntries    int // table for go signals to single tiles
 	SubDevices      int // worker streams
 }
 
-// DefaultLimits are those of tt-metal's firmware on Tensix dispatch cores (dispatch_settings.cpp),
-// for a compute grid of workers tiles; 0 stands for maxPackedCores.
+// DefaultLimits are those of tt-metal's firmware on Tensix dispatch cores (dispatch_settings.cpp)
+// for a number of workers; 0 stands for maxPackedCores.
 func DefaultLimits(workers int) Limits {
 	if workers <= 0 || workers > maxPackedCores {
 		workers = maxPackedCores

@@ -4,20 +4,19 @@ import (
 	"fmt"
 )
 
-// FetchEntry is one entry of the prefetch queue. Bits 0 to 14 are the size of a piece of the issue
-// queue in units of 16 bytes. With bit 15 the prefetcher stops fetching after it until an EXEC_BUF
-// in it has ended. 0 is an empty entry (tt-metal cq_prefetch.cpp).
+// FetchEntry is an entry of the prefetch queue. Bits 0 to 14 are the size of a piece of the issue
+// queue in units of 16 bytes. With bit 15 the prefetcher stops fetching until an EXEC_BUF in the
+// piece has ended. 0 is an empty entry (tt-metal cq_prefetch.cpp).
 type FetchEntry uint16
 
 const (
-	FetchUnit     = 16                           // bytes
-	FetchStall    = 1 << 15                      // the stall bit
-	fetchMaxBytes = (FetchStall - 1) * FetchUnit // what 15 bits can say: 524272
+	FetchUnit     = 16 // bytes
+	FetchStall    = 1 << 15
+	fetchMaxBytes = (FetchStall - 1) * FetchUnit
 )
 
-// NewFetchEntry makes an entry for n bytes, a multiple of 16 from 16 to fetchMaxBytes. The
-// firmware's own limit is Limits.MaxCommand. stall must be set exactly when the bytes hold an
-// EXEC_BUF.
+// NewFetchEntry makes an entry for n bytes, a multiple of 16. stall must be set exactly when they
+// hold an EXEC_BUF. Limits.MaxCommand is the firmware's own limit.
 func NewFetchEntry(n int, stall bool) (FetchEntry, error) {
 	if n <= 0 || n > fetchMaxBytes {
 		return 0, limit("fetch entry", "size", n, fmt.Sprintf("1 to %d bytes", fetchMaxBytes), "split the commands over several entries")
@@ -32,13 +31,10 @@ func NewFetchEntry(n int, stall bool) (FetchEntry, error) {
 	return e, nil
 }
 
-// Bytes is the size that the entry announces.
 func (e FetchEntry) Bytes() int { return int(e&^FetchStall) * FetchUnit }
 
-// Stall says whether the stall bit is set.
 func (e FetchEntry) Stall() bool { return e&FetchStall != 0 }
 
-// String is like "256 bytes, stall".
 func (e FetchEntry) String() string {
 	s := fmt.Sprintf("%d bytes", e.Bytes())
 	if e == 0 {
@@ -50,26 +46,24 @@ func (e FetchEntry) String() string {
 	return s
 }
 
-// Count is a completion count of a worker stream. The stream's counter has 17 bits
-// (tt-isa-documentation WormholeB0/NoC/Overlay/AsGeneralUse.md): the device compares modulo 2^17.
-// The host may count in 32 bits while fewer than 2^16 completions are outstanding.
+// Count is a completion count of a worker stream. The device compares modulo 2^17
+// (tt-isa-documentation WormholeB0/NoC/Overlay/AsGeneralUse.md); the host may count in 32 bits
+// while fewer than 2^16 completions are outstanding.
 type Count uint32
 
-// CountMask are the bits of a Count in the stream's counter.
+// CountMask are a Count's bits in the stream's counter.
 const CountMask = 1<<17 - 1
 
-// Seq is a 32-bit number that counts up and wraps: an event id, a semaphore or a page counter. Two
-// of them compare right while they are less than 2^31 apart.
+// Seq is a 32-bit number that counts up and wraps. Two of them compare right while less than 2^31
+// apart.
 type Seq uint32
 
-// After says whether s was counted later than o.
 func (s Seq) After(o Seq) bool { return int32(s-o) > 0 }
 
-// GoWord is a GO message: the stream (counted from the first one) that counts completions, the tile
-// of the stream, and the signal (tt-metal dev_msgs.h, go_msg_t).
+// GoWord is a GO message: the stream that counts completions (from the first one), its tile, and
+// the signal (tt-metal dev_msgs.h, go_msg_t).
 type GoWord uint32
 
-// Signal is the last byte of a GoWord.
 type Signal uint8
 
 const (
@@ -81,7 +75,6 @@ const (
 	SignalReplayTrace      Signal = 0xF0 // as SignalResetReadPtr, before a replay
 )
 
-// String names the signal.
 func (s Signal) String() string {
 	switch s {
 	case SignalDone:
@@ -100,22 +93,17 @@ func (s Signal) String() string {
 	return fmt.Sprintf("0x%02x", uint8(s))
 }
 
-// NewGoWord packs a go word. offset is the stream's index counted from the first one (the
-// sub-device), x and y are the tile that counts completions.
+// NewGoWord packs a go word: offset is the stream's, counted from the first one, x and y its tile.
 func NewGoWord(offset, x, y uint8, s Signal) GoWord {
 	return GoWord(offset) | GoWord(x)<<8 | GoWord(y)<<16 | GoWord(s)<<24
 }
 
-// Offset is the stream's index counted from the first one.
 func (g GoWord) Offset() uint8 { return uint8(g) }
 
-// XY is the tile that counts completions.
 func (g GoWord) XY() (x, y uint8) { return uint8(g >> 8), uint8(g >> 16) }
 
-// Signal is what workers are to do.
 func (g GoWord) Signal() Signal { return Signal(g >> 24) }
 
-// String is like "REPLAY_TRACE stream +0 of (14,3)".
 func (g GoWord) String() string {
 	x, y := g.XY()
 	return fmt.Sprintf("%v stream +%d of (%d,%d)", g.Signal(), g.Offset(), x, y)

@@ -2,10 +2,9 @@
 // firmware of each Tensix processor, and the command-queue kernels (prefetcher, dispatcher,
 // subordinate dispatcher).
 //
-// The sources are C, in src; the images are committed and embedded, so that their use needs no
-// cross compiler. go generate rebuilds them, and its -check mode proves that they match the
-// sources. The interface between host, firmware and kernels is kernels/include/reprise/abi.h, and
-// abi.L1Map on the host's side.
+// The sources are C, in src; the images are committed and embedded. go generate rebuilds them, and
+// its -check mode proves that they match the sources. The interface between host, firmware and
+// kernels is kernels/include/reprise/abi.h, and abi.L1Map on the host's side.
 package firmware
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild firmware
@@ -26,24 +25,21 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// ErrNotFound is returned for an architecture without firmware, or a name of no command-queue
-// kernel.
+// ErrNotFound: there is no firmware for the architecture, or no command-queue kernel of the name.
 var ErrNotFound = errors.New("no such firmware image")
 
-// The command-queue kernels, for [CQ]. They are kernels like any other (see package kernels), built
-// ahead and run in host mode.
+// The command-queue kernels, for [CQ], run in host mode.
 const (
 	Prefetch  = "prefetch"   // reads the issue queue and relays to the dispatchers; BRISC, NoC 0
 	Dispatch  = "dispatch"   // executes dispatch commands; BRISC, NoC 0
 	DispatchS = "dispatch_s" // sends go signals beside Dispatch; NCRISC of the same core, NoC 1
 )
 
-// Images are the base firmware of one architecture, by processor. Each is flat: its bytes go to the
-// processor's abi.L1Map.Firmware address, where execution starts. It fits abi.L1Map.FirmwareSize,
-// and its length is a multiple of 16.
+// Images are the base firmware of an architecture, by processor: bytes for abi.L1Map.Firmware,
+// where execution starts, in multiples of 16.
 type Images [chip.NumProcessors][]byte
 
-// Base returns a copy of the base firmware of an architecture. The error wraps [ErrNotFound].
+// Base returns a copy of the base firmware of an architecture, or ErrNotFound.
 func Base(arch chip.Arch) (Images, error) {
 	var all Images
 	for p := range all {
@@ -57,20 +53,18 @@ func Base(arch chip.Arch) (Images, error) {
 	return all, nil
 }
 
-// Lines returns the table of functions, files and lines of an image of Base, for stack.LoadTable of
-// package internal/debug/stack. The error wraps [ErrNotFound].
+// Lines returns the table of functions, files and lines of an image of Base, for
+// internal/debug/stack.LoadTable.
 func Lines(arch chip.Arch, p chip.Processor) ([]byte, error) {
 	return read(arch, strings.ToLower(p.String())+".lines")
 }
 
-// CQLines is Lines for a command-queue kernel.
 func CQLines(arch chip.Arch, name string) ([]byte, error) {
 	return cqFile(arch, name, ".lines")
 }
 
-// CQ returns a copy of a command-queue kernel as it lies in L1, at any multiple of 16: text, then
-// the initial data that its start-up code copies to local RAM; the first byte is the entry point.
-// The error wraps [ErrNotFound].
+// CQ returns a copy of a command-queue kernel for any multiple of 16 in L1: text, then the initial
+// data that its start-up code copies to local RAM; the first byte is the entry point.
 func CQ(arch chip.Arch, name string) ([]byte, error) {
 	return cqFile(arch, name, ".bin")
 }

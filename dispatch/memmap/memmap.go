@@ -1,5 +1,5 @@
 // Package memmap is the memory map of a command queue: the L1 of its two cores and pinned host
-// memory. The host, the reports of package postmortem and the kernels' arguments share it.
+// memory.
 package memmap
 
 import (
@@ -11,51 +11,50 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Sizes of a command queue's parts on Tensix dispatch cores. Source: tt-metal
-// dispatch_settings.cpp.
+// Sizes on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
 const (
-	PageSize            = 4096      // unit of the dispatch ring and of the completion queue, in bytes
-	FetchEntries        = 1534      // prefetch queue entries
-	MaxCommandSize      = 128 << 10 // largest batch of one prefetch queue entry, in bytes
-	ScratchSize         = 128 << 10 // scratch double buffer of the prefetcher
-	BinaryRingSize      = 1 << 20   // its binary cache, at the same address as the scratch buffer
-	DispatchPages       = 128       // dispatch ring, in pages
-	SubordinatePages    = 128       // ring of the subordinate dispatcher, in pages of SubordinatePageSize
+	PageSize            = 4096      // bytes, of the dispatch ring and of the completion queue
+	FetchEntries        = 1534      // of the prefetch queue
+	MaxCommandSize      = 128 << 10 // bytes of one prefetch queue entry
+	ScratchSize         = 128 << 10 // double buffer of the prefetcher
+	BinaryRingSize      = 1 << 20   // binary cache, at the scratch buffer's address
+	DispatchPages       = 128
+	SubordinatePages    = 128 // of SubordinatePageSize
 	SubordinatePageSize = 256
 	MaxQueues           = 2
 	MaxSubDevices       = 8
 
-	cmdDataSize     = 256 << 10 // command data buffer of the prefetcher
-	dispatchBlocks  = 4         // blocks in which the dispatcher gives pages back
-	dispatchRing    = 0x1A000   // L1 address of the dispatch ring on the dispatch core, a multiple of its page
+	cmdDataSize     = 256 << 10 // prefetcher's buffer of commands
+	dispatchBlocks  = 4         // in which the dispatcher gives pages back
+	dispatchRing    = 0x1A000   // L1 address, a multiple of its page
 	subordinateRing = dispatchRing + DispatchPages*PageSize
 	maxPackedCores  = 800 // of one WRITE_PACKED, and twice the most rectangles
 )
 
-// Bytes of a prefetch queue entry: with this runtime's own firmware, and with newer firmware of
+// Bytes of a prefetch queue entry: of this runtime's own firmware, and of newer firmware of
 // tt-metal.
 const (
 	FetchEntryBytes = 2
 	WideFetchEntry  = 4
 )
 
-// SlotArgs is the room in bytes for one processor's arguments in the kernel-config memory of a
-// command-queue core. Semaphores follow, 16 bytes apart.
+// SlotArgs is the bytes of a processor's arguments in the kernel-config memory of a command-queue
+// core. Semaphores follow, 16 bytes apart.
 const SlotArgs = 128
 
-// Control is the L1 map of a command queue, and what its kernels assume. What differs between the
-// queues of a device is that of queue 0. Fields beside abi.Queue aren't in tt-metal.
+// Control is the L1 map of a command queue. What differs between the queues of a device is that of
+// queue 0. tt-metal lacks the fields beside abi.Queue.
 type Control struct {
 	abi.Queue
 	EdgeWord  [MaxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues
-	Forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes
-	ArgWords  uint32            // dispatch core: words that become arguments, argWordsSize bytes; 0 if there are none
-	Times     uint32            // dispatch core: when programs ran; 0 if that isn't noted
-	Loops     uint32            // prefetch core: loops and aborted replays, LoopsSize bytes; 0 if there is no control flow
+	Forwarded uint32            // dispatch core: commands forwarded to the subordinate
+	ArgWords  uint32            // dispatch core: words that become arguments; 0 for none
+	Times     uint32            // dispatch core: when programs ran; 0 for none
+	Loops     uint32            // prefetch core: loops and aborted replays; 0 without control flow
 }
 
-// Own returns the map of this runtime's own kernels. Its words begin where L1 is free for buffers,
-// on both cores. Source: tt-metal command_queue_common.cpp and dispatch_mem_map.cpp.
+// Own returns the map of this runtime's own kernels. Source: tt-metal command_queue_common.cpp and
+// dispatch_mem_map.cpp.
 func Own(l *abi.Layout) Control {
 	base := l.L1.Unreserved
 	align := l.Arch.Params().Align.PCIe()
@@ -84,8 +83,7 @@ func Own(l *abi.Layout) Control {
 	return c
 }
 
-// PlaceOwnWords places EdgeWord and Forwarded, the words on the dispatch core that tt-metal lacks
-// and all firmware leaves alone.
+// PlaceOwnWords places EdgeWord and Forwarded, which all firmware leaves alone.
 func (c *Control) PlaceOwnWords(at uint32) {
 	for i := range c.EdgeWord {
 		c.EdgeWord[i] = at + 16*uint32(i)
@@ -93,7 +91,6 @@ func (c *Control) PlaceOwnWords(at uint32) {
 	c.Forwarded = c.EdgeWord[MaxQueues-1] + 16
 }
 
-// End returns the address after the words of PlaceOwnWords.
 func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
 
 // argWordsSize is 32 places of 64 bytes for words that are read, 32 of 16 for those that are
@@ -104,8 +101,7 @@ const argWordsSize = 32*64 + 32*16 + 8192
 // firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32
 
-// Offsets in the prefetcher's struct cq_control, at Control.Loops: four words, 16 loops of four
-// words, 12 words of the log, and a word of memory with its surroundings. Source: firmware,
+// Offsets in the prefetcher's struct cq_control, at Control.Loops. Source: firmware,
 // cq_prefetch_control.h.
 const (
 	LoopsAbort    = 0
@@ -121,8 +117,7 @@ const (
 	LoopsSize     = LoopsLogLimit + 48 + 64
 )
 
-// The firmware notes the start and end of every program in a ring at Control.Times, whether anybody
-// reads it or not. Source: firmware, cq_times.h.
+// The ring at Control.Times has the start and end of every program. Source: firmware, cq_times.h.
 const (
 	TimesEntries = 1024
 	TimesHeader  = 16
@@ -132,13 +127,12 @@ const (
 
 // Loop is a loop that a queue's prefetcher is in.
 type Loop struct {
-	Trace     uint32 `json:"trace"`     // address in every DRAM bank of the trace that has it
-	Loop      uint32 `json:"loop"`      // its number in the trace
+	Trace     uint32 `json:"trace"`     // address in every DRAM bank
+	Loop      uint32 `json:"loop"`      // number in the trace
 	Iteration uint32 `json:"iteration"` // from 0
-	Of        uint32 `json:"of"`        // iterations, or the most that there may be
+	Of        uint32 `json:"of"`        // iterations, or the most
 }
 
-// String is as "loop 2, iteration 5 of 10".
 func (l Loop) String() string {
 	return fmt.Sprintf("loop %d of the trace at %#x, iteration %d of at most %d", l.Loop, l.Trace, l.Iteration, l.Of)
 }
@@ -160,16 +154,15 @@ func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 type Host struct {
 	Base           uint32 // of the share
 	Size           uint32
-	CompletionWr   uint32 // word that the dispatcher publishes its pointer in
-	CompletionRd   uint32 // mirror of the host's pointer
+	CompletionWr   uint32 // word: the dispatcher's pointer
+	CompletionRd   uint32 // word: copy of the host's pointer
 	Issue          uint32
 	IssueSize      uint32
 	Completion     uint32
 	CompletionSize uint32
 }
 
-// OwnHost returns the share of a queue with this runtime's own kernels, a quarter of it the
-// completion queue.
+// OwnHost is a queue's share with this runtime's own kernels, a quarter of it the completion queue.
 func OwnHost(p *chip.Params, id int, size uint32) Host {
 	a := p.Align.PCIe()
 	start := 4 * a
@@ -182,10 +175,10 @@ func OwnHost(p *chip.Params, id int, size uint32) Host {
 	}
 }
 
-// MinQueueSize is the smallest share of host memory that a queue works in: two of the largest
-// batches of commands, one to write while the other is read, and a few completion pages.
+// MinQueueSize is the smallest share of host memory: two of the largest batches of commands, one to
+// write while the other is read, and a few completion pages.
 const MinQueueSize = 1 << 20
 
-// ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap, so
-// that a full ring differs from an empty one. Source: tt-metal system_memory_cq_interface.cpp.
+// ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap.
+// Source: tt-metal system_memory_cq_interface.cpp.
 const ToggleBit = 1 << 31

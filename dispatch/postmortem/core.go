@@ -14,15 +14,14 @@ import (
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
 	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"
-	Firmware   string                             `json:"firmware,omitempty"` // revision of its base firmware; empty for this runtime's own
-	Go         uint32                             `json:"go"`                 // its go message
+	Firmware   string                             `json:"firmware,omitempty"` // revision of its base firmware, if it isn't this runtime's own
+	Go         uint32                             `json:"go"`                 // message
 	LaunchRead uint32                             `json:"launch_read"`        // launch message that it runs or runs next
 	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
-	Err        error                              `json:"-"` // why it could not be read
+	Err        error                              `json:"-"`
 	Unreadable string                             `json:"unreadable,omitempty"`
 }
 
-// Kinds of cores.
 const (
 	Worker   = "worker"
 	Prefetch = "prefetch"
@@ -30,22 +29,20 @@ const (
 	Mirror   = "mirror" // of a chip reached over Ethernet: its L1 mirrors host memory, and a kernel there never ends
 )
 
-// ProcessorState is what one of a core's processors left in the core's state area.
+// ProcessorState is what a processor left in the core's state area.
 type ProcessorState struct {
 	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
-	Detail   uint32 `json:"detail"`   // what the waypoint says of it
-	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
-	// Engine is what a T core's oldest pending Tensix instruction waits for; empty if there is
-	// none, or if the device can't tell.
+	Detail   uint32 `json:"detail"`   // of the waypoint
+	Kernels  uint32 `json:"kernels"`  // run since bring-up
+	// Engine is what a T core's oldest pending Tensix instruction waits for, if the device can
+	// tell.
 	Engine string `json:"engine,omitempty"`
 }
 
-// Busy reports whether the core has something to do.
 func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != SignalDone }
 
 func (s *CoreState) busyWorker() bool { return s.Kind == Worker && s.Unreadable == "" && s.Busy() }
 
-// String describes the core and its processors in one line.
 func (s CoreState) String() string {
 	if s.Unreadable != "" {
 		return fmt.Sprintf("core %v (%s): unreadable: %s", s.Core, s.Kind, s.Unreadable)
@@ -65,7 +62,6 @@ func (s CoreState) String() string {
 	return b.String()
 }
 
-// Core reads what a core is doing.
 func (m *Machine) Core(c chip.Core) CoreState {
 	s, _ := m.readCore(c)
 	return s
@@ -139,7 +135,7 @@ func waypoint(b []byte) string {
 		if c >= ' ' && c < 0x7F {
 			out[i] = c
 		} else if c == 0 && i > 0 && b[0] != 0 {
-			out[i] = ' ' // tt-metal's are filled with zeros
+			out[i] = ' ' // tt-metal fills with zeros
 		}
 	}
 	return strings.TrimRight(string(out), " ")
@@ -213,12 +209,7 @@ func busyCores(cores []CoreState) string {
 
 // ranges covers cores with rectangles: the longest rows, and equal rows below them.
 func ranges(cores []chip.Core) []chip.Range {
-	slices.SortFunc(cores, func(a, b chip.Core) int {
-		if a.Y != b.Y {
-			return a.Y - b.Y
-		}
-		return a.X - b.X
-	})
+	slices.SortFunc(cores, chip.Core.Compare)
 	var rows, out []chip.Range
 	for _, c := range cores {
 		if n := len(rows); n > 0 && rows[n-1].End == (chip.Core{X: c.X - 1, Y: c.Y}) {

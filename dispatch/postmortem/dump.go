@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -10,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Dump is the state of a hung device, as far as it could be read. A *HangError reports it, and a
-// file holds it.
+// Dump is the state of a hung device, as far as it could be read.
 type Dump struct {
 	Time       time.Time       `json:"time"`
 	Target     string          `json:"target"` // what was opened
@@ -19,61 +19,56 @@ type Dump struct {
 	Harvesting chip.Harvesting `json:"harvesting"`
 	Queue      int             `json:"queue"`   // that hangs
 	Waiting    string          `json:"waiting"` // what the caller waited for
-	Last       string          `json:"last"`    // what was put into the queue last
+	Last       string          `json:"last"`    // submission of the queue
 	Cause      string          `json:"cause"`
-	// Unreachable says why nothing could be read from the device; empty if it answers.
+	// Unreachable says why nothing could be read from the device.
 	Unreachable string      `json:"unreachable,omitempty"`
 	Queues      []QueueDump `json:"queues"`
-	Cores       []CoreState `json:"cores"` // all Tensix cores, by logical coordinate
+	Cores       []CoreState `json:"cores"` // all, by logical coordinate
 	Regions     []Region    `json:"regions,omitempty"`
-	// Prints is what is left in the print rings of busy workers, read by a listener or not, oldest
-	// first.
+	// Prints is what is left in the print rings of busy workers, oldest first.
 	Prints []print.Record `json:"prints,omitempty"`
-	// Watch is the checks of kernels that have failed.
+	// Watch is the failed checks of kernels.
 	Watch []watch.Failure `json:"watch,omitempty"`
 	// Stacks are the call stacks of busy workers, then of the queue's own cores: of BRISC and the
-	// processors that have a kernel.
+	// processors with a kernel.
 	Stacks []live.Snapshot `json:"stacks,omitempty"`
 	// StacksNote says why call stacks are missing.
 	StacksNote string `json:"stacks_note,omitempty"`
 }
 
-// Region is a piece of memory in a Dump.
 type Region struct {
-	Name string    `json:"name"` // such as "dispatch ring"; see the Region constants
+	Name string    `json:"name"` // a Region constant
 	Core chip.Core `json:"core"` // whose L1 it is, unless it is host memory
 	Host bool      `json:"host,omitempty"`
-	Addr uint64    `json:"addr"` // of its first byte: in L1, or in the queue's issue ring
+	Addr uint64    `json:"addr"` // in L1, or in the queue's issue ring
 	Size int       `json:"size"`
 	Data []byte    `json:"-"`
 }
 
-// Names of regions.
 const (
 	RegionMailbox         = "mailbox"       // of every core
 	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
-	RegionFirmware        = "base firmware" // of this runtime, of all processors: of the workers whose kernel config is kept
+	RegionFirmware        = "base firmware" // this runtime's, of all processors of these workers
 	RegionControl         = "control block" // with the prefetch queue on the prefetch core
-	RegionCommandData     = "command data"  // commands that the prefetcher has read from the issue ring
+	RegionCommandData     = "command data"  // that the prefetcher has read from the issue ring
 	RegionDispatchRing    = "dispatch ring"
 	RegionSubordinateRing = "subordinate ring"
-	RegionIssue           = "issue ring" // commands in host memory, one region for each entry of the prefetch queue
-	RegionTrace           = "trace"      // image of the trace that was replayed last, unless it has more than 32 MiB
+	RegionIssue           = "issue ring" // commands in host memory, by entry of the prefetch queue
+	RegionTrace           = "trace"      // replayed last, unless it has more than 32 MiB
 )
 
-// QueueDump is what is known of one queue.
 type QueueDump struct {
 	ID       int       `json:"id"`
 	Prefetch chip.Core `json:"prefetch"`
 	Dispatch chip.Core `json:"dispatch"`
 	Last     string    `json:"last"`
-	// Busy says that another goroutine was submitting at that moment, so that the host's side of
-	// the rings (Host and Entries) was not read.
+	// Busy: another goroutine was submitting, so that Host and Entries were not read.
 	Busy    bool         `json:"busy,omitempty"`
 	Host    HostRings    `json:"host"`
 	Device  DeviceRings  `json:"device"`
 	Entries []FetchState `json:"entries,omitempty"`
-	Pending []string     `json:"pending,omitempty"` // what the host expects to be reported, in order
+	Pending []string     `json:"pending,omitempty"` // reports that the host expects, in order
 	// Programs is the run that the queue waits for in a trace with control flow or, if a loop
 	// exceeded its limit, the last one that ended. Several if the queue can be at several places.
 	Programs []TraceProgram `json:"programs,omitempty"`
@@ -82,20 +77,20 @@ type QueueDump struct {
 // HostRings is the host's side of a queue's rings.
 type HostRings struct {
 	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the prefetch queue entry to be written next
-	FetchPut      uint64 `json:"fetch_put"`   // entries written since the queue was started
-	FetchTaken    uint64 `json:"fetch_taken"` // entries that the prefetcher has taken
+	FetchPut      uint64 `json:"fetch_put"`   // entries since the queue was started
+	FetchTaken    uint64 `json:"fetch_taken"` // by the prefetcher
 	IssueWrite    uint32 `json:"issue_write"` // offset in the issue ring
 	IssueSize     uint32 `json:"issue_size"`
 	Expected      uint32 `json:"expected"`        // completion count once everything so far has run
-	CompletionRd  uint32 `json:"completion_rd"`   // pointer as the host publishes it
-	CompletionWr  uint32 `json:"completion_wr"`   // pointer that the dispatcher has published in host memory
+	CompletionRd  uint32 `json:"completion_rd"`   // as the host publishes it
+	CompletionWr  uint32 `json:"completion_wr"`   // as the dispatcher publishes it in host memory
 	CompletionLow uint32 `json:"completion_base"` // of an empty ring
-	Pages         uint64 `json:"pages"`           // completion pages taken out since the queue was started
+	Pages         uint64 `json:"pages"`           // completion pages since the queue was started
 }
 
 // DeviceRings are the words that the command-queue kernels and the host share.
 type DeviceRings struct {
-	Read               bool          `json:"read"` // whether the rest could be read
+	Read               bool          `json:"read"` // the rest could be read
 	PrefetchReset      uint32        `json:"prefetch_reset"`
 	DispatchReset      uint32        `json:"dispatch_reset"`   // soft reset registers
 	FetchRead          uint32        `json:"fetch_read"`       // prefetch core: address of the entry taken last
@@ -111,19 +106,18 @@ type DeviceRings struct {
 	GoSyncs            []uint32      `json:"go_syncs"` // notifications of the dispatcher to its subordinate
 	Streams            []uint32      `json:"streams"`  // completions counted on the dispatch core
 	FirstStream        int           `json:"first_stream"`
-	Replays            uint32        `json:"replays"`         // of traces that the prefetcher has begun since the queue was started
-	Loops              []memmap.Loop `json:"loops,omitempty"` // that it is in, outermost first
+	Replays            uint32        `json:"replays"`         // of traces, begun since the queue was started
+	Loops              []memmap.Loop `json:"loops,omitempty"` // of the prefetcher, outermost first
 }
 
-// FetchState is one entry of the prefetch queue and its commands.
+// FetchState is an entry of the prefetch queue and its commands.
 type FetchState struct {
 	Number uint64 `json:"number"` // since the queue was started
-	Taken  bool   `json:"taken"`  // by the prefetcher
+	Taken  bool   `json:"taken"`
 	Offset uint32 `json:"offset"` // in the issue ring
 	Size   uint32 `json:"size"`
 }
 
-// Region returns the first region of a name and core.
 func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
 	for _, r := range d.Regions {
 		if r.Name == name && r.Core == c {
@@ -131,4 +125,12 @@ func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
 		}
 	}
 	return Region{}, false
+}
+
+// core returns the state of a core, zero if the dump lacks it.
+func (d *Dump) core(c chip.Core) (s CoreState) {
+	if i := slices.IndexFunc(d.Cores, func(s CoreState) bool { return s.Core == c }); i >= 0 {
+		s = d.Cores[i]
+	}
+	return s
 }

@@ -16,24 +16,20 @@ import (
 // the gzip stream (u64) and its SHA-256; numbers are little-endian. The stream holds the length of
 // a JSON text (u32), that text, a Dump, and the bytes of its regions.
 const (
-	// DumpMagic begins every dump file.
 	DumpMagic   = "RPRDUMP\x00"
 	dumpVersion = 1
 	dumpHead    = len(DumpMagic) + 4 + 8 + sha256.Size
-	// maxDump bounds the unpacked size: four queues' worth, and a trace.
+	// four queues' worth, and a trace
 	maxDump = 64 << 20
 )
 
 var (
-	// ErrNotDump is returned for a file that doesn't begin like a dump.
 	ErrNotDump = errors.New("not a dump of a hang")
-	// ErrDumpVersion is returned for a dump that another release has written.
+	// ErrDumpVersion: another release has written the dump.
 	ErrDumpVersion = errors.New("unknown version of dumps")
-	// ErrDamaged is returned for a dump that was changed or cut off after it was written.
-	ErrDamaged = errors.New("the dump is damaged")
+	ErrDamaged     = errors.New("the dump is damaged")
 )
 
-// WriteTo writes the dump as a file.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var body bytes.Buffer
 	z := gzip.NewWriter(&body)
@@ -64,8 +60,7 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadDump reads a dump file. The error matches ErrNotDump, ErrDumpVersion or ErrDamaged where the
-// file is to blame.
+// ReadDump reads a dump file. The error may match ErrNotDump, ErrDumpVersion or ErrDamaged.
 func ReadDump(r io.Reader) (*Dump, error) {
 	head := make([]byte, dumpHead)
 	if n, err := io.ReadFull(r, head); err != nil || string(head[:len(DumpMagic)]) != DumpMagic {

@@ -13,21 +13,19 @@ import (
 // HangError is returned when a queue makes no progress. Error is one line; Detail describes the
 // device.
 type HangError struct {
-	Queue   int    // number of the queue
+	Queue   int
 	Waiting string // what the caller waited for
-	Last    string // what was put into the queue last
-	Cause   error  // ErrTimeout, or why the device stopped if that is known
-	// FetchRead and FetchWritten are the L1 addresses in the prefetch core of the prefetch queue
-	// entry taken last and of the next one to be written; 0 if they could not be read or another
-	// goroutine was writing.
+	Last    string // submission of the queue
+	Cause   error  // ErrTimeout, or why the device stopped
+	// L1 addresses in the prefetch core of the prefetch queue entry taken last and of the next one
+	// to be written; 0 if unknown.
 	FetchRead, FetchWritten uint32
-	Cores                   []CoreState // all Tensix cores, by logical coordinate
-	Dump                    *Dump       // everything that was read
-	File                    string      // that the dump was written to; empty if none was asked for, or could be written
-	FileErr                 error       // why it couldn't be written
+	Cores                   []CoreState // all, by logical coordinate
+	Dump                    *Dump
+	File                    string // of the dump; empty if there is none
+	FileErr                 error  // why it couldn't be written
 }
 
-// Error implements error, in one line.
 func (e *HangError) Error() string {
 	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(),
 		busyCores(e.Cores), e.Cause)
@@ -48,7 +46,6 @@ func (e *HangError) inTrace() string {
 	return ""
 }
 
-// Unwrap returns the cause.
 func (e *HangError) Unwrap() error { return e.Cause }
 
 // Detail describes the queues' pointers and commands, and every core that is not idle.
@@ -64,20 +61,17 @@ func (e *HangError) Detail() string {
 	return b.String()
 }
 
-// KernelError is the cause of a *HangError when a kernel made the device stop and the queue knows
-// which one. Err says what the kernel did.
+// KernelError is the cause of a *HangError when a known kernel made the device stop.
 type KernelError struct {
 	Core            chip.Core
 	Processor       chip.Processor
 	Program, Kernel string
 	Offset          uint32 // of the instruction in the kernel's text, in bytes
-	// Frames are the function of the instruction, after those that are inlined there, where the
-	// kernel's file tells.
+	// Frames are the function of the instruction, after those that are inlined there.
 	Frames []stack.Frame
 	Err    error
 }
 
-// Error implements error.
 func (e *KernelError) Error() string {
 	where := ""
 	if len(e.Frames) > 0 && e.Frames[0].Function != "" {
@@ -93,7 +87,6 @@ func (e *KernelError) Error() string {
 		e.Offset, where, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *KernelError) Unwrap() error { return e.Err }
 
 // culprit is an error of an emulated device that knows the worker to blame.
@@ -105,7 +98,7 @@ type culprit interface {
 // in its text in bytes; nil if none is known there.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
-// Blame adds to an error of the device the kernel to blame, if the worker and the kernel are known.
+// Blame adds to an error of the device the kernel to blame, if it is known.
 func Blame(cause error, find Find) error {
 	var c culprit
 	if !errors.As(cause, &c) {
@@ -126,7 +119,7 @@ func Blame(cause error, find Find) error {
 	return e
 }
 
-// Report collects the state of the device for an error, and writes its file unless dir is empty.
+// Report collects the state of the device for an error, and writes a dump unless dir is empty.
 func (m *Machine) Report(h *Hang, dir string) *HangError {
 	d := m.Collect(h)
 	e := &HangError{Queue: h.Queue, Waiting: h.Waiting, Last: h.Last, Cause: h.Cause, Dump: d, Cores: d.Cores}

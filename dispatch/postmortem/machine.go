@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Device is memory and registers of a device, by virtual coordinates. A kmd.Device is one.
+// Device is memory and registers of a device, by virtual coordinates, as a kmd.Device.
 type Device interface {
 	core.Device
 	String() string
@@ -31,37 +31,37 @@ type Device interface {
 type Machine struct {
 	Device  Device
 	Chip    *chip.Chip
-	Grid    chip.Range      // cores that programs may use
-	Workers *abi.Layout     // of these
-	Others  *abi.Layout     // of the others, some of which are the command queues'
-	Control *memmap.Control // of the command queues
-	Queues  [][2]chip.Core  // prefetch core and dispatch core of each
-	Foreign bool            // the command queues run other firmware than this runtime's own
-	Remote  bool            // the chip is reached over Ethernet
-	Mirror  chip.Core       // of such a chip: the core whose L1 mirrors host memory
+	Grid    chip.Range  // for programs
+	Workers *abi.Layout // layout of these
+	Others  *abi.Layout // layout of the other cores
+	Control *memmap.Control
+	Queues  [][2]chip.Core // prefetch core and dispatch core of each
+	Foreign bool           // command queues run other firmware than this runtime's own
+	Remote  bool           // reached over Ethernet
+	Mirror  chip.Core      // of such a chip: the core whose L1 mirrors host memory
 }
 
 // Hang is what the host knows of a queue that makes no progress.
 type Hang struct {
 	Queue         int
-	Waiting, Last string     // as in HangError
-	Cause         error      // the same
+	Waiting, Last string // as in HangError
+	Cause         error
 	Workers       chip.Range // of the queue
 	Unreachable   string     // as in Dump
-	Queues        []Queue    // the queue, and others that could be looked at
+	Queues        []Queue    // those that could be looked at
 	// Replayed calls a function with the newest replay, if there is one: its commands and, with
-	// control flow, its description. Both stay as they are until the function returns.
+	// control flow, its description, which stay as they are meanwhile.
 	Replayed func(func(image []byte, flow *Trace))
-	Loaded   []*program.Loaded // programs that are in use
+	Loaded   []*program.Loaded // in use
 	Debug    interface {
 		print.Device
-		Failures() ([]watch.Failure, error) // of kernels' checks
+		Failures() ([]watch.Failure, error)
 	}
 }
 
 // Queue is what the host knows of a queue.
 type Queue struct {
-	QueueDump          // but for Device and Programs
+	QueueDump          // without Device and Programs
 	Commands  []Region // of QueueDump.Entries
 }
 
@@ -101,7 +101,7 @@ const (
 	ShownWaiting = 16
 	// mostStacks is the number of busy workers whose call stacks and kernel-config memory are kept.
 	mostStacks = 32
-	// maxTraceImage is the size in bytes of the largest trace image that a dump keeps.
+	// bytes
 	maxTraceImage = maxDump / 2
 )
 
@@ -177,8 +177,7 @@ func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {
 	d.Regions = append(d.Regions, Region{Name: name, Core: c, Addr: addr, Size: len(data), Data: data})
 }
 
-// dumpRegion reads a piece of a core's L1. Unreadable pieces are left out: the core's state says
-// why.
+// dumpRegion reads a piece of a core's L1, unless it is unreadable: the core's state says why.
 func (m *Machine) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uint32) []byte {
 	p := make([]byte, size)
 	if m.read(c, addr, p) != nil {

@@ -126,14 +126,13 @@ func (p *dumpPrinter) rings(q *QueueDump) {
 	}
 }
 
-// resetBits are the bits of the soft reset register by processor. Source: tt-isa-documentation
-// WormholeB0/TensixTile/SoftReset.md.
+// Source: tt-isa-documentation WormholeB0/TensixTile/SoftReset.md.
 var resetBits = [chip.NumProcessors]uint32{chip.BRISC: 1 << 11, chip.NCRISC: 1 << 18, chip.TRISC0: 1 << 12, chip.TRISC1: 1 << 13,
 	chip.TRISC2: 1 << 14}
 
 func heldProcessors(reset uint32) (held []string) {
 	if reset == ^uint32(0) {
-		return nil // it could not be read
+		return nil // unreadable
 	}
 	for i, bit := range resetBits {
 		if reset&bit != 0 {
@@ -168,8 +167,8 @@ func orNothing(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// entries prints the commands of the prefetch queue's entries. The prefetcher reads one entry
-// ahead, so it works on the one taken last or on the one before.
+// entries prints the commands of the prefetch queue's entries. The prefetcher works on the one
+// taken last or on the one before.
 func (p *dumpPrinter) entries(q *QueueDump) {
 	for _, e := range q.Entries {
 		state := "waiting"
@@ -214,12 +213,7 @@ func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published 
 		p.printf("  %s: %d pages lie between what was published and returned, it has %d: one of the words was overwritten\n", name, n, pages)
 		return
 	}
-	var state CoreState
-	for _, c := range p.d.Cores {
-		if c.Core == q.Dispatch {
-			state = c
-		}
-	}
+	state := p.d.core(q.Dispatch)
 	stopped := func(word uint32) bool {
 		_, bad := stopPlaces[state.Processors[proc].Waypoint]
 		return bad && word == state.Processors[proc].Detail
@@ -266,7 +260,6 @@ func masterOf(ring string) cq.Dispatcher {
 	return cq.Master
 }
 
-// waitsAt reports whether a processor's waypoint can be that of a WAIT.
 func waitsAt(s ProcessorState, w cq.Wait) bool {
 	switch s.Waypoint {
 	case "WRKR":
@@ -283,12 +276,7 @@ func (p *dumpPrinter) trace(q *QueueDump) {
 	if !ok {
 		return
 	}
-	var state CoreState
-	for _, c := range p.d.Cores {
-		if c.Core == q.Dispatch {
-			state = c
-		}
-	}
+	state := p.d.core(q.Dispatch)
 	var lines []string
 	at := -1
 	for e, err := range cq.All(p.layout(), r.Data) {
@@ -376,7 +364,7 @@ func (p *dumpPrinter) core(c CoreState) {
 
 type ringCommand struct {
 	page    uint32
-	command cq.DispatchCommand // nil if it can't be read
+	command cq.DispatchCommand // nil if unreadable
 }
 
 // ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages.
@@ -400,8 +388,8 @@ func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32)
 	return out
 }
 
-// ringPage reads the command or sequence at the page at the start of b. An unreadable command is
-// nil, if it is to be kept, and the last one.
+// ringPage reads the command or sequence at the page at the start of b. An unreadable command, if
+// it is to be kept, is nil and the last one.
 func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
 	left := 1
 	if cq.DispatchID(b[0]) == cq.DispatchSequence {

@@ -111,7 +111,7 @@ func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 	for i := range d.Stacks {
 		s := d.Stacks[i]
 		l := abi.Own(arch)
-		if name := d.firmwareOf(s.Core); name != "" {
+		if name := d.core(s.Core).Firmware; name != "" {
 			l = abi.Of(name, arch)
 		}
 		if l == nil {
@@ -133,15 +133,6 @@ func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-func (d *Dump) firmwareOf(c chip.Core) string {
-	for i := range d.Cores {
-		if d.Cores[i].Core == c {
-			return d.Cores[i].Firmware
-		}
-	}
-	return ""
 }
 
 func (p *dumpPrinter) stacks() {
@@ -169,7 +160,6 @@ func (p *dumpPrinter) stacks() {
 	p.alikeStacks(queue)
 }
 
-// alikeStacks prints call stacks, equal ones together.
 func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 	type group struct {
 		first *live.Stack

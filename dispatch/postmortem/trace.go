@@ -16,11 +16,11 @@ import (
 type Trace struct {
 	Name  string
 	Addr  uint32 // in every DRAM bank
-	Image []byte // its commands
+	Image []byte
 	Steps []tracebuf.Step
-	Calls []*Trace     // traces that it calls, by tracebuf.Control.Callee
-	Cores []chip.Range // by program: it has no kernels outside; nil if that isn't known
-	// Patched says that loops' counts may have changed since the trace was recorded.
+	Calls []*Trace     // by tracebuf.Control.Callee
+	Cores []chip.Range // by program: it has no kernels outside; nil if unknown
+	// Patched: loops' counts may have changed since the recording.
 	Patched bool
 }
 
@@ -31,14 +31,13 @@ func runs(s *tracebuf.Step) bool {
 // TraceProgram is a run of a program in a trace that hangs.
 type TraceProgram struct {
 	Trace   string `json:"trace"`
-	Step    int    `json:"step"` // of the trace
+	Step    int    `json:"step"`
 	Program string `json:"program"`
-	Loops   []int  `json:"loops,omitempty"` // numbers of the trace's loops around the step, outermost first
-	// Ended says that the program is done: the last one before a loop exceeded its limit.
+	Loops   []int  `json:"loops,omitempty"` // numbers of the loops around the step, outermost first
+	// Ended: the program was the last one before a loop exceeded its limit.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// String is as `program "dense" (step 7 of trace "decode", in loop 1, in loop 0)`.
 func (p TraceProgram) String() string {
 	var loops strings.Builder
 	for _, l := range slices.Backward(p.Loops) {
@@ -147,7 +146,7 @@ type traceGraph struct {
 	steps  []tracebuf.Step
 	places []flow.Place
 	before [][]int       // steps that can come right before each step, and the end
-	runs   []int         // programs that were run since the last reset, at the beginning of each step, and at the end
+	runs   []int         // programs since the last reset, before each step and at the end
 	resets []bool        // whether a step clears the completion count
 	syncs  []bool        // whether the prefetcher waits in a step for all programs
 	waits  []traceWait   // of the dispatcher, for completions
@@ -227,7 +226,7 @@ func (g *traceGraph) decode(l cq.Layout) {
 	}
 }
 
-// loop returns the first and the last step of a loop; ok is false if the trace doesn't have it.
+// loop returns the first and the last step of a loop.
 func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	if g.flow.Addr != l.Trace {
 		return 0, 0, false
@@ -252,8 +251,8 @@ func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	return list
 }
 
-// backward calls visit for the steps that can come before a step, nearest first. It doesn't go
-// beyond a step where visit returns false.
+// backward calls visit for the steps that can come before a step, nearest first, but not beyond a
+// step where visit returns false.
 func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	seen := make([]bool, len(g.steps)+1)
 	pending := slices.Clone(g.before[from])
@@ -317,20 +316,15 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 // nameProgram notes the program of a trace that the queue waits for. workers are the queue's.
 func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
-	at := func(c chip.Core) (s ProcessorState) {
-		if i := slices.IndexFunc(d.Cores, func(s CoreState) bool { return s.Core == c }); i >= 0 {
-			s = d.Cores[i].Processors[chip.BRISC]
-		}
-		return s
-	}
 	for i := range d.Queues {
 		if q := &d.Queues[i]; q.ID == d.Queue {
-			q.Programs = tracePrograms(l, trace, &q.Device, at(q.Prefetch), at(q.Dispatch), workers.Size(), busy)
+			q.Programs = tracePrograms(l, trace, &q.Device, d.core(q.Prefetch).Processors[chip.BRISC],
+				d.core(q.Dispatch).Processors[chip.BRISC], workers.Size(), busy)
 		}
 	}
 }
 
-// coresOf returns the cores of a step's program; the zero Range if they aren't known.
+// coresOf returns the cores of a step's program; the zero Range if unknown.
 func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	if runs(s) && s.Program < len(t.Cores) {
 		return t.Cores[s.Program]
@@ -338,8 +332,8 @@ func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	return chip.Range{}
 }
 
-// inTrace says, for an error's line, in which loop and program of a trace a queue waits; empty if
-// that isn't known.
+// inTrace says, for an error's line, in which loop and program of a trace a queue waits, if that is
+// known.
 func (d *QueueDump) inTrace() string {
 	var b strings.Builder
 	if n := len(d.Device.Loops); n > 0 {

@@ -13,22 +13,22 @@ import (
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row
-	common []int32    // of the first common argument, one offset for each rectangle of cores that gets them
+	common []int32    // offset of the first common argument for each rectangle of cores
 	n      int        // common arguments
 
-	// Addresses in a program's slot, which is below 64 KiB, and the rectangles of common.
+	// Addresses in a program's slot, which is below 64 KiB.
 	uniqueAddr, commonAddr uint16
 	rects                  []cq.Rect
 }
 
 type coreArgs struct {
 	core chip.Core
-	noc  uint32 // of the core
-	at   int32  // of the first
+	noc  uint32
+	at   int32 // of the first
 	n    int32
 }
 
-// ArgError is returned when a runtime argument can't be named: Error says why.
+// ArgError: a runtime argument can't be named.
 type ArgError struct {
 	Program, Kernel string
 	Common          bool
@@ -36,7 +36,6 @@ type ArgError struct {
 	Why             string
 }
 
-// Error implements error.
 func (e *ArgError) Error() string {
 	kind := "unique"
 	if e.Common {
@@ -69,7 +68,6 @@ func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core)
 	return dst, nil
 }
 
-// CommonArg is UniqueArg for a common argument.
 func (im *Image) CommonArg(dst []int, kernel string, arg int) ([]int, error) {
 	k, err := im.kernel(kernel, arg, true)
 	if err != nil {
@@ -110,8 +108,8 @@ func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any
 	return &ArgError{Program: im.name, Kernel: kernel, Common: common, Index: arg, Why: fmt.Sprintf(why, a...)}
 }
 
-// SetWords changes the words at offsets of UniqueArg or CommonArg for the runs from now on. It must
-// not be called while AppendRun may be.
+// SetWords changes the words at offsets of UniqueArg or CommonArg for later runs, but not during
+// AppendRun.
 func (im *Image) SetWords(at []int, v uint32) {
 	im.change()
 	for _, o := range at {
@@ -119,9 +117,9 @@ func (im *Image) SetWords(at []int, v uint32) {
 	}
 }
 
-// SetArgs changes all unique arguments of a kernel for the runs from now on. It calls set for each
-// core that has some, row by row; set changes them in place. The slice is valid during the call.
-// SetArgs must not be called while AppendRun may be. The error is an *ArgError.
+// SetArgs changes all unique arguments of a kernel for later runs, but not during AppendRun. It
+// calls set for each core that has some, row by row; set changes them in place during the call. The
+// error is an *ArgError.
 func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	k, err := im.kernel(kernel, 0, false)
 	if err != nil {
@@ -149,7 +147,7 @@ func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) er
 	return nil
 }
 
-// SetCommonArgs is SetArgs for the common arguments; the number of arguments can't change.
+// SetCommonArgs is SetArgs for all common arguments.
 func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	k, err := im.kernel(kernel, 0, true)
 	if err != nil {
@@ -168,9 +166,9 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 }
 
 // CircularAddr appends to dst the offsets, as those of CommonArg, of the words with the address of
-// a circular buffer. p is the program that the image was compiled from. On each core that has the
-// buffer there must be a kernel with common arguments: the configuration of its circular buffers
-// follows them. The error is a *ProgramError.
+// a circular buffer of p, the image's program. Each core with the buffer must have a kernel with
+// common arguments: the configuration of circular buffers follows them. The error is a
+// *ProgramError.
 func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	lay := layoutSlot(p, nil, ArgFormat(im.argCount))
 	n := len(dst)
@@ -206,13 +204,13 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 // their targets in the program's slot. The run's go signal has the dispatcher read and write them
 // (Image.ReadArgs).
 
-// UniqueArgTargets appends to dst the L1 addresses of a unique argument of a kernel, for each core
+// UniqueArgTargets appends to dst the L1 addresses of a kernel's unique argument, for each core
 // that on is true of, relative to the write offset ArgOffset. The error is an *ArgError.
 func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on func(chip.Core) bool) ([]cq.ArgTarget, error) {
 	if _, err := im.UniqueArg(nil, kernel, arg, on); err != nil {
 		return dst, err
 	}
-	k, _ := im.kernel(kernel, arg, false) // UniqueArg has found it
+	k, _ := im.kernel(kernel, arg, false)
 	for _, c := range k.unique {
 		if on(c.core) {
 			dst = append(dst, cq.ArgTarget{NOC: c.noc, Addr: k.uniqueAddr + uint16(4*arg)})
@@ -221,25 +219,22 @@ func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on
 	return dst, nil
 }
 
-// CommonArgTargets is UniqueArgTargets for a common argument: one target for each rectangle of
-// cores.
 func (im *Image) CommonArgTargets(dst []cq.ArgTarget, kernel string, arg int) ([]cq.ArgTarget, error) {
 	if _, err := im.CommonArg(nil, kernel, arg); err != nil {
 		return dst, err
 	}
-	k, _ := im.kernel(kernel, arg, true) // CommonArg has found it
+	k, _ := im.kernel(kernel, arg, true)
 	for _, r := range k.rects {
 		dst = append(dst, cq.ArgTarget{NOC: r.NOC, Addr: k.commonAddr + uint16(4*arg), Dests: uint8(r.Dests)})
 	}
 	return dst, nil
 }
 
-// ArgOffset is the write offset that targets of arguments are relative to: the address of the run's
-// slot.
+// ArgOffset is the write offset of the run's slot.
 const ArgOffset = offsetConfig
 
-// ReadArgs makes a run take the arguments of the cq.ReadArg commands before it. The run must be
-// [Variant.Inline]. [Image.AppendAgain] keeps the change.
+// ReadArgs makes a run, which is [Variant.Inline], take the arguments of the cq.ReadArg commands
+// before it. [Image.AppendAgain] keeps the change.
 func (im *Image) ReadArgs(run []byte, v Variant) error {
 	at := im.MainOffset(v) + im.form(v).main.goWord - cq.AtGoWord - cq.AtForwarded
 	if !v.Inline() || len(run) != im.runBytes(v) || at < 0 || !forwards(run[at]) {

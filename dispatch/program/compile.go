@@ -14,21 +14,21 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's
-// kernels. Source: tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
+// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer with a program's kernels.
+// Source: tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
 const BinaryPageSize = 1 << binaryPageLog
 
 const (
 	binaryPageLog   = 11
 	maxRelayLength  = memmap.ScratchSize / 2 // of one sub-command of a packed relay
-	maxCommandBytes = 64 << 10               // at which commands with many data are split, half of what a fetch entry may have
+	maxCommandBytes = 64 << 10               // half of a fetch entry
 )
 
-// Indices of the write offsets of a program's commands. Source: tt-metal program/dispatch.cpp.
+// Write offsets of a program's commands. Source: tt-metal program/dispatch.cpp.
 const (
 	offsetNone   = 0
-	offsetConfig = 1 // the program's slot in the kernel-config ring
-	offsetBinary = 2 // its kernels in that slot
+	offsetConfig = 1 // slot in the kernel-config ring
+	offsetBinary = 2 // kernels in that slot
 )
 
 // group is a set of cores with the same kernels, circular buffers and semaphores.
@@ -41,9 +41,9 @@ type group struct {
 
 	prints *print.Program // nil if no kernel prints
 
-	textOff [chip.NumProcessors]uint32 // from the start of the group's text
+	textOff [chip.NumProcessors]uint32 // in text
 	text    []byte
-	page    int // of the binary buffer, where the text starts
+	page    int // of the binary buffer
 }
 
 // slotLayout is the offsets in bytes of a program's parts in its slot of the kernel-config ring, in
@@ -53,17 +53,17 @@ type slotLayout struct {
 	argBytes, commonSize [chip.NumProcessors]uint32
 	ArgFormat
 	sems, cbs uint32
-	size      uint32 // of all that, the program's slot
+	size      uint32 // of the slot
 	text      uint32 // of the kernels, which lie elsewhere
 }
 
-// Target is what programs are compiled for: a device's workers and its queues' command format.
+// Target is a device's workers and its queues' command format, for which programs are compiled.
 type Target struct {
 	Chip        *chip.Chip
 	Workers     *abi.Layout
-	Grid        chip.Range // cores that programs may use
+	Grid        chip.Range // for programs
 	Args        ArgFormat
-	PackedCores uint32 // most cores of one WRITE_PACKED
+	PackedCores uint32 // of one WRITE_PACKED, at most
 	// Stock selects tt-metal's wire format: each dispatcher command has a relay and a page of its
 	// own, and go signals pass through the prefetcher.
 	Stock bool
@@ -72,14 +72,13 @@ type Target struct {
 	loaded *sync.Map     // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
 }
 
-// NewTarget returns a Target for the workers of a chip; the caller sets the other fields.
+// NewTarget returns a Target whose other fields the caller sets.
 func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
 	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
 }
 
 func (t *Target) layout() cq.Layout { return cq.Layout(t.Chip.Arch()) }
 
-// Compile checks a program and turns it into commands.
 func (t *Target) Compile(p *Program) (*Image, error) {
 	l1 := &t.Workers.L1
 	if err := p.validate(t.Grid, t.Workers); err != nil {
@@ -179,29 +178,29 @@ func (t *Target) groups(p *Program) []*group {
 	for c := range t.Grid.Cores() {
 		var g group
 		key := make([]byte, 0, 64)
-		used := false
+		uses := func(kind byte, i int, cores []chip.Range) bool {
+			if !rangesContain(cores, c) {
+				return false
+			}
+			key = append(key, kind, byte(i), byte(i>>8))
+			return true
+		}
 		for i := range p.Kernels {
-			if k := &p.Kernels[i]; rangesContain(k.Cores, c) {
+			if k := &p.Kernels[i]; uses('k', i, k.Cores) {
 				g.kernels[k.Processor] = k
-				key = append(key, 'k', byte(i), byte(i>>8))
-				used = true
 			}
 		}
 		for i, b := range p.CircularBuffers {
-			if rangesContain(b.Cores, c) {
+			if uses('c', i, b.Cores) {
 				g.cbs = append(g.cbs, b)
-				key = append(key, 'c', byte(i), byte(i>>8))
-				used = true
 			}
 		}
 		for i, s := range p.Semaphores {
-			if rangesContain(s.Cores, c) {
+			if uses('s', i, s.Cores) {
 				g.sems = append(g.sems, s)
-				key = append(key, 's', byte(i), byte(i>>8))
-				used = true
 			}
 		}
-		if !used {
+		if len(key) == 0 {
 			continue
 		}
 		same, ok := byKey[string(key)]
@@ -302,11 +301,10 @@ func layoutSlot(p *Program, groups []*group, args ArgFormat) slotLayout {
 
 func align16(n uint32) uint32 { return (n + 15) &^ 15 }
 
-// ArgFormat is the format of a block of runtime arguments: the bytes of their number before them, 0
-// or 4.
+// ArgFormat is the bytes of the number of arguments before a block of them, 0 or 4.
 type ArgFormat uint32
 
-// Counted is the format of base firmware that wants the number of arguments before them.
+// Counted is for base firmware that wants the number.
 const Counted ArgFormat = 4
 
 func (f ArgFormat) bytes(args []uint32) uint32 {
@@ -329,7 +327,7 @@ func (f ArgFormat) Put(b []byte, args []uint32) {
 	}
 }
 
-// Offset returns a launch message's offset for a block of arguments of some bytes.
+// Offset returns a launch message's offset of a block.
 func (f ArgFormat) Offset(off, size uint32) uint16 {
 	if f > 0 && size == 0 {
 		return noArgs

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -19,7 +18,7 @@ type compiler struct {
 	lay    *slotLayout
 	groups []*group
 	im     *Image
-	to     *commands // that are emitted now
+	to     *commands
 	b      cq.Builder
 	err    error
 
@@ -27,8 +26,8 @@ type compiler struct {
 	unfit    bool // they can't
 }
 
-// part emits commands after write offsets and a wait. A run patches the wait for the memory that
-// the commands write, or disables it.
+// part emits commands after write offsets and a wait, which a run patches for the memory that the
+// commands write, or disables.
 func (c *compiler) part(to *commands, emit func()) error {
 	c.to, c.b = to, cq.NewBuilder(c.t.layout(), nil)
 	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
@@ -45,8 +44,7 @@ func (c *compiler) part(to *commands, emit func()) error {
 	return c.pack()
 }
 
-// maxMergedArgs limits the bytes of arguments, of several processors together, in one write to a
-// core.
+// maxMergedArgs limits the bytes of several processors' arguments in one write to a core.
 const maxMergedArgs = 1 << 10
 
 type argsOf struct {
@@ -70,14 +68,12 @@ func (c *compiler) argsOn(proc int) processorArgs {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b argsOf) int {
-		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
-	})
+	slices.SortFunc(list, func(a, b argsOf) int { return a.Core.Compare(b.Core) })
 	return processorArgs{proc, list}
 }
 
-// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores are
-// adjacent, and a core gets them in one write.
+// uniqueArgs writes the unique arguments; a core gets those of adjacent processors on the same
+// cores in one write.
 func (c *compiler) uniqueArgs() {
 	var together []processorArgs
 	for proc := range chip.NumProcessors {
@@ -99,7 +95,7 @@ func (c *compiler) uniqueArgs() {
 	}
 }
 
-// args writes the unique runtime arguments of processors on the same cores, core by core.
+// args writes the unique arguments of processors on the same cores, core by core.
 func (c *compiler) args(of []processorArgs) {
 	from, last, cores := c.lay.args[of[0].proc], of[len(of)-1].proc, of[0].list
 	size := c.lay.args[last] + c.lay.argBytes[last] - from
@@ -187,7 +183,7 @@ func (c *compiler) fillPage() {
 	}
 }
 
-// texts collects the kernels of all groups, each group from a page of the binary buffer on.
+// texts collects the kernels of all groups, each from a page of the binary buffer on.
 func (c *compiler) texts() {
 	for _, g := range c.groups {
 		g.page = len(c.im.binary) / BinaryPageSize
@@ -236,8 +232,8 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 // from DRAM.
 const maxInlineText = 4 << 10
 
-// inlineText sends small kernels to each group with the commands, and reports whether it did: a
-// relay takes the prefetcher ten times as many instructions. tt-metal's form has the relay.
+// inlineText sends small kernels with the commands, and reports whether it did: a relay, as
+// tt-metal has it, takes the prefetcher ten times as many instructions.
 func (c *compiler) inlineText() bool {
 	var subs []cq.LargeSub
 	var data []byte
@@ -260,7 +256,6 @@ func (c *compiler) inlineText() bool {
 	return true
 }
 
-// binaries sends the kernels of each group to its cores, inline or by a relay from DRAM.
 func (c *compiler) binaries() {
 	if c.inlineText() {
 		return
@@ -336,7 +331,6 @@ func (c *compiler) launch() {
 	flush()
 }
 
-// launchMessage lays out how a core starts its kernels, for the layout of the workers.
 func (c *compiler) launchMessage(g *group) []byte {
 	le := binary.LittleEndian
 	l := &c.t.Workers.Launch
@@ -364,7 +358,7 @@ func (c *compiler) launchMessage(g *group) []byte {
 			b[l.NOC] = uint8(k.NOC.Other())
 		}
 	}
-	b[l.FirstRemote] = uint8(l.CircularBuffers) // no remote circular buffers
+	b[l.FirstRemote] = uint8(l.CircularBuffers) // none
 	le.PutUint32(b[l.Enables:], enables)
 	if g.prints != nil {
 		le.PutUint32(b[l.HostID:], g.prints.ID)

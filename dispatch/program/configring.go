@@ -1,37 +1,34 @@
 package program
 
-// Bounds of what may be in flight on the workers, from the launch message ring (8 entries, of which
-// one stays free so that a full ring differs from an empty one). Source: tt-metal dev_msgs.h and
+// Bounds of what may be in flight on the workers, from the ring of 8 launch messages, of which one
+// stays free so that a full ring differs from an empty one. Source: tt-metal dev_msgs.h and
 // worker_config_buffer.cpp.
 const (
-	// LaunchEntries is the number of launch messages in a worker's ring.
 	LaunchEntries  = 8
 	maxOutstanding = LaunchEntries - 1
 	maxSlots       = LaunchEntries
 )
 
-// SlotAlign is the alignment of a program's slot in the kernel-config memory: a Blackhole NoC word,
-// so that a relay from DRAM keeps source and destination aligned to each other on both
-// architectures.
+// SlotAlign is the alignment of a program's slot: a Blackhole NoC word, so that a relay from DRAM
+// keeps source and destination aligned to each other on both architectures.
 const SlotAlign = 64
 
-// slot is a part of the kernel-config memory that a program owns until the workers have completed
-// freeAt.
+// slot is a part of the kernel-config memory of one run.
 type slot struct {
 	off, size uint32
-	freeAt    uint32 // value of the completion count at which the slot may be overwritten
+	freeAt    uint32 // completion count at which it may be overwritten
 }
 
 // configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one
 // for each run, with arguments and configuration. Above are kernels' texts, which stay until their
-// place is needed, so that a repeated program isn't sent again. It is a value: a queue copies it to
-// keep the state after a trace. It never accesses a device: it returns the completion count for
-// which a dispatcher must wait before it writes the memory.
+// place is needed, so that a repeated program isn't sent again. It is a value that queues copy, and
+// accesses no device: it returns the completion count for which a dispatcher must wait before it
+// writes the memory.
 type configRing struct {
 	size  uint32 // of all the memory
 	end   uint32 // of the slots' part
-	head  uint32 // where the next slot starts
-	first uint8  // index of the oldest live slot
+	head  uint32 // of the next slot
+	first uint8  // oldest live slot
 	n     uint8  // live slots
 	texts texts
 	slots [maxSlots]slot
@@ -41,8 +38,8 @@ func newRing(size uint32) configRing {
 	return configRing{size: size, end: size, texts: texts{low: size}}
 }
 
-// fullRing returns a ring that one program occupies until the workers have completed freeAt: the
-// unknown state that a trace leaves.
+// fullRing is occupied until the workers have completed freeAt: the unknown state that a trace
+// leaves.
 func fullRing(size, freeAt uint32) configRing {
 	r := newRing(size)
 	r.n, r.slots[0] = 1, slot{off: 0, size: size, freeAt: freeAt}
@@ -56,9 +53,8 @@ type await struct {
 
 func alignSlot(size uint32) uint32 { return max(size+SlotAlign-1, SlotAlign) &^ (SlotAlign - 1) }
 
-// reserve takes size bytes for a slot. The dispatcher must wait before it writes these and the next
-// launch message. The slot is free again once the count reaches freeAt. size must not exceed the
-// slots' part.
+// reserve takes size bytes, at most the slots' part, for a slot that is free again once the count
+// reaches freeAt. The dispatcher must wait before it writes these and the next launch message.
 func (r *configRing) reserve(size, freeAt uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	off = r.head
@@ -122,9 +118,9 @@ func later(a, b await) await {
 	return a
 }
 
-// Kernels' texts stay in the kernel-config memory of the workers, and a program runs from its text
-// there without sending it again. tt-metal plans that for finished traces only; here it follows
-// from what ran before, so that it works for queues as well.
+// A program runs from its text in the workers' kernel-config memory without sending it again.
+// tt-metal plans that for finished traces only; here it follows from what ran before, so that it
+// works for queues as well.
 //
 // Texts are put one below the other from the top down. This shrinks the slots' part, which keeps at
 // least a quarter of the memory or what the program needs. When the room is used up, texts begin at
@@ -138,11 +134,11 @@ type textID uint64
 type residentText struct {
 	id        textID
 	off, size uint32
-	last      uint32 // value of the completion count at which its last run is done
+	last      uint32 // completion count at which its last run is done
 }
 
 type texts struct {
-	low  uint32 // where the newest starts; the next one goes below
+	low  uint32 // start of the newest; the next one goes below
 	list [maxTexts]residentText
 }
 
@@ -157,7 +153,7 @@ func (r *configRing) find(id textID, last uint32) (off uint32, ok bool) {
 	return 0, false
 }
 
-// makeRoom makes the slots' part large enough for a slot. If the part has to grow, all texts go.
+// makeRoom makes the slots' part large enough for a slot. If it has to grow, all texts go.
 func (r *configRing) makeRoom(slot uint32) (wait await) {
 	if alignSlot(slot) <= r.end {
 		return await{}
@@ -167,9 +163,8 @@ func (r *configRing) makeRoom(slot uint32) (wait await) {
 	return wait
 }
 
-// place takes size bytes for a text whose program has a slot of that size. The dispatcher must wait
-// before it writes these. Slot and text together must not exceed the memory, and makeRoom has made
-// room for the slot.
+// place takes size bytes for a text whose program has a slot of that size, after makeRoom. The
+// dispatcher must wait before it writes these.
 func (r *configRing) place(id textID, size, slot, last uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	least := max(alignSlot(slot), r.size/4) // of the slots' part
@@ -198,8 +193,7 @@ func (r *configRing) evict(off, size uint32) (wait await) {
 	return wait
 }
 
-// entry returns an entry for a text: a free one, or that of the least recently used text before a
-// count.
+// entry returns a free entry, or that of the least recently used text before a count.
 func (r *configRing) entry(now uint32) (*residentText, await) {
 	oldest := &r.texts.list[0]
 	for i := range r.texts.list {

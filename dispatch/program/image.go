@@ -10,8 +10,7 @@ import (
 )
 
 // Image is a compiled program: its commands for the prefetcher, with the few places that depend on
-// when and where it runs, and its kernels as they go to DRAM. Once placed, an image changes only by
-// SetWords.
+// when and where it runs, and its kernels for DRAM. Once placed, it changes only by SetWords.
 type Image struct {
 	name       string
 	id         textID
@@ -22,40 +21,39 @@ type Image struct {
 	configBase uint32 // L1 address of the kernel-config memory
 	launchBase uint32 // L1 address of the first launch message
 	launchSize uint32
-	stream     uint16     // that counts completions
-	cores      int        // that run a kernel
-	bounds     chip.Range // the smallest with all cores of the program
+	stream     uint16 // that counts completions
+	cores      int    // that run a kernel
+	bounds     chip.Range
 	binary     []byte
 	placed     bool
 
 	kernels *Loaded
 	prints  []print.Program // one for each set of cores with kernels that print
 
-	text commands // which bring the kernels; a run has them in front if they aren't on the cores yet
-	main commands // everything else
+	text commands // bring the kernels, if they aren't on the cores yet
+	main commands
 	args []kernelArgs
 
-	// resident, if not nil, is the form whose arguments and configuration lie in Binary, after the
-	// kernels, and are relayed from there: far fewer bytes for the host. It runs until arguments
-	// change.
+	// resident has arguments and configuration in Binary, after the kernels, and relays them from
+	// there: far fewer bytes for the host. It runs until arguments change; nil for none.
 	resident *Image
 	changed  bool
 	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
-	words    []uint32 // arguments of a core, while they are changed
+	words    []uint32 // of a core, while they are changed
 }
 
 // commands are a part of a run, with the offsets that a run patches.
 type commands struct {
 	bytes []byte
-	cuts  []int // ends of commands at which they may be split over fetch entries
+	cuts  []int // where they may be split over fetch entries
 
 	hostID     int
-	wait       int     // a WAIT for the memory that they write
-	slots      []int32 // 32-bit addresses of the program's slot
-	texts      []int32 // 32-bit addresses of its kernels
+	wait       int     // for the memory that they write
+	slots      []int32 // words with the address of the program's slot
+	texts      []int32 // words with the address of its kernels
 	entries    []entryPatch
 	launchAddr []int32
-	goCount    int // 0 if there is no go signal
+	goCount    int // 0 without a go signal
 	goWord     int
 	relays     []relayPatch
 }
@@ -63,29 +61,26 @@ type commands struct {
 // entryPatch is a word with the start of a kernel, counted from the program's slot.
 type entryPatch struct {
 	at  int32
-	off uint32 // of the kernel in the program's text
+	off uint32 // in the program's text
 }
 
 // relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
 type relayPatch struct{ at, page int }
 
-// Name returns the program's name.
 func (im *Image) Name() string { return im.name }
 
-// Label returns a pointer to the name, for holders without a copy.
+// Label returns a pointer to the name.
 func (im *Image) Label() *string { return &im.name }
 
-// Placed reports whether Place was called.
 func (im *Image) Placed() bool { return im.placed }
 
-// Prints returns what the program's kernels print, one for each set of cores with the same kernels.
 func (im *Image) Prints() []print.Program { return im.prints }
 
-// Cores returns how many cores run a kernel of the program.
+// Cores returns how many cores run a kernel.
 func (im *Image) Cores() int { return im.cores }
 
-// Bounds returns the smallest range with all cores that run a kernel of the program or have a part
-// of its memory.
+// Bounds returns the smallest range with all cores that run a kernel or have a part of the
+// program's memory.
 func (im *Image) Bounds() chip.Range { return im.bounds }
 
 // CommandSize is how much the host sends.
@@ -94,16 +89,16 @@ type CommandSize struct {
 	Bytes int
 }
 
-// Commands returns the size of one run whose kernels are on the cores already.
+// Commands is the size of a run whose kernels are on the cores already.
 func (im *Image) Commands() CommandSize {
 	b := im.current().main.bytes
 	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
 }
 
-// RunBytes returns the largest size of one run.
+// RunBytes is the largest size of a run.
 func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
-// CountCommands returns how many commands of the prefetcher a stream has.
+// CountCommands counts the prefetcher commands of a stream.
 func CountCommands(l cq.Layout, cmds []byte) int {
 	n := 0
 	for range cq.All(l, cmds) {
@@ -122,8 +117,8 @@ func (im *Image) current() *Image {
 // Binary returns the kernels for an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
 
-// Place sets the address of Binary, equal in all banks, in an interleaved buffer over that many
-// banks. It must be called once, before the first run.
+// Place sets the address of Binary, equal in all banks, in a buffer over that many banks, once and
+// before the first run.
 func (im *Image) Place(addr uint32, banks int) error {
 	if im.placed {
 		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
@@ -141,7 +136,6 @@ func (im *Image) Place(addr uint32, banks int) error {
 	return nil
 }
 
-// change is called before arguments change.
 func (im *Image) change() {
 	if !im.changed && im.resident != nil {
 		im.compiled = slices.Clone(im.main.bytes)
@@ -149,8 +143,7 @@ func (im *Image) change() {
 	im.changed = true
 }
 
-// BinaryImage returns an image with kernels and no commands, for a program whose commands are in a
-// trace.
+// BinaryImage returns an image without commands, for a program whose commands are in a trace.
 func BinaryImage(name string, binary []byte, prints []print.Program) *Image {
 	return &Image{name: name, binary: binary, placed: true, prints: prints}
 }

@@ -10,23 +10,21 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Loaded are the kernels of a program with an Image in use, for reports of what the workers do.
+// Loaded are the kernels of a program with an Image in use, for reports.
 type Loaded struct {
 	Program string
 	Kernels []LoadedKernel
 }
 
-// LoadedKernel is a kernel on some cores.
 type LoadedKernel struct {
 	Name       string
 	Processor  chip.Processor
 	Cores      []chip.Core
 	Text, File []byte // as in Kernel
 
-	start, end uint32 // in the program's text, in bytes
+	start, end uint32 // bytes in the program's text
 }
 
-// noteKernels remembers the kernels of a program while its Image is in use.
 func (t *Target) noteKernels(im *Image, groups []*group) {
 	im.kernels = &Loaded{Program: im.name}
 	for _, g := range groups {
@@ -42,7 +40,7 @@ func (t *Target) noteKernels(im *Image, groups []*group) {
 	runtime.AddCleanup(im.kernels, func(id textID) { all.Delete(id) }, im.id)
 }
 
-// Loaded returns the kernels of all programs that are in use, the oldest first.
+// Loaded returns the kernels of all programs in use, the oldest first.
 func (t *Target) Loaded() (all []*Loaded) {
 	type entry struct {
 		id     textID
@@ -65,8 +63,8 @@ func (t *Target) Loaded() (all []*Loaded) {
 }
 
 // KernelAt returns the kernel whose text a worker's program counter is in, its program, and the
-// offset in its text in bytes, according to what a stream has put on the workers. It is nil if none
-// is known.
+// offset in its text in bytes, according to what a stream has put on the workers; nil if none is
+// known.
 func (t *Target) KernelAt(st *State, core chip.Core, p chip.Processor, pc uint32) (l *Loaded, k *LoadedKernel, in uint32) {
 	off := pc - t.Workers.L1.KernelConfig
 	for _, text := range st.config.texts.list {

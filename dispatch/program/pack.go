@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// PackedPage returns the bytes of a page in which dispatcher commands may share it (cq.Pack), 0 if
-// each needs its own.
+// PackedPage returns the bytes of a page that dispatcher commands may share (cq.Pack); 0 for none.
 func (t *Target) PackedPage() int {
 	if t.Stock {
 		return 0
@@ -18,8 +17,8 @@ func (t *Target) PackedPage() int {
 	return memmap.PageSize
 }
 
-// pack makes the newly emitted commands share relays and pages, unless the wire format is stock,
-// and finds where they may be cut.
+// pack makes the new commands share relays and pages, unless the wire format is stock, and finds
+// where they may be cut.
 func (c *compiler) pack() error {
 	if page := c.t.PackedPage(); page > 0 {
 		packed, moved, err := cq.Pack(c.t.layout(), page, c.to.bytes)
@@ -96,8 +95,8 @@ func (k *kernelArgs) move(by cq.Moved) error {
 	return m.err
 }
 
-// residentSaving is by how many bytes a run's commands must shrink for arguments and configuration
-// to be kept in DRAM. For less, the prefetcher's round trip to DRAM isn't worth it.
+// residentSaving is the least saving of a run's bytes for which arguments and configuration are
+// kept in DRAM: below it, the prefetcher's round trip to DRAM isn't worth it.
 const residentSaving = 8 << 10
 
 // block is bytes for the cores of a rectangle, at an offset in the program's slot.
@@ -130,9 +129,9 @@ func (c *compiler) endsInPage(head, data int) bool {
 	return (head+data+memmap.PageSize-1)/memmap.PageSize == (head+brought+memmap.PageSize-1)/memmap.PageSize
 }
 
-// relay puts the data of the last header beside the kernels and relays them from there. The data
-// are contiguous, so an entry of a relay brings much. The last one brings zeros up to the alignment
-// of DRAM, which the dispatcher skips with the rest of its page.
+// relay puts the data of the last header beside the kernels and relays them from there. They are
+// contiguous, so an entry of a relay brings much. The last one brings zeros up to the alignment of
+// DRAM, which the dispatcher skips with the rest of its page.
 func (c *compiler) relay(data []byte) {
 	align := c.b.Layout().DRAMAlign()
 	page, n := len(c.im.binary)/BinaryPageSize, (len(data)+align-1)&^(align-1)

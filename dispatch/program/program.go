@@ -5,17 +5,17 @@ package program
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// MaxArgs is how many 32-bit runtime arguments, unique and common together, a kernel may have.
-// Source: tt-metal kernel_types.hpp (max_runtime_args).
+// MaxArgs is how many 32-bit runtime arguments a kernel may have. Source: tt-metal kernel_types.hpp
+// (max_runtime_args).
 const MaxArgs = 341
 
-// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware;
-// abi.Launch has the number for others.
+// MaxCircularBuffers is for this runtime's own firmware; abi.Launch has the number for others.
 const MaxCircularBuffers = 32
 
 // MaxCircularPages is the most pages of a circular buffer: kernels count pushed and popped pages in
@@ -23,24 +23,22 @@ const MaxCircularBuffers = 32
 // circular_buffer_interface.h (tiles_acked, tiles_received), and this runtime's reprise/kernel.h.
 const MaxCircularPages = 1<<16 - 1
 
-// MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal
-// NUM_SEMAPHORES.
+// MaxSemaphores is for a core and a program. Source: tt-metal NUM_SEMAPHORES.
 const MaxSemaphores = 16
 
 // Kernel is device code for one of the five processors on a set of cores.
 type Kernel struct {
-	Name      string         // for errors and reports
-	Processor chip.Processor // which of the five cores of a tile runs it
-	Cores     []chip.Range   // logical cores; ranges may not overlap each other
-	Formats   []byte         // what it prints (package kernels/print); nil if it doesn't
-	Text      []byte         // flat, position-independent image; the entry is its first byte
-	File      []byte         // ELF file that Text is from, for call stacks in reports of hangs; nil if there is none
-	Common    []uint32       // common runtime arguments, the same on every core
-	Args      []CoreArgs     // unique runtime arguments; cores that are left out have none
-	NOC       chip.NOC       // NoC of a BRISC kernel; NCRISC takes the other one
+	Name      string
+	Processor chip.Processor
+	Cores     []chip.Range // logical cores; ranges may not overlap
+	Formats   []byte       // what it prints (package kernels/print), or nil
+	Text      []byte       // flat, position-independent image; the entry is its first byte
+	File      []byte       // ELF file of Text, for call stacks in reports of hangs, or nil
+	Common    []uint32     // common runtime arguments, the same on every core
+	Args      []CoreArgs   // unique runtime arguments, of the cores that have some
+	NOC       chip.NOC     // of a BRISC kernel; NCRISC takes the other one
 }
 
-// CoreArgs are the unique runtime arguments of one core.
 type CoreArgs struct {
 	Core chip.Core
 	Args []uint32
@@ -48,12 +46,12 @@ type CoreArgs struct {
 
 // CircularBuffer is a ring of pages in a core's L1 between kernels of the core.
 type CircularBuffer struct {
-	Index    int          // 0..31, or below the layout's CircularBuffers
-	Cores    []chip.Range // where it exists
-	Addr     uint32       // L1 address of its first page, a multiple of 16
-	PageSize uint32       // bytes, a multiple of 16
+	Index    int // 0..31, or below the layout's CircularBuffers
+	Cores    []chip.Range
+	Addr     uint32 // L1 address of its first page, a multiple of 16
+	PageSize uint32 // bytes, a multiple of 16
 	Pages    uint32
-	Given    bool // it lies in memory that the caller allocated, which circular buffers may share
+	Given    bool // in memory that the caller allocated, which circular buffers may share
 }
 
 // Semaphore is a 32-bit word in L1 by which kernels of different cores signal each other.
@@ -63,8 +61,8 @@ type Semaphore struct {
 	Initial uint32
 }
 
-// Program is what runs on the workers between two go signals: kernels with their arguments,
-// circular buffers and semaphores. It is a plain value; Compile turns it into commands.
+// Program is what runs on the workers between two go signals. It is a plain value; Compile turns it
+// into commands.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
@@ -72,7 +70,7 @@ type Program struct {
 	Semaphores      []Semaphore
 }
 
-// ProgramError names the part of a program that can't be run, and the reason.
+// ProgramError names the part of a program that can't be run.
 type ProgramError struct {
 	Program string
 	Part    string // "kernel reader on (0,0)-(7,7)", "circular buffer 3", ...
@@ -80,10 +78,8 @@ type ProgramError struct {
 	Err     error // what Why says, if it is an error of another package
 }
 
-// Unwrap returns Err.
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Error implements error.
 func (e *ProgramError) Error() string {
 	return fmt.Sprintf("dispatch: program %q: %s: %s", e.Program, e.Part, e.Why)
 }
@@ -92,8 +88,8 @@ func (p *Program) fail(part, format string, a ...any) error {
 	return &ProgramError{Program: p.Name, Part: part, Why: fmt.Sprintf(format, a...)}
 }
 
-// validate checks what doesn't depend on a program's place. grid holds the cores that programs may
-// use, l is the workers' layout.
+// validate checks what doesn't depend on a program's place, for the cores that programs may use and
+// the workers' layout.
 func (p *Program) validate(grid chip.Range, l *abi.Layout) error {
 	if len(p.Kernels) == 0 {
 		return p.fail("program", "it has no kernel: add at least one")
@@ -170,19 +166,12 @@ func (p *Program) validateCores(part string, cores []chip.Range, grid chip.Range
 		return p.fail(part, "it has no cores: give at least one range")
 	}
 	for _, r := range cores {
-		if err := p.validateRange(part, r, grid); err != nil {
-			return err
+		if r.Start.X > r.End.X || r.Start.Y > r.End.Y {
+			return p.fail(part, "range %v ends before it starts", r)
 		}
-	}
-	return nil
-}
-
-func (p *Program) validateRange(part string, r chip.Range, grid chip.Range) error {
-	if r.Start.X > r.End.X || r.Start.Y > r.End.Y {
-		return p.fail(part, "range %v ends before it starts", r)
-	}
-	if !grid.Contains(r.Start) || !grid.Contains(r.End) {
-		return p.fail(part, "range %v is not inside the worker grid %v", r, grid)
+		if !grid.Contains(r.Start) || !grid.Contains(r.End) {
+			return p.fail(part, "range %v is not inside the worker grid %v", r, grid)
+		}
 	}
 	return nil
 }
@@ -241,21 +230,9 @@ func (p *Program) validateSemaphores(grid chip.Range) error {
 }
 
 func rangesOverlap(a, b []chip.Range) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x.Overlaps(y) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a, func(x chip.Range) bool { return slices.ContainsFunc(b, x.Overlaps) })
 }
 
 func rangesContain(rs []chip.Range, c chip.Core) bool {
-	for _, r := range rs {
-		if r.Contains(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rs, func(r chip.Range) bool { return r.Contains(c) })
 }

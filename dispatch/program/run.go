@@ -19,12 +19,15 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 	return Run{im, im.place(st, dispatcher), dispatcher}
 }
 
-// Size returns the bytes of the run's commands.
-func (r *Run) Size() int {
-	if r.p.send {
-		return len(r.im.text.bytes) + len(r.im.main.bytes)
+// Size returns bytes.
+func (r *Run) Size() int { return r.im.size(r.p.send) }
+
+func (im *Image) size(texts bool) int {
+	n := len(im.main.bytes)
+	if texts {
+		n += len(im.text.bytes)
 	}
-	return len(r.im.main.bytes)
+	return n
 }
 
 // Append appends the run's commands to dst. id names the run in profilers.
@@ -63,7 +66,6 @@ type placement struct {
 	wait     await // before the slot may be written
 }
 
-// place places a run and moves st past it.
 func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 	p := placement{before: st.Expected, launch: im.launchBase + st.launch*im.launchSize}
 	after := st.Expected + cq.Count(dispatcher.Workers)
@@ -84,8 +86,7 @@ func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 	return p
 }
 
-// build appends a run. main is the image's commands, or an earlier run's equal ones but for the
-// arguments.
+// build appends a run. main is the image's commands, or an earlier run's with other arguments.
 func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
 	if p.send {
 		start := len(dst)
@@ -100,15 +101,13 @@ func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id
 
 func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, dispatcher Dispatcher, id uint16) {
 	cq.Put16(b, c.hostID, id)
-	if wait.on {
-		cq.Put8(b, c.wait+cq.AtWaitFlags, uint8(cq.WaitStream))
-		cq.Put16(b, c.wait+cq.AtWaitStream, stream)
-		cq.Put32(b, c.wait+cq.AtWaitCount, wait.count)
-	} else {
-		cq.Put8(b, c.wait+cq.AtWaitFlags, 0)
-		cq.Put16(b, c.wait+cq.AtWaitStream, 0)
-		cq.Put32(b, c.wait+cq.AtWaitCount, 0)
+	flags := cq.WaitStream
+	if !wait.on {
+		flags, stream, wait.count = 0, 0, 0
 	}
+	cq.Put8(b, c.wait+cq.AtWaitFlags, uint8(flags))
+	cq.Put16(b, c.wait+cq.AtWaitStream, stream)
+	cq.Put32(b, c.wait+cq.AtWaitCount, wait.count)
 	for _, o := range c.slots {
 		cq.Put32(b, int(o), p.base)
 	}
@@ -127,19 +126,18 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 	}
 }
 
-// Variant is how a run of a program was encoded. [Image.AppendRun] returns it.
+// Variant is how a run was encoded, from [Image.AppendRun].
 type Variant uint8
 
 const (
 	residentArgs Variant = 1 << iota // arguments and configuration are relayed from DRAM, beside the kernels
-	withTexts                        // it begins with the commands that bring the kernels
+	withTexts                        // begins with the commands that bring the kernels
 )
 
-// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM
-// beside the kernels, shared by all runs with the same.
+// Inline reports whether the run has its arguments among the commands, not in DRAM, where runs with
+// the same share them.
 func (v Variant) Inline() bool { return v&residentArgs == 0 }
 
-// form returns the image of a run's main commands.
 func (im *Image) form(v Variant) *Image {
 	if v&residentArgs != 0 && im.resident != nil {
 		return im.resident
@@ -159,11 +157,7 @@ func (im *Image) variant(form *Image, p *placement) Variant {
 }
 
 func (im *Image) runBytes(v Variant) int {
-	f := im.form(v)
-	if v&withTexts != 0 {
-		return len(f.text.bytes) + len(f.main.bytes)
-	}
-	return len(f.main.bytes)
+	return im.form(v).size(v&withTexts != 0)
 }
 
 // AppendRun appends the commands of one run to dst, moves st past it and returns the encoding. id
@@ -174,7 +168,7 @@ func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint
 }
 
 // AppendInlineRun appends a run in place of one that isn't [Variant.Inline], with that run's
-// arguments among the commands, whatever has been changed since.
+// arguments among the commands.
 func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	main := im.main.bytes
 	if im.changed {
@@ -184,8 +178,8 @@ func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, i
 	return im.build(dst, main, &p, dispatcher, id), im.variant(im, &p)
 }
 
-// AppendAgain appends a run with the runtime arguments of an earlier one, whatever has been changed
-// since: run are its commands, v is its encoding. It returns the encoding of the new run.
+// AppendAgain appends a run with the runtime arguments of an earlier one, whose commands are run
+// and whose encoding is v. It returns the new encoding.
 func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant, error) {
 	if want := im.runBytes(v); len(run) != want {
 		return dst, v, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
@@ -199,15 +193,18 @@ func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher D
 // arguments count from there.
 func (im *Image) MainOffset(v Variant) int { return im.runBytes(v) - len(im.form(v).main.bytes) }
 
-// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, its first
-// page of Binary.
+// RelayedPages returns the first page of Binary for each entry of a RELAY_PAGED_PACKED in a run.
 func (im *Image) RelayedPages(v Variant) []int {
 	f := im.form(v)
 	var pages []int
 	if v&withTexts != 0 {
 		pages = f.KernelPages()
 	}
-	for _, r := range f.main.relays {
+	return f.main.appendPages(pages)
+}
+
+func (c *commands) appendPages(pages []int) []int {
+	for _, r := range c.relays {
 		pages = append(pages, r.page)
 	}
 	return pages
@@ -230,10 +227,4 @@ func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []b
 }
 
 // KernelPages is RelayedPages for the commands of AppendKernels.
-func (im *Image) KernelPages() []int {
-	var pages []int
-	for _, r := range im.text.relays {
-		pages = append(pages, r.page)
-	}
-	return pages
-}
+func (im *Image) KernelPages() []int { return im.text.appendPages(nil) }

@@ -10,10 +10,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// State is what a command stream assumes about the workers and how it leaves them. A queue has one;
-// a trace starts from ReplayState and carries the one it ends with. It is a value.
+// State is what a command stream assumes about the workers and how it leaves them, as a value. A
+// queue has one; a trace starts from ReplayState and carries the one it ends with.
 type State struct {
-	// Expected is the count of completions once everything so far has run. It wraps.
+	// Expected is the completion count once everything so far has run. It wraps.
 	Expected cq.Count
 	launch   uint32 // slot of the next launch message
 	config   configRing
@@ -32,9 +32,9 @@ func (t *Target) ReplayState() State {
 }
 
 // Detached is the state after a trace: all kernel-config memory is in use until its last program is
-// done. A trace keeps only this of its last State, which is sixty times as large.
+// done. It is a sixtieth of a State.
 type Detached struct {
-	// Expected is the count of completions that the trace leaves.
+	// Expected is the completion count that the trace leaves.
 	Expected cq.Count
 	launch   uint32 // slot of the next launch message
 }
@@ -50,7 +50,7 @@ func (t *Target) After(end Detached) State {
 // Dispatcher is the core that starts workers and to which they report completions.
 type Dispatcher struct {
 	At      chip.XY
-	Workers uint32 // completions that one run causes: one from each worker of the queue, used by the program or not
+	Workers uint32 // completions of one run: one from each worker of the queue, used or not
 }
 
 // GoWord returns a go message of workers that report to the core.
@@ -61,15 +61,15 @@ func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
 
-// Control flow in traces: the commands of a body can't depend on how often it ran before. So bodies
-// begin where all programs are done, no completion is counted and the next launch message is the
-// first one. Kernels may stay on the workers.
+// The commands of a body of control flow can't depend on how often it ran before. So bodies begin
+// where all programs are done, no completion is counted and the next launch message is the first
+// one. Kernels may stay on the workers.
 
 // IsReset reports whether a Reset needs no commands.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
 
 // Reset returns the state after all programs are done, the launch pointers were reset and the
-// completion count was cleared. Kernels stay where they are.
+// completion count was cleared. Kernels stay.
 func (s State) Reset() State {
 	r := &s.config
 	r.head, r.first, r.n = 0, 0, 0
@@ -116,18 +116,18 @@ func FitKernels(s State, images []*Image) bool {
 	return true
 }
 
-// ErrState is returned for the binary form of a state that no trace ends in.
+// ErrState: no trace ends in the state.
 var ErrState = errors.New("not the state of a queue after a trace")
 
-// AppendDetached appends the binary form of a state: the count of completions and the slot of the
-// next launch message, as 32-bit little-endian words.
+// AppendDetached appends the completion count and the slot of the next launch message, as 32-bit
+// little-endian words.
 func (t Detached) AppendDetached(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(t.Expected))
 	return binary.LittleEndian.AppendUint32(b, t.launch)
 }
 
-// ParseDetached reads the form of AppendDetached, for a trace of that many programs. The error
-// wraps ErrState.
+// ParseDetached reads the form of AppendDetached, for a trace of that many programs, or returns
+// ErrState.
 func (d Dispatcher) ParseDetached(b []byte, programs int) (Detached, error) {
 	st := d.After(programs)
 	if want := st.AppendDetached(nil); !bytes.Equal(b, want) {

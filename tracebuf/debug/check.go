@@ -13,15 +13,14 @@ type CheckError struct {
 	Trace  string
 	Step   int         // the first that differs; -1 if none did when the replay was repeated
 	Name   string      // of its program; if Step is -1, of the loop, branch or call that differs as a whole, or empty
-	Loops  []Iteration // that it was in, outermost first
-	Buffer string      // the first buffer that differs after it
-	Offset int         // of the first byte there that differs
+	Loops  []Iteration // around it, outermost first
+	Buffer string      // the first that differs after it
+	Offset int         // of the first byte that differs
 	Differ int         // bytes of that buffer that differ
-	Want   byte        // what the program writes by itself
-	Got    byte        // what it writes in a replay
+	Want   byte        // by the program itself
+	Got    byte        // in a replay
 }
 
-// Error implements error.
 func (e *CheckError) Error() string {
 	where := fmt.Sprintf("step %d, program %q%s, differs in a replay", e.Step, e.Name, inside(e.Loops))
 	if e.Step < 0 && e.Name != "" {
@@ -34,16 +33,16 @@ func (e *CheckError) Error() string {
 }
 
 // Check compares a replay with its programs. It runs them one by one, restores all buffers and
-// replays the trace. If the buffers then differ, it finds the first program after which they do, by
-// replaying beginnings of the trace, and returns a *CheckError. A *VerifyError means that the
-// commands in DRAM have changed. Programs whose results depend on more than their buffers,
-// arguments and circular buffers can't be checked. Check also finds missing edges between queues.
+// replays the trace. If the buffers that programs declare then differ, it finds the first program
+// after which they do, by replaying beginnings of the trace, and returns a *CheckError. A
+// *VerifyError means that the commands in DRAM have changed. Programs whose results depend on more
+// than their buffers, arguments and circular buffers can't be checked. Check also finds missing
+// edges between queues.
 //
-// It compares all buffers that programs declare. The programs of a captured trace run as with
-// Queue.Run, those of a loaded one as in Step. With control flow, the programs one by one decide
-// which way the trace goes, and its beginnings are replayed as that straight line. Afterwards the
-// buffers hold what they held before, even if ctx has ended: restoring them waits for the running
-// program. Check keeps the contents of the buffers several times in host memory, and holds the
+// The programs of a captured trace run as with Queue.Run, those of a loaded one as in Step. With
+// control flow, the programs one by one decide which way the trace goes, and its beginnings are
+// replayed as that straight line. Afterwards the buffers hold what they held before, even if ctx
+// has ended. Check keeps the contents of the buffers several times in host memory, and holds the
 // queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
@@ -151,8 +150,8 @@ func (c *check) describe(b Buffer, want, got []byte) *CheckError {
 	return e
 }
 
-// differ returns the first difference of two slices of one length, and the number of different
-// bytes; first is -1 without any.
+// differ returns the first difference of two slices of one length, -1 without any, and the number
+// of different bytes.
 func differ(want, got []byte) (first, bytes int) {
 	first = -1
 	for i := range want {
@@ -205,12 +204,11 @@ func (c *check) restore(ctx context.Context) error {
 }
 
 // Bisect finds the first program with which a replay goes wrong, by replaying beginnings of the
-// trace. Before each one it calls prepare to write what the programs read, and afterwards good to
-// judge the result. The data of prepare must have arrived when it returns, because the programs may
-// be on another queue. A beginning that hangs is not good: the device is recovered, which loses its
-// queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole
-// trace is good. Bisect holds the queues as Step does. For traces with loops see
-// [Debugger.BisectRun].
+// trace. Before each one it calls prepare to write what the programs read, whose data must have
+// arrived when it returns, and afterwards good to judge the result. A beginning that hangs is not
+// good: the device is recovered, which loses its queues and buffers, and the search goes on. step
+// is the index of the program, or -1 if the whole trace is good. Bisect holds the queues as Step
+// does. For traces with loops see [Debugger.BisectRun].
 func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 	good func(programs int) (bool, error)) (step int, err error) {
 	at, err := d.BisectRun(ctx, prepare, good)

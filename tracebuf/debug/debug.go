@@ -20,19 +20,18 @@ import (
 // goroutine.
 type Debugger struct {
 	t     Trace
-	all   []Part         // the parts, and what they call
-	parts []Part         // the parts
+	all   []Part // the parts, and their callees
+	parts []Part
 	order []tracebuf.At  // all steps of the parts
 	flow  [][]flow.Place // of all
-	runs  []tracebuf.At  // all steps that run programs; of what is called, At.Part is its place in all
+	runs  []tracebuf.At  // steps that run programs; At.Part is an index of all
 }
 
 // Trace is what a Debugger needs of a trace. Parts are numbered in the order of the capture.
-// Package reprise implements it.
 type Trace interface {
 	Name() string
-	// Parts returns the parts of the trace, and then its callees. They don't change. The number of
-	// a part in a Session may be that of either.
+	// Parts returns the parts of the trace, and then its callees. A part's number in a Session may
+	// be that of either.
 	Parts() []Part
 	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and
 	// the trace isn't released. All parameters are in device memory then. op names the call in
@@ -40,7 +39,6 @@ type Trace interface {
 	Exclusive(ctx context.Context, op string, f func(Session) error) error
 	// Inside calls f with the trace's device memory while the trace isn't released.
 	Inside(ctx context.Context, op string, f func(Memory) error) error
-	// LogControl implements the Debugger's.
 	LogControl(part, entries int) (ControlLog, error)
 }
 
@@ -48,20 +46,19 @@ type Trace interface {
 type Part struct {
 	Queue  int
 	Image  *tracebuf.Image
-	Banks  int    // of DRAM of its device
-	Loaded bool   // from a file, so that there are only the recorded commands
+	Banks  int    // of DRAM
+	Loaded bool   // from a file, with only the recorded commands
 	Addr   uint32 // in every DRAM bank
 
 	Callees []int  // numbers of the parts that it calls, by Control.Callee
-	Called  bool   // it is only called, on the queue of the part Home
-	Home    int    // of one that is called
-	Name    string // of one that is called
+	Called  bool   // on the queue of the part Home only
+	Home    int    // of a called part
+	Name    string // of a called part
 }
 
 // Session is exclusive use of the queues of a trace.
 type Session interface {
-	// Restarted returns an error once a queue was restarted, as by a recovery, which loses what
-	// came before.
+	// Restarted returns an error once a queue was restarted, which loses what came before.
 	Restarted() error
 	// Commands returns the commands of a part as the next replay would find them.
 	Commands(part int) []byte
@@ -73,8 +70,8 @@ type Session interface {
 	Head(ctx context.Context, part int) error
 	// Word returns the word that the BRANCH at an offset of a part's commands reads.
 	Word(ctx context.Context, part, at int) (uint32, error)
-	// Send submits recorded commands of a part, after which that many programs of the part are
-	// counted as run. The part is no callee; only Run and Verify take those.
+	// Send submits recorded commands of a part that is no callee, after which that many programs of
+	// the part are counted as run.
 	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
 	// Run submits a program of a part that isn't loaded, as if without a trace, with its recorded
 	// arguments and those that the device reads.
@@ -85,8 +82,8 @@ type Session interface {
 	// Place writes pieces of parts to device memory, to be run together.
 	Place(ctx context.Context, pieces []Piece) (Placed, error)
 	// Stamp has the device note the time at this place in the queue of a part. Once the queue has
-	// finished, the returned function returns the time in cycles of the dispatch core's clock, and
-	// false if it was lost.
+	// finished, the returned function returns it in cycles of the dispatch core's clock, and false
+	// if it was lost.
 	Stamp(ctx context.Context, part int) (func() (cycles uint64, ok bool), error)
 	// Recover makes the device usable after a hang.
 	Recover(ctx context.Context) error
@@ -98,7 +95,6 @@ type Session interface {
 	Verify(ctx context.Context, part int) error
 }
 
-// Buffer is a buffer that programs of the trace use.
 type Buffer interface {
 	Name() string
 	Size() int // bytes
@@ -114,7 +110,6 @@ type Piece struct {
 	After  int // programs of the part that have run after it
 }
 
-// Placed is pieces in device memory.
 type Placed interface {
 	// Run runs the pieces and waits for them.
 	Run(ctx context.Context) error
@@ -122,7 +117,6 @@ type Placed interface {
 	Release(ctx context.Context) error
 }
 
-// Memory is a trace's device memory.
 type Memory interface {
 	// Regions returns the memory of the commands and kernels.
 	Regions() []Region
@@ -135,12 +129,11 @@ type Memory interface {
 // Region is device memory whose contents are known.
 type Region struct {
 	What   string // "the commands", "the kernels of \"dense\""
-	Offset int    // of the first byte in what the name stands for
+	Offset int    // of the first byte in What
 	Want   []byte
 	Read   func(ctx context.Context, dst []byte) error
 }
 
-// New returns a Debugger for a trace.
 func New(t Trace) *Debugger {
 	d := &Debugger{t: t, all: t.Parts()}
 	d.parts = d.all
@@ -173,9 +166,8 @@ func New(t Trace) *Debugger {
 
 func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.all[at.Part].Image.Steps[at.Step] }
 
-// Program is a program of a trace.
 type Program struct {
-	Queue int // number of the queue that it runs on
+	Queue int // number of its queue
 	tracebuf.Step
 }
 
@@ -219,7 +211,6 @@ func (r *run) stepError(first, end int, err error) error {
 	return &StepError{Trace: r.t.Name(), First: first, Last: end - 1, Name: r.step(r.runs[first]).Name, Err: err}
 }
 
-// ControlLog is a queue's log of the loops, branches and calls of replays.
 type ControlLog interface {
 	// Stop ends the log, waits until the queue has finished, and frees the log's memory. It returns
 	// the entries in the order of time, also with an error, and the number of entries without room.
@@ -227,11 +218,10 @@ type ControlLog interface {
 	Stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error)
 }
 
-// LogControl has the queue of a part write the loops, branches and calls of all later replays into
-// a log in DRAM, with room for entries of 16 B. Parts are numbered in the order of the trace's
-// capture. A second log of a queue is refused. Meanwhile every turn costs the device some hundred
-// cycles; replays without control flow cost nothing. The error is [dispatch.ErrQueueFirmware] if
-// the queue's firmware knows no control flow.
+// LogControl has the queue of a part log the loops, branches and calls of all later replays in
+// DRAM, with room for entries of 16 B. A queue has one log. Every turn costs the device some
+// hundred cycles. The error is [dispatch.ErrQueueFirmware] if the queue's firmware knows no control
+// flow.
 func (d *Debugger) LogControl(part, entries int) (ControlLog, error) {
 	return d.t.LogControl(part, entries)
 }

@@ -17,22 +17,20 @@ import (
 type Position struct {
 	Queue int
 	Step  int         // index in Programs; -1 if it is no program
-	Name  string      // of the program, or of what else it is
-	Kind  flow.Kind   // ControlNone for a program, ControlLoop, ControlBranch or ControlCall
-	Trace string      // that is called and has it; empty for the trace itself
+	Name  string      // of the program, loop, branch or call
+	Kind  flow.Kind   // None for a program
+	Trace string      // called trace that has it; empty for the trace itself
 	Run   int         // programs that Follow has run one by one before it, those of every iteration
-	Loops []Iteration // that it is in, outermost first
+	Loops []Iteration // around it, outermost first
 }
 
-// Iteration is an iteration of a loop.
 type Iteration struct {
-	Loop      int    `json:"loop"`      // its number in its trace
+	Loop      int    `json:"loop"`      // number in its trace
 	Name      string `json:"name"`      // "loop of 3", "while state[0] < 5"
 	Iteration uint32 `json:"iteration"` // from 0
-	Of        uint32 `json:"of"`        // iterations, or the most that there may be
+	Of        uint32 `json:"of"`        // iterations, or the most
 }
 
-// String is as "loop 0, iteration 2 of 5".
 func (i Iteration) String() string {
 	return fmt.Sprintf("loop %d, iteration %d of %d", i.Loop, i.Iteration, i.Of)
 }
@@ -51,8 +49,8 @@ func inside(loops []Iteration) string {
 // ErrLimit is the cause of a StepError when a loop exceeds its limit. A replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
-// follower carries out the control flow of a trace on the host, as the prefetcher would: it runs
-// the programs, and decides by the buffers' words at that time.
+// follower carries out the control flow of a trace on the host, as the prefetcher would, by the
+// buffers' words at that time.
 type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
@@ -61,7 +59,7 @@ type follower struct {
 	plain   bool                                                     // programs run outside of the trace: nothing else is sent
 	nowait  bool                                                     // program hasn't waited
 	most    int                                                      // programs; 0: all
-	until   int                                                      // step of the first part that is the first not to be run; 0: none
+	until   int                                                      // first step of the first part that isn't run; 0: none
 
 	at      Position // of what runs
 	ran     int
@@ -101,7 +99,7 @@ func (f *follower) follow(ctx context.Context) error {
 
 func (f *follower) steps(ctx context.Context, image int) error {
 	steps, outer := f.all[image].Image.Steps, len(f.loops)
-	left := []uint32{} // iterations of the loops that are open, with the present one
+	left := []uint32{} // iterations of the open loops, with the present one
 	leave := func() { f.loops, left = f.loops[:len(f.loops)-1], left[:len(left)-1] }
 	for pc := 0; pc < len(steps); {
 		if f.until > 0 && image == 0 && pc >= f.until && len(f.loops) == 0 {
@@ -394,7 +392,6 @@ func nth(path []ranStep, n int) Position {
 	return Position{Step: -1}
 }
 
-// sendProgram sends a program of the trace, the nth counted one of its queue.
 func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
 	s := r.step(at)
 	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
@@ -413,10 +410,9 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 
 // Follow runs a trace as Step does, and says where it is: it calls after with each finished
 // program, in every iteration of a loop. At each loop, branch and call it asks into whether to go
-// inside. If not, the whole of it runs on the device, followed by one call of after. A nil into
-// goes inside of everything. The host decides as the device would, by the words in the buffers.
-// Follow always goes inside of what depends on the iteration of an outer loop. An error of after
-// ends the run. The error is a *StepError.
+// inside; nil goes inside of everything. If not, the whole of it runs on the device, followed by
+// one call of after. Follow always goes inside of what depends on the iteration of an outer loop.
+// An error of after ends the run. The error is a *StepError.
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {

@@ -27,7 +27,6 @@ func (r *run) place(ctx context.Context, first, end int) (Placed, error) {
 	return r.s.Place(ctx, pieces)
 }
 
-// piece records a part's steps in a piece.
 func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 	p := Piece{Part: part, Before: c.programs, After: c.programs}
 	commands, image := r.s.Commands(part), r.parts[part].Image

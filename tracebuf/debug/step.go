@@ -14,12 +14,11 @@ type StepError struct {
 	Trace string
 	First int // steps from First up to Last were under way
 	Last  int
-	Name  string      // of the program of the first
-	Loops []Iteration // that it was in, outermost first
+	Name  string      // of the program of First
+	Loops []Iteration // around it, outermost first
 	Err   error
 }
 
-// Error implements error.
 func (e *StepError) Error() string {
 	if e.First < 0 {
 		return fmt.Sprintf("debug: trace %q: %q%s: %v", e.Trace, e.Name, inside(e.Loops), e.Err)
@@ -30,7 +29,6 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("debug: trace %q: steps %d to %d, from program %q on: %v", e.Trace, e.First, e.Last, e.Name, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
 // Step runs the trace program by program: the host sends the commands that a replay would have read
@@ -55,7 +53,7 @@ func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 }
 
 // Split runs the trace as pieces of about equal numbers of programs, replayed one after the other
-// with a wait after each. It narrows down programs that fail only in a replay. after is called with
+// with a wait after each: it narrows down programs that fail only in a replay. after is called with
 // the finished steps, from first up to end, without end; an error ends the run. The error is a
 // *StepError. Split takes DRAM for the pieces until it returns, and holds the queues as Step does.
 // On several queues, a piece has a part on each queue of its programs, with the edges inside of the
@@ -109,7 +107,7 @@ func (r *run) heads(ctx context.Context) error {
 	return nil
 }
 
-// send sends the commands of a program, the nth of its queue, from 1.
+// send sends the commands of a program, the nth counted one of its queue, from 1.
 func (r *run) send(ctx context.Context, i, nth int) error {
 	at := r.runs[i]
 	s := r.step(at)
@@ -138,7 +136,6 @@ func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error
 	return nil
 }
 
-// Time is the time at which a program of a trace ran.
 type Time struct {
 	Queue int    // number of the queue
 	Name  string // of the program
@@ -153,8 +150,8 @@ var errTimeLost = errors.New("its time was lost")
 // Times runs the trace program by program, without waiting on the host in between, and returns how
 // long each took on the device. A stamp of the dispatcher follows each program, so that programs
 // don't overlap: the sum is more than a replay takes. reprise bench has the cost of a stamp as
-// replay/stamp. On several queues the host waits in place of edges. With control flow there is a
-// time for each run of a program, and the host waits before conditions.
+// replay/stamp. On several queues the host waits in place of edges, with control flow before
+// conditions. There is a time for each run of a program.
 func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 	err = d.exclusive(ctx, "time", func(r *run) (err error) {
 		out, err = r.times(ctx)
@@ -174,7 +171,7 @@ func (r *run) times(ctx context.Context) ([]Time, error) {
 	if err := r.heads(ctx); err != nil {
 		return nil, err
 	}
-	last := make([]stamp, len(r.parts)) // the newest stamp of each queue
+	last := make([]stamp, len(r.parts)) // of each queue
 	for i := range r.parts {
 		var err error
 		if last[i], err = r.s.Stamp(ctx, i); err != nil {

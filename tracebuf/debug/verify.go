@@ -16,21 +16,20 @@ var ErrNoResults = errors.New("there are no results in its file to compare with"
 type VerifyError struct {
 	Trace  string
 	What   string // "the commands", "the kernels of \"dense\"", "the results in \"scores\""
-	Offset int    // of the first byte that differs, in bytes
+	Offset int    // of the first byte that differs
 	Differ int    // bytes that differ
 	Size   int    // bytes that were compared
 	Want   byte
 	Got    byte
 }
 
-// Error implements error.
 func (e *VerifyError) Error() string {
 	return fmt.Sprintf("debug: trace %q: %d of %d B of %s differ in device memory, from byte %#x on: it holds 0x%02x, want 0x%02x",
 		e.Trace, e.Differ, e.Size, e.What, e.Offset, e.Got, e.Want)
 }
 
-// Verify reads back the commands and the kernels of replays, and compares them with the host's
-// copy. The error is a *VerifyError if something has written to the trace's memory.
+// Verify compares the commands and the kernels of replays in device memory with the host's copy.
+// The error is a *VerifyError if they differ.
 func (d *Debugger) Verify(ctx context.Context) error {
 	return d.t.Inside(ctx, "verify", func(m Memory) error { return Compare(ctx, d.t.Name(), m.Regions()) })
 }
@@ -48,8 +47,8 @@ func (d *Debugger) CheckResults(ctx context.Context) error {
 	})
 }
 
-// Inspect waits for the queues and reads back each part from DRAM, as commands with the names of
-// their programs. It fails if these are no longer commands; Verify says what differs.
+// Inspect waits for the queues and reads back each part from DRAM. It fails if these are no longer
+// commands; Verify says what differs.
 func (d *Debugger) Inspect(ctx context.Context) ([]*tracebuf.Contents, error) {
 	var out []*tracebuf.Contents
 	err := d.t.Inside(ctx, "inspect", func(m Memory) error {

@@ -2,15 +2,13 @@
 // commands ([Encode]), and their one reader ([Read]), which file checks, listings, debuggers,
 // timelines and hang reports use.
 //
-// A trace is a list of steps. Steps that run programs have the zero [Control]. The commands of a
-// loop's body are the same in every iteration, so a body begins in a state that is the same each
-// time: all programs are done, no completion is counted, and the workers have the kernels that they
-// had when the loop began.
+// The commands of a loop's body are the same in every iteration, so a body begins in a state that
+// is the same each time: all programs are done, no completion is counted, and the workers have the
+// kernels that they had when the loop began.
 package flow
 
 import "fmt"
 
-// Kind is what a step of control flow does.
 type Kind uint8
 
 const (
@@ -35,7 +33,6 @@ const (
 
 var kindNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call", "arguments"}
 
-// String is the kind in words.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -43,14 +40,14 @@ func (k Kind) String() string {
 	return fmt.Sprintf("control(%d)", uint8(k))
 }
 
-// Control is what a step does to the control flow. Steps that run programs have the zero Control.
+// Control is what a step does to the control flow; zero for steps that run programs.
 type Control struct {
 	Kind    Kind
-	Loop    int    // of a Loop, its End and its conditions: the number of the loop in the trace
+	Loop    int    // of a Loop, its End and its conditions: number in the trace
 	Target  int    // step that a Loop, an End or a Branch goes to; the number of steps for the end
-	Count   uint32 // of a Loop, as recorded: iterations, or the most that there may be
-	Program int    // of a Kernels: whose kernels, as an index in Image.Programs
-	Callee  int    // of a Call: which trace, as an index in the Callees of a file's part, or of the part that was recorded
+	Count   uint32 // of a Loop, as recorded: iterations, or the most
+	Program int    // of a Kernels: index in Image.Programs
+	Callee  int    // of a Call: index in the Callees of a file's part, or of the part that was recorded
 }
 
 // Jumps reports whether the step may go on at Target.

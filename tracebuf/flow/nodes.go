@@ -10,21 +10,20 @@ import (
 type Node[R any] struct {
 	Kind  Kind // None for a run; Loop, Branch or Call
 	Name  string
-	Loop  int       // its number
-	Count uint32    // iterations, or the most that there may be
-	Cond  *Cond     // of a loop that has one
+	Loop  int       // number
+	Count uint32    // iterations, or the most
+	Cond  *Cond     // of a loop, or nil
 	Cases []Case[R] // of a branch; the last one may have no condition
 	Body  []Node[R] // of a loop
 	Rec   R
 }
 
-// Case is a body of a branch.
 type Case[R any] struct {
 	Cond *Cond // nil: otherwise
 	Body []Node[R]
 }
 
-// Cond is a condition: a word in memory, or the number of an iteration, compared with a value.
+// Cond compares a word in memory, or the number of an iteration, with a value.
 type Cond struct {
 	Level     int    // of the loop whose iteration it compares, 1 for the innermost; 0 for a word
 	NOC, Addr uint32 // of the word

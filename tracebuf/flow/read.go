@@ -37,22 +37,21 @@ func OpenLoops(open []int, p cq.PrefetchCommand) []int {
 
 // Place is a step's place in the control flow.
 type Place struct {
-	Branch cq.Branch // of a Branch, its command; zero if that can't be decoded
+	Branch cq.Branch // of a Branch; zero if it can't be decoded
 	Depth  int       // loops and branches around it
 	Loops  int       // loops around it
-	Loop   int       // step that begins the innermost of them; -1 without one
+	Loop   int       // step that begins the innermost loop; -1 without one
 	// End is the step after the loop, the branch with all its bodies, or the call that begins here;
 	// 0 for other steps, such as jumps, further cases of a branch and conditions of loops.
 	End int
 }
 
-// NestError is the error of a step whose loop has no beginning or no end.
+// NestError: the loop of a step has no beginning or no end.
 type NestError struct {
 	Step int
 	What string
 }
 
-// Error implements error.
 func (e *NestError) Error() string { return e.What }
 
 // Next returns the steps that may follow step i. skipped says that a loop may have no iterations
@@ -112,7 +111,7 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 			switch b := &p.Branch; {
 			case b.Leave:
 			case b.Compare == cq.Never:
-				if p.Depth--; !places[i+1].Branch.Same { // otherwise, it is followed by another case
+				if p.Depth--; !places[i+1].Branch.Same { // otherwise another case follows
 					within(i+1, c.Target)
 				}
 			default:

@@ -13,7 +13,7 @@ import (
 // RTA_CRTA_NO_ARGS_SENTINEL).
 const noArguments = 0xFFFF
 
-// region is a part of a core's L1, [start, end). One without arguments is empty.
+// region is a part of a core's L1, [start, end); empty without arguments.
 type region struct{ start, end uint64 }
 
 // arguments returns where a launch message has the arguments of a processor's kernel: up to the
@@ -60,8 +60,7 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	return unique, common
 }
 
-// configWrite is a command's write to the program's memory in all cores of a rectangle: arguments,
-// or configuration.
+// configWrite is a command's write of arguments or configuration to all cores of a rectangle.
 type configWrite struct {
 	x0, y0, x1, y1 uint8
 	addr           uint64 // in L1

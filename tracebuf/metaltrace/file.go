@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	binaryPageLog = 11 // log2 of the page size of kernels in DRAM
+	binaryPageLog = 11 // kernels in DRAM
 	binaryPage    = 1 << binaryPageLog
 	maxRelay      = 32 * binaryPage // bytes of one sub-command of a packed relay: half of the prefetcher's scratch memory
 	maxRelaySubs  = 35
@@ -26,8 +26,7 @@ type FileOptions struct {
 	// Target is the queue that the file is for. Its workers must be those of tt-metal's programs,
 	// its layout that of the base firmware given to FindFirmware or Identify.
 	Target tracebuf.Target
-	// Buffers are the buffers that the programs read and write, which tt-metal's trace doesn't
-	// name.
+	// Buffers are the buffers of the programs, which tt-metal's trace doesn't name.
 	Buffers []tracebuf.Buffer
 	// Data and Results are contents of Buffers, as in a tracebuf.File.
 	Data, Results []tracebuf.Data
@@ -229,7 +228,7 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 		}
 	}
 	if len(relay.Subs) > maxRelaySubs {
-		return &ImportError{Offset: c.offset, Command: c.cmd.Name(),
+		return &ImportError{Offset: c.offset, Command: c.cmd.ID().String(),
 			Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs),
 			Err: ErrUnsupported}
 	}

@@ -21,17 +21,15 @@ type UnknownKernelError struct {
 	Firmware  string // folder of the base firmware whose kernels were compared
 	Step      int
 	Processor chip.Processor
-	Core      chip.XY // a core that runs it, in virtual coordinates
-	Unknown   int     // how many launches of kernels are unknown in all steps together
+	Core      chip.XY // in virtual coordinates
+	Unknown   int     // launches of unknown kernels in all steps
 }
 
-// Error implements error.
 func (e *UnknownKernelError) Error() string {
 	return fmt.Sprintf("metaltrace: program %d starts %v on %v's %v, and %d more: none was linked with %s; give the cache in which tt-metal built them",
 		e.Step, ErrUnknownKernel, e.Core, e.Processor, e.Unknown-1, e.Firmware)
 }
 
-// Unwrap returns ErrUnknownKernel.
 func (e *UnknownKernelError) Unwrap() error { return ErrUnknownKernel }
 
 // FindFirmware finds the base firmware of a library with which all kernels of the trace were
@@ -169,7 +167,7 @@ type message struct {
 
 func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, step int) ([]message, error) {
 	fail := func(err error, format string, args ...any) error {
-		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: err}
+		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: err}
 	}
 	l1 := &workers.L1
 	if slot := l1.Launch + uint32(step)%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {

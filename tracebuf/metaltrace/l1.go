@@ -28,7 +28,7 @@ func (w *l1Write) on(c chip.XY) bool { return w.x0 <= c.X && c.X <= w.x1 && w.y0
 
 func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
 	fail := func(format string, args ...any) error {
-		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
+		return &ImportError{Offset: c.offset, Command: w.ID().String(), Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
 	}
 	if int(w.OffsetIndex) >= len(offsets) {
 		return fail("there is no write offset %d", w.OffsetIndex)

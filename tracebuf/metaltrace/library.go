@@ -18,7 +18,6 @@ type Library struct {
 	problems []error
 }
 
-// known is a kernel of a library.
 type known struct {
 	name      string
 	processor chip.Processor

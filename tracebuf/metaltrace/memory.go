@@ -12,13 +12,12 @@ const (
 
 // Memory is the DRAM of the chip that has a trace, or a copy of it.
 type Memory interface {
-	// ReadDRAM fills b from an address of a DRAM bank. Banks are counted as package chip does.
+	// ReadDRAM fills b from an address of a DRAM bank, counted as package chip does.
 	ReadDRAM(bank int, addr uint64, b []byte) error
 }
 
-// ReadInterleaved fills b from an interleaved buffer: page p is in bank p mod banks, in row p div
-// banks. addr is its address in every bank, pageSize its page size in bytes, and first the page to
-// begin with.
+// ReadInterleaved fills b from an interleaved buffer at addr in every bank, from page first on:
+// page p is in bank p mod banks, in row p div banks.
 func ReadInterleaved(m Memory, banks int, addr uint64, pageSize, first int, b []byte) error {
 	if banks < 1 || pageSize < 1 || first < 0 {
 		return fmt.Errorf("metaltrace: page %d of %d B over %d banks", first, pageSize, banks)

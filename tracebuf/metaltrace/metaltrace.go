@@ -16,14 +16,13 @@ import (
 )
 
 var (
-	// ErrUnsupported is wrapped by the error for commands that this runtime can't run, such as
-	// programs on Ethernet cores.
+	// ErrUnsupported: this runtime can't run the commands, such as programs on Ethernet cores.
 	ErrUnsupported = errors.New("it can't be imported")
-	// ErrNotTrace is wrapped by the error for commands that contradict each other.
+	// ErrNotTrace: commands contradict each other.
 	ErrNotTrace = errors.New("not a trace of tt-metal")
-	// ErrUnknownKernel is wrapped by the error for a kernel that the kernel cache lacks.
+	// ErrUnknownKernel: the kernel cache lacks a kernel.
 	ErrUnknownKernel = errors.New("a kernel that isn't in the kernel cache")
-	// ErrSeveral is wrapped by the error for a trace that fits more than one base firmware.
+	// ErrSeveral: the trace fits more than one base firmware.
 	ErrSeveral = errors.New("several base firmwares have all kernels of the trace")
 )
 
@@ -35,12 +34,10 @@ type ImportError struct {
 	Err     error // ErrUnsupported, ErrNotTrace, or the error of a Memory
 }
 
-// Error implements error.
 func (e *ImportError) Error() string {
 	return fmt.Sprintf("metaltrace: %s at +%#x: %s: %v", e.Command, e.Offset, e.Why, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *ImportError) Unwrap() error { return e.Err }
 
 func unsupported(r *cq.Reading, format string, args ...any) error {
@@ -62,12 +59,11 @@ type Trace struct {
 // Step is one run of a program.
 type Step struct {
 	Offset, Size int    // of its commands in the trace, in bytes
-	HostID       uint32 // that tt-metal gave the program
-	// Config and Text are the L1 addresses of the program's arguments and configuration, and of its
-	// kernels.
+	HostID       uint32 // of tt-metal
+	// L1 addresses of the program's arguments and configuration, and of its kernels.
 	Config, Text uint32
-	Binaries     int // bytes of kernels that are sent for this run; 0 if they are on the cores already
-	// WaitCount is how many completions the go signal waits for: those of all earlier steps.
+	Binaries     int // bytes of kernels sent for this run
+	// WaitCount is the completions that the go signal waits for: those of all earlier steps.
 	WaitCount uint32
 	Launches  []Launch // set by Identify
 
@@ -76,7 +72,7 @@ type Step struct {
 
 // Launch is what a launch message starts on a rectangle of cores.
 type Launch struct {
-	Start, End chip.XY // corners of the rectangle in virtual coordinates
+	Start, End chip.XY // corners in virtual coordinates
 	Kernels    []Kernel
 	Circular   []CircularBuffer
 }
@@ -86,12 +82,11 @@ type CircularBuffer struct {
 	Addr, Size uint32 // bytes
 }
 
-// Kernel is a kernel that a launch message starts.
 type Kernel struct {
 	Processor chip.Processor
 	Addr      uint32 // of its text in L1
-	Name      string // in the kernel cache; empty if it isn't there
-	Text      []byte // its text and initial data; up to the end of what was written there if it isn't in the cache
+	Name      string // in the kernel cache, if it is there
+	Text      []byte // text and initial data; up to the end of what was written there if it isn't in the cache
 	// Args and Common are its unique and its common runtime arguments on the core at the launch's
 	// Start. A trace doesn't have their number, so zeros may follow up to a multiple of 16 bytes. A
 	// kernel without arguments may seem to have those of the next processor's kernel, and one with

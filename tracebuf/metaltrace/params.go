@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// ErrArgument is wrapped by the error for a runtime argument that can't be a parameter.
+// ErrArgument: a runtime argument can't be a parameter.
 var ErrArgument = errors.New("it can't be a parameter")
 
 // Argument names a runtime argument of a kernel, on one core or on all that run it. Arguments of
@@ -19,11 +19,11 @@ type Argument struct {
 	Name      string // of the parameter
 	Step      int    // that runs the program
 	Processor chip.Processor
-	Kernel    string  // its name in the kernel cache; with "" all kernels of the processor are meant
-	Index     int     // of the argument, among the common ones if Common is set
-	Common    bool    // it is a common runtime argument
-	Core      chip.XY // that has it, in virtual coordinates; with the zero value all cores that run the kernel
-	Buffer    string  // name of the buffer whose address it is; empty for a value
+	Kernel    string // name in the kernel cache; "" for all kernels of the processor
+	Index     int    // of the argument, among the common ones if Common is set
+	Common    bool
+	Core      chip.XY // in virtual coordinates; zero for all cores that run the kernel
+	Buffer    string  // whose address it is; empty for a value
 }
 
 // An ArgumentError says why an argument can't be a parameter. It matches ErrArgument.
@@ -32,7 +32,6 @@ type ArgumentError struct {
 	Why      string
 }
 
-// Error implements error.
 func (e *ArgumentError) Error() string {
 	kind := "argument"
 	if e.Argument.Common {
@@ -42,7 +41,6 @@ func (e *ArgumentError) Error() string {
 		e.Argument.Step, e.Argument.Processor, e.Why, ErrArgument)
 }
 
-// Unwrap returns ErrArgument.
 func (e *ArgumentError) Unwrap() error { return ErrArgument }
 
 func (a *Argument) fail(format string, args ...any) error {

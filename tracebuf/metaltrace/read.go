@@ -63,7 +63,7 @@ type reader struct {
 	kernels  kernelMemory
 	ring     ring
 	trace    *Trace
-	step     *Step    // that is being read; nil between two
+	step     *Step    // being read; nil between two
 	header   *command // the last one, if its data come from the next relay
 	notified bool
 }
@@ -117,7 +117,7 @@ func (r *reader) command(c *cq.Reading) error {
 func (r *reader) prefetch(c *cq.Reading) error {
 	switch c.Name {
 	case "STALL":
-		return nil // it waits for kernels that the host writes; those of a file are there before a replay
+		return nil // for kernels that the host writes; those of a file are there before a replay
 	case "PAGED_TO_RINGBUFFER":
 		data, err := r.fetch(c, place{uint32(number(c, "start")), uint32(number(c, "log2_page")), uint32(number(c, "base")),
 			uint32(number(c, "length"))})

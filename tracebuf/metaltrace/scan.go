@@ -26,14 +26,13 @@ type Candidate struct {
 	PageSize  int      // bytes
 	Size      int      // bytes of the commands
 	Programs  int      // go signals
-	Revisions []string // of the protocol, those in which the commands are valid
+	Revisions []string // of the protocol in which the commands are valid
 }
 
 // Scan looks for traces in the top window bytes of banks DRAM banks of size bytes: tt-metal keeps
 // traces in a region at the top of each bank, or allocates them from the top down. A trace begins
 // in bank 0, at a multiple of the DRAM alignment. Kernels aren't read, so a released trace is found
-// too if it wasn't overwritten. The result is in the order of addresses. The error is the context's
-// or that of m.
+// too if it wasn't overwritten. The result is in the order of addresses.
 func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window uint64) ([]Candidate, error) {
 	s := scanner{ctx: ctx, m: m, banks: banks, layout: l, size: size}
 	align := uint64(l.DRAMAlign())

@@ -22,11 +22,11 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// Image returns a copy of the program of the Ethernet tiles. Its length is a multiple of 16.
+// Image returns a copy of the program of the Ethernet tiles, a multiple of 16 B.
 func Image() []byte { return file("relay.bin") }
 
-// Forward returns the kernel that forwards words of a core's L1 to the far tile, as it lies in L1
-// at any multiple of 16. Its arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
+// Forward returns the kernel that forwards words of a core's L1 to the far tile, for any multiple
+// of 16 in L1. Its arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
 func Forward() []byte { return file("forward.bin") }
 
 func file(name string) []byte {
@@ -45,10 +45,10 @@ const (
 	Stop   = 0x3E100 // the host stores 1 to end it
 	State  = 0x3E110 // Running or Ended
 
-	Data     = 0x18000 // the channels of all queues, which the host clears first
+	Data     = 0x18000 // channels of all queues, which the host clears first
 	DataSize = MaxQueues * channelStride
 
-	Sent     = 0x1A000 // what is sent lies here, in whole lines of 16 B, of which the last may have less: the host clears it first
+	Sent     = 0x1A000 // what is sent, in whole lines of 16 B, of which the last may have less: the host clears it first
 	SentSize = MaxQueues * 4 * 4096
 
 	// MaxQueues is how many command queues a link carries.
@@ -63,28 +63,26 @@ const (
 	Ended   = 0x31444E45
 )
 
-// FetchRead is the address of the prefetcher's pointer in the near tile's L1, by queue: the entry
-// taken last.
+// FetchRead is the address of the prefetcher's pointer in the near tile's L1: the entry taken last.
 func FetchRead(q int) uint32 { return Data + uint32(q)*channelStride }
 
-// CompletionRead is the address of the host's pointer in the near tile's L1, by queue.
+// CompletionRead is the address of the host's pointer in the near tile's L1.
 func CompletionRead(q int) uint32 { return Data + uint32(q)*channelStride + 0x10 }
 
-// Fetch is the address of the fetch queue in the near tile's L1, by queue: at most 3808 B.
+// Fetch is the address of the fetch queue in the near tile's L1: at most 3808 B.
 func Fetch(q int) uint32 { return Data + uint32(q)*channelStride + 0x120 }
 
-// CompletionWrite is the address of the dispatcher's pointer in the far tile's L1, by queue.
+// CompletionWrite is the address of the dispatcher's pointer in the far tile's L1.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
 
-// Fetched is the address of the prefetcher's pointer in the far tile's L1, by queue: the entry
-// taken last.
+// Fetched is the address of the prefetcher's pointer in the far tile's L1: the entry taken last.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
 // Near is the arguments of the near tile's program.
 type Near struct {
-	Self    chip.XY // its tile
+	Self    chip.XY
 	PCIe    chip.XY
-	High    uint32 // upper half of host addresses
+	High    uint32 // half of host addresses
 	Entries uint32 // of a fetch queue
 	Queues  []NearQueue
 }
@@ -92,7 +90,6 @@ type Near struct {
 // NearQueue is host memory of a queue: lower halves of addresses, and sizes in bytes.
 type NearQueue struct{ Issue, IssueSize, Completion, CompletionSize, CompletionWrite uint32 }
 
-// Bytes encodes the arguments.
 func (n *Near) Bytes() []byte {
 	b := words(nil, 0, uint32(len(n.Queues)), n.Self.Packed(), n.PCIe.Packed(), n.High, 0, 0, 0)
 	for i, q := range n.Queues {
@@ -112,14 +109,13 @@ type Far struct {
 type FarQueue struct {
 	Issue, IssueSize           uint32 // in Mirror's L1
 	Completion, CompletionSize uint32 // in Mirror's L1
-	Published                  uint32 // in Mirror's L1: where the dispatcher publishes its pointer
+	Published                  uint32 // in Mirror's L1: the dispatcher's pointer
 	Prefetch                   chip.XY
-	Fetch, FetchSize, Fetched  uint32 // in the prefetch core's L1: the fetch queue, and where the prefetcher says what it has taken
+	Fetch, FetchSize, Fetched  uint32 // in the prefetch core's L1; Fetched is the prefetcher's pointer
 	Dispatch                   chip.XY
 	CompletionRead             uint32 // in the dispatch core's L1
 }
 
-// Bytes encodes the arguments.
 func (f *Far) Bytes() []byte {
 	b := words(nil, 1, uint32(len(f.Queues)), f.Self.Packed(), f.Mirror.Packed(), 0, 0, 0, 0)
 	for _, q := range f.Queues {
@@ -129,8 +125,7 @@ func (f *Far) Bytes() []byte {
 	return b
 }
 
-// ForwardMirror returns the arguments of the kernel on the mirror's core, which runs on BRISC with
-// NoC 0.
+// ForwardMirror returns the arguments of the mirror's kernel, on BRISC with NoC 0.
 func (f *Far) ForwardMirror() []uint32 {
 	const toggle, page = 1 << 31, 4096 / 16
 	a := []uint32{uint32(len(f.Queues)), f.Self.Packed()}
@@ -140,8 +135,8 @@ func (f *Far) ForwardMirror() []uint32 {
 	return a
 }
 
-// ForwardFetch returns the arguments of the kernel on the prefetch core of queue i, which runs on
-// NCRISC with NoC 1.
+// ForwardFetch returns the arguments of the kernel on the prefetch core of queue i, on NCRISC with
+// NoC 1.
 func (f *Far) ForwardFetch(i int) []uint32 {
 	q := &f.Queues[i]
 	return []uint32{1, chip.Wormhole.Mirror(f.Self).Packed(), q.Fetched, Fetched(i), q.Fetch, q.FetchSize, 2, 0, q.Fetch + q.FetchSize}
