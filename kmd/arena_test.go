@@ -157,7 +157,7 @@ func TestChunksAreConsecutive(t *testing.T) {
 	d := openWith(t, m, node)
 	defer d.Close()
 	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) ||
-		!strings.Contains(err.Error(), "consecutive") {
+		!strings.Contains(err.Error(), "between the chunks") {
 		t.Errorf("torn: %v", err)
 	}
 }

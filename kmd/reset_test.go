@@ -115,7 +115,7 @@ func TestResetsThatFail(t *testing.T) {
 		t.Errorf("stuck: %v", err)
 	}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) ||
-		!strings.Contains(err.Error(), "unload its module and load it again") {
+		!strings.Contains(err.Error(), "reload its module") {
 		t.Errorf("by a write to configuration space: %v", err)
 	}
 	end()
