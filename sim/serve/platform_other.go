@@ -19,11 +19,8 @@ func peerPID(*net.UnixConn) (int, error)       { return 0, ErrUnsupported }
 func futexWait(*uint32, uint32, time.Duration) {}
 func futexWake(*uint32)                        {}
 
-// Pair fails with ErrUnsupported.
 func Pair() (*net.UnixConn, *os.File, error) { return nil, nil, ErrUnsupported }
 
-// ConnOf fails with ErrUnsupported.
 func ConnOf(*os.File) (*net.UnixConn, error) { return nil, ErrUnsupported }
 
-// CloseFD does nothing.
 func CloseFD(...int) {}

@@ -19,7 +19,7 @@ import (
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
-// pointerTo returns the address of mmap'ed memory, never of Go's heap.
+// pointerTo is for mmap'ed memory, never for Go's heap.
 func pointerTo(va uint64) unsafe.Pointer {
 	addr := uintptr(va)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
@@ -32,7 +32,6 @@ type hostMemory struct {
 	pins  []hostPin
 }
 
-// memoryName names the anonymous files in /proc.
 const memoryName = "reprise-pinned"
 
 // memoryFile is an anonymous file whose pages have replaced some of this process's.
@@ -41,20 +40,18 @@ type memoryFile struct {
 	fd    int
 }
 
-// hostPin is a pinned range.
 type hostPin struct {
 	file     *file
 	va, size uint64
 }
 
-// area is a line of /proc/self/maps. inode is 0 for memory outside of a memoryFile.
+// area is a line of /proc/self/maps; inode is 0 outside of a memoryFile.
 type area struct {
 	start, end, off, inode uint64
 	perm                   string
 }
 
-// pin performs PIN_PAGES by do, which gets the memory's file and offset; -1 is unmapped memory,
-// which the driver refuses.
+// pin performs PIN_PAGES by do, which gets the memory's file, -1 for unmapped memory, and offset.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -74,7 +71,6 @@ func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error)
 	return err
 }
 
-// unpinned removes a pin from the list.
 func (h *hostMemory) unpinned(f *file, arg []byte) {
 	var in kabi.UnpinPagesIn
 	copy(kabi.PartBytes(&in), arg)
@@ -88,7 +84,6 @@ func (h *hostMemory) unpinned(f *file, arg []byte) {
 	}
 }
 
-// closed removes the pins of a file.
 func (h *hostMemory) closed(f *file) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +104,7 @@ func (h *hostMemory) sweepLocked(areas []area) {
 	})
 }
 
-// sharedLocked returns the file and the offset of a range of memory, and moves the range into a new
-// file if necessary.
+// sharedLocked returns the file and the offset of a range, which may move into a new file.
 func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
 	areas, err := processAreas()
 	if err != nil {
@@ -190,7 +184,6 @@ func move(va, size uint64, prot int) (m memoryFile, err error) {
 	return memoryFile{st.Ino, fd}, nil
 }
 
-// processAreas reads /proc/self/maps.
 func processAreas() ([]area, error) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

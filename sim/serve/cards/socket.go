@@ -13,33 +13,29 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Target is a card that another process serves, for kmd.Open. It has its machine, for kmd.SystemOf.
-// It is connected while it is open.
+// Target is a card that another process serves, for kmd.Open, and its machine, for kmd.SystemOf.
 type Target struct {
 	path string
 	proc process
 }
 
-// Socket returns the target of a card that is served at a path. It connects when opened.
+// Socket returns the target of a card that is served at a path.
 func Socket(path string) *Target { return &Target{path: path} }
 
-// String names the card.
 func (c *Target) String() string { return "socket:" + c.path }
 
-// Node returns the card's device node.
+// Node implements kmd.Target.
 func (c *Target) Node() seam.Node { return node{c} }
 
 type node struct{ c *Target }
 
-// String implements seam.Node.
 func (n node) String() string { return n.c.String() }
 
-// FS is the machine's file system: dev, proc and sys. It is empty while no process serves the card.
+// FS is the machine's dev, proc and sys. It is empty while no process serves the card.
 func (c *Target) FS() fs.FS { return remoteFS{c} }
 
 type remoteFS struct{ c *Target }
 
-// Open implements fs.FS.
 func (r remoteFS) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}

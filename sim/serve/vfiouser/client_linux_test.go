@@ -17,6 +17,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 // A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance,
@@ -367,11 +368,12 @@ func TestDialEndsWithItsContext(t *testing.T) {
 // joined returns the ends of a connection.
 func joined(t *testing.T) (conn, peer *net.UnixConn) {
 	t.Helper()
-	conn, fd, err := pair()
+	conn, f, err := serve.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peer, err = connOf(fd); err != nil {
+	defer f.Close()
+	if peer, err = serve.ConnOf(f); err != nil {
 		t.Fatal(err)
 	}
 	return conn, peer
@@ -462,14 +464,7 @@ func TestStopped(t *testing.T) {
 
 // A server that isn't one ends a client with a reason, not a hang.
 func TestDialStranger(t *testing.T) {
-	ours, theirs, err := pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := connOf(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours, conn := joined(t)
 	go func() {
 		conn.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
 		conn.Close()
