@@ -12,9 +12,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// DMABuffer is physically contiguous kernel memory, of at most 256 MiB, that the device reaches over
-// its NoC. It needs neither an IOMMU nor huge pages, but without a reserve (cma= on the kernel's
-// command line) the kernel often has only a few MiB. The memory is freed with the Device.
+// DMABuffer is physically contiguous kernel memory, of at most 256 MiB, that the device reaches
+// over its NoC. It needs neither an IOMMU nor huge pages, but without a reserve (cma= on the
+// kernel's command line) the kernel often has only a few MiB. The memory is freed with the Device.
 type DMABuffer struct {
 	dev       *Device
 	mapping   seam.Mapping

@@ -1,5 +1,5 @@
-// Package kmd drives Tenstorrent accelerators through their kernel driver: TLB windows, pinned host
-// memory, locks, resets and the management firmware.
+// Package kmd drives Tenstorrent accelerators through their kernel driver. It has TLB windows,
+// pinned host memory, locks, resets and the management firmware.
 //
 // Open takes a Target: Path("/dev/tenstorrent/0") for silicon, or an emulated card. Only open,
 // ioctl, mmap and close differ.

@@ -66,8 +66,9 @@ func (d *Device) arcTile() chip.XY {
 	return chip.XY{X: 8, Y: 0}
 }
 
-// telemetry follows two pointers in the reset unit. The table is a version, a count, then a word per
-// tag with its index into the values (tt-kmd wormhole.c and blackhole.c, populate_telemetry_cache).
+// telemetry follows two pointers in the reset unit. The table is a version, a count, then a word
+// per tag with its index into the values (tt-kmd wormhole.c and blackhole.c,
+// populate_telemetry_cache).
 func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	arc, xy := &d.params.ARC, d.arcTile()
 	var table, values uint32

@@ -43,8 +43,8 @@ func settle(mem []byte, page, node int) error {
 }
 
 // onHeap reports whether an address is in the run of adjacent mappings that holds this goroutine's
-// stack, which is in Go's heap. The runtime maps its arenas adjacently while the addresses are free,
-// so this finds a usual heap, and nothing that mmap placed itself.
+// stack, which is in Go's heap. The runtime maps its arenas adjacently while the addresses are
+// free, so this finds a usual heap, and nothing that mmap placed itself.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

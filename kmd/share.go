@@ -35,8 +35,9 @@ func (d *Device) Mappings() (l []BARMapping, err error) {
 }
 
 // MapPeerBAR makes a range of another card's BAR 0, 2 or 4 reachable for this card, until this
-// Device is closed, and returns its bus address. On the vendor's simulator a read of the range stops
-// the card. The error matches ErrOutOfRange for a range or a pair of cards that the driver refuses.
+// Device is closed, and returns its bus address. On the vendor's simulator a read of the range
+// stops the card. The error matches ErrOutOfRange for a range or a pair of cards that the driver
+// refuses.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
 	return addr, d.opError(err, "map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer)

@@ -66,8 +66,8 @@ type WindowConfig struct {
 	// Start is the other corner with Multicast, and zero without.
 	Start    chip.XY
 	Ordering Ordering
-	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile. Blackhole
-	// only.
+	// StaticVC keeps all requests on one virtual channel, which orders writes to one tile.
+	// Blackhole only.
 	StaticVC bool
 }
 
@@ -75,8 +75,8 @@ type WindowConfig struct {
 // Accesses are single instructions of exactly the method's width and don't allocate. Don't
 // configure or close a window during an access.
 //
-// A misaligned access, or one outside of the window or after Close, doesn't reach the device: a load
-// returns all ones, as on a bus without an answer, and Err reports the first.
+// A misaligned access, or one outside of the window or after Close, doesn't reach the device: a
+// load returns all ones, as on a bus without an answer, and Err reports the first.
 type Window struct {
 	dev       *Device
 	id        uint32
@@ -202,8 +202,8 @@ func (w *Window) Caching() Caching { return w.caching }
 func (w *Window) String() string { return w.name }
 
 // Configure re-targets the window. Earlier stores leave the processor first and go to the old
-// target; Configure doesn't wait for their arrival. The error matches ErrMisaligned or ErrOutOfRange
-// for a configuration that hardware can't hold.
+// target; Configure doesn't wait for their arrival. The error matches ErrMisaligned or
+// ErrOutOfRange for a configuration that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
 		return w.dev.opError(err, "configure %s", w.name)

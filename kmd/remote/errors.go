@@ -3,8 +3,8 @@ package remote
 import "errors"
 
 var (
-	// ErrNoAnswer: a chip's Ethernet firmware did not execute a command in time: the link is down, or
-	// the firmware doesn't run.
+	// ErrNoAnswer: a chip's Ethernet firmware did not execute a command in time: the link is down,
+	// or the firmware doesn't run.
 	ErrNoAnswer = errors.New("the Ethernet firmware doesn't answer")
 	// ErrUnreachable: the chip's card is missing or isn't given to this process, or the Ethernet
 	// firmware on the way doesn't forward.

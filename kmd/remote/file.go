@@ -15,8 +15,8 @@ import (
 )
 
 // file is the driver's device node of a remote chip. A window is an id and a target; each access is
-// a command to the Ethernet firmware. Requests that need a PCI interface fail as on a driver without
-// them.
+// a command to the Ethernet firmware. Requests that need a PCI interface fail as on a driver
+// without them.
 type file struct {
 	t     *Target
 	local *kmd.Device

@@ -1,6 +1,6 @@
-// Package remote drives Wormholes without a PCI interface, for package kmd. A [Tunnel] accesses such
-// a chip through the Ethernet firmware of another Wormhole. A [Target] opens it as a device whose
-// windows use a tunnel.
+// Package remote drives Wormholes without a PCI interface, for package kmd. A [Tunnel] accesses
+// such a chip through the Ethernet firmware of another Wormhole. A [Target] opens it as a device
+// whose windows use a tunnel.
 package remote
 
 import (
@@ -42,8 +42,9 @@ type Place struct{ X, Y uint8 }
 
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
-// Tunnel accesses the tiles of a remote Wormhole. Each command waits for its answer. An access holds
-// the driver's lock kmd.LockNonMMIO, as in tt-umd. Methods may be called from several goroutines.
+// Tunnel accesses the tiles of a remote Wormhole. Each command waits for its answer. An access
+// holds the driver's lock kmd.LockNonMMIO, as in tt-umd. Methods may be called from several
+// goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -210,8 +211,8 @@ func (t *Tunnel) patience(limit time.Duration) patience {
 	return patience{t: t, deadline: time.Now().Add(limit)}
 }
 
-// over returns an error when the wait must end. A link's limit starts with the first poll that finds
-// it down: this process may have been stopped meanwhile.
+// over returns an error when the wait must end. A link's limit starts with the first poll that
+// finds it down: this process may have been stopped meanwhile.
 func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
 	if err := t.w.Err(); err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // window accesses a remote chip by words, and by blocks for bulk copies. A smaller store is a
-// read-modify-write, not atomic. A failed load returns all ones and a failed store does nothing, like
-// an aborted bus access.
+// read-modify-write, not atomic. A failed load returns all ones and a failed store does nothing,
+// like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64

@@ -1,6 +1,6 @@
 // Package session records everything between a host and a card's driver, and plays the recording
-// back without either: driver requests with their answers, mappings, every access to device memory,
-// and all writes to pinned host memory.
+// back without either. A recording has driver requests with their answers, mappings, every access
+// to device memory, and all writes to pinned host memory.
 //
 // [Record] wraps a target of kmd.Open or reprise.Open. [Play] is a target that answers as recorded
 // and stops at the first difference, with a [DifferenceError].
@@ -23,10 +23,10 @@
 //
 // # The device's writes
 //
-// A device writes to host memory at any time. So the recorder gives the device memory of its own and
-// copies changes to the host's memory, each as an event: during the host's accesses, requests and
-// fault queries, and when the host is idle for a quarter of a second. A playback repeats the copy
-// between the same changes, when the host polls, though not necessarily at the same poll.
+// A device writes to host memory at any time. So the recorder gives the device memory of its own
+// and copies changes to the host's memory, each as an event: during the host's accesses, requests
+// and fault queries, and when the host is idle for a quarter of a second. A playback repeats the
+// copy between the same changes, when the host polls, though not necessarily at the same poll.
 //
 // SIGBUS (of a removed card) and targets' descriptions of their machines (kmd.SystemOf) aren't
 // recorded. Playing a recording of a card without an IOMMU needs as many huge pages.

@@ -12,8 +12,8 @@ var (
 	ErrVersion = errors.New("unknown version of recorded sessions")
 	// ErrDamaged: the recording was changed, or cut off because its Recorder wasn't closed.
 	ErrDamaged = errors.New("the recorded session is damaged")
-	// ErrTooLong: the recording ends after 4194304 events, as many pieces of memory, or 1 GiB. It can
-	// be read and played.
+	// ErrTooLong: the recording ends after 4194304 events, as many pieces of memory, or 1 GiB. It
+	// can be read and played.
 	ErrTooLong = errors.New("the session was too long to be recorded whole")
 	// ErrConcurrent: requests overlapped outside of Concurrent. Only a host that happens to repeat
 	// the order can play the recording.

@@ -54,8 +54,8 @@ type Event struct {
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or a mapping, Size its bytes, Value the loaded or stored value
-	// or open's flags; for Fault and Device the host's polls since its last change, 0 if it is idle;
-	// for a mapping and its end, 1 means a buffer of the driver in host memory.
+	// or open's flags; for Fault and Device the host's polls since its last change, 0 if it is
+	// idle; for a mapping and its end, 1 means a buffer of the driver in host memory.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`

@@ -13,9 +13,9 @@ import (
 )
 
 // A recording is a magic, a version (u32, little-endian) and a gzip stream of records: a kind (one
-// byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number of an earlier
-// blob record. The first record is a blob with the target's name, the last one an end with the number
-// of events and the SHA-256 of everything before in the stream.
+// byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number of an
+// earlier blob record. The first record is a blob with the target's name, the last one an end with
+// the number of events and the SHA-256 of everything before in the stream.
 const (
 	Magic     = "RPRSESS\x00"
 	version   = 2

@@ -111,7 +111,8 @@ func (f *follower) last() int {
 	return f.required[f.front-1]
 }
 
-// overlap reports whether goroutines used the device at the same time, in any part of the recording.
+// overlap reports whether goroutines used the device at the same time, in any part of the
+// recording.
 func overlap(tasks map[uint64]*span) bool {
 	end := -1
 	for _, t := range slices.SortedFunc(maps.Values(tasks), func(a, b *span) int { return a.first - b.first }) {

@@ -171,8 +171,8 @@ func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns the device's new writes and shows them to the host. A device writes data before
-// its flag, perhaps during the comparison, so the comparison repeats until nothing changes.
+// fromDevice returns the device's new writes and shows them to the host. A device writes data
+// before its flag, perhaps during the comparison, so the comparison repeats until nothing changes.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {

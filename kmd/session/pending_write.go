@@ -14,8 +14,8 @@ type pendingWrite struct {
 	settled []bool // words that appeared, or needn't
 }
 
-// pendingWrites is the host memory that goroutines write at the same time. A write recorded with one
-// goroutine's event may be another's, before that goroutine's next event, so it must appear at
+// pendingWrites is the host memory that goroutines write at the same time. A write recorded with
+// one goroutine's event may be another's, before that goroutine's next event, so it must appear at
 // either. A word that is written again meanwhile isn't compared: the recording may have caught half
 // of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }

@@ -18,9 +18,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as recorded, as often as the recorded target was opened. After the
-// first difference loads return all ones, requests fail with ENODEV, and the device's Fault is a
-// *DifferenceError.
+// Player is a target that answers as recorded, as often as the recorded target was opened. After
+// the first difference loads return all ones, requests fail with ENODEV, and the device's Fault is
+// a *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep

@@ -43,7 +43,8 @@ var _ kmd.Target = (*Recorder)(nil)
 const hostQuiet = 250 * time.Millisecond // an idle host then polls pinned memory, which the device writes
 
 // Record returns a target that behaves like t and records everything to w. It serialises all
-// accesses, and each compares all pinned memory, so little of it (reprise.WithQueueMemory) is faster.
+// accesses, and each compares all pinned memory, so little of it (reprise.WithQueueMemory) is
+// faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -168,8 +169,8 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// changeLocked records an event with the host's earlier writes to pinned memory, and the device's by
-// its end.
+// changeLocked records an event with the host's earlier writes to pinned memory, and the device's
+// by its end.
 func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
 	do()

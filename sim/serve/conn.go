@@ -26,8 +26,8 @@ func NewConn(c *net.UnixConn) *Conn {
 
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Send sends a message, whose head gets its Size, with a descriptor, which stays the caller's, unless
-// fd is negative.
+// Send sends a message, whose head gets its Size, with a descriptor, which stays the caller's,
+// unless fd is negative.
 func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	h.Size = uint32(len(payload))
 	b := c.out[:HeadSize]

@@ -19,8 +19,8 @@ const (
 	Spins                 = 2000 // polls before a sleep: some microseconds
 )
 
-// Wait returns whether cond holds before limit is over. It first polls spins times, which is cheaper
-// than a sleep if the other side is about to answer.
+// Wait returns whether cond holds before limit is over. It first polls spins times, which is
+// cheaper than a sleep if the other side is about to answer.
 func (g Gate) Wait(spins int, limit time.Duration, cond func() bool) bool {
 	for i := range spins {
 		if cond() {

@@ -1,13 +1,11 @@
 package cards
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
-	"time"
+	"testing/fstest"
 
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/sim/serve"
@@ -44,61 +42,16 @@ func (r remoteFS) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	info := fileInfo{path.Base(name), mode, int64(len(data))}
-	if !mode.IsDir() {
-		return &remoteFile{info: info, Reader: bytes.NewReader(data)}, nil
-	}
-	d := &remoteDir{remoteFile: remoteFile{info: info, Reader: bytes.NewReader(nil)}}
-	for line := range strings.Lines(string(data)) {
-		var m uint32
-		var n string
-		if _, err := fmt.Sscanf(line, "%d %s", &m, &n); err != nil {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: directory line %q", serve.ErrProtocol, line)}
+	files := fstest.MapFS{name: {Data: data, Mode: mode}}
+	if mode.IsDir() {
+		for line := range strings.Lines(string(data)) {
+			var m uint32
+			var n string
+			if _, err := fmt.Sscanf(line, "%d %s", &m, &n); err != nil {
+				return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w: directory line %q", serve.ErrProtocol, line)}
+			}
+			files[path.Join(name, n)] = &fstest.MapFile{Mode: fs.FileMode(m)}
 		}
-		d.list = append(d.list, fs.FileInfoToDirEntry(fileInfo{n, fs.FileMode(m), 0}))
 	}
-	return d, nil
-}
-
-type fileInfo struct {
-	name string
-	mode fs.FileMode
-	size int64
-}
-
-func (i fileInfo) Name() string       { return i.name }
-func (i fileInfo) Size() int64        { return i.size }
-func (i fileInfo) Mode() fs.FileMode  { return i.mode }
-func (i fileInfo) ModTime() time.Time { return time.Time{} }
-func (i fileInfo) IsDir() bool        { return i.mode.IsDir() }
-func (i fileInfo) Sys() any           { return nil }
-
-type remoteFile struct {
-	info fileInfo
-	*bytes.Reader
-}
-
-// Stat implements fs.File.
-func (f *remoteFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-
-// Close implements fs.File.
-func (f *remoteFile) Close() error { return nil }
-
-type remoteDir struct {
-	remoteFile
-	list []fs.DirEntry
-}
-
-// ReadDir implements fs.ReadDirFile.
-func (d *remoteDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n > 0 && len(d.list) == 0 {
-		return nil, io.EOF
-	}
-	k := len(d.list)
-	if n > 0 {
-		k = min(n, k)
-	}
-	l := d.list[:k]
-	d.list = d.list[k:]
-	return l, nil
+	return files.Open(name)
 }

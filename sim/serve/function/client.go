@@ -32,8 +32,8 @@ type Client struct {
 	ended chan struct{}  // closed when the watcher of the socket has ended
 }
 
-// NewClient greets a server at the other end of a socket, which becomes the Client's. At the socket's
-// end the Client calls end.
+// NewClient greets a server at the other end of a socket, which becomes the Client's. At the
+// socket's end the Client calls end.
 func NewClient(conn *net.UnixConn, end func()) (*Client, error) {
 	c := &Client{conn: serve.NewConn(conn), ended: make(chan struct{})}
 	shm, f, err := serve.NewMemory()

@@ -3,8 +3,8 @@
 //
 // A socket pair connects the processes; the server's end is descriptor FD. After the greeting
 // everything goes through a serve.Memory: requests to the server, and calls for host memory to the
-// client. Stores are posted: they keep their order, and every later load follows them. A reply comes
-// after all earlier calls of the library, as a PCIe completion pushes posted writes.
+// client. Stores are posted: they keep their order, and every later load follows them. A reply
+// comes after all earlier calls of the library, as a PCIe completion pushes posted writes.
 //
 // Simulated time advances only in the library's clock function, which the server calls between
 // requests.

@@ -2,9 +2,9 @@ package function
 
 import "time"
 
-// Limits of a chunk of clocks between two looks at the request ring, measured by time: a clock costs
-// 0.1 to 10 microseconds. A host that polls gets short chunks, at the slowest umd's cadence of one
-// clock per read (umd device/tt_device/tt_sim_tt_device.cpp).
+// Limits of a chunk of clocks between two looks at the request ring, measured by time: a clock
+// costs 0.1 to 10 microseconds. A host that polls gets short chunks, at the slowest umd's cadence
+// of one clock per read (umd device/tt_device/tt_sim_tt_device.cpp).
 const (
 	minClocks  = 1
 	maxClocks  = 16384
@@ -27,8 +27,8 @@ type pace struct {
 	dmas   uint64
 }
 
-// next returns the clocks of the next chunk, and how long to sleep afterwards unless a request comes,
-// for the number of requests since the last chunk and of transfers since the start.
+// next returns the clocks of the next chunk, and how long to sleep afterwards unless a request
+// comes, for the number of requests since the last chunk and of transfers since the start.
 func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duration) {
 	busy := requests > 0
 	if busy || dmas != p.dmas {

@@ -15,8 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Library is a loaded simulator. Calls don't overlap, and may end the process. The garbage collector
-// doesn't move the slices.
+// Library is a loaded simulator. Calls don't overlap, and may end the process. The garbage
+// collector doesn't move the slices.
 type Library interface {
 	ConfigRead(bdf, off uint32) uint32
 	ConfigWrite(bdf, off, v uint32)

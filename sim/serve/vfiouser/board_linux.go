@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// controller is a board's management controller: it resets the chip a moment after the firmware asks,
-// which must still answer the message (tt-kmd msgqueue.c arc_msg_pop).
+// controller is a board's management controller: it resets the chip a moment after the firmware
+// asks, which must still answer the message (tt-kmd msgqueue.c arc_msg_pop).
 type controller struct {
 	reset func()
 

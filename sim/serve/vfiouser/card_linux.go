@@ -100,7 +100,8 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise INTA.
+// Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise
+// INTA.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)

@@ -212,7 +212,8 @@ func (c *Client) Unmap(bus, size uint64) error {
 	return nil
 }
 
-// Events makes interrupts (0: INTA, 1: message) signal an event descriptor, which stays the caller's.
+// Events makes interrupts (0: INTA, 1: message) signal an event descriptor, which stays the
+// caller's.
 func (c *Client) Events(index, eventfd int) error {
 	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
 }

@@ -10,9 +10,9 @@ import (
 
 const spaceSize = 4096
 
-// Configuration space (PCI Express Base Specification 5.0, 7.5; PCI Local Bus Specification 3.0, 6.8
-// for MSI). The PCI Express capability is where the cards have it: tt-kmd blackhole.c reaches its
-// device control register at 0x78.
+// Configuration space (PCI Express Base Specification 5.0, 7.5; PCI Local Bus Specification 3.0,
+// 6.8 for MSI). The PCI Express capability is where the cards have it: tt-kmd blackhole.c reaches
+// its device control register at 0x78.
 const (
 	regCommand   = 0x04
 	regStatus    = 0x06

@@ -1,15 +1,10 @@
-//go:build linux
-
 package vfiouser
 
 import (
 	"cmp"
-	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -193,44 +188,10 @@ func (g *guest) access(bus uint64, p []byte, write bool) error {
 			if err := g.twin.access(bus, p[:n], write); err != nil {
 				return refused(err.Error())
 			}
-		} else if !move(r.mem[bus-r.addr:][:n], p[:n], write) {
+		} else if !driver.Move(r.mem[bus-r.addr:][:n], p[:n], write) {
 			return refused("the client has truncated the file of its memory")
 		}
 		bus, p = bus+n, p[n:]
 	}
 	return nil
-}
-
-// move copies between client memory and p, of equal length; false: the memory was truncated. Aligned
-// accesses of 4 and 8 bytes are single loads and stores, so a guest sees whole pointers and flags.
-func move(mem, p []byte, write bool) (ok bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }:
-			if uint64(e.Addr())-uint64(uintptr(unsafe.Pointer(&mem[0]))) >= uint64(len(mem)) {
-				panic(e)
-			}
-			ok = false
-		default:
-			panic(e)
-		}
-	}()
-	q := unsafe.Pointer(&mem[0])
-	switch {
-	case len(p) == 4 && uintptr(q)&3 == 0 && write:
-		atomic.StoreUint32((*uint32)(q), order.Uint32(p))
-	case len(p) == 4 && uintptr(q)&3 == 0:
-		order.PutUint32(p, atomic.LoadUint32((*uint32)(q)))
-	case len(p) == 8 && uintptr(q)&7 == 0 && write:
-		atomic.StoreUint64((*uint64)(q), order.Uint64(p))
-	case len(p) == 8 && uintptr(q)&7 == 0:
-		order.PutUint64(p, atomic.LoadUint64((*uint64)(q)))
-	case write:
-		copy(mem, p)
-	default:
-		copy(p, mem)
-	}
-	return true
 }
