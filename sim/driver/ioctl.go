@@ -71,6 +71,9 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 		}
 	case kabi.IoctlExportTLBDMABuf:
 		if v.atLeast(2, 10) {
+			if f.dev.cfg.NoExport {
+				return syscall.EOPNOTSUPP
+			}
 			return update(f.exportTLB, arg)
 		}
 	case kabi.IoctlSMCMessage:

@@ -79,9 +79,6 @@ func (f *file) configureTLB(in kabi.ConfigureTLBIn, _ []byte) error {
 // exportTLB exports a window as a dma-buf (tt-kmd memory.c, ioctl_export_tlb_dmabuf).
 func (f *file) exportTLB(in kabi.ExportTLBDMABuf) (kabi.ExportTLBDMABuf, error) {
 	d := f.dev
-	if d.cfg.NoExport {
-		return in, syscall.EOPNOTSUPP
-	}
 	page := pageSize()
 	if in.Argsz != uint32(kabi.Size[kabi.ExportTLBDMABuf]()) || in.Flags != 0 || in.TLBID >= kabi.MaxInboundTLBs ||
 		in.Offset%page != 0 || in.Size%page != 0 {

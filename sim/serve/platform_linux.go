@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,6 +43,10 @@ func Pair() (*net.UnixConn, *os.File, error) {
 	}
 	return c, theirs, nil
 }
+
+// ProcessGroup gives a server a process group: an interrupt from the terminal ends it through its
+// parent.
+func ProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func ConnOf(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
