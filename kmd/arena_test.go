@@ -19,8 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// huge maps ordinary memory at a multiple of 2 MiB and calls it huge pages of those sizes that
-// there are.
 func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 	return func(size, page, node int) ([]byte, error) {
 		if page > unix.Getpagesize() && !slices.Contains(sizes, page) {
@@ -48,8 +46,6 @@ func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd
 	return d
 }
 
-// Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for
-// it.
 func TestPinRefusesTheHeap(t *testing.T) {
 	m := blackhole(t)
 	page := unix.Getpagesize()
@@ -84,7 +80,6 @@ func TestPinInChunks(t *testing.T) {
 	if d := cmp.Diff(want, steps); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// Chunks are one memory for the device as well.
 	for _, off := range []int{0, 32767, 32768, 65532, 102396} {
 		if err := m.fn.WriteHost(h.NOCAddr()+uint64(off), []byte{byte(off), 1}); err != nil && off != 32767 {
 			t.Fatal(off, err)
@@ -111,8 +106,6 @@ func TestPinInChunks(t *testing.T) {
 	}
 }
 
-// Others' memory can lie in between; then the top of the addresses is tried, and what can't be one
-// piece isn't had.
 func TestChunksAreConsecutive(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	var pages []*kmd.HostMemory
@@ -144,7 +137,6 @@ func TestChunksAreConsecutive(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = top
-	// A driver whose addresses are all over the place.
 	n := uint64(0)
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
 		err := f.Ioctl(req, arg)
@@ -157,13 +149,11 @@ func TestChunksAreConsecutive(t *testing.T) {
 	d := openWith(t, m, node)
 	defer d.Close()
 	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) ||
-		!strings.Contains(err.Error(), "consecutive") {
+		!strings.Contains(err.Error(), "between the chunks") {
 		t.Errorf("torn: %v", err)
 	}
 }
 
-// Without an IOMMU a huge page at a time is what can be pinned; with one, huge pages are only
-// faster.
 func TestPinHugePages(t *testing.T) {
 	big := func(uint64) uint64 { return 2 << 20 }
 	for _, tt := range []struct {
@@ -205,7 +195,6 @@ func TestPinHugePages(t *testing.T) {
 	}
 }
 
-// Real huge pages, if this machine has any, and a memory node, if it has several.
 func TestMapRealPages(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{NUMANode: 1})
 	d, err := kmd.Open(t.Context(), cardOf(m, 0))

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// stores are n stores of n values to one tile.
 func stores(a chip.Arch, n int) (l []kmd.NOCStore) {
 	for i := range n {
 		l = append(l, kmd.NOCStore{Target: worker(a), Addr: 0x100 + 4*uint64(i), Value: 0xC1EA0000 + uint32(i)})
@@ -23,7 +22,6 @@ func stores(a chip.Arch, n int) (l []kmd.NOCStore) {
 	return l
 }
 
-// made tells which of the stores another user of the card finds made.
 func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
 	t.Helper()
 	for i, s := range l {
@@ -38,15 +36,12 @@ func made(t *testing.T, d *kmd.Device, l []kmd.NOCStore) (which []int) {
 	return which
 }
 
-// watched is a card that notes, at each store that the driver makes for a file, whether memory is
-// pinned still.
 type watched struct {
 	*drivertest.Function
 	addr   uint64
 	pinned []bool
 }
 
-// BARStore implements driver.Function.
 func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
 	if v&0xFFFF0000 == 0xC1EA0000 {
 		w.pinned = append(w.pinned, w.ReadHost(w.addr, make([]byte, 4)) == nil)
@@ -54,8 +49,6 @@ func (w *watched) BARStore(bar int, off uint64, width int, v uint64) {
 	w.Function.BARStore(bar, off, width, v)
 }
 
-// All cleanup writes of a killed process are made before its memory is unpinned, however its
-// descriptors lie: the first file, which has the pins, goes last.
 func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		for _, before := range []int{0, 1, 3} {
@@ -107,7 +100,6 @@ func TestCleanupWritesComeBeforeUnpinning(t *testing.T) {
 	})
 }
 
-// Stores can be changed, are made once, and end with Close and with Recover, each with its file.
 func TestCleanupWritesAndTheirFiles(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -149,7 +141,6 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 	})
 }
 
-// A device that was lost and recovered has the files of before no more, and gets new ones.
 func TestCleanupWritesAfterRecover(t *testing.T) {
 	m := blackhole(t)
 	l := stores(chip.Blackhole, 3)
@@ -179,7 +170,6 @@ func TestCleanupWritesAfterRecover(t *testing.T) {
 	}
 }
 
-// A file that is given up with an error is given up once.
 func TestCleanupWriteThatStays(t *testing.T) {
 	m := blackhole(t)
 	refuse := false
@@ -213,8 +203,6 @@ func TestCleanupWriteThatStays(t *testing.T) {
 	}
 }
 
-// What can't have further files says so: an exclusive device makes its first store, and a driver
-// that knows no cleanup writes opens nothing.
 func TestCleanupWritesThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
 		name string

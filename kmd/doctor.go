@@ -17,14 +17,10 @@ import (
 type Status string
 
 const (
-	// StatusOK: programs can run.
-	StatusOK Status = "ok"
-	// StatusWarning: programs run, with limits or at risk.
-	StatusWarning Status = "warning"
-	// StatusFailed: programs don't run.
-	StatusFailed Status = "failed"
-	// StatusSkipped: an earlier check failed, or the system's files don't say.
-	StatusSkipped Status = "skipped"
+	StatusOK      Status = "ok"      // programs can run
+	StatusWarning Status = "warning" // programs run, with limits or at risk
+	StatusFailed  Status = "failed"  // programs don't run
+	StatusSkipped Status = "skipped" // an earlier check failed, or the system's files don't say
 )
 
 // Check is the result of one check.
@@ -60,15 +56,7 @@ func DiagnoseTarget(ctx context.Context, t Target) []Check {
 	if s.Root != nil {
 		x.machine()
 	}
-	n := slot{ordinal: -1}
-	slots, err := s.slots()
-	for _, o := range slots {
-		if err == nil && s.Open(o.path()).String() == t.String() {
-			n = o
-			break
-		}
-	}
-	x.card(ctx, t, n)
+	x.card(ctx, t, s.slotOf(t))
 	return x.checks
 }
 
@@ -127,10 +115,7 @@ func (x *examination) card(ctx context.Context, t Target, n slot) {
 			add(c, StatusSkipped, "not checked: the card can't be used", "")
 		}
 	}
-	holders := []Holder(nil)
-	if n.ordinal >= 0 {
-		holders = x.s.holders(n.ordinal)
-	}
+	holders := x.s.holders(n.ordinal)
 	d, err := Open(ctx, t, WithoutPower(), WithoutWaiting(), InSystem(x.s))
 	if err != nil {
 		fix := "see the message"
@@ -198,7 +183,6 @@ func (x *examination) firmware(ctx context.Context, d *Device, add adder) {
 	add("firmware", StatusOK, fmt.Sprintf("%s, %dx%d workers", found, w, ht), "")
 }
 
-// memory pins some memory, as a command queue does.
 func (x *examination) memory(d *Device, add adder) {
 	const want = 4 << 20
 	state := x.s.iommu(d.info.BDF())
@@ -226,7 +210,6 @@ func (x *examination) memory(d *Device, add adder) {
 	}
 }
 
-// power checks that the driver takes power requests, with an empty one.
 func (x *examination) power(d *Device, add adder) {
 	switch err := d.SetPower(0); {
 	case err == nil:
@@ -242,7 +225,6 @@ func (x *examination) power(d *Device, add adder) {
 	}
 }
 
-// windows checks that enough windows are free, by opening some.
 func (x *examination) windows(d *Device, holders []Holder, add adder) bool {
 	size := d.params.Windows[0].Size
 	var got []*Window
@@ -292,7 +274,6 @@ func (x *examination) locks(d *Device, holders []Holder, add adder) {
 	}
 }
 
-// named lists processes other than this one.
 func named(l []Holder) string {
 	var names []string
 	for _, h := range l {
@@ -306,7 +287,7 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is an error's message without the package and the device, which the check names.
+// cause is an error's message without the package and the device.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// A reset by another process makes mmap fail for a moment. The device isn't lost by that.
 func TestMmapWaitsForResets(t *testing.T) {
 	m := blackhole(t)
 	tries := 0
@@ -46,8 +45,6 @@ func TestMmapWaitsForResets(t *testing.T) {
 	}
 }
 
-// Between a reset and its end the driver refuses work on new files too. Nothing is wrong with
-// those.
 func TestUnfinishedResets(t *testing.T) {
 	m := blackhole(t)
 	c := target{m.node()}
@@ -80,7 +77,6 @@ func TestUnfinishedResets(t *testing.T) {
 	}
 }
 
-// A card that is taken out while windows and memory are in use is lost, quietly.
 func TestHotUnplugUnderUse(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		drv, _ := machineOf(t, driver.Config{Arch: a}, 1)
@@ -119,7 +115,6 @@ func TestUnknownStatesOfACard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer end()
-	// A network that hangs answers each read late: questions end with their context all the same.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	m.fn.Telemetry = nil
@@ -128,8 +123,6 @@ func TestUnknownStatesOfACard(t *testing.T) {
 	}
 }
 
-// Whatever lies where the firmware's table should be: an answer or an error, and no access outside
-// of its memory.
 func FuzzTelemetry(f *testing.F) {
 	f.Add(uint32(0x10001000), uint32(0x10002000), uint32(0x10000), uint32(2), []byte{14, 0, 0, 0, 1, 0, 1, 0})
 	f.Add(uint32(0x1007FFFC), uint32(0x10080000), uint32(0), uint32(1<<31), []byte{})
@@ -159,8 +152,6 @@ func FuzzTelemetry(f *testing.F) {
 		fn.SetTile(8, 0, arc.PointerBase+uint64(table)+8, tags)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		// A test chip panics at an access that is outside of the firmware's registers and not one
-		// word.
 		if v, err := d.Telemetry(ctx); (err == nil) != (v != nil) {
 			t.Errorf("%v, %v", v, err)
 		}

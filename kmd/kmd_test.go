@@ -23,13 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target opens a node of the driver's model.
 type target struct{ node seam.Node }
 
 func (t target) Node() seam.Node { return t.node }
 func (t target) String() string  { return t.node.String() }
 
-// card is a target whose machine tells about it.
 type card struct {
 	target
 	drv *driver.Driver
@@ -41,14 +39,12 @@ func cardOf(m *machine, i int) card { return card{target{m.drv.Node(i)}, m.drv} 
 
 var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// each runs a test on both architectures.
 func each(t *testing.T, f func(t *testing.T, a chip.Arch)) {
 	for _, a := range archs {
 		t.Run(a.String(), func(t *testing.T) { f(t, a) })
 	}
 }
 
-// machine is a card, the driver under it and the device opened on it.
 type machine struct {
 	fn  *drivertest.Function
 	drv *driver.Driver
@@ -107,8 +103,6 @@ func TestOpenIdentifies(t *testing.T) {
 	})
 }
 
-// Every width is one access of exactly that width at that offset; the model's record of accesses
-// shows it.
 func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -150,7 +144,6 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 	})
 }
 
-// What would be undefined on a bus never gets there, and is told.
 func TestWindowKeepsBadAccessesBack(t *testing.T) {
 	m := blackhole(t)
 	for _, tt := range []struct {
@@ -212,7 +205,6 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 			}
 		}
-		// What the driver would drop or the chip doesn't define on Wormhole alone.
 		for _, c := range []kmd.WindowConfig{{StaticVC: true}, {Ordering: kmd.PostedStrict}} {
 			if err := w.Configure(c); (a == chip.Wormhole) != errors.Is(err, kmd.ErrOutOfRange) {
 				t.Errorf("%+v: %v", c, err)
@@ -225,8 +217,6 @@ func TestConfigureRefusesWhatHardwareCannotHold(t *testing.T) {
 	})
 }
 
-// The fields of a configuration reach the hardware's fields: control is strict unless asked, and a
-// unicast window has no start corner.
 func TestConfigureReachesHardware(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -323,7 +313,6 @@ func TestReadWriteSplitAndKeepOrder(t *testing.T) {
 	})
 }
 
-// Registers see one access of four bytes, whatever call made it.
 func TestWordsAreSingleAccesses(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -378,7 +367,6 @@ func TestMulticastReachesTheRectangleOnly(t *testing.T) {
 	})
 }
 
-// Reading and writing everywhere takes five windows of the shared pool and no more.
 func TestScatteredAccessesKeepFewWindows(t *testing.T) {
 	m := blackhole(t)
 	for i := range 100 {
@@ -487,7 +475,6 @@ func TestHarvesting(t *testing.T) {
 	}
 }
 
-// Firmware that doesn't answer ends with the context, and the lock between processes is released.
 func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -505,7 +492,6 @@ func TestFirmwareThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// failing is a node whose open fails.
 type failing struct{ err error }
 
 func (f failing) Open(int) (seam.File, error) { return nil, f.err }
@@ -536,5 +522,4 @@ func TestOpenErrorsSayWhatToDo(t *testing.T) {
 
 func release(minor uint8) driver.Version { return driver.Version{Major: 2, Minor: minor} }
 
-// blackhole starts a Blackhole with the usual driver.
 func blackhole(t *testing.T) *machine { t.Helper(); return start(t, chip.Blackhole, driver.Config{}) }

@@ -12,11 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// victimFiles is how many descriptors a victim gets, from 3 on.
 const victimFiles = 8
 
-// When this system kills a process, the file that is to be released last is, whichever descriptor
-// it has. It is what keeps memory pinned until the further cleanup writes are made.
+// It is what keeps memory pinned until the further cleanup writes are made.
 func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 	for _, kept := range []int{0, 3, victimFiles - 1} {
 		ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -72,7 +70,6 @@ func TestKilledProcessReleasesItsFirstFileLast(t *testing.T) {
 	}
 }
 
-// TestVictim is the process that TestKilledProcessReleasesItsFirstFileLast kills.
 func TestVictim(t *testing.T) {
 	if flag.NArg() != 2 || flag.Arg(0) != "victim" {
 		t.Skip("it is another test's process")
@@ -91,8 +88,6 @@ func TestVictim(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1)) // for ever
 }
 
-// A file that is to be released last is released when it is closed all the same, and its socket
-// with it.
 func TestReleaseLastEndsWithClose(t *testing.T) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {

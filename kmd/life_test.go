@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// changed is a node of the model with some of its answers changed.
 type changed struct {
 	seam.Node
 	open  func() error // before the node is opened
@@ -62,7 +61,6 @@ func (f changedFile) Mmap(off uint64, n int) (seam.Mapping, error) {
 	return f.File.Mmap(off, n)
 }
 
-// node returns a machine's node for a second opener, or to change its answers.
 func (m *machine) node() seam.Node { return m.drv.Node(0) }
 
 func TestPathsThatAreNoDevice(t *testing.T) {
@@ -138,7 +136,6 @@ func TestDevicesThatCannotBeDriven(t *testing.T) {
 	}
 }
 
-// Interrupted requests are made again: the driver lets signals through where it waits.
 func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	m := blackhole(t)
 	n := 0
@@ -160,7 +157,6 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	}
 }
 
-// A request that is interrupted for ever, as a damaged recording may have it, ends in an error.
 func TestInterruptedForEver(t *testing.T) {
 	m := blackhole(t)
 	node := changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return syscall.EINTR }}
@@ -170,8 +166,6 @@ func TestInterruptedForEver(t *testing.T) {
 	}
 }
 
-// What a signal interrupts isn't repeated once the caller's context has ended: a signal is how
-// people end a program.
 func TestInterruptionAfterTheEnd(t *testing.T) {
 	m := blackhole(t)
 	open := func(ctx context.Context, c changed) error {
@@ -235,8 +229,6 @@ func TestInterruptionAfterTheEnd(t *testing.T) {
 	}
 }
 
-// After a re-target that failed it is unknown where the window leads, so it isn't used for its old
-// target.
 func TestFailedRetargetIsForgotten(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	fail := false
@@ -379,7 +371,6 @@ func TestWindowsRunOut(t *testing.T) {
 	if w, err := m.dev.OpenWindow(2<<20, kmd.Uncached); err != nil || w.ID() != ws[3].ID() {
 		t.Errorf("the freed window: %v, %v", w, err)
 	}
-	// With one window of the smallest size left, the Device's own accesses share it.
 	for range 155 {
 		if _, err := m.dev.OpenWindow(1<<20, kmd.Uncached); err != nil {
 			t.Fatal(err)
@@ -419,8 +410,6 @@ func TestPinsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A reset by another process loses the device for good: accesses say so instead of ending the
-// process, and everything can still be closed.
 func TestResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -467,8 +456,6 @@ func TestResetByAnother(t *testing.T) {
 	})
 }
 
-// A reset of the link takes mappings away and leaves files good: the device is lost all the same,
-// until it is recovered.
 func TestLinkResetByAnother(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -497,7 +484,6 @@ func TestLinkResetByAnother(t *testing.T) {
 	})
 }
 
-// A card that falls off the bus reads all ones; a word of all ones in memory is only that.
 func TestAllOnesIsConfirmed(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -530,7 +516,6 @@ func TestFaultOfTheBackEndIsTold(t *testing.T) {
 	}
 }
 
-// plain gives memory instead of the model's observed mapping, as a real BAR does.
 func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.Mapping, error) {
 	return func(f seam.File, off uint64, n int) (seam.Mapping, error) {
 		b, err := mem(n)

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// guarded maps n bytes of memory that end where a page that can't be accessed begins.
 func guarded(t *testing.T, n int) []byte {
 	t.Helper()
 	page := int(hostPage())
@@ -26,7 +25,6 @@ func guarded(t *testing.T, n int) []byte {
 	return b[size-n : size : size]
 }
 
-// Each routine touches its bytes, all of them and no others, in little-endian order.
 func TestLoadsAndStores(t *testing.T) {
 	for off := uint64(0); off < 64; off += 8 {
 		mem := guarded(t, 64)
@@ -62,8 +60,6 @@ func TestLoadsAndStores(t *testing.T) {
 	fence() // has no result to look at; it must be an instruction that this processor has
 }
 
-// Copies to and from device memory give what copy gives, for any offset, length and alignment of
-// the ordinary side, and never touch what lies beyond.
 func TestBulkCopies(t *testing.T) {
 	const size = 1 << 10
 	mem := guarded(t, size)
@@ -99,8 +95,6 @@ func TestBulkCopies(t *testing.T) {
 	})
 }
 
-// The width of each store of a block is what its address allows: 8 bytes where it is a multiple of
-// 8, and 4 at the edges. Read-only pages before and after make a wrong one fault.
 func TestBulkCopyWords(t *testing.T) {
 	for _, n := range []uintptr{4, 8, 12, 60, 64, 68, 72, 128, 196} {
 		for _, off := range []int{0, 4} {

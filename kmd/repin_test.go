@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Memory that the caller has mapped is pinned where it lies and stays the caller's.
 func TestPinMemoryOfTheCaller(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -43,7 +42,6 @@ func TestPinMemoryOfTheCaller(t *testing.T) {
 	})
 }
 
-// After a device was lost and found, memory is pinned again with what it holds.
 func TestRepin(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -74,8 +72,6 @@ func TestRepin(t *testing.T) {
 		if err := h.Repin(); err != nil || reached() != "kept" {
 			t.Errorf("%v, the device sees %q", err, reached())
 		}
-		// Once more, of a device whose loss was noticed before: what was pinned then is no pin of
-		// the new file.
 		if _, err := kmd.Reset(t.Context(), cardOf(m, 0), kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true}); err != nil {
 			t.Fatal(err)
 		}

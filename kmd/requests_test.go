@@ -21,7 +21,6 @@ import (
 
 var newest = release(11)
 
-// What a driver has is found out by asking it, once, and not from its version.
 func TestFeaturesAreProbed(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  driver.Config
@@ -160,7 +159,6 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// The store happens when the process dies, before its memory is unpinned.
 func TestNOCCleanupOfAKilledProcess(t *testing.T) {
 	m := blackhole(t)
 	p := m.drv.NewProcess(77, "victim")
@@ -301,7 +299,6 @@ func TestDMABuffers(t *testing.T) {
 	// b is still mapped: closing the device ends it, or its file would live on (start checks).
 }
 
-// pair is a machine with two cards of an architecture.
 func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Function) {
 	t.Helper()
 	fx, fy = drivertest.New(a), drivertest.New(a)
@@ -388,7 +385,6 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The clock is raised while any hold of the program lasts, and not longer.
 func TestHoldPower(t *testing.T) {
 	m := blackhole(t)
 	aiclk := func() bool {
@@ -429,7 +425,6 @@ func TestHoldPower(t *testing.T) {
 	}
 }
 
-// A window to several tiles isn't read, and no word of theirs is read to merge bytes into.
 func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -468,8 +463,6 @@ func TestMulticastWindowsAreWriteOnly(t *testing.T) {
 	})
 }
 
-// Every errno that a request can give becomes an error of the package that a caller can distinguish
-// and that names what to do; the errno stays in it.
 func TestErrnosAreExplained(t *testing.T) {
 	const bh = chip.Blackhole
 	for _, tt := range []struct {

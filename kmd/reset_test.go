@@ -17,8 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// Every mode leaves a card that was opened and read, on old drivers whose reset makes the resetter
-// stale too.
 func TestResetModes(t *testing.T) {
 	for _, v := range []driver.Version{{Major: 2, Minor: 10}, {Major: 2, Minor: 6}, {Major: 2, Minor: 4}} {
 		each(t, func(t *testing.T, a chip.Arch) {
@@ -53,7 +51,6 @@ func TestResetModes(t *testing.T) {
 	}
 }
 
-// The caller resets the card by other means in between.
 func TestUserReset(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	c := systemOf(drv).Open("/dev/tenstorrent/0")
@@ -115,7 +112,7 @@ func TestResetsThatFail(t *testing.T) {
 		t.Errorf("stuck: %v", err)
 	}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) ||
-		!strings.Contains(err.Error(), "unload its module and load it again") {
+		!strings.Contains(err.Error(), "reload its module") {
 		t.Errorf("by a write to configuration space: %v", err)
 	}
 	end()
@@ -173,7 +170,6 @@ func TestResetsThatFail(t *testing.T) {
 	}
 }
 
-// A lost device stays lost until it is recovered, and then everything is made anew.
 func TestRecover(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})
@@ -238,7 +234,6 @@ func TestRecover(t *testing.T) {
 	})
 }
 
-// A card that was taken out and came back has another number, because the old node was still open.
 func TestRecoverFindsTheCardUnderAnotherNumber(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	c := systemOf(drv).Open("/dev/tenstorrent/0")
@@ -279,7 +274,6 @@ func TestRecoverFindsTheCardUnderAnotherNumber(t *testing.T) {
 	}
 }
 
-// hooked lets a test act when a file of a machine is read.
 type hooked struct {
 	fs.FS
 	at string
@@ -302,7 +296,6 @@ type hookedCard struct {
 
 func (h hookedCard) FS() fs.FS { return h.fs }
 
-// During a reset a card may leave the bus and come back as another node.
 func TestResetThroughHotplug(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	holder, err := drv.Node(0).Open(syscall.O_APPEND)

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of
-// the device it is the device's loss; anywhere else it goes on as the bug that it is.
 func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	m := blackhole(t)
 	var fds []int
@@ -64,7 +62,6 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 	}
 }
 
-// So is the page with the register that Alive loads, which a reset can take away under it.
 func TestSIGBUSUnderAlive(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{})

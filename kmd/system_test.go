@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-// systemOf is the machine of a driver's model.
 func systemOf(drv *driver.Driver) kmd.System {
 	return kmd.System{Root: drv.FS(), Open: func(node string) kmd.Target {
 		for i := range drv.Len() {
@@ -53,7 +52,6 @@ func machineOf(t *testing.T, cfg driver.Config, cards int) (*driver.Driver, []*d
 	return drv, fns
 }
 
-// Nodes have gaps and no order; cards are identified by their PCI address.
 func TestListSortsByPlace(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Ordinals: []int{7, 0, 3},
 		Addresses: []uint16{0x2200, 0x4100, 0x0100}, NUMANode: 2}, 3)
@@ -117,7 +115,6 @@ func TestListWithoutCards(t *testing.T) {
 	}
 }
 
-// A card that can't be opened is listed with what the system tells and the reason.
 func TestListTellsWhyNot(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Wormhole}, 1)
 	holder, err := drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL)
@@ -136,7 +133,6 @@ func TestListTellsWhyNot(t *testing.T) {
 	}
 }
 
-// What the driver shows no file for is asked of the card.
 func TestInspectAsksTheCard(t *testing.T) {
 	m := blackhole(t)
 	m.fn.Telemetry = map[uint16]uint32{1: 0x40 << 4, 2: 1, 11: 50 << 16, 14: 800, 28: 0x01020304, 61: 1, 62: 2}
@@ -150,13 +146,11 @@ func TestInspectAsksTheCard(t *testing.T) {
 	}
 }
 
-// sleepy is a card whose firmware isn't ready at once.
 type sleepy struct {
 	*drivertest.Function
 	loads int
 }
 
-// BARLoad implements driver.Function.
 func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 	if s.loads++; s.loads == 8 {
 		s.Telemetry = map[uint16]uint32{14: 800}
@@ -164,7 +158,6 @@ func (s *sleepy) BARLoad(bar int, off uint64, width int) uint64 {
 	return s.Function.BARLoad(bar, off, width)
 }
 
-// The time for questions doesn't begin before the card has started.
 func TestInspectWaitsForTheStart(t *testing.T) {
 	effort.Long(t)
 	fn := &sleepy{Function: drivertest.New(chip.Blackhole)}
@@ -316,7 +309,7 @@ func TestDiagnoseEmptyMachines(t *testing.T) {
 	}
 }
 
-// Trap 7.1: inspecting a card sends its firmware nothing and doesn't wait.
+// Trap 7.1.
 func TestLookingDoesNotDisturb(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	var flags []int
@@ -347,8 +340,6 @@ func (r recorded) Open(flags int) (seam.File, error) {
 	return r.Node.Open(flags)
 }
 
-// What names a card for others is read without opening it, and absent rather than wrong where the
-// system doesn't tell.
 func TestIdentityOpensNoCard(t *testing.T) {
 	drv, fns := machineOf(t, driver.Config{Arch: chip.Blackhole, Addresses: []uint16{0x2200, 0x4100}, NUMANode: 2}, 2)
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF}

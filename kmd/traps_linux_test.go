@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trap 7.1: no child process inherits the device, and a file's number isn't reused while a request
-// runs: it is ours until Close.
+// Trap 7.1: no child process inherits the device, and its descriptor isn't reused while a request
+// runs.
 func TestSystemFilesAreOurs(t *testing.T) {
 	name := t.TempDir() + "/0"
 	if err := os.WriteFile(name, make([]byte, 4096), 0o600); err != nil {

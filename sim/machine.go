@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -14,15 +15,15 @@ import (
 )
 
 // Machine is an emulated machine with several chips, linked by Ethernet. Its cards are targets for
-// kmd.Open; chips without a PCI interface have no card. An idle chip takes no processor time, and a
-// chip takes host memory only for written addresses.
+// kmd.Open; chips without a PCI interface have no card. A chip takes host memory only for written
+// addresses.
 type Machine struct {
 	spec  chip.Machine
 	emu   *emu.Machine
 	drv   *driver.Driver
 	cards []*Card
 	err   error
-	first int       // index of its first chip in the whole machine, for a part
+	first int       // index of its first chip in the whole machine
 	links *carriers // to the other parts
 
 	mu     sync.Mutex
@@ -59,14 +60,13 @@ func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBla
 // LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
 func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
 
-// UsedBy gives the chips of a machine to another host than the programs that open its cards. That
-// host accesses each [Machine.Chip]; memory returns its memory for chip i. The cards are for
-// inspection: each is an [emu.Observer].
+// UsedBy gives the chips of a machine to another host than the programs that open its cards, with
+// memory for chip i. That host accesses each [Machine.Chip]; each card is an [emu.Observer].
 func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.host = memory } }
 
-// NewMachine returns an emulated machine, running until Close. Options hold for all chips. Each
-// chip has a seed of its own, and its product's harvesting unless Harvesting sets another. Opening
-// a card of an impossible machine fails; Err says why.
+// NewMachine returns an emulated machine, running until Close. Options hold for all chips, which
+// have seeds of their own, and their product's harvesting unless Harvesting sets another. Opening a
+// card of an impossible machine fails; Err says why.
 func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	m := &Machine{spec: spec}
 	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
@@ -101,11 +101,7 @@ func identity(spec *chip.Machine, i int) emu.Identity {
 }
 
 func (m *Machine) start(c *config) error {
-	whole := m.spec
-	part := c.part
-	if part == nil {
-		part = &Part{Count: 1}
-	}
+	whole, part := m.spec, cmp.Or(c.part, &Part{Count: 1})
 	m.links = newCarriers(part)
 	if err := part.check(&whole); err != nil {
 		m.links.close()
@@ -180,18 +176,15 @@ func (m *Machine) Err() error { return m.err }
 // Spec returns the machine's description; for a part, its chips and the links between them.
 func (m *Machine) Spec() chip.Machine { return m.spec }
 
-// String returns the machine's name.
 func (m *Machine) String() string { return m.spec.Name }
 
-// Cards returns the targets of the chips with a PCI interface, in the order of the machine's
-// description.
+// Cards returns the targets of the chips with a PCI interface, in the order of Spec.
 func (m *Machine) Cards() []*Card { return m.cards }
 
 // Card returns the target of the i-th chip with a PCI interface.
 func (m *Machine) Card(i int) *Card { return m.cards[i] }
 
-// Chip returns emulated chip i of the machine's description, for inspection; nil for an impossible
-// machine.
+// Chip returns emulated chip i of Spec, for inspection; nil for an impossible machine.
 func (m *Machine) Chip(i int) *emu.Chip {
 	if m.err != nil {
 		return nil
@@ -220,9 +213,8 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 
 // Inject makes a link misbehave: "link-down=CHIP:CHANNEL" takes the link down,
 // "link-drop=CHIP:CHANNEL/N" loses one of N packets from the chip, which is sent again later,
-// "link-duplicate=…" sends one of N twice, "link-delay=…" delays one of N. Faults of different
-// kinds at one end add up; of one kind the last counts. The error of an unknown fault or a missing
-// link wraps emu.ErrConfig.
+// "link-duplicate=…" sends one of N twice, "link-delay=…" delays one of N. Faults of one kind
+// replace each other. The error of an unknown fault or a missing link wraps emu.ErrConfig.
 func (m *Machine) Inject(name string) error {
 	if m.emu == nil {
 		return m.err
@@ -252,7 +244,6 @@ func (m *Machine) Inject(name string) error {
 	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
 }
 
-// changeLinkFaults changes the faults of an end of a link.
 func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -280,8 +271,7 @@ func (m *Machine) Close() error {
 	return err
 }
 
-// Beside returns the node of another card of the machine, such as /dev/tenstorrent/1, for package
-// kmd's list of the machine's cards.
+// Beside returns the node of another card of the machine, such as /dev/tenstorrent/1, for kmd.
 func (c *Card) Beside(node string) seam.Node {
 	n, err := strconv.Atoi(node[strings.LastIndexByte(node, '/')+1:])
 	if c.machine == nil || err != nil || n < 0 || n >= len(c.machine.cards) {

@@ -24,8 +24,6 @@ func machine(t *testing.T, m *sim.Machine) *sim.Machine {
 	return m
 }
 
-// Every machine has its cards where a driver shows them, with the boards' names, and a card's
-// machine is found from it.
 func TestMachinesAreListed(t *testing.T) {
 	for _, tt := range []struct {
 		machine *sim.Machine
@@ -53,8 +51,6 @@ func TestMachinesAreListed(t *testing.T) {
 	}
 }
 
-// A machine of 32 chips is there at once, takes little memory, and no processor time while nothing
-// runs.
 func TestGalaxiesAreCheap(t *testing.T) {
 	for _, open := range []func(...sim.Option) *sim.Machine{sim.GalaxyWormhole, sim.GalaxyBlackhole} {
 		var before, after runtime.MemStats

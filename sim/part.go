@@ -15,9 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Part is one of several processes, perhaps on several hosts, that emulate a machine together. Each
-// part has some of its chips; connections carry the links between parts. [Meet] makes the
-// connections.
+// Part is one of several processes, perhaps on several hosts, that emulate a machine together;
+// connections of [Meet] carry the links between them.
 type Part struct {
 	Index, Count int
 	// Conns are the connections to the other parts, by index; nil for this part and for parts
@@ -27,7 +26,7 @@ type Part struct {
 
 // OfPart leaves a machine only the chips of a part: of n chips, part i of k has those from n*i/k up
 // to n*(i+1)/k. A machine with chips without a PCI interface has no parts, nor has a Synchronous
-// one. When a connection ends, its links go down. All parts must have the same options.
+// one. When a connection ends, its links go down. All parts have the same options.
 func OfPart(p Part) Option { return func(c *config) { c.part = &p } }
 
 // chips returns the part's chips of n: from first up to, but not including, end.
@@ -35,7 +34,6 @@ func (p *Part) chips(n int) (first, end int) {
 	return n * p.Index / p.Count, n * (p.Index + 1) / p.Count
 }
 
-// of returns the part with chip i of n.
 func (p *Part) of(i, n int) int {
 	for k := range p.Count {
 		if first, end := (&Part{Index: k, Count: p.Count}).chips(n); first <= i && i < end {
@@ -68,8 +66,8 @@ type carriers struct {
 	wg    sync.WaitGroup
 }
 
-// carrier is the connection to one part. Signals wait in a list, because a chip that sends must not
-// wait; the links' windows bound the list.
+// carrier is the connection to one part. Signals wait in a list, bounded by the links' windows,
+// because a chip that sends must not wait.
 type carrier struct {
 	conn   net.Conn
 	cables map[uint32]int // local cable by the link's number in the whole machine
@@ -95,7 +93,6 @@ func (c *carrier) send(m message) {
 	}
 }
 
-// write sends the list's signals until the carrier is closed.
 func (c *carrier) write() {
 	var buf []byte
 	for {
@@ -120,8 +117,8 @@ func (c *carrier) write() {
 	}
 }
 
-// read passes the other part's signals to the machine. At the end of the connection, or after an
-// invalid message, its links go down.
+// read passes the other part's signals to the machine. Then, or after an invalid message, its links
+// go down.
 func (c *carrier) read(m *emu.Machine) {
 	head := make([]byte, 4)
 	for {
@@ -153,7 +150,6 @@ func (c *carrier) close() {
 	}
 }
 
-// run starts the carriers' goroutines.
 func (cs *carriers) run(m *emu.Machine) {
 	for _, c := range cs.conns {
 		if c != nil {
@@ -163,7 +159,6 @@ func (cs *carriers) run(m *emu.Machine) {
 	}
 }
 
-// close closes the connections.
 func (cs *carriers) close() {
 	if cs == nil {
 		return
@@ -176,7 +171,6 @@ func (cs *carriers) close() {
 	cs.wg.Wait()
 }
 
-// newCarriers returns a carrier for each connection of a part.
 func newCarriers(p *Part) *carriers {
 	cs := &carriers{conns: make([]*carrier, len(p.Conns))}
 	for i, conn := range p.Conns {
@@ -215,8 +209,7 @@ func (cs *carriers) cable(p *Part, whole *chip.Machine, link, number, here, chan
 	return c
 }
 
-// helloSize is the size of the first message in each direction: the sender's index, and a proof
-// that it knows the key.
+// A hello has the sender's index and count, and a proof that it knows the key.
 const helloSize = 8 + 4 + 4 + sha256.Size
 
 var helloMagic = [8]byte{'r', 'e', 'p', 'l', 'i', 'n', 'k', 1}
@@ -230,14 +223,12 @@ func hello(index, count int, key []byte) []byte {
 	return h.Sum(b)
 }
 
-// helloTime bounds the wait for a hello.
 const helloTime = 5 * time.Second
 
 // Meet connects the parts of a machine. addresses are the parts' listening addresses, by index, and
-// l is this part's listener, which Meet closes. Part i dials the parts before it and is dialled by
-// those after it. key is a secret that all parts share; a peer without the key gets no answer.
-// Nothing is encrypted. The error wraps emu.ErrConfig for another machine's part, or is the
-// network's or the context's.
+// l is this part's listener, which Meet closes. Part i dials the parts before it. key is a secret
+// that all parts share; a peer without the key gets no answer. Nothing is encrypted. The error
+// wraps emu.ErrConfig for another machine's part, or is the network's or the context's.
 func Meet(ctx context.Context, l net.Listener, index int, addresses []string, key []byte) ([]net.Conn, error) {
 	n := len(addresses)
 	conns := make([]net.Conn, n)
@@ -297,7 +288,7 @@ func Meet(ctx context.Context, l net.Listener, index int, addresses []string, ke
 	return conns, nil
 }
 
-// heard reads a peer's hello and returns the peer's index.
+// heard returns the peer's index.
 func heard(ctx context.Context, c net.Conn, count int, key []byte) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

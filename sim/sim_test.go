@@ -21,7 +21,6 @@ func open(t *testing.T, c kmd.Target) *kmd.Device {
 	return d
 }
 
-// What is fused off reaches the host the way it does on silicon: through the firmware's answers.
 func TestHarvestedCards(t *testing.T) {
 	for _, tt := range []struct {
 		make func(...sim.Option) *sim.Card
@@ -67,7 +66,6 @@ func gridWidth(c *chip.Chip) int {
 	return w
 }
 
-// A card lives while it is open, and starts anew.
 func TestCardsStartAndEnd(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Seed(3))
 	if card.Chip() != nil {
@@ -112,7 +110,6 @@ func TestCardsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A card that keeps its chip and can't be leaves nothing running: no caller could end it.
 func TestResidentCardsThatCannotBe(t *testing.T) {
 	for _, option := range []sim.Option{sim.Fault("hiccups"), sim.DriverVersion(1, 34, 0)} {
 		card := sim.Blackhole(sim.Resident(), option)
@@ -135,8 +132,6 @@ func TestMachineOptions(t *testing.T) {
 	}
 }
 
-// A strict device: what silicon leaves undefined loses the device with the reason, and nothing
-// hangs.
 func TestRefusalsReachTheHost(t *testing.T) {
 	d := open(t, sim.Blackhole(sim.RefuseUnwritten(), sim.Delay(4)))
 	err := d.Write(chip.XY{X: 1, Y: 2}, 0xFFB121B0, make([]byte, 64))

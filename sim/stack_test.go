@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// backends are the cards that the whole stack must work on, by architecture: the emulator always,
-// the vendor's simulator where a library is given.
 var backends = []struct {
 	name string
 	arch chip.Arch
@@ -30,9 +28,6 @@ func library(t *testing.T, variable string) kmd.Target {
 	return ttsim.Library(ttsimtest.Path(t, variable), ttsimtest.Server())
 }
 
-// The whole path from kmd.Open to a chip: identity, harvesting, telemetry, words, blocks, windows,
-// multicast, registers, and memory of the host that the chip reaches through the outbound region
-// that the driver programmed.
 func TestStack(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
@@ -86,7 +81,6 @@ func virtual(t *testing.T, c *chip.Chip, core chip.Core) chip.XY {
 	return xy
 }
 
-// tiles writes and reads L1, a register and DRAM, aligned and not, across window ends.
 func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	xy, p := virtual(t, c, chip.Core{X: 3, Y: 4}), c.Params()
 	for _, n := range []int{1, 3, 4, 7, 64, 4096, 100_003} {
@@ -141,7 +135,6 @@ func multicast(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	}
 }
 
-// windows uses some of every class and memory type.
 func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	xy := virtual(t, c, chip.Core{})
 	for _, class := range c.Params().Windows {
@@ -168,8 +161,6 @@ func windows(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	}
 }
 
-// hostMemory moves data between the chip and pinned memory in both directions, through the outbound
-// regions that the driver programmed.
 func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 	// Two pins, so that the second isn't at the start of the aperture, where an unprogrammed region
 	// would do as well.
@@ -181,7 +172,6 @@ func hostMemory(t *testing.T, d *kmd.Device, c *chip.Chip) {
 		defer h.Close()
 		p := c.Params()
 		xy := virtual(t, c, chip.Core{X: 1, Y: i})
-		// The PCIe tile can be read through a window as any tile.
 		binary.LittleEndian.PutUint32(h.Bytes()[0x10040:], 0xC0FFEE00+uint32(i))
 		if v, err := d.Read32(c.PCIe(chip.NOC0), h.NOCAddr()+0x10040); err != nil || v != 0xC0FFEE00+uint32(i) {
 			t.Errorf("host memory through the PCIe tile: %#x, %v", v, err)

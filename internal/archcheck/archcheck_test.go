@@ -125,7 +125,7 @@ sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engine
 sim/serve                  -> nothing  # the protocol of cards in other processes
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
-sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
+sim/serve/vfiouser         -> chip sim/driver sim/serve  # cards for virtual machines
 sim/libttsim               -> chip kernels/metal sim sim/driver sim/emu sim/serve sim/serve/cards sim/waivers  # emulated machines by the vendor's C interface
 sim/waivers                -> chip kernels/metal sim/emu  # what others' programs rely on, for the emulator's checks
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator

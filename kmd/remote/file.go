@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,9 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file implements the kernel driver's device node for the remote chip. A window is an id and a
-// target; each access is a command to the Ethernet firmware. Requests that need a PCI interface
-// (pinning, DMA buffers, resets, cleanup stores, power) fail as on a driver without them.
+// file is the driver's device node of a remote chip. A window is an id and a target; each access is
+// a command to the Ethernet firmware. Requests that need a PCI interface fail as on a driver
+// without them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -27,7 +28,6 @@ type file struct {
 	locks   [kabi.LockCount]bool // held by this process, the only one that uses the remote chip
 }
 
-// Uplink is for kmd.Device.Uplink.
 func (f *file) Uplink() *kmd.Uplink {
 	return &kmd.Uplink{Near: f.local, Link: f.t.Link, Check: func() error {
 		state, err := f.local.Read32(f.t.Link.Near, LinkState)
@@ -41,7 +41,6 @@ func (f *file) Uplink() *kmd.Uplink {
 	}}
 }
 
-// Fault implements seam.File.
 func (f *file) Fault() error {
 	if err := f.local.Fault(); err != nil {
 		return err
@@ -49,18 +48,15 @@ func (f *file) Fault() error {
 	return f.local.RemoteFault(f.t.Place.X, f.t.Place.Y)
 }
 
-// CoreDebug is for kmd.Device.CoreDebug: one simulator has both chips.
 func (f *file) CoreDebug() bool { return f.local.CoreDebug() }
 
-// Close implements seam.File.
 func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()) }
 
-// windowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
+// windowShift shifts a window's id to its mmap offset, above all of BAR 0.
 const windowShift = 36
 
-// Mmap implements seam.File. An offset below the windows is a register of the PCI tile: package kmd
-// reads the NoC node id to check whether the chip answers, and another tile's node id serves as
-// well.
+// Mmap maps a register of the PCI tile for an offset below the windows: package kmd reads its NoC
+// node id to check whether the chip answers, and another tile's serves as well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,10 +70,10 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
 }
 
-// nodeID reads a node id of a tile that every Wormhole has
-// (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+// nodeID reads the node id of a tile that every Wormhole has (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
 func (t *Tunnel) nodeID() (uint32, error) {
-	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
+	return t.Load32(context.Background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
 }
 
 // argument splits an ioctl's argument into its input and the rest.
@@ -96,7 +92,6 @@ func reply[T kabi.Part](rest []byte, out T) error {
 	return nil
 }
 
-// Ioctl implements seam.File.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
@@ -117,7 +112,6 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	return syscall.EINVAL
 }
 
-// deviceInfo returns the PCI address and ids of the local chip.
 func (f *file) deviceInfo(arg []byte) error {
 	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
 	if err != nil {
@@ -146,8 +140,7 @@ func (f *file) driverInfo(arg []byte) error {
 	})
 }
 
-// alive returns the driver's error for a lost device if the local chip is lost or the remote one
-// doesn't answer.
+// alive returns the driver's error for a lost device.
 func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
@@ -233,7 +226,6 @@ func (f *file) freeWindow(arg []byte) error {
 	return nil
 }
 
-// lock acquires, releases or tests a lock. Only this file can hold locks of the remote chip.
 func (f *file) lock(arg []byte) error {
 	in, rest, err := argument[kabi.LockCtlIn](arg)
 	if err != nil {

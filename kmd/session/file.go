@@ -12,20 +12,17 @@ import (
 	"io"
 )
 
-// A recording is a magic, a version (u32, little-endian) and a gzip stream of records. A record is
-// a kind (one byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number
-// of an earlier blob record. The first record is a blob with the target's name. The last record is
-// an end with the number of events and the SHA-256 of everything before in the stream.
+// A recording is a magic, a version (u32, little-endian) and a gzip stream of records: a kind (one
+// byte) and varint fields. Bytes are a reference: 0 for none, otherwise 1 + the number of an
+// earlier blob record. The first record is a blob with the target's name, the last one an end with
+// the number of events and the SHA-256 of everything before in the stream.
 const (
-	// Magic begins every recording.
-	Magic   = "RPRSESS\x00"
-	version = 2
-	// maxBytes bounds a recording's unpacked size, maxEvents its events and its pieces of memory.
-	maxBytes  = 1 << 30
-	maxEvents = 1 << 22
+	Magic     = "RPRSESS\x00"
+	version   = 2
+	maxBytes  = 1 << 30 // unpacked
+	maxEvents = 1 << 22 // also of pieces of memory
 )
 
-// writer writes a recording.
 type writer struct {
 	z     *gzip.Writer
 	buf   *bufio.Writer
@@ -113,7 +110,6 @@ func (o *writer) event(e *Event) {
 	o.n++
 }
 
-// close ends the recording and returns the first write error.
 func (o *writer) close() error {
 	o.put(binary.AppendUvarint([]byte{byte(kindEnd)}, o.n))
 	if o.err == nil {
@@ -132,7 +128,6 @@ func (o *writer) close() error {
 	return nil
 }
 
-// Session is a recording in memory.
 type Session struct {
 	Target string  `json:"target"` // name of the recorded target
 	Events []Event `json:"events"`
@@ -159,12 +154,10 @@ func Read(r io.Reader) (*Session, error) {
 
 // counted hashes and bounds a stream.
 type counted struct {
-	r   *bufio.Reader
-	sum hash.Hash
-	n   uint64
-	b   []byte
-
-	pieces uint64
+	r         *bufio.Reader
+	sum       hash.Hash
+	n, pieces uint64
+	b         []byte
 }
 
 func (c *counted) ReadByte() (byte, error) {
@@ -196,7 +189,6 @@ func (c *counted) varint() (uint64, error) {
 	return v, noEOF(err)
 }
 
-// noEOF turns an EOF inside of a record into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -246,7 +238,6 @@ func readStream(r io.Reader) (*Session, error) {
 	}
 }
 
-// end checks the end record and that nothing follows.
 func (c *counted) end(z *gzip.Reader, events int) error {
 	n, err := c.varint()
 	if err != nil {
@@ -263,20 +254,14 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 	case !bytes.Equal(sum, want):
 		return errors.New("its checksum is wrong: it was changed")
 	}
-	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("something comes after its end (%w)", cmpErr(err))
+	if _, err := c.r.ReadByte(); err == nil {
+		return errors.New("something comes after its end")
+	} else if !errors.Is(err, io.EOF) {
+		return err
 	}
 	return z.Close()
 }
 
-func cmpErr(err error) error {
-	if err == nil {
-		return errors.New("more records")
-	}
-	return err
-}
-
-// read reads the fields of an event.
 func (e *Event) read(c *counted, blobs [][]byte) error {
 	var request, in, data, text uint64
 	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {

@@ -22,7 +22,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// demo classifies a few digits eagerly and by a trace, and returns the scores of both.
 func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out [][][digits.Classes]int32, err error) {
 	net, err := digits.Trained()
 	if err != nil {
@@ -67,10 +66,8 @@ func demo(ctx context.Context, t kmd.Target, change func(*[]digits.Image)) (out 
 	return out, errors.Join(trace.Release(ctx))
 }
 
-// cards are the emulated cards.
 var cards = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
-// record returns a recording of the demo.
 func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
 	t.Helper()
 	var file bytes.Buffer
@@ -94,7 +91,6 @@ func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player
 	return p
 }
 
-// how is a way to record and play.
 type how struct {
 	name  string
 	card  []sim.Option
@@ -102,8 +98,6 @@ type how struct {
 	times int
 }
 
-// ways are a card that moves only inside the host's accesses, of which every look of the host is
-// compared, and one that runs beside the host, as silicon does.
 func ways() []how {
 	return []how{
 		{"lockstep", []sim.Option{sim.Synchronous(), sim.Seed(7)}, []session.PlayOption{session.Lockstep()}, 1},
@@ -112,9 +106,6 @@ func ways() []how {
 	}
 }
 
-// A recording of the demo plays back to the last bit without any device: the same results, every
-// event in its place, none left. Another input is noticed where it first matters: at the doorbell
-// after the commands that carry it.
 func TestPlayDemo(t *testing.T) {
 	for name, card := range cards {
 		for _, w := range ways() {
@@ -154,8 +145,6 @@ func TestPlayDemo(t *testing.T) {
 	}
 }
 
-// Everything that differs is found, named and ends the playback: a request, a mapping, the width,
-// place or value of an access, what is read or written, and what comes after the end.
 func TestDifferences(t *testing.T) {
 	file, _ := record(t, sim.Blackhole(sim.Synchronous(), sim.Seed(7)))
 	for _, tt := range []struct {
@@ -236,7 +225,6 @@ func TestDifferences(t *testing.T) {
 	})
 }
 
-// changed reads a recording and changes the first event that change takes.
 func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *session.Session, at int) {
 	t.Helper()
 	s, err := session.Read(bytes.NewReader(file))
@@ -253,7 +241,6 @@ func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *se
 	return nil, -1
 }
 
-// barNode makes the windows of a card plain memory, as those of a card of silicon are.
 type barNode struct{ seam.Node }
 
 type barFile struct{ seam.File }
@@ -276,8 +263,6 @@ type barTarget struct{ card *sim.Card }
 func (t barTarget) Node() seam.Node { return barNode{t.card.Node()} }
 func (t barTarget) String() string  { return "plain memory" }
 
-// Accesses to memory that is mapped are recorded with the width that they have, and reach the
-// memory.
 func TestRecordPlainMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(barTarget{sim.Blackhole()}, &file)
@@ -336,8 +321,6 @@ func TestRecordPlainMemory(t *testing.T) {
 	}
 }
 
-// What a device writes to host memory, pinned or the driver's own, is in the recording and comes
-// back from it, and what the host writes there is compared.
 func TestRecordHostMemory(t *testing.T) {
 	use := func(target kmd.Target, own byte) ([]byte, error) {
 		d, err := kmd.Open(t.Context(), target)
@@ -388,8 +371,6 @@ func TestRecordHostMemory(t *testing.T) {
 	}
 }
 
-// A recording in which a request is interrupted whenever it comes, as no driver answers, can't be
-// opened, and whoever waits for that may end it.
 func TestPlayInterrupted(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
@@ -413,7 +394,6 @@ func TestPlayInterrupted(t *testing.T) {
 	}
 }
 
-// endingTarget calls end at each request.
 type endingTarget struct {
 	kmd.Target
 	end func()
@@ -441,8 +421,6 @@ func (f endingFile) Ioctl(req uint32, arg []byte) error {
 	return f.File.Ioctl(req, arg)
 }
 
-// A device that runs beside the host can be recorded as well, and one that stops: the recording can
-// be read, and says why.
 func TestRecordAFault(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// device is the driver's state of one card.
 type device struct {
 	drv     *Driver
 	name    string
@@ -22,8 +21,7 @@ type device struct {
 	dma     iommu
 	faults  faults
 
-	// reset is held for writing by a reset, and for reading by all other uses of the device. As in
-	// the driver, mmap only tries it.
+	// reset is held for writing by a reset, and for reading by all other uses; mmap only tries it.
 	reset sync.RWMutex
 
 	mu        sync.Mutex
@@ -42,15 +40,14 @@ type device struct {
 	barSize   [6]uint64
 	exports   exports
 
-	// forPeers is fn for other cards. They must not wait for mu, whose holder may wait for them.
+	// forPeers is fn for other cards, which must not wait for mu: its holder may wait for them.
 	forPeers atomic.Pointer[Function]
 
 	// strided has a bit for every strided multicast register that a mapping of BAR 0 has written.
 	// The driver zeroes them on every configuration; the model only if needed, because the vendor's
-	// simulator lacks these registers.
-	strided atomic.Uint32
-	// kernelWindow serialises the use of the driver's own window.
-	kernelWindow sync.Mutex
+	// simulator lacks them.
+	strided      atomic.Uint32
+	kernelWindow sync.Mutex // held while the driver's own window is in use
 }
 
 func newDevice(drv *Driver, ordinal int, bdf uint16) *device {
@@ -86,8 +83,8 @@ func (d *device) attach(fn Function) {
 	d.forPeers.Store(&fn)
 }
 
-// open admits a file as tt-kmd's admit_chardev_open: O_EXCL waits until no file is open, anything
-// else until no O_EXCL file is. With O_NONBLOCK either is EAGAIN instead.
+// open admits a file as tt-kmd's admit_chardev_open: O_EXCL waits until no file is open, others
+// until no O_EXCL file is. With O_NONBLOCK either is EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
@@ -119,7 +116,7 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	if d.fn == nil {
 		fn, err := d.cfg.Start()
 		if err != nil {
-			// Not an errno: the card isn't missing.
+			// No errno: the card isn't missing.
 			return nil, fmt.Errorf("driver: start %s: %w", d.name, err)
 		}
 		d.attach(fn)
@@ -134,7 +131,6 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	return f, nil
 }
 
-// unplugLaterLocked schedules a requested unplug once the device is open.
 func (d *device) unplugLaterLocked() {
 	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
 		// Nobody is left to handle the error of closing the chip.
@@ -202,8 +198,8 @@ func (d *device) zapLocked() {
 	}
 }
 
-// release ends a file, in the driver's order: cleanup write, pins and buffers, locks, windows, list
-// of files, power request.
+// release ends a file in the driver's order: cleanup write, pins and buffers, locks, windows,
+// power.
 func (d *device) release(f *file) error {
 	d.reset.RLock()
 	defer d.reset.RUnlock()

@@ -9,9 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// iatu holds the outbound regions of a card, which map parts of the NoC's PCIe aperture to bus
-// addresses. Its methods program the given function; a nil function leaves hardware alone.
-// device.mu guards the regions.
+// iatu holds a card's outbound regions, which map parts of the NoC's PCIe aperture to bus
+// addresses, under device.mu. A nil function leaves hardware alone.
 type iatu struct {
 	arch    *arch
 	regions [kabi.MaxIATURegions]iatuRegion
@@ -99,7 +98,6 @@ func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
 	return end - size, end >= size
 }
 
-// unmapOutbound disables a region and frees it.
 func (t *iatu) unmapOutbound(fn Function, region *int) {
 	if *region == noRegion {
 		return
@@ -111,7 +109,7 @@ func (t *iatu) unmapOutbound(fn Function, region *int) {
 	*region = noRegion
 }
 
-// program writes a region's registers in the driver's order. A limit of zero disables it.
+// program writes a region's registers in the driver's order; a limit of zero disables it.
 func (t *iatu) program(fn Function, i int, r iatuRegion) {
 	p := t.arch.params
 	at := uint64(p.PCI.IATUBase) + uint64(i)*uint64(p.PCI.IATUStride)

@@ -46,7 +46,6 @@ func TestAssertion33_Locks(t *testing.T) {
 	want(t, "blocking before 2.7", err, syscall.EINVAL)
 }
 
-// wait starts a blocking acquire and returns when it waits.
 func wait(r *rig, f seam.File, i uint8) <-chan error {
 	done := make(chan error, 1)
 	started := make(chan struct{})
@@ -194,7 +193,6 @@ func TestAssertion38_ResetModes(t *testing.T) {
 	want(t, "mode 3 before 2.4", err, syscall.EINVAL)
 }
 
-// A chip that doesn't come back is a result, not an error.
 func TestResetThatFails(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	r.fn.stuck = true

@@ -9,21 +9,18 @@ type reach struct {
 	mem    hostPages
 }
 
-// pin is a pinned range of the caller's memory.
 type pin struct {
 	reach
 	va, size uint64
 }
 
-// fileMemory is a file's pins and buffers.
 type fileMemory struct {
 	pins  []*pin
 	bufs  map[uint8]*reach // buffers of the driver
 	peers []uint64         // bus addresses of peers' BARs
 }
 
-// reachLocked gives memory a bus address and, if noc is set, a NoC address. On failure it drops the
-// memory.
+// reachLocked gives memory a bus address and, if noc is set, a NoC address, or drops it on failure.
 func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
 	r = reach{region: noRegion, mem: mem}
 	var ok bool

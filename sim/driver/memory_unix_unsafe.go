@@ -12,7 +12,7 @@ import (
 )
 
 // newPages returns zeroed memory of the driver's own, in an anonymous file if the system has such
-// files, so other processes can map it.
+// files, for other processes.
 func newPages(size uint64) (hostPages, error) {
 	fd, flags := newMemoryFile(size)
 	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)
@@ -47,16 +47,14 @@ func BusError() {
 	panic(loaded) // unreachable: the load faults
 }
 
-// fault is the Go runtime's error for a memory fault.
 type fault interface {
 	runtime.Error
 	Addr() uintptr
 }
 
-// busFault is the fault of a revoked mapping, whose address isn't in a mapping.
+// busFault is the fault of a revoked mapping, whose own address means nothing.
 type busFault struct{ fault }
 
 var _ seam.MappingFault = busFault{}
 
-// OfMapping implements seam.MappingFault.
 func (busFault) OfMapping() {}

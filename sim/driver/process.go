@@ -12,15 +12,14 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Process is another process of the modelled machine, with files of its own. It can get signals and
-// be killed. Its memory is this process's.
+// Process is another process of the modelled machine, with files of its own and this process's
+// memory.
 type Process struct {
-	drv  *Driver
-	pid  int
-	name string
-	dead atomic.Bool
-	// signals counts interruptions of the process's waits.
-	signals atomic.Int64
+	drv     *Driver
+	pid     int
+	name    string
+	dead    atomic.Bool
+	signals atomic.Int64 // interruptions of its waits
 
 	mu    sync.Mutex
 	taken map[int]struct{} // descriptors in use
@@ -43,14 +42,12 @@ func (p *Process) descriptor() int {
 	return fd
 }
 
-// giveBack frees a descriptor.
 func (p *Process) giveBack(fd int) {
 	p.mu.Lock()
 	delete(p.taken, fd)
 	p.mu.Unlock()
 }
 
-// NewProcess starts a process with a number and a name.
 func (d *Driver) NewProcess(pid int, name string) *Process {
 	p := &Process{drv: d, pid: pid, name: name}
 	d.mu.Lock()
@@ -67,7 +64,6 @@ type processNode struct {
 	dev *device
 }
 
-// Open opens the node.
 func (n processNode) Open(flags int) (seam.File, error) {
 	if n.p.dead.Load() {
 		return nil, syscall.ESRCH
@@ -75,11 +71,9 @@ func (n processNode) Open(flags int) (seam.File, error) {
 	return opened(n.dev.open(n.p, flags))
 }
 
-// String names the node.
 func (n processNode) String() string { return fmt.Sprintf("%s of process %d", n.dev.name, n.p.pid) }
 
-// Signal interrupts the process's waits in open and LOCK_CTL, as a signal whose handler was
-// installed without SA_RESTART: they return EINTR.
+// Signal makes the process's waits in open and LOCK_CTL return EINTR.
 func (p *Process) Signal() {
 	p.signals.Add(1)
 	for _, d := range p.drv.all() {
@@ -89,11 +83,10 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does: its waits end, its mappings go, and the driver releases
-// its files. The order is Linux's: mappings before descriptors (do_exit calls exit_mm before
-// exit_files). Descriptors are released highest first: exit_files closes upwards, and the deferred
-// work runs last in, first out (kernel/task_work.c, since Linux 4.3). Files of ReleaseLast come
-// after all others, and a file with a request in progress after that request.
+// Kill ends the process as kill -9 does, in Linux's order: mappings before descriptors (do_exit
+// calls exit_mm before exit_files), and descriptors highest first: exit_files closes upwards, and
+// the deferred work runs last in, first out (kernel/task_work.c, since Linux 4.3). Files of
+// ReleaseLast come after all others, and a file with a request in progress after that request.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -116,8 +109,8 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// take kills the process's files and returns those to release. A request in progress releases its
-// file when it ends.
+// take kills the process's files and returns those to release; a request in progress releases its
+// own.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()

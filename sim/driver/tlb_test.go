@@ -253,7 +253,6 @@ func TestAssertion20_TLBOffsets(t *testing.T) {
 	})
 }
 
-// What hardware has no bits for is cut, and what it gives no meaning is passed on.
 func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		r := newRig(t, a)
@@ -286,7 +285,6 @@ func TestAssertion21_TLBValuesAreCut(t *testing.T) {
 	})
 }
 
-// CONFIGURE_TLB removes a strided multicast that was set through BAR 0.
 func TestConfigureClearsStrides(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	f := r.open(0)
@@ -369,7 +367,6 @@ func TestAssertion43_ZappedMappingsFault(t *testing.T) {
 	}
 }
 
-// raisesFault reports whether f raises a memory fault.
 func raisesFault(f func()) (yes bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

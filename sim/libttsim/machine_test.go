@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memory is host memory from bus address 0 on.
 type memory struct {
 	mu sync.Mutex
 	b  [1 << 16]byte
@@ -54,7 +53,6 @@ func (m *memory) WriteHost(bus uint64, p []byte) error {
 	return err
 }
 
-// start starts a machine that must not stop.
 func start(t *testing.T, s libttsim.Settings) *libttsim.Machine {
 	t.Helper()
 	m, err := libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) })
@@ -69,7 +67,6 @@ func start(t *testing.T, s libttsim.Settings) *libttsim.Machine {
 	return m
 }
 
-// bar returns where a BAR of a device begins, as a host finds out.
 func bar(t *testing.T, m *libttsim.Machine, device uint32, n uint32) uint64 {
 	t.Helper()
 	var half [2]uint32
@@ -83,7 +80,6 @@ func bar(t *testing.T, m *libttsim.Machine, device uint32, n uint32) uint64 {
 	return uint64(half[1])<<32 | uint64(half[0]&^15)
 }
 
-// point aims TLB window 0 of a device at a tile, and returns the window's physical address.
 func point(t *testing.T, m *libttsim.Machine, device uint32, at chip.XY) uint64 {
 	t.Helper()
 	base := bar(t, m, device, 0)
@@ -108,8 +104,6 @@ func worker(t *testing.T, m *libttsim.Machine, at chip.Core) chip.XY {
 	return xy
 }
 
-// Each PCI function answers at its own device number and physical addresses, devices beyond the
-// last one answer all ones.
 func TestDevicesAreToldApart(t *testing.T) {
 	for machine, want := range map[string][]uint32{
 		"n150": {0x401E1E52, 0xFFFFFFFF},
@@ -147,7 +141,6 @@ func TestDevicesAreToldApart(t *testing.T) {
 	}
 }
 
-// Bytes, words and blocks at any address of a window arrive as they are.
 func TestAccesses(t *testing.T) {
 	for _, machine := range []string{"n150", "p150"} {
 		m := start(t, libttsim.Settings{Machine: machine})
@@ -167,7 +160,6 @@ func TestAccesses(t *testing.T) {
 	}
 }
 
-// Tiles can be reached by their coordinates.
 func TestTiles(t *testing.T) {
 	for _, machine := range []string{"n150", "p150"} {
 		m := start(t, libttsim.Settings{Machine: machine})
@@ -182,7 +174,6 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// Misuse is an error that says what was asked, and stops nothing.
 func TestMisuse(t *testing.T) {
 	m := start(t, libttsim.Settings{Machine: "p150"})
 	word := make([]byte, 4)
@@ -207,7 +198,6 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// A chip that stops is reported once, and each access then has the same error.
 func TestStopped(t *testing.T) {
 	stopped := make(chan error, 2)
 	m, err := libttsim.Start(libttsim.Settings{Machine: "n150"}, &memory{}, func(err error) { stopped <- err })
@@ -239,7 +229,6 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// One machine after the other, and several at once, leave nothing.
 func TestStartAgain(t *testing.T) {
 	for range 3 {
 		a, b := start(t, libttsim.Settings{Machine: "n150"}), start(t, libttsim.Settings{Machine: "p150"})
@@ -249,8 +238,6 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// Cards are offered at sockets, the second at PATH.1; the sockets go with the machine. A socket
-// that a killed process left is replaced, a live one is not.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "card")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A ring returns what was put in, in order, however records fall at its end, also when the counters
-// are about to pass 32 bits.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var head, tail uint64
@@ -58,14 +56,12 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// drawHead draws a message's head, which isn't padding.
 func drawHead(t *rapid.T, payload int) Head {
 	return Head{Op: Op(rapid.Uint8Min(1).Draw(t, "op")), Width: rapid.Byte().Draw(t, "width"),
 		Status: Status(rapid.Byte().Draw(t, "status")), Kind: rapid.Byte().Draw(t, "kind"), Object: rapid.Uint32().Draw(t, "object"),
 		Size: uint32(payload), Off: rapid.Uint64().Draw(t, "off"), Val: rapid.Uint64().Draw(t, "val")}
 }
 
-// A head is the same after it was encoded and decoded.
 func TestHead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b [HeadSize]byte
@@ -78,8 +74,6 @@ func TestHead(t *testing.T) {
 	})
 }
 
-// Whatever a peer leaves in the shared memory, the consumer reads nothing beyond what is queued,
-// and ends.
 func FuzzRing(f *testing.F) {
 	h := Head{Op: OpWrite, Size: 5}
 	b := make([]byte, HeadSize+8)
@@ -120,7 +114,6 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// A signal between the waiter's last poll and its sleep isn't lost.
 func TestGate(t *testing.T) {
 	var words [2]uint32
 	g := Gate{&words[0], &words[1]}
@@ -144,7 +137,6 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// No two parts of the shared memory overlap, and together they are all of it.
 func TestMemoryLayout(t *testing.T) {
 	m := newMemory(make([]byte, memoryBytes))
 	parts := wordBytes

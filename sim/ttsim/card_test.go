@@ -39,8 +39,6 @@ func describe(t *testing.T, d *kmd.Device) *chip.Chip {
 	return c
 }
 
-// What package kmd does to a card of silicon works on a simulated one: identity, firmware, windows,
-// multicast, host memory.
 func TestCard(t *testing.T) {
 	for name, b := range boards {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +116,6 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// A refusal loses the device with its reason, and a card that is opened again starts afresh.
 func TestCardLost(t *testing.T) {
 	for name, b := range boards {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +150,6 @@ func TestCardLost(t *testing.T) {
 	}
 }
 
-// The driver's reset of a card leads to a new life of the simulator, also after a refusal.
 func TestCardReset(t *testing.T) {
 	for name, b := range boards {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +186,6 @@ func TestCardReset(t *testing.T) {
 	}
 }
 
-// Two cards of one library are two devices.
 func TestCards(t *testing.T) {
 	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
 	cards, err := s.Cards()

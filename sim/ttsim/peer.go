@@ -12,8 +12,8 @@ import (
 var _ driver.Peer = (*Function)(nil)
 
 // peers is the queue of devices' accesses to each other. The goroutine of their DMA must not wait
-// for the server, which may wait for it. So another goroutine performs these accesses, or a host
-// that uses any of the devices.
+// for the server, so another goroutine performs these accesses, or a host that uses any of the
+// devices.
 type peers struct {
 	waiting atomic.Int32 // accesses that aren't done
 	doing   sync.Mutex   // held while one is done; taken before mu
@@ -33,7 +33,6 @@ func (p *peers) post(f func()) {
 	}
 }
 
-// run performs accesses until none is left.
 func (p *peers) run() {
 	for {
 		p.next()
@@ -54,7 +53,6 @@ func (p *peers) settle() {
 	}
 }
 
-// next performs the oldest access, if any.
 func (p *peers) next() {
 	p.doing.Lock()
 	defer p.doing.Unlock()
@@ -82,7 +80,6 @@ func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	})
 }
 
-// PeerRead implements driver.Peer.
 func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	to := f.sim.current.Load().client
 	f.sim.peers.post(func() {
@@ -92,7 +89,7 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// client returns the connection to the server, after the devices' earlier accesses to each other.
+// client returns the connection, after the devices' earlier accesses to each other.
 func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
 	return f.sim.current.Load().client

@@ -22,7 +22,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// children returns the process ids of the children of a process.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -82,8 +81,6 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Closing ends a server that stands still, also while the host has filled the ring of requests and
-// waits for room in it.
 func TestCloseOfStoppedServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits until a server has had its time to end")
@@ -124,7 +121,6 @@ func TestCloseOfStoppedServer(t *testing.T) {
 	}
 }
 
-// Everything that was set before a reset is gone after it.
 func TestResetForgets(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		f.BARStore(0, b.at(f, b.x, b.y, 0x20000), 4, 7)
@@ -145,7 +141,6 @@ func TestResetForgets(t *testing.T) {
 	})
 }
 
-// A simulator whose library is gone at a reset has stopped, and says why until it is there again.
 func TestResetWithoutTheLibrary(t *testing.T) {
 	lib, err := os.ReadFile(ttsimtest.Path(t, ttsimtest.Wormhole))
 	if err != nil {
@@ -185,8 +180,7 @@ func TestResetWithoutTheLibrary(t *testing.T) {
 	}
 }
 
-// A server must not outlive a parent that had no time to close it. The parent is another run of
-// this test.
+// The parent is another run of this test.
 func TestParentDies(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.Wormhole)
 	if os.Getenv("TTSIM_TEST_PARENT") != "" {
@@ -266,7 +260,6 @@ func TestWrongLibrary(t *testing.T) {
 	}
 }
 
-// Another shared object is recognized by the entry points that it lacks.
 func TestAnotherLibrary(t *testing.T) {
 	libs, _ := filepath.Glob("/lib/*/libc.so.6")
 	if len(libs) == 0 {

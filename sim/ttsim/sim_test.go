@@ -21,9 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A board is what the tests know of a chip: how a driver would set a window and where things are.
-// Facts: device notes of the ISA documentation, WormholeB0/PCIExpressTile/TLBs.md, and ttsim
-// src/libttsim.cpp.
+// Facts: WormholeB0/PCIExpressTile/TLBs.md of the ISA documentation, and ttsim src/libttsim.cpp.
 type board struct {
 	variable string
 	id       uint32
@@ -60,7 +58,6 @@ var boards = map[string]board{
 	},
 }
 
-// at points the window at a tile and returns the BAR0 offset of the address.
 func (b board) at(f *ttsim.Function, x, y uint32, addr uint64) uint64 {
 	b.config(f, x, y, addr&^(b.span-1))
 	return b.window + addr&(b.span-1)
@@ -75,7 +72,6 @@ func eachBoard(t *testing.T, test func(t *testing.T, b board, f *ttsim.Function)
 	}
 }
 
-// sysmem is host memory at a bus address.
 type sysmem struct {
 	mu   sync.Mutex
 	base uint64
@@ -125,7 +121,6 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// A driver sizes a BAR by writing all-ones and reading what stuck.
 func TestBARSizing(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		for i, off := range []uint32{0x10, 0x18, 0x20} {
@@ -202,7 +197,6 @@ func TestProgram(t *testing.T) {
 	})
 }
 
-// Accesses of several goroutines don't mix, and each sees its own stores.
 func TestConcurrent(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		off := b.at(f, b.x, b.y, 0x20000)
@@ -230,7 +224,6 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// With a manual clock a program advances one instruction for each clock.
 func TestManualClock(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		load(b, f, program)
@@ -254,8 +247,6 @@ func TestManualClock(t *testing.T) {
 	}, ttsim.ManualClock())
 }
 
-// outbound programs outbound iATU region 0: offsets base to limit of the host window lead to bus
-// address target.
 func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	for _, w := range []struct{ off, v uint64 }{
 		{0x08, base}, {0x0C, 0}, {0x10, limit}, {0x14, target & (1<<32 - 1)}, {0x18, target >> 32}, {0x04, 1 << 31},
@@ -264,8 +255,6 @@ func outbound(b board, f *ttsim.Function, base, limit, target uint64) {
 	}
 }
 
-// A read of the PCIe tile reaches host memory through an outbound iATU region, from the host's own
-// window too.
 func TestHostDMA(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		m := &sysmem{base: 0x7_0000_0000, mem: make([]byte, 1<<20)}
@@ -298,9 +287,6 @@ func TestHostDMA(t *testing.T) {
 	})
 }
 
-// While the driver has opened the registers of Wormhole's PCIe controller, accesses to host memory
-// reach those: the one of them that there is keeps its value, and host memory is untouched. Closed,
-// it is host memory again.
 func TestControllerRegisters(t *testing.T) {
 	b := boards["wormhole"]
 	f := ttsimtest.Start(t, b.variable).Functions()[0]
@@ -338,8 +324,6 @@ func TestControllerRegisters(t *testing.T) {
 	}
 }
 
-// The message that asks Wormhole's firmware for a reset is passed on, and the simulator answers it;
-// another message isn't.
 func TestResetAsked(t *testing.T) {
 	f := ttsimtest.Start(t, boards["wormhole"].variable).Functions()[0]
 	send := func(bar int, base, code uint64) {
@@ -411,8 +395,6 @@ func TestHostMemoryRefusal(t *testing.T) {
 	}
 }
 
-// The devices of one library are told apart in their BARs and in host memory, where both use the
-// same bus addresses.
 func TestTwoDevices(t *testing.T) {
 	s := ttsimtest.Start(t, ttsimtest.BlackholeX2)
 	if n := len(s.Functions()); n != 2 {
@@ -484,7 +466,6 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-// The hot path of a device allocates nothing.
 func TestAccessesDoNotAllocate(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
 		off := b.at(f, b.x, b.y, 0x20000)

@@ -8,10 +8,8 @@ import (
 	"slices"
 )
 
-// at is the address of an offset from the start of a side's arena.
 func (s *side) at(off uint64) uint64 { return addressOf(s.arena) + off }
 
-// mmap maps a window, a part of a BAR, a buffer, or nothing that exists. It mostly succeeds.
 func (r *run) mmap(f int) {
 	page := uint64(os.Getpagesize())
 	k := &r.known

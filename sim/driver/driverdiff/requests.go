@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// hideAddress keeps whether there is an address, and its offset in a page.
+// hideAddress keeps only an address's presence and its offset in a page.
 func hideAddress(b []byte, off int) {
 	if v := binary.LittleEndian.Uint64(b[off:]); v != 0 {
 		binary.LittleEndian.PutUint64(b[off:], 1<<63|v%uint64(os.Getpagesize()))
@@ -53,8 +53,7 @@ func (r *run) allocateBuffer(f int) {
 	r.ioctl(f, "ALLOCATE_DMA_BUF", kabi.IoctlAllocateDMABuf, arg(in), nil, func(b []byte) { hideAddress(b, n) })
 }
 
-// arenaPages is the number of pages to pin; the memory after them is inaccessible.
-const arenaPages = 64
+const arenaPages = 64 // to pin; the memory after them is inaccessible
 
 func (r *run) pin(f int) {
 	page := uint64(os.Getpagesize())
@@ -124,7 +123,7 @@ func (r *run) lock(f int) {
 	in := kabi.LockCtlIn{OutputSizeBytes: r.outputSize(4), Index: uint8(oneOf(r, 0, 1, 63, 63, 64, 255)),
 		Flags: uint32(oneOf(r, kabi.LockAcquire, kabi.LockRelease, kabi.LockTest, 4, 1<<20))}
 	if r.pick(6) == 0 && in.Index < kabi.LockCount {
-		// A wait would never end here, so acquire with a wait only if the lock is free.
+		// A wait would never end here, so wait only for a free lock.
 		test := in
 		test.OutputSizeBytes, test.Flags = 4, kabi.LockTest
 		b, ok := r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test), nil, nil)
@@ -147,7 +146,7 @@ func (r *run) allocateWindow(f int) {
 	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
 }
 
-// window returns a window of a file, and sometimes a missing window or another file's.
+// window returns a window of a file, sometimes a missing one or another file's.
 func (r *run) window(f int) uint32 {
 	ids := slices.Sorted(maps.Keys(r.known.windows[f]))
 	if len(ids) == 0 || r.pick(6) == 0 {
@@ -258,7 +257,7 @@ func (r *run) power(f int) {
 	r.ioctl(f, "SET_POWER_STATE", kabi.IoctlSetPowerState, arg(in), nil, nil)
 }
 
-// exportWindow makes only requests that must be refused: an exported window prevents resets.
+// exportWindow makes only refused requests: an exported window prevents resets.
 func (r *run) exportWindow(f int) {
 	in := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: r.window(f)}
 	switch r.pick(5) {
@@ -307,8 +306,7 @@ func (r *run) unknown(f int) {
 	r.ioctl(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16), nil, nil)
 }
 
-// reset resets the card in one of the driver's modes, waits for it, and ends the reset as the mode
-// requires.
+// reset resets the card in one of the driver's modes, and ends the reset as the mode requires.
 func (r *run) reset(f int) {
 	n := uint32(kabi.Size[kabi.ResetDeviceOut]())
 	mode := oneOf[uint32](r, kabi.ResetRestoreState, kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC,

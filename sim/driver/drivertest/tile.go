@@ -17,7 +17,6 @@ const (
 	tableValues        = 0x1000
 )
 
-// tileLocked accesses a tile.
 func (f *Function) tileLocked(x, y uint8, addr uint64, p []byte, store bool) {
 	unit := uint64(resetUnitWormhole)
 	at := [2]uint8{0, 10}
@@ -42,7 +41,6 @@ func (f *Function) tileLocked(x, y uint8, addr uint64, p []byte, store bool) {
 	f.memory(x, y, addr, p, false)
 }
 
-// message answers the message in scratch 5.
 func (f *Function) message(x, y uint8, unit uint64) {
 	var b [4]byte
 	f.memory(x, y, unit+0x60+20, b[:], false)
@@ -60,7 +58,6 @@ func (f *Function) message(x, y uint8, unit uint64) {
 	f.memory(x, y, unit+0x60+20, b[:], true)
 }
 
-// table lays the telemetry out in the management processor's memory.
 func (f *Function) table(x, y uint8) {
 	var b [4]byte
 	put := func(addr uint64, v uint32) {
@@ -90,8 +87,7 @@ func (f *Function) table(x, y uint8) {
 	}
 }
 
-// HostAddress translates an offset of the aperture that the NoC reaches through the outbound
-// regions.
+// HostAddress translates an offset of the aperture that the NoC reaches.
 func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +112,7 @@ func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	return off, false
 }
 
-// ReadHost and WriteHost are the chip's accesses to host memory at a NoC address.
+// ReadHost loads host memory at a NoC address.
 func (f *Function) ReadHost(noc uint64, p []byte) error {
 	bus, err := f.bus(noc, len(p))
 	if err != nil {

@@ -22,7 +22,6 @@ func report(m *libttsim.Machine, err error) []byte {
 	if len(m.Chips()) > 1 {
 		fmt.Fprintf(&b, "chip %d:\n", stopped.Chip)
 	}
-	// Writing to a buffer doesn't fail.
 	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
 	if m.OutdatedWaivers() {
 		b.WriteString("TT-NN has compiled kernels since the chip started, and checks only know what older ones rely on: run the program again\n")
@@ -46,7 +45,7 @@ func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	return known
 }
 
-// serveReports writes a report of all cores to each connection until the listener is closed.
+// serveReports writes a report of all cores to each connection.
 func serveReports(m *libttsim.Machine, l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()

@@ -23,23 +23,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// emulated are the cards, whose chips live as long as they do.
 var emulated = map[string]func(...sim.Option) *sim.Card{"wormhole": sim.Wormhole, "blackhole": sim.Blackhole}
 
-// onCards runs a test on a served card of each architecture.
 func onCards(t *testing.T, run func(*testing.T, *served)) {
 	for name, card := range emulated {
 		t.Run(name, func(t *testing.T) { run(t, offer(t, card(sim.Resident()))) })
 	}
 }
 
-// served is a card that this process serves.
 type served struct {
 	*sim.Card
 	path string
 }
 
-// offer serves a card until the test ends.
 func offer(t *testing.T, card *sim.Card) *served {
 	t.Helper()
 	d, err := card.Driver()

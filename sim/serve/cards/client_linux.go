@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// process is the state of this process as a client of a card.
 type process struct {
 	mu    sync.Mutex
 	refs  int // open files and mappings
@@ -29,7 +28,6 @@ type process struct {
 // errNoServer: nothing listens at the socket.
 var errNoServer = errors.New("cards: nothing serves the card")
 
-// dial connects to the server.
 func (c *Target) dial() (*serve.Conn, error) {
 	u, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.path, Net: "unix"})
 	if err != nil {
@@ -43,7 +41,6 @@ func (c *Target) dial() (*serve.Conn, error) {
 	return conn, nil
 }
 
-// readFile reads a file or directory of the card's machine.
 func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
 	conn, err := c.dial()
 	if errors.Is(err, errNoServer) {
@@ -62,7 +59,6 @@ func (c *Target) readFile(name string) (fs.FileMode, []byte, error) {
 	return fs.FileMode(r.Val), data, r.Err(data)
 }
 
-// take returns a connection for a request; put takes it back.
 func (c *Target) take() (*serve.Conn, error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -85,7 +81,6 @@ func (c *Target) take() (*serve.Conn, error) {
 	return conn, nil
 }
 
-// put returns a connection to the pool, or closes it after a failed request.
 func (c *Target) put(conn *serve.Conn, err error) {
 	p := &c.proc
 	p.mu.Lock()
@@ -97,7 +92,6 @@ func (c *Target) put(conn *serve.Conn, err error) {
 	p.idle = append(p.idle, conn)
 }
 
-// hold counts a file or a mapping; the first one connects.
 func (c *Target) hold() error {
 	p := &c.proc
 	p.mu.Lock()
@@ -118,7 +112,6 @@ func (c *Target) hold() error {
 	return nil
 }
 
-// drop uncounts a file or a mapping; the last one disconnects.
 func (c *Target) drop() {
 	p := &c.proc
 	p.mu.Lock()
@@ -146,7 +139,6 @@ func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byt
 	return reply, out, nil
 }
 
-// ask is call for a reply without a payload.
 func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
 	reply, out, err := c.call(q, nil)
 	if err == nil {
@@ -157,7 +149,6 @@ func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
 
 func gone(err error) error { return fmt.Errorf("%w: the card's server: %w", syscall.ENODEV, err) }
 
-// Open implements seam.Node.
 func (n node) Open(flags int) (seam.File, error) {
 	c := n.c
 	if err := c.hold(); err != nil {
@@ -171,14 +162,12 @@ func (n node) Open(flags int) (seam.File, error) {
 	return &file{c: c, id: r.Object}, nil
 }
 
-// file is an open file of a served card.
 type file struct {
 	c    *Target
 	id   uint32
 	once sync.Once
 }
 
-// Fault implements seam.File.
 func (f *file) Fault() error {
 	r, out, err := f.c.call(serve.Head{Op: opFault, Object: f.id}, nil)
 	if err != nil || r.Status != serve.StatusText {
@@ -187,7 +176,6 @@ func (f *file) Fault() error {
 	return errors.New(string(out))
 }
 
-// Close implements seam.File.
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
 	f.once.Do(func() {
@@ -198,13 +186,11 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	_, err := f.c.ask(serve.Head{Op: opLast, Object: f.id})
 	return err
 }
 
-// Ioctl implements seam.File.
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	conn, err := f.c.take()
 	if err != nil {
@@ -238,7 +224,6 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	return err
 }
 
-// brokenError is the error of a connection.
 type brokenError struct{ err error }
 
 func (e *brokenError) Error() string { return e.err.Error() }
@@ -265,7 +250,6 @@ func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error 
 	return r.Err(nil)
 }
 
-// Mmap implements seam.File.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	c := f.c
 	if err := c.hold(); err != nil {
@@ -308,7 +292,6 @@ func (f *file) mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{Mem: mem, Unmap: seam.UnmapOnce(func() error { return errors.Join(unix.Munmap(mem), unmap()) })}, nil
 }
 
-// mapping is memory of a served card.
 type mapping struct {
 	c  *Target
 	id uint32
@@ -316,7 +299,6 @@ type mapping struct {
 
 var _ seam.MMIO = (*mapping)(nil)
 
-// access makes one request. in receives the bytes of a Read.
 func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	conn, err := m.c.take()
 	if err != nil {
@@ -340,17 +322,14 @@ func (m *mapping) access(q serve.Head, payload, in []byte) uint64 {
 	return r.Val
 }
 
-// Load implements seam.MMIO.
 func (m *mapping) Load(off uint64, width int) uint64 {
 	return m.access(serve.Head{Op: serve.OpLoad, Width: uint8(width), Off: off}, nil, nil)
 }
 
-// Store implements seam.MMIO.
 func (m *mapping) Store(off uint64, width int, v uint64) {
 	m.access(serve.Head{Op: serve.OpStore, Width: uint8(width), Off: off, Val: v}, nil, nil)
 }
 
-// Read implements seam.MMIO.
 func (m *mapping) Read(off uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.MaxPayload)
@@ -359,7 +338,6 @@ func (m *mapping) Read(off uint64, p []byte) {
 	}
 }
 
-// Write implements seam.MMIO.
 func (m *mapping) Write(off uint64, p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), serve.MaxPayload)

@@ -18,13 +18,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// thinking is a chip that takes its time with a read of its ids, and tells when it is closed.
 type thinking struct {
 	*drivertest.Function
 	asked, goOn, closed chan struct{}
 }
 
-// ConfigRead implements driver.Function.
 func (f *thinking) ConfigRead(off uint32) uint32 {
 	if off == 0 {
 		f.asked <- struct{}{}
@@ -33,14 +31,11 @@ func (f *thinking) ConfigRead(off uint32) uint32 {
 	return f.Function.ConfigRead(off)
 }
 
-// Close implements driver.Function.
 func (f *thinking) Close() error {
 	close(f.closed)
 	return f.Function.Close()
 }
 
-// A process that is killed in the middle of a request ends when that has: the card isn't taken away
-// under it.
 func TestEndInARequest(t *testing.T) {
 	f := &thinking{drivertest.New(chip.Blackhole), make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	d, err := driver.New(driver.Config{Arch: chip.Blackhole, Start: func() (driver.Function, error) { return f, nil }})

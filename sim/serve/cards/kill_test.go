@@ -25,11 +25,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
-// asUser makes the test binary a process that uses a card: the arguments are what to do and the
-// socket.
 const asUser = "reprise-card-user"
 
-// user is the life of a process that uses a card, or the chip behind it.
 func user(what, path string) int {
 	var c kmd.Target = cards.Socket(path)
 	what, far := strings.CutPrefix(what, "far-")
@@ -48,11 +45,8 @@ func user(what, path string) int {
 	return 0
 }
 
-// files is how many files a user has open: one with a store for each core of the queues, and one
-// with a lock.
 const files = 2*hwtest.VictimQueues + 1
 
-// start starts a process that uses the card.
 func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], asUser, what, s.path)
@@ -68,10 +62,6 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// A process that is killed with SIGKILL in the middle of replays leaves nothing of the driver's: no
-// file, no pin, no window, no lock; and nothing that goes on: the cores of its queues are in reset
-// before its memory is unpinned. The next process opens the card, brings it up, and gets right
-// results.
 func TestKilledProcess(t *testing.T) {
 	onCards(t, func(t *testing.T, s *served) {
 		d, err := s.Driver()
@@ -115,9 +105,6 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// A process that is killed while it uses a remote chip leaves the link to its near end quiet: the
-// program there, which is what uses the process's memory, ends at the driver's store. The next
-// process has the link, and the chip.
 func TestKilledProcessOfFarChip(t *testing.T) {
 	effort.Long(t)
 	m := sim.N300(sim.Resident())
@@ -184,8 +171,6 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 	}
 }
 
-// quiet waits until the driver has cleaned up, and checks that no processor of the queues' cores
-// gets on, and that none has touched memory that was no longer the process's, which stops the chip.
 func (s *served) quiet(t *testing.T) {
 	t.Helper()
 	d, err := s.Driver()
@@ -239,14 +224,12 @@ func queueCores(c *chip.Chip) (l []chip.Core) {
 	return l
 }
 
-// resources are what the driver has to lend.
 type resources struct {
 	windows, regions int
 	locked           bool
 }
 
-// resources counts what a process of its own could get: outbound regions only if nothing runs (see
-// hwtest.Victim).
+// Outbound regions are counted only if nothing runs (see hwtest.Victim).
 func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), s.Card)

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// client is the server's state of a process.
 type client struct {
 	pid  int
 	proc *driver.Process
@@ -29,13 +28,12 @@ type client struct {
 	pins  pins
 }
 
-// shared is a client's mapping. Requests hold its lock for reading, its end for writing.
+// shared is a client's mapping. Requests lock it for reading, its end for writing.
 type shared struct {
 	sync.RWMutex
 	seam.Mapping
 }
 
-// add lists a connection, unless the process is dead.
 func (p *client) add(c *serve.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,8 +44,8 @@ func (p *client) add(c *serve.Conn) bool {
 	return true
 }
 
-// kill ends the process. As in the kernel, its files are released after its last request: a process
-// doesn't end inside of a system call, but waits are interrupted.
+// kill ends the process. As in the kernel, its files are released after its last request, whose
+// waits are interrupted.
 func (p *client) kill() error {
 	p.mu.Lock()
 	p.dead = true
@@ -67,7 +65,6 @@ func (p *client) kill() error {
 	return err
 }
 
-// serve answers the requests of one connection.
 func (p *client) serve(c *serve.Conn) {
 	debug.SetPanicOnFault(true) // mappings of a lost card fault
 	var buf []byte
@@ -105,7 +102,6 @@ func (p *client) serve(c *serve.Conn) {
 	}
 }
 
-// do handles a request, unless the process is dead.
 func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, ok bool) {
 	p.busy.RLock()
 	defer p.busy.RUnlock()
@@ -126,7 +122,7 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle performs a request and returns the reply, its payload, and a descriptor for it or -1.
+// handle returns the reply, its payload, and a descriptor for it or -1.
 func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
 	give = -1
 	defer func() {
@@ -194,7 +190,6 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	return r, out, -1
 }
 
-// opened lists an open file.
 func (p *client) opened(f seam.File) (serve.Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +201,6 @@ func (p *client) opened(f seam.File) (serve.Head, error) {
 	return serve.Head{Object: p.next}, nil
 }
 
-// backed is a file of the driver's model, which knows its buffers' descriptors.
 type backed interface {
 	Backing(mem []byte) (fd int, off int64, ok bool)
 }
@@ -265,8 +259,7 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 	return r, out, -1
 }
 
-// ioctl performs a request of the driver, and translates memory addresses to the server's view and
-// back.
+// ioctl translates the addresses of pinned memory to the server's view and back.
 func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
 	req := uint32(q.Val)
 	var err error

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// memory is a library that is only memory, with a window of host memory from hostBase on.
 type memory struct {
 	mem    []byte
 	config [64]uint32
@@ -44,7 +43,6 @@ func (m *memory) Write(paddr uint64, p []byte) {
 	copy(m.mem[paddr:], p)
 }
 
-// start runs a server of the library in this process and returns its client, and what ends both.
 func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func() error) {
 	t.Helper()
 	conn, f, err := serve.Pair()
@@ -66,8 +64,6 @@ func start(t testing.TB, load Loader) (c *Client, server *net.UnixConn, end func
 	})
 }
 
-// Every request does at the library what it says, with all widths and sizes, and what the library
-// asks of host memory is done in its order and before the reply to the request that it came from.
 func TestRequests(t *testing.T) {
 	lib := &memory{mem: make([]byte, hostBase)}
 	c, _, end := start(t, func(path string, cb Callbacks) (Library, error) {
@@ -131,7 +127,6 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The reasons for which a library can't be loaded arrive with their texts.
 func TestOpenErrors(t *testing.T) {
 	for _, want := range []error{ErrLoad, ErrSymbol, ErrUnsupported} {
 		c, _, end := start(t, func(string, Callbacks) (Library, error) { return nil, errors.Join(want, errors.New("details")) })
@@ -144,8 +139,6 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A client whose server goes is told so once its own end function has returned, and everything that
-// waits ends.
 func TestServerGone(t *testing.T) {
 	lib := &memory{mem: make([]byte, 64)}
 	c, server, end := start(t, func(string, Callbacks) (Library, error) { return lib, nil })
@@ -173,7 +166,6 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// A server whose client breaks the protocol ends and says why.
 func TestBrokenClient(t *testing.T) {
 	conn, f, err := serve.Pair()
 	if err != nil {

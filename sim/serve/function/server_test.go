@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// calls counts what the server asks of the library.
 type calls struct {
 	Library
 	clocks, exits int
@@ -17,8 +16,6 @@ type calls struct {
 func (c *calls) Clock(uint32) { c.clocks++ }
 func (c *calls) Exit()        { c.exits++ }
 
-// A server that was asked for the end ends: it neither waits for another request nor lets time
-// advance before.
 func TestEndWithoutWaiting(t *testing.T) {
 	for name, manual := range map[string]bool{"manual clock": true, "clock": false} {
 		shm, f, err := serve.NewMemory()

@@ -60,8 +60,8 @@ func New(fn driver.Function, cfg Config) (*Card, error) {
 	return c, nil
 }
 
-// Serve answers the clients that connect to l, one at a time. It returns nil when ctx ends, and
-// closes l. A client that breaks the protocol is disconnected; Config.Report gets the reason.
+// Serve answers the clients that connect to l, one at a time, until ctx ends, and closes l.
+// Config.Report gets the reason of a disconnection.
 func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	defer func() { _ = l.Close() }()
@@ -82,10 +82,9 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// ServeConn answers one client, until it disconnects, ctx ends or it breaks the protocol, and
-// closes the connection. It waits for an earlier client to leave. At the end it releases the
-// client's memory and descriptors; the chip's state stays. The error says how the client broke the
-// protocol.
+// ServeConn answers one client, after earlier ones, until it disconnects, ctx ends or it breaks the
+// protocol, which the error says. It closes the connection, and releases the client's memory and
+// descriptors; the chip's state stays.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -102,7 +101,7 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 }
 
 // Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise
-// INTA, once it is unmasked. Without a guest, or with both disabled, it does nothing.
+// INTA.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)
@@ -111,8 +110,7 @@ func (c *Card) Interrupt() {
 	}
 }
 
-// reset restores the power-on state of the chip and its configuration space. The client's memory
-// and interrupts stay.
+// reset restores the power-on state of the chip and its configuration space.
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {
@@ -137,17 +135,10 @@ func (c *Card) looked(ones bool) {
 	}
 }
 
-// errno returns the errno for a client.
 func errno(err error) uint32 {
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		return uint32(no)
 	}
 	return uint32(syscall.EIO)
-}
-
-// resets reports whether the chip can be reset.
-func (c *Card) resets() bool {
-	_, ok := c.fn.(driver.Resetter)
-	return ok
 }

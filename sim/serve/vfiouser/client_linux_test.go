@@ -17,10 +17,9 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// A host finds the card as it finds one of silicon: ids, sizes of BARs by the usual dance,
-// capabilities in a list.
 func TestEnumerate(t *testing.T) {
 	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -66,8 +65,6 @@ func TestEnumerate(t *testing.T) {
 	}
 }
 
-// A reset clears the mark that the driver sets before it to see it happen, and so does the store
-// that makes the firmware reset the chip.
 func TestResetMarker(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -95,9 +92,6 @@ func TestResetMarker(t *testing.T) {
 	}
 }
 
-// What the chip's firmware asks the board for happens a little later, and the guest sees it in
-// configuration space. With the last client going it happens at once, and without a client it waits
-// for the next one.
 func TestResetAsked(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	card := present(t, f, Config{Arch: chip.Wormhole})
@@ -136,8 +130,6 @@ func TestResetAsked(t *testing.T) {
 	}
 }
 
-// The chip reaches memory that a client shares by descriptor, where it was mapped and as it was
-// mapped, across two mappings that meet, and not after the mapping or the client has gone.
 func TestMemory(t *testing.T) {
 	const page = 4096
 	f := newFake(chip.Blackhole)
@@ -197,7 +189,6 @@ func TestMemory(t *testing.T) {
 	refused("no memory there", f.dma.ReadHost(0x20_0000, make([]byte, 4)))
 }
 
-// Memory that can't be mapped is refused, and leaves no descriptor behind.
 func TestMapRefused(t *testing.T) {
 	c := dial(t, listen(t, present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})))
 	fd, _ := memory(t, 4096)
@@ -227,8 +218,6 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// An interrupt reaches the guest by the event that it gave: as a message once those are on,
-// otherwise as INTA, which masks itself and is not lost meanwhile.
 func TestInterrupts(t *testing.T) {
 	card := present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})
 	c := dial(t, listen(t, card))
@@ -288,8 +277,6 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// Posted stores don't wait for the chip: a client can send any number of them while the chip takes
-// its time with the first one, and what it asks then comes after all of them.
 func TestPosted(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -306,7 +293,6 @@ func TestPosted(t *testing.T) {
 	}
 }
 
-// slow is a function that doesn't take stores before it is told to.
 type slow struct {
 	*fake
 	busy chan struct{}
@@ -317,7 +303,6 @@ func (s *slow) BARStore(bar int, off uint64, width int, v uint64) {
 	s.fake.BARStore(bar, off, width, v)
 }
 
-// One client comes after the other, the chip's state stays, and what they gave is released.
 func TestReconnect(t *testing.T) {
 	f := newFake(chip.Wormhole)
 	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
@@ -353,7 +338,6 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A client that waits for the one before it gives up when its context ends.
 func TestDialEndsWithItsContext(t *testing.T) {
 	path := listen(t, present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole}))
 	dial(t, path).ConfigRead(0) // is served
@@ -364,20 +348,19 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// joined returns the ends of a connection.
 func joined(t *testing.T) (conn, peer *net.UnixConn) {
 	t.Helper()
-	conn, fd, err := pair()
+	conn, f, err := serve.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peer, err = connOf(fd); err != nil {
+	defer f.Close()
+	if peer, err = serve.ConnOf(f); err != nil {
 		t.Fatal(err)
 	}
 	return conn, peer
 }
 
-// A server ends with its context, which is no error, though a client is there.
 func TestServeConnEndsWithItsContext(t *testing.T) {
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole})
 	conn, peer := joined(t)
@@ -395,7 +378,6 @@ func TestServeConnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A client that waits for an answer can be asked whether there is a fault, and be closed.
 func TestCloseUnderAnAccess(t *testing.T) {
 	f := &slow{fake: newFake(chip.Wormhole), busy: make(chan struct{})}
 	c := dial(t, listen(t, present(t, f, Config{Arch: chip.Wormhole})))
@@ -421,8 +403,6 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	}
 }
 
-// A client that speaks something else is disconnected, the reason is told, and the next client is
-// served.
 func TestStranger(t *testing.T) {
 	why := make(chan error, 10)
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})
@@ -442,7 +422,6 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// A stopped chip is reported once, when a client notices it.
 func TestStopped(t *testing.T) {
 	var told []error
 	f := newFake(chip.Wormhole)
@@ -460,16 +439,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A server that isn't one ends a client with a reason, not a hang.
 func TestDialStranger(t *testing.T) {
-	ours, theirs, err := pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := connOf(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours, conn := joined(t)
 	go func() {
 		conn.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
 		conn.Close()
@@ -479,7 +450,6 @@ func TestDialStranger(t *testing.T) {
 	}
 }
 
-// A function of another architecture, or a BAR that no card has, is no card.
 func TestNotPresented(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no architecture":      {},

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// fake is a function that remembers what was done to it, and has memory behind its BARs.
 type fake struct {
 	mu    sync.Mutex
 	arch  chip.Arch
@@ -30,7 +29,6 @@ func newFake(a chip.Arch) *fake { return &fake{arch: a, mem: map[string]uint64{}
 
 func (f *fake) did(format string, a ...any) { f.log = append(f.log, fmt.Sprintf(format, a...)) }
 
-// done returns what was done since it was last asked.
 func (f *fake) done() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +85,6 @@ func (f *fake) Reset() error {
 	return nil
 }
 
-// present makes a card of a function.
 func present(t testing.TB, fn driver.Function, cfg Config) *Card {
 	t.Helper()
 	c, err := New(fn, cfg)
@@ -97,7 +94,6 @@ func present(t testing.TB, fn driver.Function, cfg Config) *Card {
 	return c
 }
 
-// listen serves a card until the test ends, and returns where.
 func listen(t testing.TB, c *Card) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "card")
@@ -117,7 +113,6 @@ func listen(t testing.TB, c *Card) string {
 	return path
 }
 
-// raw connects to a card without any agreement.
 func raw(t testing.TB, path string) *net.UnixConn {
 	t.Helper()
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
@@ -128,7 +123,6 @@ func raw(t testing.TB, path string) *net.UnixConn {
 	return c
 }
 
-// dial connects a client.
 func dial(t testing.TB, path string) *Client {
 	t.Helper()
 	c, err := Dial(context.Background(), path)
@@ -139,7 +133,6 @@ func dial(t testing.TB, path string) *Client {
 	return c
 }
 
-// memory is a file without a name, mapped, as a virtual machine's memory is.
 func memory(t testing.TB, size int) (fd int, mem []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
@@ -157,7 +150,6 @@ func memory(t testing.TB, size int) (fd int, mem []byte) {
 	return fd, mem
 }
 
-// descriptors is how many this process has open.
 func descriptors(t testing.TB) int {
 	t.Helper()
 	l, err := os.ReadDir("/proc/self/fd")
@@ -167,8 +159,8 @@ func descriptors(t testing.TB) int {
 	return len(l)
 }
 
-// opened counts this process's descriptors of the file behind fd. Unlike the count of all
-// descriptors it doesn't change when a connection of another test is closed late.
+// Unlike the count of all descriptors it doesn't change when another test's connection is closed
+// late.
 func opened(t testing.TB, fd int) int {
 	t.Helper()
 	var want unix.Stat_t

@@ -1,8 +1,6 @@
 package vfiouser
 
-import (
-	"syscall"
-)
+import "syscall"
 
 // inside refuses accesses beyond a region.
 func (c *Card) inside(a *access) error {
@@ -39,7 +37,6 @@ func (c *Card) load(a *access, p []byte) error {
 	return nil
 }
 
-// store writes to a region. It is posted.
 func (c *Card) store(a *access) error {
 	if err := c.inside(a); err != nil {
 		return err
@@ -67,9 +64,9 @@ func (c *Card) store(a *access) error {
 	return nil
 }
 
-// strided reports whether an offset is a register of Blackhole's strided multicasts, to which the
-// driver stores zero with each window configuration (tt-kmd blackhole.c). The emulator and the
-// vendor's simulator lack such multicasts, so a store of zero is left out.
+// strided reports whether an offset is a register of Blackhole's strided multicasts, which the
+// emulator and the vendor's simulator lack. The driver stores zero to them with each window
+// configuration (tt-kmd blackhole.c).
 func (c *Card) strided(bar int, off uint64) bool {
 	b := &c.p.BAR
 	return bar == 0 && off-uint64(b.StridedRegs) < 4*uint64(b.StridedCount)

@@ -6,8 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// chains lists where a function's capabilities are, by id: those of the first 256 bytes, and the
-// extended ones.
 func chains(s *space) (plain, extended map[uint16]int) {
 	plain, extended = map[uint16]int{}, map[uint16]int{}
 	word := func(off int) uint32 {
@@ -24,8 +22,6 @@ func chains(s *space) (plain, extended map[uint16]int) {
 	return plain, extended
 }
 
-// A card has the capabilities that the kernel and the vendor's software look for, where the cards
-// have them.
 func TestCapabilities(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		s, err := newSpace(arch.Params(), 0x40)
@@ -44,8 +40,6 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// A store of 1 clears a bit of a status register, masks and severities keep what is stored, and a
-// reset restores them.
 func TestErrorReporting(t *testing.T) {
 	s, err := newSpace(chip.Blackhole.Params(), 0x40)
 	if err != nil {

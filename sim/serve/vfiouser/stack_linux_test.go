@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// functions are the chips that a card is made of in these tests.
 var functions = []struct {
 	name string
 	arch chip.Arch
@@ -44,7 +43,6 @@ func simulated(t *testing.T, variable string) driver.Function {
 	return ttsimtest.Start(t, variable).Functions()[0]
 }
 
-// plug serves a function as a card and returns the host's side of it.
 func plug(t *testing.T, fn driver.Function, a chip.Arch) *vfiouser.Client {
 	t.Helper()
 	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Report: func(err error) { t.Error(err) }})
@@ -73,15 +71,11 @@ func plug(t *testing.T, fn driver.Function, a chip.Arch) *vfiouser.Client {
 	return c
 }
 
-// target is a card in a machine with the model of the kernel driver.
 type target struct{ n *driver.Node }
 
 func (t target) Node() seam.Node { return t.n }
 func (t target) String() string  { return t.n.String() }
 
-// The whole stack runs over the socket: the driver's model on the host's side of the protocol, the
-// chip behind it, and the runtime's command queue in memory that the chip reaches through the host.
-// A program gives what it gives elsewhere, run and replayed.
 func TestStack(t *testing.T) {
 	for _, f := range functions {
 		t.Run(f.name, func(t *testing.T) {
@@ -107,7 +101,6 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// addSeven adds 7 to the words of a buffer on a few cores.
 func addSeven(t *testing.T, dev *reprise.Device) {
 	t.Helper()
 	ctx := t.Context()

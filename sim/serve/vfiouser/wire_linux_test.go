@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// talk is a session with a card, message by message.
 func talk(t testing.TB, a chip.Arch) (*session, *fake) {
 	t.Helper()
 	f := newFake(a)
@@ -29,7 +28,6 @@ func bytesOf(t testing.TB, text string) []byte {
 	return b
 }
 
-// parse makes a message of its bytes as they are on the wire.
 func parse(t testing.TB, text string, fds ...int) *message {
 	t.Helper()
 	b := bytesOf(t, text)
@@ -43,7 +41,6 @@ func parse(t testing.TB, text string, fds ...int) *message {
 	return &message{header: h, body: b[headerSize:], fds: fds}
 }
 
-// Each message and its reply have the layout of the published protocol, byte by byte.
 func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		name, ask, want string
@@ -154,8 +151,6 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A mapping over another one is EEXIST, and an unmapping has to be of whole ones; its reply repeats
-// it.
 func TestMapMessages(t *testing.T) {
 	s, _ := talk(t, chip.Wormhole)
 	for _, c := range []struct{ ask, want string }{
@@ -177,7 +172,6 @@ func TestMapMessages(t *testing.T) {
 	}
 }
 
-// The answer to a version is a subset of what the client can do, and ends with a zero byte.
 func TestVersion(t *testing.T) {
 	for _, c := range []struct{ name, ask, want string }{
 		{"what QEMU says", `{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"pgsizes":4096,"max_dma_maps":65535,"write_multiple":true}}`,
@@ -205,7 +199,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What can't be answered ends the session, with a reason.
 func TestNoSession(t *testing.T) {
 	for name, m := range map[string]*message{
 		"another major version": {header: header{Command: cmdVersion}, body: []byte{1, 0, 0, 0}},
@@ -225,7 +218,6 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// Messages of wrong sizes are not read at all.
 func TestHeaderSize(t *testing.T) {
 	for size, ok := range map[uint32]bool{0: false, 15: false, 16: true, maxMessage: true, maxMessage + 1: false, 1 << 31: false} {
 		var b [headerSize]byte
@@ -236,7 +228,6 @@ func TestHeaderSize(t *testing.T) {
 	}
 }
 
-// A wrong answer must be the client's errno.
 func TestErrno(t *testing.T) {
 	if n := errno(syscall.ENOSPC); n != uint32(syscall.ENOSPC) {
 		t.Errorf("errno %d", n)
