@@ -23,7 +23,7 @@ type Options struct {
 }
 
 const (
-	// newsTime is how long a host waits to learn which host has failed. ULFM tells all in milliseconds.
+	// newsTime bounds the wait for which host has failed; ULFM tells all in milliseconds.
 	newsTime       = 100 * time.Millisecond
 	watchEvery     = 20 * time.Millisecond // between two looks for processes that have ended
 	defaultLibrary = "libmpi.so.40"        // Open MPI 4.0 to 5.0
