@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// check is a small program that does something wrong, which an option must refuse by name, and the
-// same put right, which it must not refuse.
+// checkCase is a program that an option must refuse, and the same put right.
 type checkCase struct {
 	name string
 	arch chip.Arch // zero: both
@@ -23,13 +22,10 @@ type checkCase struct {
 
 const staticVC1 = ctrlStaticVC | 1<<13
 
-// sendTo is a write of 64 bytes from 0x40000 of v to 0x50000 of another worker on virtual channel
-// 1.
 func (r *rig) sendTo(v, to chip.XY) nocRequest {
 	return nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: to, ctrl: ctrlWriteNP | staticVC1, len: 64}
 }
 
-// fetchFrom is a read of 64 bytes from 0x50000 of another worker to 0x40000 of v.
 func (r *rig) fetchFrom(v, from chip.XY) nocRequest {
 	return nocRequest{buf: 1, targ: 0x50000, targXY: from, ret: 0x40000, retXY: v, ctrl: ctrlRead | staticVC1, len: 64}
 }
@@ -38,7 +34,6 @@ func invalidate(a *asm, arch chip.Arch) *asm {
 	return a.stw(configBase+4*cfgInvalidate(arch), 31)
 }
 
-// poll waits until the word at addr is at least 1.
 func (a *asm) poll(arch chip.Arch, addr uint32, label string) *asm {
 	a.li(a0, addr).label(label)
 	if arch == chip.Blackhole {
@@ -64,7 +59,7 @@ func checks() []checkCase {
 				"BRISC pc="},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
-				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				a := one(onB()).request(r.arch, r.sendTo(v, r.worker(2, 2)))
 				a.waitCounter(0, cntWriteSent, s0, "sent") // it has begun to leave, no more
 				if right {
 					a.waitCounter(0, cntOutgoing, x0, "read")
@@ -80,8 +75,8 @@ func checks() []checkCase {
 				r.write(w, 0x40000, pattern(64, 1))
 				back := r.sendTo(w, v)
 				back.ret = 0x40000
-				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "go").request(r.arch, back).halt())
-				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, w))
+				r.run(w, onB().poll(r.arch, 0x30000, "go").request(r.arch, back).halt())
+				a := one(onB()).request(r.arch, r.sendTo(v, w))
 				if right {
 					a.waitCounter(0, cntOutgoing, x0, "sent")
 				}
@@ -94,7 +89,7 @@ func checks() []checkCase {
 			says: []string{"race: load of 4 bytes that a NoC read may still be writing", "read of 64 bytes of tile", "0x50000 to 0x40000"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
-				a := one(newAsm(0x1000)).request(r.arch, r.fetchFrom(v, r.worker(2, 2)))
+				a := one(onB()).request(r.arch, r.fetchFrom(v, r.worker(2, 2)))
 				if right {
 					a.waitCounter(0, cntReadResp, s0, "read")
 				}
@@ -108,7 +103,7 @@ func checks() []checkCase {
 				v := r.worker(0, 0)
 				second := r.fetchFrom(v, r.worker(3, 3))
 				second.ret, second.buf = 0x48000, 2
-				a := one(newAsm(0x1000)).request(r.arch, r.fetchFrom(v, r.worker(2, 2))).request(r.arch, second)
+				a := one(onB()).request(r.arch, r.fetchFrom(v, r.worker(2, 2))).request(r.arch, second)
 				if right {
 					a.addi(s0, s0, 1).waitCounter(0, cntReadResp, s0, "two")
 				} else {
@@ -122,7 +117,7 @@ func checks() []checkCase {
 			says: []string{"race: store to 64 bytes that a NoC write may still be reading"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
-				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
+				a := one(onB()).request(r.arch, r.sendTo(v, r.worker(2, 2)))
 				if right {
 					a.waitCounter(0, cntWriteAck, s0, "acks")
 				}
@@ -135,12 +130,12 @@ func checks() []checkCase {
 				"the signal at 0x30000 that was seen here, atomic"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
-				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "sem").li(a0, 0x50000).lw(a1, a0, 0).halt())
+				r.run(w, onB().poll(r.arch, 0x30000, "sem").li(a0, 0x50000).lw(a1, a0, 0).halt())
 				vc := uint32(2)
 				if right {
 					vc = 1
 				}
-				r.run(v, newAsm(0x1000).request(r.arch, r.sendTo(v, w)).
+				r.run(v, onB().request(r.arch, r.sendTo(v, w)).
 					request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13,
 						len: 0x107C, dat: 1}).halt())
 			},
@@ -155,8 +150,8 @@ func checks() []checkCase {
 					update, available = 0x438, 0x4A4
 				}
 				const stream = streamBase + 0x3000
-				r.run(w, newAsm(0x1000).poll(r.arch, stream+available, "stream").li(a0, 0x50000).lw(a1, a0, 0).halt())
-				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, w))
+				r.run(w, onB().poll(r.arch, stream+available, "stream").li(a0, 0x50000).lw(a1, a0, 0).halt())
+				a := one(onB()).request(r.arch, r.sendTo(v, w))
 				if right {
 					a.waitCounter(0, cntWriteAck, s0, "acks")
 				}
@@ -170,7 +165,7 @@ func checks() []checkCase {
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
 				r.write(v, 0x8000, returns(1))
-				a := newAsm(0x1000).call(0x8000).stw(0x8000, itype(0x13, 0, a2, x0, 2))
+				a := onB().call(0x8000).stw(0x8000, itype(0x13, 0, a2, x0, 2))
 				if right {
 					invalidate(a, r.arch)
 				}
@@ -188,7 +183,7 @@ func checks() []checkCase {
 				if right {
 					at = 0x8010
 				}
-				r.run(v, newAsm(0x1000).call(0x8000).stw(at, 7).call(0x8000).halt())
+				r.run(v, onB().call(0x8000).stw(at, 7).call(0x8000).halt())
 			},
 		},
 		{
@@ -197,7 +192,7 @@ func checks() []checkCase {
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
 				r.write(v, 0x8030, returns(1))
-				a := newAsm(0x1000).call(0x8030).stw(0x8000, itype(0x67, 0, x0, 1, 0))
+				a := onB().call(0x8030).stw(0x8000, itype(0x67, 0, x0, 1, 0))
 				if right {
 					invalidate(a, r.arch)
 				}
@@ -209,7 +204,7 @@ func checks() []checkCase {
 			says: []string{"stale code: the processor may have prefetched this line", "the host has changed it"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
-				a := newAsm(0x1000).poll(r.arch, 0x30000, "go")
+				a := onB().poll(r.arch, 0x30000, "go")
 				if right {
 					invalidate(a, r.arch)
 				}
@@ -226,7 +221,7 @@ func checks() []checkCase {
 				if right {
 					r.write(b.HostEndpoint, b.Offset+0x10000, pattern(64, 1))
 				}
-				r.run(v, newAsm(0x1000).request(r.arch, nocRequest{targ: b.Offset + 0x10000, targXY: b.Endpoint[0], ret: 0x40000, retXY: v,
+				r.run(v, onB().request(r.arch, nocRequest{targ: b.Offset + 0x10000, targXY: b.Endpoint[0], ret: 0x40000, retXY: v,
 					ctrl: ctrlRead, len: 64}).halt())
 			},
 		},
@@ -234,7 +229,7 @@ func checks() []checkCase {
 			name: "local RAM that was never written is read", arch: chip.Wormhole, cfg: unwritten, cat: unpredictable,
 			says: []string{"BRISC pc=", "load from local RAM that was never written"},
 			do: func(r *rig, right bool) {
-				a := newAsm(0x1000).li(a0, localBase+64)
+				a := onB().li(a0, localBase+64)
 				if right {
 					a.sb(x0, a0, 1)
 				}
@@ -248,7 +243,7 @@ func checks() []checkCase {
 				v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
 				q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64,
 					tag: 3 << 10}
-				a := one(newAsm(0x1000)).request(r.arch, q).addi(s0, s0, 2).waitCounter(0, cntWriteAck, s0, "acks")
+				a := one(onB()).request(r.arch, q).addi(s0, s0, 2).waitCounter(0, cntWriteAck, s0, "acks")
 				a.li(t0, niu0Base+layoutOf(r.arch).cmd).lw(t1, t0, 0)
 				if right {
 					a.stw(niu0Base+layoutOf(r.arch).clearReqs, 1<<3)
@@ -263,7 +258,7 @@ func checks() []checkCase {
 				v := r.worker(0, 0)
 				q := r.fetchFrom(v, r.worker(2, 2))
 				q.tag = 5 << 10
-				a := newAsm(0x1000).request(r.arch, q)
+				a := onB().request(r.arch, q)
 				if l := layoutOf(r.arch); right {
 					a.li(t0, niu0Base+l.stride+l.cmd).label("ready").lw(t1, t0, 0).bne(t1, x0, "ready")
 				}
@@ -283,7 +278,7 @@ func checks() []checkCase {
 					have = 5
 				}
 				five := uint32(5)
-				r.run(r.worker(0, 0), newAsm(0x1000).stw(update, have<<6).stw(update, -five<<6).halt())
+				r.run(r.worker(0, 0), onB().stw(update, have<<6).stw(update, -five<<6).halt())
 			},
 		},
 		{
@@ -313,8 +308,7 @@ func checks() []checkCase {
 	}
 }
 
-// Every check refuses its broken program, with words that lead to the mistake, however quick or
-// slow the NoC is; and it accepts the right one.
+// Every check refuses its broken program, however quick the NoC is, and accepts the right one.
 func TestChecks(t *testing.T) {
 	for _, k := range slices.Concat(checks(), owedChecks(), moverChecks(), overflowChecks()) {
 		for _, arch := range arches {
@@ -350,14 +344,12 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// A multicast whose destinations were counted wrong hangs; the dump says that no acknowledgement is
-// due any more.
 func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: 30})
 		v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
 		q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64}
-		r.run(v, newAsm(0x1000).li(s0, 7).request(arch, q).waitCounter(0, cntWriteAck, s0, "acks").halt())
+		r.run(v, onB().li(s0, 7).request(arch, q).waitCounter(0, cntWriteAck, s0, "acks").halt())
 		r.healthy()
 		var b strings.Builder
 		if err := r.c.Dump(&b); err != nil {
@@ -369,8 +361,8 @@ func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write takes what its source holds when it leaves, not when it was started, and
-// requests to different tiles arrive in another order than they were started in, for some seeds.
+// With a slow NoC a write takes what its source holds when it leaves, and requests to different
+// tiles swap, for some seeds.
 func TestDelayShows(t *testing.T) {
 	for _, arch := range arches {
 		late, swapped := 0, 0
@@ -378,7 +370,7 @@ func TestDelayShows(t *testing.T) {
 			r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: 60})
 			v, one, two := r.worker(0, 0), r.worker(2, 2), r.worker(3, 3)
 			q := r.sendTo(v, one)
-			a := newAsm(0x1000).stw(0x40000, 1).request(arch, q)
+			a := onB().stw(0x40000, 1).request(arch, q)
 			for range 80 {
 				a.addi(a0, a0, 1)
 			}
@@ -386,12 +378,12 @@ func TestDelayShows(t *testing.T) {
 			if r.ld(one, 0x50000) == 2 {
 				late++
 			}
-			// Two reads: the second one's bytes are here while the first one's are not.
+			// The second one's bytes are here while the first one's are not.
 			first, second := r.fetchFrom(v, one), r.fetchFrom(v, two)
 			second.buf, second.ret = 2, 0x48000
 			first.tag, second.tag = 1<<10, 2<<10
 			r.st(v, 0xFFB121B0, 0x47800)
-			r.run(v, newAsm(0x1000).request(arch, first).request(arch, second).
+			r.run(v, onB().request(arch, first).request(arch, second).
 				li(t0, niu0Base+0x200+4*(cntOutstanding+2)).label("w").lw(t1, t0, 0).bne(t1, x0, "w").
 				lw(t1, t0, -4).stw2(0x60000).halt())
 			if r.ld(v, 0x60000) != 0 {
@@ -405,9 +397,8 @@ func TestDelayShows(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write that is counted as sent may carry what was stored since, and a host that
-// reads a pointer in it learns of data before they are there. Code with a waiver of SentIsRead is
-// spared that, and only that code. Writes are also counted in order.
+// A write that is counted as sent may carry what was stored since, unless its code has a waiver of
+// SentIsRead.
 func TestDelaySendsWhatWasRead(t *testing.T) {
 	const seeds = 40
 	for _, arch := range arches {
@@ -415,12 +406,12 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It sends the word 1, then 2 from the same place. Then it sends the word 3 on another
-		// virtual channel, waits until any further write is counted, and stores 4.
+		// It sends 1, then 2 from the same place; then 3 on another virtual channel, waits until
+		// any further write is counted, and stores 4.
 		program := func(r *rig, v, one, two chip.XY) *asm {
 			first, second := r.sendTo(v, one), r.sendTo(v, one)
 			second.ret = 0x50100
-			a := newAsm(0x1000).stw(0x40000, 1).request(arch, first).li(s0, 1).waitCounter(0, cntWriteSent, s0, "first").
+			a := onB().stw(0x40000, 1).request(arch, first).li(s0, 1).waitCounter(0, cntWriteSent, s0, "first").
 				stw(0x40000, 2).request(arch, second).li(s0, 2).waitCounter(0, cntWriteSent, s0, "second")
 			third, fourth := r.sendTo(v, one), r.sendTo(v, two)
 			third.targ, third.ret = 0x40200, 0x50200
@@ -468,8 +459,8 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 	}
 }
 
-// With a slow NoC a write may carry what was changed because of a later request of its processor.
-// Code with a waiver of ReadInOrder is spared that, and only that code.
+// A write may carry what was changed because of a later request, unless its code has a waiver of
+// ReadInOrder.
 func TestDelayReadsInOrder(t *testing.T) {
 	const seeds = 100
 	for _, arch := range arches {
@@ -509,5 +500,4 @@ func TestDelayReadsInOrder(t *testing.T) {
 	}
 }
 
-// stw2 stores t1 to a constant address.
 func (a *asm) stw2(addr uint32) *asm { return a.li(t0, addr).sw(t1, t0, 0) }

@@ -11,11 +11,10 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// rig is a chip with what tests do to it: tiles by virtual coordinate through one TLB window, as a
-// host would.
+// rig is a chip with what tests do to it, through one TLB window, as a host.
 type rig struct {
 	t      testing.TB
-	c      *Chip // nil on the vendor's simulator
+	c      *Chip // nil on ttsim
 	dev    driver.Function
 	settle func() // lets processors run until they should be waiting
 	arch   chip.Arch
@@ -33,7 +32,6 @@ func newRig(t testing.TB, cfg Config) *rig {
 	return &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
 }
 
-// sync returns a chip that runs inside host accesses.
 func syncRig(t testing.TB, a chip.Arch) *rig {
 	return newRig(t, Config{Arch: a, Synchronous: true, Seed: 1})
 }
@@ -56,7 +54,7 @@ func (r *rig) raw(v chip.XY) chip.XY {
 	return raw
 }
 
-// point aims a window at an address of a tile and returns the BAR 0 offset that reaches it.
+// point aims a window at an address of a tile and returns the BAR 0 offset.
 func (r *rig) point(v chip.XY, addr uint64) uint64 {
 	if r.arch == chip.Wormhole {
 		cfg := addr>>24 | uint64(v.X)<<12 | uint64(v.Y)<<18
@@ -79,7 +77,7 @@ func (r *rig) read(v chip.XY, addr uint64, n int) []byte {
 func (r *rig) st(v chip.XY, addr uint64, w uint32) { r.dev.BARStore(0, r.point(v, addr), 4, uint64(w)) }
 func (r *rig) ld(v chip.XY, addr uint64) uint32    { return uint32(r.dev.BARLoad(0, r.point(v, addr), 4)) }
 
-// run loads code for BRISC at its base, with a jump to it at 0, and releases BRISC only.
+// run loads code for BRISC, with a jump to it at 0, and releases BRISC only.
 func (r *rig) run(v chip.XY, a *asm) {
 	r.load(v, a)
 	r.st(v, 0xFFB121B0, 0x47000)
@@ -110,14 +108,12 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// A program written through a window runs when the host releases BRISC, and the host sees what it
-// stored.
 func TestHostRunsProgram(t *testing.T) {
 	for _, arch := range arches {
 		for _, synchronous := range []bool{true, false} {
 			r := newRig(t, Config{Arch: arch, Synchronous: synchronous, Seed: 7})
 			v := r.worker(2, 3)
-			a := newAsm(0x1000).li(a0, 0x20000).li(a1, 0).li(a2, 100).
+			a := onB().li(a0, 0x20000).li(a1, 0).li(a2, 100).
 				label("loop").add(a1, a1, a2).addi(a2, a2, -1).bne(a2, x0, "loop").
 				sw(a1, a0, 0).halt()
 			if got := r.ld(v, 0xFFB121B0); got != 0x47800 {

@@ -14,7 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// Instructions for the engines. Waits hold back all that follows.
+// Waits hold back all that follows.
 const allStall = 0x1FF
 
 func semInit(i, value, top uint32) uint32 { return 0xA3000000 | top<<20 | value<<16 | 4<<i }
@@ -23,7 +23,6 @@ func semGet(i uint32) uint32              { return 0xA5000000 | 4<<i }
 func semWait(i, condition uint32) uint32  { return 0xA6000000 | allStall<<15 | 4<<i | condition }
 func setGPR(i, v uint32) uint32           { return 0x45000000 | v<<8 | i<<1 }
 
-// ttinsn puts an instruction for the engines into the instruction stream.
 func (a *asm) ttinsn(w ...uint32) *asm {
 	for _, v := range w {
 		a.emit(v<<2 | v>>30)
@@ -36,7 +35,7 @@ func (a *asm) sync() *asm {
 	return a.li(t0, pcBufBase+pcBufSync).sw(x0, t0, 0).lw(t1, t0, 0).addi(t1, t1, 0)
 }
 
-// start loads programs for the T cores, where they begin after reset, and releases them.
+// start loads programs for the T cores and releases them.
 func (r *rig) start(v chip.XY, programs ...*asm) {
 	held := uint32(0x47800)
 	for i, a := range programs {
@@ -46,11 +45,9 @@ func (r *rig) start(v chip.XY, programs ...*asm) {
 	r.st(v, 0xFFB121B0, held)
 }
 
-// Programs of the T cores begin at these addresses.
 var triscBase = [3]uint32{0x6000, 0xA000, 0xE000}
 
-// Two T cores hand a number of turns to each other through semaphores that only the engines'
-// instructions change.
+// turns are two T cores that hand turns to each other through semaphores.
 func turns(n int) (first, second *asm) {
 	const whileZero = 1
 	first, second = newAsm(triscBase[0]), newAsm(triscBase[1])
@@ -64,8 +61,6 @@ func turns(n int) (first, second *asm) {
 	return first, second
 }
 
-// Semaphores order threads, full queues hold cores back, and a sync waits, with any interleaving of
-// the cores.
 func TestEnginesKeepTheOrderOfTheirThreads(t *testing.T) {
 	for _, arch := range arches {
 		for seed := range uint64(20) {
@@ -82,7 +77,6 @@ func TestEnginesKeepTheOrderOfTheirThreads(t *testing.T) {
 	}
 }
 
-// A core that waits for the engines, and a thread that waits for a semaphore, are told in words.
 func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	r := syncRig(t, chip.Blackhole)
 	v := r.worker(0, 0)
@@ -97,7 +91,6 @@ func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	}
 }
 
-// What the engines refuse stops the chip, and names tile, core, thread, instruction and reason.
 func TestRefusalsOfTheEnginesNameThreadAndInstruction(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)
 	v := r.worker(2, 2)
@@ -113,8 +106,6 @@ func TestRefusalsOfTheEnginesNameThreadAndInstruction(t *testing.T) {
 	}
 }
 
-// A T core that waits in a full queue goes on when the engines have gone on, though it has waited
-// in a loop before.
 func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 3})
@@ -140,8 +131,6 @@ func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 	}
 }
 
-// Instructions of three T cores at once leave the same GPRs, Dst and L1 here and on the vendor's
-// simulator.
 func TestThreadsLikeTTSim(t *testing.T) {
 	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -165,7 +154,6 @@ func TestThreadsLikeTTSim(t *testing.T) {
 	}
 }
 
-// randomThread is a program of arithmetic on GPRs that stores them when it is done.
 func randomThread(rng *rand.Rand, i int) *asm {
 	a := newAsm(triscBase[i])
 	for range 300 {

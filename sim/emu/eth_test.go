@@ -31,12 +31,11 @@ func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
 	return m, rs
 }
 
-// eth returns the coordinate of the tile of a channel.
 func (r *rig) eth(channel int) chip.XY {
 	return r.c.eths[channel].xy
 }
 
-// release lets the processor of an Ethernet tile run code at 0x20000.
+// release lets the processor of an Ethernet tile run code.
 func (r *rig) release(v chip.XY, a *asm) {
 	r.write(v, uint64(a.base), a.bytes())
 	if r.arch == chip.Wormhole {
@@ -45,7 +44,7 @@ func (r *rig) release(v chip.XY, a *asm) {
 		r.st(v, 0xFFB121B0, 0)
 		return
 	}
-	r.st(v, 0xFFB121B0, 0x1800) // the base firmware runs
+	r.st(v, 0xFFB121B0, 0x1800)
 	r.st(v, 0xFFB14000, a.base)
 	r.st(v, 0xFFB121B0, 0x1000)
 }
@@ -58,13 +57,12 @@ func (a *asm) send(arch chip.Arch, q int, from, to, n uint32) *asm {
 	return a.stw(base+0x14, from).stw(base+0x18, n).stw(base+0x1C, to).stw(base+4, 2).free(arch, q)
 }
 
-// free makes code that waits until queue q takes a command.
 func (a *asm) free(arch chip.Arch, q int) *asm {
 	wait := fmt.Sprintf("free%d", len(a.w))
 	return a.li(t0, uint32(txBusy(arch))+uint32(q)<<12).label(wait).lw(t1, t0, 0).bne(t1, x0, wait)
 }
 
-// txBusy is the register of transmit queue 0 that isn't 0 while the queue takes no command.
+// txBusy isn't 0 while transmit queue 0 takes no command.
 func txBusy(arch chip.Arch) uint64 {
 	if arch == chip.Blackhole {
 		return ethTxBase + ethTxStatus
@@ -85,8 +83,7 @@ var ethConfigs = map[string]Config{
 		RefuseCounters: true},
 }
 
-// What one Ethernet tile sends through a queue arrives at the other chip in order, data and
-// register writes.
+// Data and register writes of a queue arrive in order.
 func TestEthernetDataThenFlag(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
@@ -111,8 +108,7 @@ func TestEthernetDataThenFlag(t *testing.T) {
 	}
 }
 
-// Who gives a transmit queue a command has seen that it is ready, whether or not it is: a strict
-// chip refuses others.
+// A strict chip refuses a command to a queue that wasn't seen ready, ready or not.
 func TestEthernetCommandUnseen(t *testing.T) {
 	for _, arch := range arches {
 		for _, asks := range []bool{true, false} {
@@ -140,8 +136,6 @@ func TestEthernetCommandUnseen(t *testing.T) {
 	}
 }
 
-// A register of the other tile can be written: here a stream's counter, which the flag after it
-// can't overtake.
 func TestEthernetRemoteRegister(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, Delay: 30})
@@ -154,8 +148,7 @@ func TestEthernetRemoteRegister(t *testing.T) {
 	}
 }
 
-// Both chips wait for each other for hundreds of rounds, and a Synchronous machine does it in the
-// same way every time.
+// A Synchronous machine repeats its run.
 func TestEthernetPingPong(t *testing.T) {
 	for _, arch := range arches {
 		for _, cfg := range []Config{{Arch: arch, Seed: 1}, {Arch: arch, Seed: 2, Synchronous: true, Delay: 40}} {
@@ -191,8 +184,7 @@ func TestEthernetPingPong(t *testing.T) {
 	}
 }
 
-// A link that goes down loses what is under way and keeps the queue busy until it is up again;
-// firmware says so.
+// A link that goes down loses what is under way and keeps the queue busy until it is up again.
 func TestEthernetLinkGoesDown(t *testing.T) {
 	for _, arch := range arches {
 		m, rs := pair(t, Config{Arch: arch, Synchronous: true})
@@ -230,8 +222,7 @@ func TestEthernetLinkGoesDown(t *testing.T) {
 	}
 }
 
-// Packets are dropped, doubled and held up on request, as protocols above must survive: what is
-// dropped is sent again, unless all are, and then the queue stands still.
+// Dropped packets are sent again, unless all are dropped, and then the queue stands still.
 func TestEthernetFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -271,7 +262,7 @@ func TestEthernetFaults(t *testing.T) {
 	}
 }
 
-// What the vendor's simulator refuses of a transmit queue is refused.
+// What ttsim refuses of a transmit queue is refused.
 func TestEthernetRefuses(t *testing.T) {
 	for _, arch := range arches {
 		last := len(rsQueues(arch)) - 1
@@ -309,7 +300,6 @@ func rsQueues(a chip.Arch) []int {
 	return make([]int, 3)
 }
 
-// An Ethernet tile's processor reaches other tiles of its chip through the NoC.
 func TestEthernetProcessorUsesNOC(t *testing.T) {
 	for _, arch := range arches {
 		_, rs := pair(t, Config{Arch: arch, Synchronous: true, RefuseRaces: true, Delay: 20})
@@ -333,7 +323,7 @@ func TestEthernetProcessorUsesNOC(t *testing.T) {
 	}
 }
 
-// The launch of an application beside the base firmware, as tt-metal does it.
+// As tt-metal launches applications.
 func TestEthernetLaunch(t *testing.T) {
 	_, rs := pair(t, Config{Arch: chip.Wormhole, Synchronous: true})
 	v := rs[0].eth(8)
@@ -352,7 +342,6 @@ func TestEthernetLaunch(t *testing.T) {
 	}
 }
 
-// An Ethernet tile is reached by what its NOC_ID_LOGICAL says.
 func TestEthernetSaysItsName(t *testing.T) {
 	for _, cfg := range []Config{
 		{Arch: chip.Wormhole}, {Arch: chip.Blackhole},
@@ -375,8 +364,7 @@ func TestEthernetSaysItsName(t *testing.T) {
 	}
 }
 
-// The reset of a chip that stopped is a link that goes down and comes up to its neighbour: a queue
-// that was full of packets which wasn't taken is ready again, and what is sent then arrives.
+// A reset is a link that goes down and comes up: the full queue of a neighbour is ready again.
 func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	for name, cfg := range ethConfigs {
 		for _, arch := range arches {
@@ -395,7 +383,7 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 				for range 2 { // what was lost counts only once
 					rs[1].ld(rs[1].worker(0, 0), 0xFFB14000)
 					rs[1].refused(unimplemented)
-					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment as well
+					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment, too
 						rs[0].eventually("the queue takes a packet", func() bool { return !busy() })
 						send()
 					}
@@ -423,8 +411,8 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 	}
 }
 
-// The firmware of a gateway carries out commands again when the chip that left one unanswered was
-// reset, however far that is. The lost one read all ones.
+// A gateway's firmware goes on when the chip that left a command unanswered was reset; the lost one
+// reads all ones.
 func TestRemoteAfterReset(t *testing.T) {
 	for _, synchronous := range []bool{true, false} {
 		cfgs := make([]Config, 3)
@@ -477,8 +465,7 @@ func TestRemoteAfterReset(t *testing.T) {
 	}
 }
 
-// remotePair is two Wormholes with a link, of which the host reaches the second one by way of the
-// first, with memory of the host that both can reach.
+// remotePair is two linked Wormholes, the second one reached through the first, and host memory.
 func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 	t.Helper()
 	cfgs := make([]Config, len(rigs))
@@ -501,8 +488,7 @@ func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 	return rigs, h
 }
 
-// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is
-// larger than 1 KiB, by either NoC.
+// As tt-umd moves more than 1 KiB.
 func TestRemoteBlocksInHostMemory(t *testing.T) {
 	rigs, h := remotePair(t)
 	r := rigs[0]
@@ -533,7 +519,7 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 			t.Errorf("%d bytes are others after the way to the remote chip and back", n)
 		}
 	}
-	// Where nothing is mapped, the firmware finds all ones, and nothing remembers what it stores.
+	// Unmapped memory is all ones, and takes nothing.
 	before, here := written(), answers()
 	ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
 	r.eventually("all ones are written", func() bool { return written() == before+1 })
@@ -556,9 +542,8 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 	r.refused(unimplemented)
 }
 
-// Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't
-// in reset, its heartbeat counts, and it knows its version and, on Wormhole, its place. A store
-// that leaves the processor out of reset doesn't start anything.
+// As tt-umd finds out: the processor isn't in reset, the heartbeat counts, version and place are
+// known.
 func TestEthernetFirmwareWithoutLink(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Identity: Identity{X: 1, Y: 2}})

@@ -9,9 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// The same programs on the Ethernet tiles of two linked chips do the same here and on the vendor's
-// simulator: data and a register write through each queue, a flag after them, and the receiver's
-// answer.
 func TestEthernetLikeTTSim(t *testing.T) {
 	path := ttsimtest.Path(t, ttsimtest.BlackholeX2)
 	s, err := ttsim.Start(path, ttsimtest.Server())

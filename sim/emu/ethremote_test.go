@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A broadcast over Ethernet reaches the tiles of the chips that its header has, by raw or by
-// translated coordinates, and no others.
 func TestEthernetBroadcast(t *testing.T) {
 	rigs, h := remotePair(t)
 	r := rigs[0]
@@ -46,8 +44,7 @@ func TestEthernetBroadcast(t *testing.T) {
 		}},
 		"another rack":           {2, 1 << 0, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
 		"a chip that isn't here": {1, 1 << 9, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
-		// Columns 18 to 21 of translated coordinates are 1 to 4 of a header, and rows 18 to 22 are
-		// 1 to 5.
+		// Columns 18 to 21 are 1 to 4 of a header, and rows 18 to 22 are 1 to 5.
 		"translated": {1, 1<<0 | 1<<8, broadcastTranslated | workersOnly | 1<<(16+4) | 1<<5, func(_ int, ep *endpoint, v chip.XY) bool {
 			return ep.kind == chip.Tensix && v.X != 21 && v.Y != 22
 		}},
@@ -89,7 +86,6 @@ func TestEthernetBroadcast(t *testing.T) {
 	r.refused(unimplemented)
 }
 
-// castTo reports whether a tile can get broadcasts.
 func castTo(ep *endpoint) bool {
 	return !ep.harvested && (ep.kind == chip.Tensix || ep.kind == chip.Ethernet || ep.kind == chip.DRAM)
 }

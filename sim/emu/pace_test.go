@@ -9,13 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Between two loads of a host, a processor that counts has counted, also where the goroutine that
-// runs a chip gets no turn.
+// Between two loads of a host, a processor that counts has counted.
 func TestPaced(t *testing.T) {
 	for _, arch := range arches {
 		r := newRig(t, Config{Arch: arch, Seed: 1, Paced: true})
 		v := r.worker(1, 2)
-		r.run(v, newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
+		r.run(v, onB().li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
 		off := r.point(v, 0x20000)
 		for last := uint64(0); last < 1<<20; {
 			n := r.dev.BARLoad(0, off, 4)
@@ -28,7 +27,6 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// The same is so for the processors of a chip that the host reaches through another one.
 func TestPacedRemote(t *testing.T) {
 	cfgs := make([]Config, 2)
 	for i := range cfgs {
@@ -45,7 +43,7 @@ func TestPacedRemote(t *testing.T) {
 	near := &rig{t, here, here, func() {}, chip.Wormhole, here.Topology(), chip.Wormhole.Params()}
 	workers := []chip.XY{far.worker(0, 0), far.worker(1, 0), far.worker(2, 0), far.worker(3, 0)}
 	for _, v := range workers {
-		far.run(v, newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
+		far.run(v, onB().li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
 	}
 	gate, asks := near.eth(8), uint32(0)
 	twice := func(v chip.XY) (found [2]uint32) {
@@ -74,8 +72,7 @@ func TestPacedRemote(t *testing.T) {
 	far.healthy()
 }
 
-// A host that loads or reads in a loop from one chip, as others run too, must not keep a further
-// one from its turn: that is the one that the host waits for.
+// A host that loads in a loop from one chip must not keep the chip that it waits for from its turn.
 func TestPacedOthers(t *testing.T) {
 	word := make([]byte, 4)
 	for _, u := range []struct {
@@ -116,7 +113,7 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 		c := m.Chip(i)
 		rigs[i] = &rig{t, c, c, func() {}, chip.Wormhole, c.Topology(), chip.Wormhole.Params()}
 		if i < chips-1 {
-			rigs[i].run(rigs[i].worker(1, 1), newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
+			rigs[i].run(rigs[i].worker(1, 1), onB().li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
 		}
 	}
 	near, far := rigs[0], rigs[chips-1]
@@ -139,8 +136,8 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 	far.healthy()
 }
 
-// A processor that has heard of the same thing as the host has noted it before the host's answer
-// arrives, by way of another processor (tt-metal fabric_erisc_router.cpp).
+// A processor has noted what the host has heard of before the host's answer arrives (tt-metal
+// fabric_erisc_router.cpp).
 func TestPacedAnswer(t *testing.T) {
 	for name, eases := range map[string]bool{"all have turns": false, "quiet ones have few": true} {
 		t.Run(name, func(t *testing.T) { testPacedAnswer(t, eases) })
@@ -158,9 +155,8 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	c := m.Chip(0)
 	r := &rig{t, c, c, func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
 	v := r.worker(0, 0)
-	// Both count rounds in a1. Values are 2*round when a processor waits for its answer, and
-	// 2*round+1 for the answer. What they count in s0 keeps them from being taken for processors
-	// that wait.
+	// Both count rounds in a1. Values are 2*round while a processor waits for its answer, and
+	// 2*round+1 for the answer. s0 counts so that they aren't taken for waiting.
 	first := onB().li(a0, heard).li(a2, near).li(a3, far).li(t1, done).label("next").
 		addi(a1, a1, 2).sw(a1, a0, 0).sw(a1, a2, 0).addi(a4, a1, 1).
 		label("answer").addi(s0, s0, 1).lw(a5, a2, 0).bne(a5, a4, "answer").sw(a4, a3, 0).
@@ -170,7 +166,7 @@ func testPacedAnswer(t *testing.T, eases bool) {
 		label("heard").addi(s0, s0, 1).lw(a5, a0, 0).bne(a5, a1, "heard").sw(a1, a3, 0).
 		label("answer").addi(s0, s0, 1).lw(a5, a3, 0).bne(a5, a4, "answer").sw(a1, t1, 0).j("next")
 	for i := 1; i < 10; i++ { // so that a round has more slices than a load waits for
-		filler := newAsm(0x1000).label("l").addi(s0, s0, 1).j("l")
+		filler := onB().label("l").addi(s0, s0, 1).j("l")
 		if eases {
 			filler = talker(chip.Blackhole, 0x20000) // beside which the two are quiet
 		}
@@ -180,7 +176,7 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	status, end := r.point(v, near), uint64(0)
 	end = status - near + done
 	rounds := uint64(500)
-	if eases { // each waits for the turn of a quiet processor, and a tenth of them shows an answer that is lost
+	if eases { // each waits for the turn of a quiet processor
 		rounds = 100
 	}
 	for n := uint64(2); n < 2*rounds; n += 2 {
@@ -196,9 +192,7 @@ func testPacedAnswer(t *testing.T, eases bool) {
 	r.healthy()
 }
 
-// A processor that is started or woken by another one of its tile gets as far as that one in the
-// same time, up to a few hundred instructions: TT-NN's dispatcher is wrong otherwise (see
-// together).
+// TT-NN's dispatcher counts on it: see together.
 func TestTogether(t *testing.T) {
 	const rounds, mark, order, out = 200, 0x20000, 0x20100, 0x20200
 	for _, arch := range arches {

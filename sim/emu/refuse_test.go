@@ -12,24 +12,22 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// refusal is something that stops the chip.
 type refusal struct {
 	name string
 	arch chip.Arch // zero: both
 	do   func(r *rig, v chip.XY)
 	want Category
-	// ttsim is what the vendor's simulator says where that is something else; "-" if it accepts it.
+	// ttsim is the vendor's simulator's category if another one, "-" if it accepts.
 	ttsim string
-	// strict is set where it is refused only with RefuseUnmapped.
+	// strict: only with RefuseUnmapped.
 	strict bool
-	// core is set where a processor is to blame, so that the refusal must name it.
+	// core: the refusal must name the processor.
 	core bool
 }
 
-// program runs code on BRISC.
 func program(f func(a *asm)) func(*rig, chip.XY) {
 	return func(r *rig, v chip.XY) {
-		a := newAsm(0x1000)
+		a := onB()
 		f(a)
 		r.run(v, a.halt())
 	}
@@ -53,8 +51,7 @@ func nocCall(f func(r *rig, v chip.XY, q *nocRequest)) func(*rig, chip.XY) {
 	}
 }
 
-// registerRead makes the NoC read n bytes of the register of another tile, the first low bytes left
-// out.
+// registerRead reads n bytes of a register of another tile, from byte low on.
 func registerRead(low uint64, n uint32) func(*rig, chip.XY) {
 	return nocCall(func(r *rig, v chip.XY, q *nocRequest) {
 		*q = nocRequest{targ: niu0Base + 0x200 + low, targXY: r.worker(3, 3), ret: 0x50000 + low, retXY: v, ctrl: ctrlRead, len: n}
@@ -69,7 +66,6 @@ func look(addr uint32) func(*rig, chip.XY) {
 	return func(r *rig, w chip.XY) { r.ld(w, uint64(addr)) }
 }
 
-// remoteLook makes a processor load a register of another tile.
 func remoteLook(addr uint64) func(*rig, chip.XY) {
 	return nocCall(func(r *rig, v chip.XY, q *nocRequest) {
 		*q = nocRequest{targ: addr, targXY: r.worker(3, 3), ret: 0x50000, retXY: v, ctrl: ctrlRead, len: 4}
@@ -126,7 +122,7 @@ func refusals() []refusal {
 		{name: "mover while NCRISC executes the instruction RAM", arch: wh, do: func(r *rig, v chip.XY) {
 			r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
 			r.write(v, atNCRISC, newAsm(atNCRISC).fill(atKernels, 16).halted(1).bytes())
-			r.load(v, newAsm(0x1000).stw(0xFFB121B0, 0x7000).restart(1).spend(200, "there").fill(atKernels, 16).halt())
+			r.load(v, onB().stw(0xFFB121B0, 0x7000).restart(1).spend(200, "there").fill(atKernels, 16).halt())
 			r.st(v, 0xFFB121B0, 0x47000)
 		}, want: ub, core: true, ttsim: "-"},
 		{name: "mover of too much", arch: wh, do: program(func(a *asm) { a.stw(tdmaBase+8, 0x401).stw(tdmaBase+16, 0x40) }), want: ub, core: true},
@@ -201,7 +197,7 @@ func refusals() []refusal {
 		{name: "read of two registers", do: registerRead(0, 8), want: un},
 		{name: "read of a register at an odd address", do: registerRead(1, 4), want: un},
 		{name: "kernel's read of a byte of a register", do: func(r *rig, v chip.XY) {
-			a := newAsm(0x1000)
+			a := onB()
 			for _, w := range (nocRequest{targ: niu0Base + 0x200, targXY: r.worker(2, 2), ret: 0x40000, retXY: v, ctrl: ctrlRead,
 				len: 1}).stores(r.arch) {
 				a.stw(w[0], w[1])
@@ -368,8 +364,6 @@ func multicast(f func(r *rig, q *nocRequest)) func(*rig, chip.XY) {
 	}
 }
 
-// Everything in the table stops the chip, names its category and, where a processor is to blame,
-// the processor and where it was.
 func TestRefusals(t *testing.T) {
 	for _, arch := range arches {
 		for _, f := range refusals() {
@@ -396,8 +390,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The vendor's simulator refuses the same things for the same reason, but for the differences that
-// the table names.
 func TestRefusalsLikeTTSim(t *testing.T) {
 	variables := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}
 	for _, arch := range arches {
@@ -430,7 +422,6 @@ func TestRefusalsLikeTTSim(t *testing.T) {
 	}
 }
 
-// ttsimRig is a rig on the vendor's simulator.
 func ttsimRig(t testing.TB, arch chip.Arch, path string) *rig {
 	t.Helper()
 	s, err := ttsim.Start(path, ttsimtest.Server(), ttsim.ManualClock())

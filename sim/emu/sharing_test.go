@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
-// together runs one program on BRISC and one on TRISC0 of a tile.
+// together runs one program on BRISC and one on TRISC0.
 func (r *rig) together(v chip.XY, b, t *asm) {
 	r.write(v, uint64(t.base), t.bytes())
 	r.load(v, b)
@@ -20,27 +20,23 @@ func (r *rig) together(v chip.XY, b, t *asm) {
 func onT0() *asm { return newAsm(0x6000) }
 func onB() *asm  { return newAsm(0x1000) }
 
-// commit loads the word at addr and uses the result, as a program does to know that its store is
-// there.
+// commit loads the word at addr and uses the result: the store is in L1.
 func (a *asm) commit(addr uint32) *asm { return a.li(t0, addr).lw(t2, t0, 0).addi(x0, t2, 0) }
 
-// stream is a register of stream 8, a counter of a circular buffer.
+// stream is a register of stream 8, a circular buffer's counter.
 func (r *rig) stream(acked bool) uint32 {
 	at := map[chip.Arch][2]uint32{chip.Wormhole: {0x010, 0x00C}, chip.Blackhole: {0x028, 0x020}}[r.arch]
 	return streamBase + 8*0x1000 + at[word.Bool(acked)]
 }
 
-// until waits until the word at addr is at least the register want.
 func (a *asm) until(addr uint32, want int, label string) *asm {
 	return a.li(a0, addr).label(label).lw(a1, a0, 0).bltu(a1, want, label)
 }
 
-// copyWord uses the word at from: it stores it at to.
 func (a *asm) copyWord(from, to uint32) *asm {
 	return a.li(a0, from).lw(a1, a0, 0).li(a0, to).sw(a1, a0, 0)
 }
 
-// spend executes some instructions.
 func (a *asm) spend(n int, label string) *asm {
 	return a.li(a2, uint32(n)).label(label).addi(a2, a2, -1).bne(a2, x0, label)
 }
@@ -49,13 +45,12 @@ const (
 	atPage, atFlag, atOut, atBack = 0x40000, 0x41000, 0x42000, 0x43000
 )
 
-// increment raises the word at addr of another tile by 1.
 func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
 	return nocRequest{buf: 3, targ: addr, targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1,
 		len: 1<<12 | 31<<2 | uint32(addr>>2&3), dat: 1}
 }
 
-// sharings are programs that share memory without an edge between them, and the same with it.
+// sharings are programs that share memory without an edge, and the same with it.
 func sharings() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = undefined
@@ -178,8 +173,8 @@ func sharings() []checkCase {
 		},
 		{
 			// The example of tt-isa-documentation
-			// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, with the consumer's part as it
-			// should be.
+			// WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md, with the consumer's part put
+			// right.
 			name: "a mailbox tells of a store that was not read back", cfg: races, cat: ub,
 			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
 			do: func(r *rig, right bool) {
@@ -454,8 +449,7 @@ func fine() []checkCase {
 	}
 }
 
-// Sharing without an edge is refused in whatever order the two sides come, however quick the NoC
-// is; with the edge it is not.
+// Sharing without an edge is refused in whatever order the two sides come.
 func TestSharing(t *testing.T) {
 	for _, k := range append(sharings(), fine()...) {
 		for _, arch := range arches {

@@ -12,11 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// randomProgram makes a program of n random instructions that ends in storing all registers:
-// arithmetic, loads and stores of every width to L1 and local RAM, and forward branches.
+// randomProgram is n random instructions and stores of all registers.
 func randomProgram(rng *rand.Rand, arch chip.Arch, n int) *asm {
 	const data, results = 0x40000, 0x48000
-	a := newAsm(0x1000)
+	a := onB()
 	reg := func() int { return 5 + rng.IntN(25) } // 3 and 4 hold bases, 30 and 31 are left alone
 	a.li(gp, data).li(tp, localBase+0x100)
 	for i := range 25 {
@@ -65,7 +64,6 @@ func randomProgram(rng *rand.Rand, arch chip.Arch, n int) *asm {
 	return a.li(30, 0x600D).sw(30, 31, 120).halt()
 }
 
-// Random programs leave the same registers and memory here and on the vendor's simulator.
 func TestProgramsLikeTTSim(t *testing.T) {
 	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -98,7 +96,6 @@ func TestProgramsLikeTTSim(t *testing.T) {
 	}
 }
 
-// Random NoC requests leave the same memory and counters here and on the vendor's simulator.
 func TestRequestsLikeTTSim(t *testing.T) {
 	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -115,8 +112,7 @@ func TestRequestsLikeTTSim(t *testing.T) {
 	}
 }
 
-// randomRequests issues requests between three tiles, DRAM and multicast rectangles, and reports
-// what is then to be seen.
+// randomRequests issues requests and reports what is then to be seen.
 func randomRequests(r *rig) []string {
 	rng := rand.New(rand.NewPCG(3, 9))
 	tiles := []chip.XY{r.worker(0, 0), r.worker(3, 4), r.worker(7, 9)}

@@ -2,8 +2,7 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// owedChecks are programs whose end is told to a dispatcher while what they asked the NoC for need
-// not be done.
+// owedChecks are programs whose end is reported while what they asked the NoC for need not be done.
 func owedChecks() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = undefined
@@ -20,7 +19,7 @@ func owedChecks() []checkCase {
 		return checkCase{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...),
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
-				a := newAsm(0x1000).li(s0, 1).request(r.arch, q(r, v, w))
+				a := onB().li(s0, 1).request(r.arch, q(r, v, w))
 				if right {
 					wait(a)
 				} else {
