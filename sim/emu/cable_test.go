@@ -40,8 +40,7 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 		if ms[i], err = NewMachine([]Config{cfg}, nil, cables...); err != nil {
 			t.Fatal(err)
 		}
-		c := ms[i].Chip(0)
-		rs[i] = &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+		rs[i] = rigOf(t, ms[i].Chip(0))
 	}
 	for i := range to {
 		wg.Go(func() {
@@ -132,9 +131,7 @@ func TestCableReset(t *testing.T) {
 			rs[1].eventually(fmt.Sprintf("the last packet of round %d, %v", round, arch),
 				func() bool { return rs[1].ld(rx, 0x32000) == 0x01010101*uint32(round+1) })
 			rs[0].st(tx, 0xFFB121B0, 0x1800) // its processors end
-			if err := rs[round%2].c.Reset(); err != nil {
-				t.Fatal(err)
-			}
+			rs[round%2].reset()
 		}
 		rs[0].healthy()
 		rs[1].healthy()

@@ -351,12 +351,9 @@ func TestDumpTellsWrongCountOfDestinations(t *testing.T) {
 		q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64}
 		r.run(v, onB().li(s0, 7).request(arch, q).waitCounter(0, cntWriteAck, s0, "acks").halt())
 		r.healthy()
-		var b strings.Builder
-		if err := r.c.Dump(&b); err != nil {
-			t.Fatal(err)
-		}
-		if want := "NIU 0 has nothing under way and counts 3 acknowledgements"; !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in dump:\n%s", want, b.String())
+		dump := r.dump()
+		if want := "NIU 0 has nothing under way and counts 3 acknowledgements"; !strings.Contains(dump, want) {
+			t.Errorf("no %q in dump:\n%s", want, dump)
 		}
 	}
 }
@@ -402,10 +399,6 @@ func TestDelayShows(t *testing.T) {
 func TestDelaySendsWhatWasRead(t *testing.T) {
 	const seeds = 40
 	for _, arch := range arches {
-		topo, err := chip.New(arch, chip.Harvesting{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		// It sends 1, then 2 from the same place; then 3 on another virtual channel, waits until
 		// any further write is counted, and stores 4.
 		program := func(r *rig, v, one, two chip.XY) *asm {
@@ -419,7 +412,7 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 			return a.stw(0x40200, 3).request(arch, third).request(arch, fourth).
 				li(t0, niu0Base+0x200+4*cntWriteSent).label("third").lw(t1, t0, 0).beq(t1, s0, "third").stw(0x40200, 4).halt()
 		}
-		plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+		plan := planned(t, arch)
 		text := program(plan, plan.worker(0, 0), plan.worker(2, 2), plan.worker(3, 3)).bytes()
 		other := slices.Clone(text)
 		for i := 8; i < len(other); i += 16 {
@@ -464,11 +457,7 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 func TestDelayReadsInOrder(t *testing.T) {
 	const seeds = 100
 	for _, arch := range arches {
-		topo, err := chip.New(arch, chip.Harvesting{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+		plan := planned(t, arch)
 		program := assumed()[ReadInOrder]
 		text := program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes()
 		for _, c := range []struct {

@@ -112,12 +112,7 @@ func TestDeterminism(t *testing.T) {
 				r.run(two, ping(arch, two, one, 10, false))
 				r.run(one, ping(arch, one, two, 10, true))
 				r.healthy()
-				var b strings.Builder
-				if err := r.c.Dump(&b); err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprint(&b, draws(newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay})))
-				return b.String(), r.c.clock
+				return r.dump() + fmt.Sprint(draws(newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay}))), r.c.clock
 			}
 			first, clock := run(11)
 			if clock == 0 || !strings.Contains(first, "parked") {
@@ -138,17 +133,14 @@ func TestDump(t *testing.T) {
 	r := syncRig(t, chip.Blackhole)
 	v := r.worker(3, 3)
 	r.run(v, onB().li(a0, 0x40000).label("w").lw(a1, a0, 0).beq(a1, x0, "w").halt())
-	var b strings.Builder
-	if err := r.c.Dump(&b); err != nil {
-		t.Fatal(err)
-	}
+	dump := r.dump()
 	for _, want := range []string{"tile " + r.raw(v).String() + " (virtual " + v.String() + ") BRISC", "parked", "waits on L1 [0x40000]"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in dump: %s", want, b.String())
+		if !strings.Contains(dump, want) {
+			t.Errorf("no %q in dump: %s", want, dump)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n != 2 {
-		t.Errorf("%d lines, want one for the chip and one for the core:\n%s", n, b.String())
+	if n := strings.Count(dump, "\n"); n != 2 {
+		t.Errorf("%d lines, want one for the chip and one for the core:\n%s", n, dump)
 	}
 }
 

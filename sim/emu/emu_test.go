@@ -2,6 +2,7 @@ package emu
 
 import (
 	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,37 @@ func newRig(t testing.TB, cfg Config) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+	return rigOf(t, c)
+}
+
+func rigOf(t testing.TB, c *Chip) *rig {
+	return &rig{t, c, c, func() {}, c.arch, c.Topology(), c.params}
+}
+
+// planned is a rig without a chip, to make programs.
+func planned(t testing.TB, arch chip.Arch) *rig {
+	t.Helper()
+	topo, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+}
+
+func (r *rig) reset() {
+	r.t.Helper()
+	if err := r.c.Reset(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) dump() string {
+	r.t.Helper()
+	var b strings.Builder
+	if err := r.c.Dump(&b); err != nil {
+		r.t.Fatal(err)
+	}
+	return b.String()
 }
 
 func syncRig(t testing.TB, a chip.Arch) *rig {

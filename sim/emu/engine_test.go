@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 // Waits hold back all that follows.
@@ -82,12 +80,9 @@ func TestDumpSaysWhatAnEngineWaitsFor(t *testing.T) {
 	v := r.worker(0, 0)
 	r.start(v, newAsm(triscBase[0]).ttinsn(semInit(1, 0, 1), semWait(1, 1), semGet(1)).sync().halt())
 	r.healthy()
-	var b bytes.Buffer
-	if err := r.c.Dump(&b); err != nil {
-		t.Fatal(err)
-	}
-	if want := "engines executed 1, engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(b.String(), want) {
-		t.Errorf("the dump doesn't say %q:\n%s", want, b.String())
+	dump := r.dump()
+	if want := "engines executed 1, engines: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0, 1 more instructions queued"; !strings.Contains(dump, want) {
+		t.Errorf("the dump doesn't say %q:\n%s", want, dump)
 	}
 }
 
@@ -132,26 +127,24 @@ func TestCoreGoesOnWhenItsQueueDoes(t *testing.T) {
 }
 
 func TestThreadsLikeTTSim(t *testing.T) {
-	for arch, variable := range map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole} {
-		t.Run(arch.String(), func(t *testing.T) {
-			var got [2][]byte
-			for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, ttsimtest.Path(t, variable))} {
-				v := r.worker(0, 0)
-				rng := rand.New(rand.NewPCG(4, 2))
-				r.start(v, randomThread(rng, 0), randomThread(rng, 1), randomThread(rng, 2))
-				r.settle()
-				r.settle()
-				r.healthy()
-				got[k] = r.read(v, 0x30000, 3*512)
-			}
-			if binary.LittleEndian.Uint32(got[0][2*512+256:]) != 0x600D {
-				t.Fatal("the programs did not end")
-			}
-			if diff := cmp.Diff(got[1], got[0]); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	withTTSim(t, func(t *testing.T, arch chip.Arch, path string) {
+		var got [2][]byte
+		for k, r := range []*rig{syncRig(t, arch), ttsimRig(t, arch, path)} {
+			v := r.worker(0, 0)
+			rng := rand.New(rand.NewPCG(4, 2))
+			r.start(v, randomThread(rng, 0), randomThread(rng, 1), randomThread(rng, 2))
+			r.settle()
+			r.settle()
+			r.healthy()
+			got[k] = r.read(v, 0x30000, 3*512)
+		}
+		if binary.LittleEndian.Uint32(got[0][2*512+256:]) != 0x600D {
+			t.Fatal("the programs did not end")
+		}
+		if diff := cmp.Diff(got[1], got[0]); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func randomThread(rng *rand.Rand, i int) *asm {

@@ -10,6 +10,20 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// machineOf is a machine of chips with links; rigs are of the chips.
+func machineOf(t testing.TB, cfgs []Config, links ...Link) (m *Machine, rigs []*rig) {
+	t.Helper()
+	m, err := NewMachine(cfgs, links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	for i := range cfgs {
+		rigs = append(rigs, rigOf(t, m.Chip(i)))
+	}
+	return m, rigs
+}
+
 // pair is two chips with two links: channels 8 and 9 of chip 0 to 0 and 1 of chip 1.
 func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
 	t.Helper()
@@ -18,17 +32,55 @@ func pair(t testing.TB, cfg Config) (*Machine, [2]*rig) {
 		cfgs[i].Seed += uint64(i)
 		cfgs[i].Identity = Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), Location: uint8(i), X: uint8(i), Routing: true}
 	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {0, 9, 1, 1}})
-	if err != nil {
-		t.Fatal(err)
+	m, rs := machineOf(t, cfgs, Link{0, 8, 1, 0}, Link{0, 9, 1, 1})
+	return m, [2]*rig(rs)
+}
+
+// row is n Wormholes in a row, channel 8 of each linked to channel 0 of the next.
+func row(t testing.TB, n int, cfg Config) (*Machine, []*rig) {
+	t.Helper()
+	var cfgs []Config
+	var links []Link
+	for i := range n {
+		cfg.Arch, cfg.Identity = chip.Wormhole, Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}
+		if cfgs = append(cfgs, cfg); i > 0 {
+			links = append(links, Link{i - 1, 8, i, 0})
+		}
 	}
-	t.Cleanup(func() { m.Close() })
-	var rs [2]*rig
-	for i := range rs {
-		c := m.Chip(i)
-		rs[i] = &rig{t, c, c, func() {}, cfg.Arch, c.Topology(), cfg.Arch.Params()}
+	return machineOf(t, cfgs, links...)
+}
+
+// gateway is the first chip of a row, through which the host reaches the others.
+type gateway struct {
+	*rig
+	at   chip.XY
+	asks uint32
+}
+
+func newGateway(r *rig) *gateway { return &gateway{r, r.eth(8), 0} }
+
+// put leaves a command of up to eight words, ask also lets the firmware carry it out.
+func (g *gateway) put(words ...uint32) {
+	for i, w := range words {
+		g.st(g.at, remoteRequests+remoteCommands+uint64(g.asks%4)*32+4*uint64(i), w)
 	}
-	return m, rs
+	g.asks++
+}
+
+func (g *gateway) ask(words ...uint32) {
+	g.put(words...)
+	g.st(g.at, remoteRequests+remoteWrite, g.asks&7)
+}
+
+func (g *gateway) written() uint32 { return g.ld(g.at, remoteRequests+remoteWritten) }
+func (g *gateway) answers() uint32 { return g.ld(g.at, remoteResponses+remoteWrite) }
+func (g *gateway) answer(i uint32) uint32 {
+	return g.ld(g.at, remoteResponses+remoteCommands+uint64(i%4)*32+8)
+}
+
+// remoteAt is an address of a tile of chip x of a row, in two words of a command.
+func remoteAt(x int, v chip.XY, addr uint64) (lo, hi uint32) {
+	return uint32(addr), uint32(addr>>32) | uint32(v.X)<<4 | uint32(v.Y)<<10 | uint32(x)<<16
 }
 
 func (r *rig) eth(channel int) chip.XY {
@@ -370,7 +422,7 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 		for _, arch := range arches {
 			t.Run(name+"/"+arch.String(), func(t *testing.T) {
 				cfg.Arch = arch
-				m, rs := pair(t, cfg)
+				_, rs := pair(t, cfg)
 				tx, rx := rs[0].eth(8), rs[1].eth(0)
 				rs[0].write(tx, 0x30000, []byte("sixteen bytes..."))
 				busy := func() bool { return rs[0].ld(tx, txBusy(arch)) != 0 }
@@ -390,9 +442,7 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 					if !busy() {
 						t.Fatalf("the queue to a chip that stopped takes more than %d packets", txWindow)
 					}
-					if err := m.Chip(1).Reset(); err != nil {
-						t.Fatal(err)
-					}
+					rs[1].reset()
 					rs[0].eventually("the queue is ready", func() bool { return !busy() })
 					if cfg.RefuseUnwritten {
 						rs[1].write(rx, 0x32000, make([]byte, 16))
@@ -415,73 +465,38 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 // reads all ones.
 func TestRemoteAfterReset(t *testing.T) {
 	for _, synchronous := range []bool{true, false} {
-		cfgs := make([]Config, 3)
-		for i := range cfgs {
-			cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: synchronous, Seed: uint64(i),
-				Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		_, rigs := row(t, 3, Config{Synchronous: synchronous})
+		g := newGateway(rigs[0])
+		ask := func(x int, addr uint64) {
+			lo, hi := remoteAt(x, g.worker(0, 0), addr)
+			g.ask(lo, hi, 0, remoteReadRequest)
 		}
-		m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}, {1, 8, 2, 0}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { m.Close() })
-		c := m.Chip(0)
-		r := &rig{t, c, c, func() {}, cfgs[0].Arch, c.Topology(), cfgs[0].Arch.Params()}
-		gate, v := r.eth(8), r.worker(0, 0)
-		asks := uint32(0)
-		ask := func(place, addr uint64) {
-			a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | place<<48
-			slot := remoteRequests + remoteCommands + uint64(asks%4)*32
-			asks++
-			for i, w := range []uint32{uint32(a), uint32(a >> 32), 0, remoteReadRequest} {
-				r.st(gate, slot+4*uint64(i), w)
-			}
-			r.st(gate, remoteRequests+remoteWrite, asks&7)
-		}
-		answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
-		answer := func(i uint64) uint32 { return r.ld(gate, remoteResponses+remoteCommands+i%4*32+8) }
-		for i := range uint64(2) {
-			far := 2 - i
+		for i, far := range []int{2, 1} {
 			n := uint32(3 * i)
 			ask(far, 0xFFB121B0)
-			r.eventually("an answer", func() bool { return answers() == n+1 })
+			g.eventually("an answer", func() bool { return g.answers() == n+1 })
 			ask(far, 0xFFB14000) // refused there
-			r.eventually("the remote chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
-			if got := answers(); got != n+1 {
+			g.eventually("the remote chip stops", func() bool { return rigs[far].c.Fault() != nil })
+			if got := g.answers(); got != n+1 {
 				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)
 			}
 			ask(far, 0xFFB121B0)
-			if err := m.Chip(int(far)).Reset(); err != nil {
-				t.Fatal(err)
-			}
-			r.eventually("the answer to what waited", func() bool { return answers() == n+3 })
+			rigs[far].reset()
+			g.eventually("the answer to what waited", func() bool { return g.answers() == n+3 })
 			for k, want := range []uint32{0x47800, 0xFFFFFFFF, 0x47800} {
-				if got := answer(uint64(n) + uint64(k)); got != want {
+				if got := g.answer(n + uint32(k)); got != want {
 					t.Errorf("chip %d, answer %d: %#x, want %#x", far, k, got, want)
 				}
 			}
-			r.healthy()
+			g.healthy()
 		}
 	}
 }
 
 // remotePair is two linked Wormholes, the second one reached through the first, and host memory.
-func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
+func remotePair(t *testing.T) (rigs []*rig, h *hostMemory) {
 	t.Helper()
-	cfgs := make([]Config, len(rigs))
-	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1),
-			X: uint8(i), Routing: true}}
-	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	for i := range rigs {
-		c := m.Chip(i)
-		rigs[i] = &rig{t, c, c, func() {}, cfgs[i].Arch, c.Topology(), cfgs[i].Arch.Params()}
-	}
+	_, rigs = row(t, 2, Config{Synchronous: true, Seed: 1})
 	h = &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
 	rigs[0].c.AttachDMA(h)
 	rigs[0].region(2, 0x40000, 0x5FFFF, h.base)
@@ -490,29 +505,24 @@ func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 
 // As tt-umd moves more than 1 KiB.
 func TestRemoteBlocksInHostMemory(t *testing.T) {
+	const (
+		write, read = remoteWriteRequest | remoteData | remoteDataDRAM, remoteReadRequest | remoteData | remoteDataDRAM
+		from, to    = 0x100, 0x10000
+		unmapped    = 0x3800_0000
+	)
 	rigs, h := remotePair(t)
-	r := rigs[0]
-	gate, v := r.eth(8), r.worker(0, 0)
-	asks := uint32(0)
-	ask := func(flags uint32, addr uint64, n, at uint32) {
-		a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | 1<<48
-		slot := remoteRequests + remoteCommands + uint64(asks%4)*32
-		asks++
-		for i, w := range []uint32{uint32(a), uint32(a >> 32), n, flags, 0, 0, 0, at} {
-			r.st(gate, slot+4*uint64(i), w)
-		}
-		r.st(gate, remoteRequests+remoteWrite, asks&7)
+	g := newGateway(rigs[0])
+	ask := func(flags, n, at uint32) {
+		lo, hi := remoteAt(1, g.worker(0, 0), 0x40000)
+		g.ask(lo, hi, n, flags, 0, 0, 0, at)
 	}
-	written := func() uint32 { return r.ld(gate, remoteRequests+remoteWritten) }
-	answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
 	for i, n := range []uint32{4096, 32 << 10, 1028} {
-		before := written()
-		const from, to = 0x100, 0x10000
-		ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+from)
-		r.eventually("the block is written", func() bool { return written() == before+1 })
-		ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+to)
-		r.eventually("an answer", func() bool { return answers() == uint32(i+1) })
-		if flags := r.ld(gate, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
+		before := g.written()
+		ask(write, n, 0x40000+from)
+		g.eventually("the block is written", func() bool { return g.written() == before+1 })
+		ask(read, n, 0x40000+to)
+		g.eventually("an answer", func() bool { return g.answers() == uint32(i+1) })
+		if flags := g.ld(g.at, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
 			t.Errorf("%d bytes: the answer has flags %#x", n, flags)
 		}
 		if !bytes.Equal(h.p[to:to+n], h.p[from:from+n]) {
@@ -520,26 +530,24 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 		}
 	}
 	// Unmapped memory is all ones, and takes nothing.
-	before, here := written(), answers()
-	ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.eventually("all ones are written", func() bool { return written() == before+1 })
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x40000)
-	r.eventually("an answer", func() bool { return answers() == here+1 })
+	before, here := g.written(), g.answers()
+	ask(write, 2048, unmapped)
+	g.eventually("all ones are written", func() bool { return g.written() == before+1 })
+	ask(read, 2048, 0x40000)
+	g.eventually("an answer", func() bool { return g.answers() == here+1 })
 	if want := bytes.Repeat([]byte{0xFF}, 2048); !bytes.Equal(h.p[:2048], want) {
 		t.Errorf("a block from memory that isn't mapped: %x and more, want all ones", h.p[:16])
 	}
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.eventually("an answer", func() bool { return answers() == here+2 })
-	r.healthy()
-	r.c.cfg.RefuseUnmapped = true
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
-	r.refused(undefined)
-	if err := r.c.Reset(); err != nil {
-		t.Fatal(err)
-	}
-	asks = 0
-	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 32<<10+4, 0x40000)
-	r.refused(unimplemented)
+	ask(read, 2048, unmapped)
+	g.eventually("an answer", func() bool { return g.answers() == here+2 })
+	g.healthy()
+	g.c.cfg.RefuseUnmapped = true
+	ask(read, 2048, unmapped)
+	g.refused(undefined)
+	g.reset()
+	g.asks = 0
+	ask(read, 32<<10+4, 0x40000)
+	g.refused(unimplemented)
 }
 
 // As tt-umd finds out: the processor isn't in reset, the heartbeat counts, version and place are

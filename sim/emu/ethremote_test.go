@@ -12,21 +12,16 @@ import (
 func TestEthernetBroadcast(t *testing.T) {
 	rigs, h := remotePair(t)
 	r := rigs[0]
-	gate, asks := r.eth(8), uint32(0)
-	const addr, n = 0x20000, 4096
+	g := newGateway(r)
+	const addr, n, broadcast = 0x20000, 4096, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast
 	cast := func(racks, chips, not uint32) {
 		t.Helper()
 		for i, w := range []uint32{^racks, ^uint32(0), ^uint32(0), ^chips, not, 0, 0, 0} {
 			binary.LittleEndian.PutUint32(h.p[0x100+4*i:], w)
 		}
-		for i, w := range []uint32{addr, 0, broadcastHeader + n, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
-			0, 0x40100} {
-			r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
-		}
-		before := r.ld(gate, remoteRequests+remoteWritten)
-		asks++
-		r.st(gate, remoteRequests+remoteWrite, asks&7)
-		r.eventually("the broadcast is done", func() bool { return r.ld(gate, remoteRequests+remoteWritten) == before+1 })
+		before := g.written()
+		g.ask(addr, 0, broadcastHeader+n, broadcast, 0, 0, 0, 0x40100)
+		g.eventually("the broadcast is done", func() bool { return g.written() == before+1 })
 	}
 	const workersOnly = 1<<(16+0) | 1<<(16+5) | 1<<0 | 1<<6 // columns of DRAM, rows of Ethernet
 	const tensixColumns = 0b11_1101_1110 << 16
@@ -78,12 +73,8 @@ func TestEthernetBroadcast(t *testing.T) {
 			r.healthy()
 		}
 	}
-	for i, w := range []uint32{addr, 0, broadcastHeader, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
-		0, 0x40100} {
-		r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
-	}
-	r.st(gate, remoteRequests+remoteWrite, (asks+1)&7)
-	r.refused(unimplemented)
+	g.ask(addr, 0, broadcastHeader, broadcast, 0, 0, 0, 0x40100)
+	g.refused(unimplemented)
 }
 
 func castTo(ep *endpoint) bool {

@@ -394,9 +394,7 @@ func TestReset(t *testing.T) {
 		v := r.worker(0, 0)
 		r.run(v, onB().emit(0))
 		r.eventually2(func() bool { return r.c.Fault() != nil })
-		if err := r.c.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		r.reset()
 		r.healthy()
 		if got := r.ld(v, 0xFFB121B0); got != 0x47800 {
 			t.Errorf("soft reset %#x", got)

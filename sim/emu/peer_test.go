@@ -298,9 +298,7 @@ func TestPeerAnswersBehindReset(t *testing.T) {
 	if n := r.counter(v, chip.NOC0, cntReadStarted); n != 1 {
 		t.Fatalf("%d reads started", n)
 	}
-	if err := r.c.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	r.reset()
 	p.rigs[1].c.release()
 	p.rigs[1].ld(p.target(1), 0x50000)
 	p.request(0, v, ctrlRead, 0x71000, 0x50000, 64)

@@ -85,11 +85,7 @@ func TestReadInOrderHoldsForOthers(t *testing.T) {
 			build := func(r *rig, v, w chip.XY) *asm {
 				return c.program(onB().request(arch, r.sendTo(v, r.worker(3, 3))), r, v, w).halt()
 			}
-			topo, err := chip.New(arch, chip.Harvesting{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+			plan := planned(t, arch)
 			text := build(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes()
 			for _, delay := range []int{0, 80} {
 				r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true,
@@ -137,11 +133,7 @@ func TestWaivers(t *testing.T) {
 				for _, delay := range []int{0, 80} {
 					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
 						RefuseUnwritten: a == UnwrittenUnused}
-					topo, err := chip.New(arch, chip.Harvesting{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+					plan := planned(t, arch)
 					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
 					r := newRig(t, cfg)
 					v, w := r.worker(0, 0), r.worker(2, 2)

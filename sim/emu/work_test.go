@@ -28,9 +28,7 @@ func TestWork(t *testing.T) {
 			t.Errorf("%v: programs (-want +got):\n%s", arch, diff)
 		}
 		r.healthy()
-		if err := r.c.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		r.reset()
 		if w := r.c.Work(); w != (Work{}) {
 			t.Errorf("%v: after a reset %+v", arch, w)
 		}
