@@ -119,14 +119,14 @@ func moverChecks() []checkCase {
 	return []checkCase{
 		{
 			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: []string{"NCRISC pc=0x125", "branch predictor may still fetch"},
+			says: "NCRISC pc=0x125|branch predictor may still fetch",
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
 			},
 		},
 		{
 			name: "the sequence that makes the branch predictor forget is a loop", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: []string{"branch predictor may still fetch"},
+			says: "branch predictor may still fetch",
 			do: func(r *rig, right bool) {
 				twice(r, func(a *asm) {
 					if right {
@@ -140,7 +140,7 @@ func moverChecks() []checkCase {
 		},
 		{
 			name: "the instruction RAM is executed before the mover is known to be done", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: []string{"NCRISC pc=0xffc00000", "RISCV_TDMA_REG_STATUS"},
+			says: "NCRISC pc=0xffc00000|RISCV_TDMA_REG_STATUS",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
 				r.write(v, atKernels, newAsm(iramBase).halt().halt().halt().halt().bytes())
@@ -156,7 +156,7 @@ func moverChecks() []checkCase {
 		},
 		{
 			name: "the mover reads a kernel that need not be in L1", arch: chip.Wormhole, cfg: races, cat: undefined,
-			says: []string{"BRISC pc=", "mover's read of 0x20000", "must be read back first"},
+			says: "BRISC pc=|mover's read of 0x20000|must be read back first",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
 				a := onB().stw(atKernels, 0x6F)
@@ -169,7 +169,7 @@ func moverChecks() []checkCase {
 		{
 			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true},
 			cat:  unpredictable,
-			says: []string{"NCRISC pc=0xffc00010", "never filled"},
+			says: "NCRISC pc=0xffc00010|never filled",
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)
 				a := newAsm(iramBase).addi(a0, a0, 1).addi(a0, a0, 1).addi(a0, a0, 1)
