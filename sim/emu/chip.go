@@ -151,7 +151,7 @@ type Chip struct {
 // windows is the number of TLB windows (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md,
 // tt-kmd blackhole.c).
 func (c *Chip) windows() int {
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		return 186
 	}
 	return 210
@@ -162,6 +162,9 @@ func (c *Chip) Topology() *chip.Chip { return c.topology }
 
 // Stopped receives once when the chip stops; [Chip.Fault] says why.
 func (c *Chip) Stopped() <-chan struct{} { return c.stopped }
+
+func (c *Chip) wormhole() bool  { return c.arch == chip.Wormhole }
+func (c *Chip) blackhole() bool { return c.arch == chip.Blackhole }
 
 func (c *Chip) tileAt(xy chip.XY) *tile {
 	if int(xy.Y) >= len(c.grid) || int(xy.X) >= len(c.grid[0]) {

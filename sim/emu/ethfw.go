@@ -29,7 +29,7 @@ func (t *tile) poke(addr, v uint32) {
 func (e *ethRegs) init() {
 	t := e.tile
 	c := t.chip
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		t.fwOwns(0, 0x2000)
 		t.fwOwns(0x11000, 0x18000)
 		t.poke(whVersion, whEthVersion)
@@ -48,7 +48,7 @@ func (e *ethRegs) init() {
 	}
 	e.noteLink()
 	me := &c.cfg.Identity
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		t.poke(whHeartbeat, 0xABCD0001)
 		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
 	}
@@ -57,7 +57,7 @@ func (e *ethRegs) init() {
 		return
 	}
 	far := p.peer.identity()
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		t.poke(whRouting, word.Bool(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
@@ -99,7 +99,7 @@ func (e *ethRegs) noteLink() {
 	}
 	p := t.port()
 	up := p != nil && p.up()
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		switch {
 		case up:
 			t.poke(whTrained, 1)
@@ -123,10 +123,10 @@ func (e *ethRegs) noteLink() {
 func (e *ethRegs) beat(addr uint32) {
 	t := e.tile
 	switch m := t.memory(addr + 4); {
-	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
-	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
+	case e.fw.stopped || t.cores[0].state != inReset && t.blackhole():
+	case t.blackhole() && addr == bhHeartbeat:
 		t.poke(addr, m[addr/4]+1)
-	case t.chip.arch == chip.Wormhole && addr == whHeartbeat:
+	case t.wormhole() && addr == whHeartbeat:
 		t.poke(addr, 0xABCD0000|(m[addr/4]+1)&0xFFFF)
 	}
 }
@@ -139,7 +139,7 @@ func (e *ethRegs) told(o origin, addr uint32, n int) bool {
 	}
 	at := func(w uint32) bool { return addr <= w && w < addr+uint32(n) }
 	k := t.cores[0]
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		for m := uint32(bhMailbox); m < bhMailbox+0x40; m += 16 {
 			if at(m) && t.l1[m/4] == 0xCA110002 { // call, and release the processor
 				pc := t.l1[m/4+1]
@@ -172,7 +172,7 @@ func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
 	}
 	k.start(o, pc)
 	k.X[2] = stack
-	if k.tile.chip.arch == chip.Wormhole {
+	if k.tile.wormhole() {
 		k.X[1] = whResume
 	}
 	k.tile.debug.softReset &^= k.proc.ResetBit()

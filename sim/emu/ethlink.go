@@ -50,8 +50,8 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	case u.busy:
 		return bad(unimplemented, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
-		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
-	case c.arch == chip.Wormhole && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
+		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has seen its command (Wormhole) or bit 16 of its status (Blackhole) at 0 since", q)
+	case c.wormhole() && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
 		return bad(unimplemented, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
 	case p == nil:
 		return bad(unimplemented, "command on an Ethernet tile without a link")

@@ -73,7 +73,7 @@ func (t *tile) serveRemote() bool {
 		}
 		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:
-		return bad(unimplemented, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
+		return bad(unimplemented, "command flags %#x: want a read or write of a word or block, or a broadcast", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {

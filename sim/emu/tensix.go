@@ -375,7 +375,7 @@ type mover struct {
 }
 
 func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
-	if t.chip.arch == chip.Wormhole && off == tdmaStatus {
+	if t.wormhole() && off == tdmaStatus {
 		t.tensix.mover.unseen = false
 		return tdmaIdle, slowDone
 	}
@@ -402,7 +402,7 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	bad := func(format string, args ...any) slowResult {
 		return t.refuse(o, unsupported, "tdma", tdmaBase+off, format, args...)
 	}
-	if t.chip.arch != chip.Wormhole {
+	if !t.wormhole() {
 		return bad("store to a TDMA register that is not emulated")
 	}
 	switch off {
@@ -444,7 +444,7 @@ func (t *tile) move(o origin) slowResult {
 	case nc.pc >= iramBase:
 		return bad("move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
 	case nc.predicts != predictsL1:
-		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: since it left it, it was not reset, and has not executed the sequence that makes the predictor forget")
+		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: it needs a reset, or the sequence that makes it forget")
 	}
 	from, n := m.source*moverUnits, m.size*moverUnits
 	if n == 0 {

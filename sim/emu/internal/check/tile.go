@@ -308,7 +308,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
-					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and no processor of tile %v has seen its response counted since",
+					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
 						what, n, f, r.XY)
 				}
 			}
@@ -322,7 +322,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						f.freeSource(nil)
 						continue
 					}
-					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
+					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
 						n, f, r.XY)
 				}
 			}
