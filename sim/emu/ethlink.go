@@ -2,7 +2,6 @@ package emu
 
 import (
 	"cmp"
-	"container/heap"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -76,7 +75,7 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	}
 	u.busy, u.unseen = true, true
 	if c.cfg.Delay > 0 {
-		c.after(c.now(o)+c.someTime(), stepEthSend, k)
+		c.schedule(c.now(o)+c.someTime(), k, stepEthSend)
 		return slowDone
 	}
 	c.transmit(k)
@@ -84,11 +83,6 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 		return slowHalt
 	}
 	return slowDone
-}
-
-func (c *Chip) after(at uint64, do step, k *packet) {
-	c.eventSeq++
-	heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: k, do: do})
 }
 
 // transmit reads a packet's bytes and sends it, or leaves it to wait for the link.
@@ -158,7 +152,7 @@ func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	to.landed[k.queue] = at
 	for range copies {
 		if at > c.clock {
-			c.after(at, stepEthLand, k)
+			c.schedule(at, k, stepEthLand)
 		} else {
 			c.land(k)
 		}

@@ -1,8 +1,6 @@
 package emu
 
 import (
-	"container/heap"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -272,8 +270,7 @@ func (q *request) answered(p []byte) {
 	}
 	word.Pack(q.buffer(), q.fromAddr, p)
 	if c.cfg.Delay > 0 {
-		c.eventSeq++
-		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, of: q, do: stepRespond})
+		c.schedule(c.clock+c.someTime(), q, stepRespond)
 		return
 	}
 	q.respond()

@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"container/heap"
 	"runtime"
 	"slices"
 	"time"
@@ -448,7 +447,8 @@ func (s *sched) ahead() bool {
 
 func (s *sched) runEvents() {
 	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
-		e := heap.Pop(&s.events).(event)
+		e := s.events[0]
+		s.events = slices.Delete(s.events, 0, 1)
 		e.of.perform(e.do)
 	}
 }

@@ -91,10 +91,6 @@ func hold(lines []uint16, addr uint64, n int, by int) {
 }
 
 func held(lines []uint16, addr, n uint32) bool {
-	return lines[addr>>lineShift] != 0 || lines[(addr+n-1)>>lineShift] != 0 || n > 1<<lineShift && anyHeld(lines, addr, n)
-}
-
-func anyHeld(lines []uint16, addr, n uint32) bool {
 	for l := addr >> lineShift; l <= (addr+n-1)>>lineShift; l++ {
 		if lines[l] != 0 {
 			return true
