@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"encoding/binary"
 	"fmt"
 )
 
@@ -135,7 +136,7 @@ func (c *Chip) channelOK(off uint64, v, want uint32) bool {
 }
 
 func (c *Chip) notifyHost(bus uint64, v uint32) {
-	c.writeHost(origin{}, "dma", bus, bus, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+	c.writeHost(origin{}, "dma", bus, bus, binary.LittleEndian.AppendUint32(nil, v))
 }
 
 func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {

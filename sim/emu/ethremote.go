@@ -113,7 +113,7 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 // loads.
 func (c *Chip) paced(f func(*Chip)) {
 	c.inbox.post(c, func(c *Chip) {
-		if c.cfg.Paced && !c.cfg.Synchronous && c.steps < paceSteps && len(c.queue) > 0 {
+		if c.cfg.paced() && c.steps < paceSteps && len(c.queue) > 0 {
 			c.paced(f)
 			return
 		}

@@ -73,7 +73,8 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 // storeOrPost is BARStore where reserve failed or can't be used. Hosts of an awake chip push first,
 // which tells reserve what was taken.
 func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
-	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+	a := hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}
+	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(a) {
 		return
 	}
 	if c.news.Load() {
@@ -87,7 +88,7 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+		if !c.cfg.Synchronous && c.posted.push(a) {
 			c.wakeLoop()
 			return
 		}

@@ -91,8 +91,7 @@ func (q *request) checkOwn(p place, what string) bool {
 		q.refuse(unimplemented, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// fits refuses lengths that no burst has, and an own end outside L1. NOC_* registers call that end
-// name.
+// fits refuses lengths that no burst has, and an own end, of the name of its registers, outside L1.
 func (q *request) fits(own place, what, name string) bool {
 	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
 	switch {

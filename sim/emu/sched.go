@@ -121,7 +121,7 @@ func (s *sched) loop() {
 const paceSteps = 2 * 5
 
 func (s *sched) pace() {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous {
+	if !s.chip.cfg.paced() {
 		return
 	}
 	for ; s.steps < paceSteps && s.busy() && !s.ahead(); s.steps++ {
@@ -136,7 +136,7 @@ func (s *sched) pace() {
 // Every few loads it lets other chips' goroutines run: a host locked to its thread and its chip's
 // goroutine wake each other, and Go's scheduler would starve other goroutines on that processor.
 func (s *sched) saw(bar int, off, value uint64) {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+	if !s.chip.cfg.paced() || !s.chip.linked() {
 		s.release()
 		return
 	}

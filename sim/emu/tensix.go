@@ -408,21 +408,16 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	switch off {
 	case tdmaSource:
 		m.source = v
-	case tdmaTarget:
-		if v != moverIRAM {
-			return bad("mover destination %#x: want %#x, the instruction RAM", v, moverIRAM)
-		}
 	case tdmaSize:
 		m.size = v
-	case tdmaDirection:
-		if v != l1ToIRAM {
-			return bad("mover direction %d: want 1, L1 to instruction RAM", v)
+	case tdmaTarget, tdmaDirection, tdmaCommand:
+		want := map[uint32]uint32{tdmaTarget: moverIRAM, tdmaDirection: l1ToIRAM, tdmaCommand: tdmaMove}[off]
+		if v != want {
+			return bad("TDMA register %#x = %#x: want %#x, to move L1 to the instruction RAM", off, v, want)
 		}
-	case tdmaCommand:
-		if v != tdmaMove {
-			return bad("TDMA command %#x: want 0x40, move", v)
+		if off == tdmaCommand {
+			return t.move(o)
 		}
-		return t.move(o)
 	default:
 		return bad("store to a TDMA register that is not emulated")
 	}

@@ -159,7 +159,7 @@ func (o *Chip) Land(f *Flight, data []uint32) bool {
 	return o.WroteL1(q.By, q.Tile, uint32(q.ToAddr), q.N, data)
 }
 
-// finished records that processor seer has seen that the NoC has read the source of f.
+// finished and stored record that seer has seen the end of f's read, or write.
 func (o *Chip) finished(f *Flight, seer *Core) {
 	q := &f.q
 	if f.by == nil || f.by.agent.core == nil {
@@ -176,7 +176,6 @@ func (o *Chip) finished(f *Flight, seer *Core) {
 	}
 }
 
-// stored records that processor seer has seen that DRAM has the data of f.
 func (o *Chip) stored(f *Flight, seer *Core) {
 	if q := &f.q; f.by != nil {
 		o.drams[q.To.Bank].stored(f.by.agent, q.ToAddr, q.N, f.known(seer))
