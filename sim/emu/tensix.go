@@ -467,10 +467,10 @@ func (t *tile) fillIRAM(from, n uint32) {
 	for i := range (n + pageBytes - 1) / pageBytes {
 		t.iramCode[i] = codePage{}
 	}
+	if t.iramKnown == nil {
+		return
+	}
 	for w := range n / 4 {
-		if t.iramKnown == nil {
-			break
-		}
 		if t.iramKnown[w>>6] &^= 1 << (w & 63); t.known.has(from/4 + w) {
 			t.iramKnown.set(w)
 		}
