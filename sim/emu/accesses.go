@@ -58,7 +58,6 @@ func (q *accessQueue) pending() bool {
 	return q.at(head).holds(head)
 }
 
-// push reports whether there was room.
 func (q *accessQueue) push(a hostAccess) bool {
 	for {
 		if place, ok := q.reserve(); ok {

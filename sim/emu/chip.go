@@ -8,7 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 )
 
-// Config configures a chip. Its zero value needs only Arch.
+// Config configures a chip. Its zero value needs only Arch. RefuseUnwritten, RefuseStaleCode,
+// RefuseOverflow and DataCache make processors several times slower, RefuseRaces twenty times.
 type Config struct {
 	Arch       chip.Arch
 	Harvesting chip.Harvesting
@@ -44,8 +45,9 @@ type Config struct {
 	// where a load takes that long. It is for slow hosts in virtual machines.
 	Paced bool
 
-	// EasesIdle keeps processors that only count from taking the host's: see Idle in the package's
-	// documentation.
+	// EasesIdle gives a processor that stored to no register for 64 slices a turn in every 16th
+	// round. A chip with only such processors for 20 ms works for a twentieth of the time until a
+	// host accesses it.
 	EasesIdle bool
 
 	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel,
@@ -55,17 +57,15 @@ type Config struct {
 
 	// RefuseUnwritten refuses reads of L1, DRAM and local RAM that were never written. Host reads
 	// of more than 8 bytes give garbage, drawn from Seed, instead. Blackhole clears local RAM when
-	// a processor leaves reset. It makes processors several times slower.
+	// a processor leaves reset.
 	RefuseUnwritten bool
 
 	// RefuseStaleCode refuses to execute an L1 instruction if the 16 bytes fetched with it changed
-	// since the processor executed or prefetched them, unless its instruction cache was emptied. It
-	// makes processors several times slower.
+	// since the processor executed or prefetched them, unless its instruction cache was emptied.
 	RefuseStaleCode bool
 
 	// RefuseRaces refuses what is right only if the NoC is quick enough, and memory shared without
-	// an ordering edge: see Races and Shared memory in the package's documentation. It makes
-	// processors some twenty times slower.
+	// an ordering edge: see Races and Shared memory in the package's documentation.
 	RefuseRaces bool
 
 	// RefuseCounters refuses an id's counter polled although it can't become zero, or before its
@@ -73,8 +73,9 @@ type Config struct {
 	// overtakes the pages put; and accesses through a half-configured TLB window.
 	RefuseCounters bool
 
-	// RefuseOverflow refuses a stack pointer that reaches data in local RAM or leaves it: see
-	// Stacks and pages in the package's documentation. It makes processors several times slower.
+	// RefuseOverflow refuses a stack pointer that reaches data in local RAM or leaves it. What is
+	// stored below the stack pointer is data, of a kernel until the outermost call through a
+	// pointer returns.
 	RefuseOverflow bool
 
 	// RefuseUnmapped refuses what no document promises and the vendor's own programs do without
@@ -100,7 +101,7 @@ type Config struct {
 
 	// DataCache models the L0 data cache of Blackhole's processors: four lines of 16 bytes, kept
 	// whatever writes to L1, until a fence, an atomic memory operation or, as Seed chooses, another
-	// line. Silicon also drops lines now and then. It makes processors several times slower.
+	// line. Silicon also drops lines now and then.
 	DataCache bool
 }
 
@@ -151,7 +152,7 @@ type Chip struct {
 // windows is the number of TLB windows (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md,
 // tt-kmd blackhole.c).
 func (c *Chip) windows() int {
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		return 186
 	}
 	return 210
@@ -163,12 +164,17 @@ func (c *Chip) Topology() *chip.Chip { return c.topology }
 // Stopped receives once when the chip stops; [Chip.Fault] says why.
 func (c *Chip) Stopped() <-chan struct{} { return c.stopped }
 
+func (c *Chip) wormhole() bool  { return c.arch == chip.Wormhole }
+func (c *Chip) blackhole() bool { return c.arch == chip.Blackhole }
+
 func (c *Chip) tileAt(xy chip.XY) *tile {
 	if int(xy.Y) >= len(c.grid) || int(xy.X) >= len(c.grid[0]) {
 		return nil
 	}
 	return c.grid[xy.Y][xy.X].tile
 }
+
+func (cfg *Config) paced() bool { return cfg.Paced && !cfg.Synchronous }
 
 // checks reports whether processors must run one instruction at a time.
 func (cfg *Config) checks() bool {

@@ -47,7 +47,7 @@ type debugRegs struct {
 func (t *tile) startWord(off uint32) *uint32 {
 	d := &t.debug
 	switch {
-	case t.chip.arch != chip.Blackhole:
+	case !t.blackhole():
 	case off >= regTRISC0ResetPC && off <= regTRISC2ResetPC:
 		return &d.resetPC[chip.TRISC0+chip.Processor(off-regTRISC0ResetPC)/4]
 	case off == regTRISCOverride:
@@ -235,7 +235,7 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		*w = v
 		return t.configured()
 	}
-	if t.chip.arch == chip.Blackhole && off == regDestClockGate || t.discardsDebug(off) {
+	if t.blackhole() && off == regDestClockGate || t.discardsDebug(off) {
 		return slowDone
 	}
 	return t.refuseDebug(o, "store", off)
@@ -246,7 +246,7 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 // tt-umd's tests store Wormhole's offsets there (tests/test_utils/setup_risc_cores.hpp).
 func (t *tile) discardsDebug(off uint32) bool {
 	const last = 0x248 // CG_KICK (ttsim data/bh/tile_regs.json)
-	return !t.chip.cfg.RefuseUnmapped && t.chip.arch == chip.Blackhole && t.kind == chip.Tensix && off > last
+	return !t.chip.cfg.RefuseUnmapped && t.blackhole() && t.kind == chip.Tensix && off > last
 }
 
 func (t *tile) configured() slowResult {
@@ -293,7 +293,7 @@ func (c *core) hold(o origin) {
 func (c *core) start(o origin, pc uint32) {
 	t := c.tile
 	t.memory(0)
-	c.reset(pc, t.chip.arch == chip.Blackhole)
+	c.reset(pc, t.blackhole())
 	if pc%4 != 0 {
 		t.chip.refuse(o, undefined, "riscv", uint64(pc), "start of %v of tile %v at %#x, which is not a multiple of 4", c.proc, t.xy, pc)
 		return

@@ -1,7 +1,8 @@
 package emu
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 )
 
 // orderKey is of requests that don't overtake each other: same source, NoC, virtual channel by
@@ -69,8 +70,7 @@ func (c *Chip) delay(q *request) {
 		c.order[k] = arrive
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
-		c.eventSeq++
-		heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: q, do: step(i)})
+		c.schedule(at, q, step(i))
 	}
 }
 
@@ -93,11 +93,17 @@ func (q *request) perform(do step) {
 	}
 }
 
+// event is a step of a request or packet in flight.
 type event struct {
-	at  uint64
-	seq uint64 // breaks ties
-	of  stepper
-	do  step
+	at uint64
+	of stepper
+	do step
+}
+
+// schedule schedules a step after all others at the same time.
+func (s *sched) schedule(at uint64, of stepper, do step) {
+	i, _ := slices.BinarySearchFunc(s.events, at+1, func(e event, at uint64) int { return cmp.Compare(e.at, at) })
+	s.events = slices.Insert(s.events, i, event{at, of, do})
 }
 
 // stepper is a NoC request or an Ethernet packet.
@@ -114,24 +120,3 @@ const (
 	stepEthSend
 	stepEthLand
 )
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
-
-// Pop implements heap.Interface.
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return e
-}

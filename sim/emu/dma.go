@@ -1,9 +1,8 @@
 package emu
 
 import (
+	"encoding/binary"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/chip"
 )
 
 // bar2Load loads a register of the PCIe controller; unknown ones are zero.
@@ -29,7 +28,7 @@ func (c *Chip) bar2Store(off uint64, v uint32) {
 			return
 		}
 		*w = v
-		if c.arch == chip.Wormhole && i == 0x0C {
+		if c.wormhole() && i == 0x0C {
 			r[iatuLimitHigh] = v // a region lies within 4 GiB
 		}
 		if cat, why := c.checkIATU(slot, r, i, v); why != "" {
@@ -57,7 +56,7 @@ func (c *Chip) iatuAt(off uint64) (*iatuRegion, uint32, bool) {
 func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string) {
 	if slot&1 == 1 { // inbound: tt-kmd sets up only this one, on Wormhole
 		switch {
-		case c.arch == chip.Blackhole, slot/2 != 1:
+		case c.blackhole(), slot/2 != 1:
 			return unimplemented, "inbound regions are not emulated, other than Wormhole's region 1"
 		case i == 0x00 && v != 0, i == 0x04 && v&iatuEnable != 0 && v != 0xC8000400, i == 0x14 && v != 0x1E000000, i == 0x18 && v != 0:
 			return unimplemented, fmt.Sprintf("register %#x = %#x: want BAR 4 to show BAR 0 at 0x1e000000", i, v)
@@ -75,7 +74,7 @@ func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string
 			return undefined, fmt.Sprintf("limit %#x is outside the window, which ends at %#x", limit, last)
 		}
 	}
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		switch {
 		case i == 0x00 && v&^(1<<13) != 0, i == 0x04 && v&^iatuEnable != 0, i == 0x1C && v != 0:
 			return unimplemented, fmt.Sprintf("control register %#x = %#x", i, v)
@@ -86,7 +85,7 @@ func (c *Chip) checkIATU(slot int, r *iatuRegion, i, v uint32) (Category, string
 
 func (c *Chip) dmaRegister(off uint64) *uint32 {
 	ok := false
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		switch off {
 		case 0x00C, 0x010, 0x02C, 0x030, 0x054, 0x060, 0x064, 0x068, 0x06C, 0x070, 0x0A8, 0x0CC, 0x0D0, 0x0D4, 0x0D8,
 			0x0DC, 0x200, 0x208, 0x20C, 0x210, 0x214, 0x218, 0x300, 0x308, 0x30C, 0x310, 0x314, 0x318:
@@ -111,7 +110,7 @@ func (c *Chip) dmaReg64(lo uint64) uint64 {
 // doorbell starts a transfer, which ends inside the store, if off is a doorbell of the controller's
 // DMA engines (tt-umd device/tt_device/*_tt_device.cpp, ttsim src/libttsim.cpp).
 func (c *Chip) doorbell(off uint64, v uint32) {
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		if off == 0x104 && c.channelOK(off, v, 1) && c.transfer(c.dmaReg64(0x120), c.dmaReg64(0x128), *c.dmaRegister(0x11C), true) {
 			*c.dmaRegister(0x11C) = 0
 		}
@@ -137,7 +136,7 @@ func (c *Chip) channelOK(off uint64, v, want uint32) bool {
 }
 
 func (c *Chip) notifyHost(bus uint64, v uint32) {
-	c.writeHost(origin{}, "dma", bus, bus, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+	c.writeHost(origin{}, "dma", bus, bus, binary.LittleEndian.AppendUint32(nil, v))
 }
 
 func (c *Chip) transfer(bus, dev uint64, n uint32, toDevice bool) bool {

@@ -62,18 +62,6 @@
 // racing values that only decide a branch, posted writes to DRAM and host memory that others are
 // told of too early, and code in the instruction RAM.
 //
-// # Stacks and pages
-//
-// [Config.RefuseOverflow] takes what is stored below the stack pointer for data, those of a kernel
-// until the outermost call through a pointer returns, and refuses a stack pointer that reaches data
-// or leaves local RAM. [Config.RefuseCounters] refuses a counter of pages taken from a circular
-// buffer that overtakes the counter of pages put.
-//
-// # Waivers
-//
-// A [Waiver] lets the instructions of one text, wherever they lie, rely on [Assumptions] that no
-// document promises and silicon keeps. Everything else is checked as before.
-//
 // # Ethernet
 //
 // [NewMachine] links the Ethernet tiles of several chips. Their base firmware is not code on the
@@ -96,12 +84,6 @@
 // different tiles on [Config.Workers] goroutines; a core that observes them waits for that. A run
 // depends on the seed and not on the number of goroutines. NoC requests complete inside the store
 // that starts them, except in windows and with [Config.Delay].
-//
-// # Idle
-//
-// A processor that stored to no register for 64 slices is quiet. With [Config.EasesIdle] it has a
-// turn in every 16th round, and a chip on which all are quiet for 20 ms works for a twentieth of
-// the time until a host accesses it.
 //
 // # Windows
 //

@@ -117,7 +117,6 @@ func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) boo
 	return true
 }
 
-// coreAt returns a processor of the tile at a raw NoC 0 coordinate, or nil.
 func (c *Chip) coreAt(xy chip.XY, p chip.Processor) *core {
 	if t := c.tileAt(xy); t != nil {
 		return t.core(p)

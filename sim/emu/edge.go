@@ -28,7 +28,7 @@ func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool
 // last (tt-umd tests/api/test_noc.cpp, compute_wormhole_dram_translated_coord).
 func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
 	const left, middle, row = 0, 5, 6 // without workers
-	if c.arch != chip.Wormhole || raw.X != left && raw.X != middle {
+	if !c.wormhole() || raw.X != left && raw.X != middle {
 		return c.topology.VirtualOf(raw)
 	}
 	v := chip.XY{X: 16 + raw.X/middle, Y: 16}
@@ -56,9 +56,9 @@ func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
 func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 	base := uint64(0xFFFF_FFFF_FF00_0000)
 	switch {
-	case c.arch == chip.Wormhole && kind == chip.RouterOnly:
+	case c.wormhole() && kind == chip.RouterOnly:
 		base = niu0Base
-	case c.arch == chip.Wormhole:
+	case c.wormhole():
 		base = 0xF_0000_0000 | niu0Base
 	case kind == chip.DRAM:
 		base = niu0Base
@@ -82,7 +82,7 @@ func (c *Chip) harvestedNIU(ep *endpoint, addr uint64) (niu int, off uint64, ok 
 	if off, ok := c.niuAt(ep.kind, addr); ok {
 		return 0, off, true
 	}
-	if base := uint64(0xFF00_0000); c.arch == chip.Blackhole && addr >= base && addr < base+4*uint64(c.layout.stride) {
+	if base := uint64(0xFF00_0000); c.blackhole() && addr >= base && addr < base+4*uint64(c.layout.stride) {
 		return 0, addr - base, true
 	}
 	return 0, 0, false
@@ -110,7 +110,7 @@ func (c *Chip) tileNIUHas(off uint32) bool {
 		return false
 	}
 	r := off % c.layout.stride // of an initiator; all have identification and status
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		return r < 0x34 || off == 0x50 || off == 0x54 || off >= 0x200 && off < 0x400
 	}
 	return r < 0x4C || off == 0x60 || r >= 0x64 && r < 0x6C || off >= 0x100 && off < 0x180 || off >= 0x200 && off < 0x600
@@ -123,7 +123,7 @@ func (c *Chip) firmware() arc.Config {
 	if id.Board != 0 {
 		cfg.ASIC = id.ASIC
 	}
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		cfg.Ethernet = bhEthVersion
 	}
 	return cfg
@@ -134,14 +134,14 @@ func (c *Chip) serial() uint64 {
 	switch {
 	case c.cfg.Identity.Board != 0:
 		return c.cfg.Identity.Board
-	case c.arch == chip.Wormhole:
+	case c.wormhole():
 		return chip.BoardN150<<36 | 1
 	}
 	return chip.BoardP150<<36 | 1
 }
 
 func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
-	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
+	if c.wormhole() && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
 		if n != 4 || addr&0xFFFF&3 != 0 { // either NIU answers for its NoC (tt-umd tests/api/test_noc.cpp)
 			return c.refuse(o, undefined, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
 		}
@@ -152,7 +152,7 @@ func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf 
 		buf[0] = v
 		return ok
 	}
-	if c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
+	if c.blackhole() && c.showsNIU(o, chip.ARC, addr, n) {
 		off, _ := c.niuAt(chip.ARC, addr)
 		v, ok := c.edgeNIU(o, c.topology.ARC(), noc, off)
 		buf[0] = v

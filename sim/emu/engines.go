@@ -282,13 +282,10 @@ func (t *tile) refuseEngine(o origin) slowResult {
 
 type engineTile struct{ e *engines }
 
-// L1 implements [tensix.Tile].
 func (t engineTile) L1(end uint32) []uint32 { return t.e.tile.memory(end) }
 
-// L1Size implements [tensix.Tile].
 func (t engineTile) L1Size() uint32 { return t.e.tile.size }
 
-// Stored implements [tensix.Tile].
 func (t engineTile) Stored(addr uint32, n int) {
 	e, tile := t.e, t.e.tile
 	tile.nowKnown(addr, n)
@@ -301,12 +298,10 @@ func (t engineTile) Stored(addr uint32, n int) {
 	}
 }
 
-// StoreRegister implements [tensix.Tile].
 func (t engineTile) StoreRegister(addr, v uint32) bool {
 	return t.mayReach() && t.e.tile.store(t.e.origin(), addr, v) == slowDone
 }
 
-// StoreConfig implements [tensix.Tile].
 func (t engineTile) StoreConfig(word, v uint32) bool {
 	return t.mayReach() && t.e.tile.configProcessors(t.e.origin(), word, v)
 }

@@ -32,7 +32,7 @@ func (u *txQueue) poll() bool {
 }
 
 func (t *tile) queues() int {
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		return 2
 	}
 	return 3
@@ -46,7 +46,7 @@ func newEthernet(t *tile) {
 	e := &ethRegs{tile: t}
 	t.eth = e
 	t.addCore(chip.ERISC0, 5)
-	if t.chip.arch == chip.Wormhole {
+	if t.wormhole() {
 		e.tx[0].control, e.tx[1].control = 9, 9
 		e.mac = [2]uint32{ethMAC0, ethMAC1}
 	} else {
@@ -63,7 +63,7 @@ func newEthernet(t *tile) {
 // starts reports whether leaving reset makes k run. Blackhole's without a reset PC would run base
 // firmware (ttsim src/tile.cpp).
 func (e *ethRegs) starts(k *core) bool {
-	return e.tile.chip.arch == chip.Wormhole || e.pcs[k.proc-chip.ERISC0] != 0
+	return e.tile.wormhole() || e.pcs[k.proc-chip.ERISC0] != 0
 }
 
 func (e *ethRegs) resetPC(p chip.Processor) uint32 { return e.pcs[p-chip.ERISC0] }
@@ -83,7 +83,7 @@ const (
 // ethAt returns the block, queue and offset of an address.
 func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 	rx, ctrl := uint32(0xFFB92000), uint32(0xFFB94000)
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		rx, ctrl = 0xFFB94000, 0xFFB98000
 	}
 	pages := uint32(t.queues()) << 12
@@ -92,13 +92,13 @@ func (t *tile) ethAt(addr uint32) (b ethBlock, q int, off uint32) {
 		return ethTx, int(addr-ethTxBase) >> 12, addr & 0xFFF
 	case addr >= rx && addr < rx+pages:
 		return ethRx, int(addr-rx) >> 12, addr & 0xFFF
-	case t.chip.arch == chip.Wormhole && addr >= ethMACBase && addr < ethMACBase+8:
+	case t.wormhole() && addr >= ethMACBase && addr < ethMACBase+8:
 		return ethMAC, int(addr-ethMACBase) >> 2, 0
 	case addr >= ctrl && addr < ctrl+0x200:
 		return ethCtrl, 0, addr - ctrl
-	case t.chip.arch == chip.Blackhole && addr >= ctrl+0x200 && addr < ctrl+0x700:
+	case t.blackhole() && addr >= ctrl+0x200 && addr < ctrl+0x700:
 		return ethHeaders, 0, (addr - ctrl - 0x200) % 0x80
-	case t.chip.arch == chip.Blackhole && addr >= ethCtrlBase && addr < ethCtrlBase+0x1000:
+	case t.blackhole() && addr >= ethCtrlBase && addr < ethCtrlBase+0x1000:
 		return ethRISC, 0, addr - ethCtrlBase
 	}
 	return ethNone, 0, 0
@@ -130,7 +130,7 @@ func (e *ethRegs) load(o origin, addr uint32) (uint32, slowResult) {
 // ethHas reports registers that are not emulated: MAC, PCS, and on Blackhole those that sort
 // arrivals (tt-isa-documentation */EthernetTile/BabyRISCV/README.md).
 func (t *tile) ethHas(addr uint32) bool {
-	if t.chip.arch == chip.Blackhole {
+	if t.blackhole() {
 		return addr >= ethMACBase && addr < ethMACBase+0x10000 || addr >= 0xFFB9C000 && addr < 0xFFB9EA20
 	}
 	return addr >= ethMACBase && addr < ethMACBase+0x20000
@@ -138,24 +138,34 @@ func (t *tile) ethHas(addr uint32) bool {
 
 // shown is what a host finds in registers that programs only store to.
 func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
-	switch {
-	case b == ethMAC:
+	if b == ethMAC {
 		return e.mac[q]
-	case b != ethTx:
-	case off == ethTxSource:
-		return e.tx[q].source
-	case off == ethTxBytes:
-		return e.tx[q].bytes
-	case off == ethTxDest:
-		return e.tx[q].dest
-	case off == ethTxData:
-		return e.tx[q].data
+	}
+	if b == ethTx {
+		if w := e.tx[q].word(off); w != nil {
+			return *w
+		}
 	}
 	return 0
 }
 
+// word returns a register that programs only store to, or nil.
+func (u *txQueue) word(off uint32) *uint32 {
+	switch off {
+	case ethTxSource:
+		return &u.source
+	case ethTxBytes:
+		return &u.bytes
+	case ethTxDest:
+		return &u.dest
+	case ethTxData:
+		return &u.data
+	}
+	return nil
+}
+
 func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == ethTxCtrl:
 		return u.control, true
@@ -170,7 +180,7 @@ func (t *tile) txLoad(u *txQueue, off uint32) (v uint32, ok bool) {
 }
 
 func (t *tile) ethCtrlLoad(off uint32) (v uint32, ok bool) {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == 0x98 && !bh:
 		return t.ethernet().filled, true
@@ -188,7 +198,7 @@ func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 	t := e.tile
 	if addr == debugBase+regSoftReset {
 		ignored := uint32(0x80047000) // written by umd
-		if t.chip.arch == chip.Blackhole {
+		if t.blackhole() {
 			ignored = 0x80046000
 		}
 		e.fw.stops(t, v)
@@ -229,18 +239,13 @@ func (e *ethRegs) store(o origin, addr, v uint32) slowResult {
 }
 
 func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
-	u, bh := &t.ethernet().tx[q], t.chip.arch == chip.Blackhole
+	u, bh := &t.ethernet().tx[q], t.blackhole()
+	w := u.word(off)
 	switch {
 	case off == ethTxCmd:
 		return t.ethSend(o, q, v)
-	case off == ethTxSource:
-		u.source = v
-	case off == ethTxBytes:
-		u.bytes = v
-	case off == ethTxDest:
-		u.dest = v
-	case off == ethTxData:
-		u.data = v
+	case w != nil:
+		*w = v
 	case off == ethTxAhead:
 	case off == ethTxCtrl && bh && v == 1:
 		u.control = v
@@ -255,7 +260,7 @@ func (t *tile) txStore(o origin, addr uint32, q int, off, v uint32) slowResult {
 }
 
 func (t *tile) ethCtrlStore(o origin, addr, off, v uint32) slowResult {
-	bh := t.chip.arch == chip.Blackhole
+	bh := t.blackhole()
 	switch {
 	case off == 0x98 && !bh:
 		return t.ethIRAM(o, addr, v)

@@ -2,7 +2,6 @@ package emu
 
 import (
 	"cmp"
-	"container/heap"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -50,8 +49,8 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	case u.busy:
 		return bad(unimplemented, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
-		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has loaded since that its command (Wormhole) or bit 16 of its status (Blackhole) is 0", q)
-	case c.arch == chip.Wormhole && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
+		return bad(undefined, "race: command on transmit queue %d, which may still be busy with its last one: nobody has seen its command (Wormhole) or bit 16 of its status (Blackhole) at 0 since", q)
+	case c.wormhole() && t.ethernet().mac != [2]uint32{ethMAC0, ethMAC1}:
 		return bad(unimplemented, "command while the MAC's registers are %#x: want %#x and %#x", t.ethernet().mac, ethMAC0, ethMAC1)
 	case p == nil:
 		return bad(unimplemented, "command on an Ethernet tile without a link")
@@ -76,7 +75,7 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	}
 	u.busy, u.unseen = true, true
 	if c.cfg.Delay > 0 {
-		c.after(c.now(o)+c.someTime(), stepEthSend, k)
+		c.schedule(c.now(o)+c.someTime(), k, stepEthSend)
 		return slowDone
 	}
 	c.transmit(k)
@@ -84,11 +83,6 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 		return slowHalt
 	}
 	return slowDone
-}
-
-func (c *Chip) after(at uint64, do step, k *packet) {
-	c.eventSeq++
-	heap.Push(&c.events, event{at: at, seq: c.eventSeq, of: k, do: do})
 }
 
 // transmit reads a packet's bytes and sends it, or leaves it to wait for the link.
@@ -158,7 +152,7 @@ func (c *Chip) arrive(k *packet, held uint64, copies int) {
 	to.landed[k.queue] = at
 	for range copies {
 		if at > c.clock {
-			c.after(at, stepEthLand, k)
+			c.schedule(at, k, stepEthLand)
 		} else {
 			c.land(k)
 		}

@@ -44,26 +44,25 @@ func (t *tile) serveRemote() bool {
 	flags := cmd[3] &^ (remoteOrdered | remoteNOC1)
 	a := &remoteAccess{rd: rd, noc: int(cmd[3] / remoteNOC1 & 1), xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4,
 		write: flags&remoteWriteRequest != 0}
+	most := remoteBlock
 	switch flags {
 	case remoteReadRequest, remoteWriteRequest:
 		a.words = []uint32{cmd[2], 0}
+	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
+		most, a.host = remoteHostBlock, c.params.PCI.NOCBase+uint64(cmd[7])
+		fallthrough
 	case remoteReadRequest | remoteData, remoteWriteRequest | remoteData:
-		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
-			return bad(unimplemented, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
+		if a.n = int(cmd[2]); a.n < 1 || a.n > most {
+			return bad(unimplemented, "block of %d bytes: want 1 to %d", a.n, most)
 		}
 		a.words = make([]uint32, word.Span(a.addr, a.n)+1)
-		if a.write {
-			from := t.l1[(remoteBuffer+rd%4*remoteBlock)/4:]
+		switch {
+		case !a.write:
+		case a.host == 0:
 			p := make([]byte, a.n)
-			word.Unpack(p, 0, from)
+			word.Unpack(p, 0, t.l1[(remoteBuffer+rd%4*remoteBlock)/4:])
 			word.Pack(a.words, a.addr, p)
-		}
-	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
-		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
-			return bad(unimplemented, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
-		}
-		a.words, a.host = make([]uint32, word.Span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
-		if a.write && !c.remoteData(a, a.words, false) {
+		case !c.remoteData(a, a.words, false):
 			return false
 		}
 	case remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast:
@@ -73,7 +72,7 @@ func (t *tile) serveRemote() bool {
 		}
 		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:
-		return bad(unimplemented, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
+		return bad(unimplemented, "command flags %#x: want a read or write of a word or block, or a broadcast", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {
@@ -114,7 +113,7 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 // loads.
 func (c *Chip) paced(f func(*Chip)) {
 	c.inbox.post(c, func(c *Chip) {
-		if c.cfg.Paced && !c.cfg.Synchronous && c.steps < paceSteps && len(c.queue) > 0 {
+		if c.cfg.paced() && c.steps < paceSteps && len(c.queue) > 0 {
 			c.paced(f)
 			return
 		}

@@ -38,7 +38,7 @@ func (c *core) codePage(pc uint32) *codePage {
 		return nil
 	}
 	c.refuse(undefined, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
-		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
+		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.wormhole()])
 	return nil
 }
 
@@ -88,7 +88,7 @@ const forgetful = 54
 
 func (c *core) entersIRAM(pc uint32) bool {
 	if c.tile.tensix.mover.unseen {
-		c.refuse(undefined, uint64(pc), "fetch from the instruction RAM, and no load of RISCV_TDMA_REG_STATUS has shown that the mover is done")
+		c.refuse(undefined, uint64(pc), "fetch from the instruction RAM before RISCV_TDMA_REG_STATUS has shown that the mover is done")
 		return false
 	}
 	if c.proc == chip.NCRISC {

@@ -73,7 +73,8 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 // storeOrPost is BARStore where reserve failed or can't be used. Hosts of an awake chip push first,
 // which tells reserve what was taken.
 func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
-	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+	a := hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}
+	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(a) {
 		return
 	}
 	if c.news.Load() {
@@ -87,7 +88,7 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+		if !c.cfg.Synchronous && c.posted.push(a) {
 			c.wakeLoop()
 			return
 		}
@@ -157,7 +158,7 @@ func (c *Chip) writeBAR(bar int, off uint64, p []byte) {
 // inWindows reports whether an offset is in a TLB window, and its offset in BAR 0, whose last 32
 // MiB Wormhole's BAR 4 shows.
 func (c *Chip) inWindows(bar int, off uint64) (uint64, bool) {
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		if bar == 4 {
 			off += 0x1E000000
 		}
@@ -184,7 +185,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		}
 		return 0
 	}
-	if c.arch == chip.Wormhole && bar == 4 {
+	if c.wormhole() && bar == 4 {
 		off += 0x1E000000
 	}
 	if addr, ok := c.arcInBAR(off); ok {
@@ -233,7 +234,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		}
 		return
 	}
-	if c.arch == chip.Wormhole && bar == 4 {
+	if c.wormhole() && bar == 4 {
 		off += 0x1E000000
 	}
 	regs := uint64(c.params.BAR.WindowRegs)
@@ -257,7 +258,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 // it on all of them (ClusterWarmResetScratchMethodTest) and expect nothing.
 func (c *Chip) hiddenARC(off uint64) bool {
 	apb := uint64(c.params.BAR.ARCAPB)
-	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
+	return c.blackhole() && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
 }
 
 func (c *Chip) width4(where string, off uint64, width int) bool {
@@ -280,7 +281,7 @@ func (c *Chip) inBAR(bar int, off uint64, width int) bool {
 func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
-	case c.arch == chip.Blackhole:
+	case c.blackhole():
 		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.topology.PCIe(chip.NOC0).X == 11
 	case off >= csm && off < csm+arc.CSMBytes:
 		return 0x8_0000_0000 + arc.CSM + off - csm, true
@@ -414,7 +415,7 @@ func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
 	}
 	niu := c.params.BAR.NIU
 	places := [][2]uint32{niu}
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
 	}
 	for _, p := range places {

@@ -2,8 +2,6 @@ package emu
 
 import (
 	"fmt"
-
-	"github.com/reprise-tt/reprise/chip"
 )
 
 // Link joins two Ethernet tiles, each given by its chip and channel among the chip's working ones.
@@ -240,7 +238,7 @@ func (m *Machine) connect(cables []Cable) error {
 			why = "it has no Send"
 		case c.cfg.Synchronous:
 			why = "what comes through it would make a Synchronous chip's runs differ"
-		case c.arch == chip.Wormhole && c.cfg.Identity.Routing:
+		case c.wormhole() && c.cfg.Identity.Routing:
 			why = "chips that are reached through Ethernet only must be in one machine"
 		}
 		if why != "" {

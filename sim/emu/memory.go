@@ -120,7 +120,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 		}
 	case chip.DRAM:
 		d := c.drams[ep.bank]
-		if c.arch == chip.Wormhole && addr >= dramAPBBase && addr < dramAPBBase+0x100000 {
+		if c.wormhole() && addr >= dramAPBBase && addr < dramAPBBase+0x100000 {
 			return true
 		}
 		if addr+uint64(n) > d.size || addr >= d.size {
@@ -144,7 +144,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 // refuses it.
 func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	const alias = 0x40000000
-	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
+	if o.tile == nil && c.wormhole() && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
 		addr < alias+ep.tile.bytes() {
 		return addr - alias
 	}
@@ -160,7 +160,7 @@ func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 		return addr >= ep.tile.bytes()
 	case ep.kind == chip.DRAM:
 		return addr >= c.drams[ep.bank].size
-	case ep.kind == chip.PCIe && c.arch == chip.Blackhole:
+	case ep.kind == chip.PCIe && c.blackhole():
 		return addr >= c.params.PCI.DBIBase
 	case ep.kind == chip.PCIe:
 		return addr >= c.params.PCI.NOCBase+c.params.PCI.NOCSize || c.dbiOpen(6)
@@ -271,7 +271,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
-		if addr >= dramAPBBase && c.arch == chip.Wormhole {
+		if addr >= dramAPBBase && c.wormhole() {
 			return c.readDRAMRegister(o, where, ep, addr, n, buf)
 		}
 		d := c.drams[ep.bank]
@@ -319,7 +319,7 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 	mergeTime(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
 	case chip.DRAM:
-		if addr >= dramAPBBase && c.arch == chip.Wormhole {
+		if addr >= dramAPBBase && c.wormhole() {
 			return c.refuse(o, unimplemented, where, addr, "store to a DRAM controller's registers")
 		}
 		d := c.drams[ep.bank]

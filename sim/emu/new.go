@@ -27,7 +27,7 @@ func (t *tile) newChecks() {
 		t.check = check.NewTile(t, t.xy, t.size)
 	}
 	for _, k := range t.cores {
-		if cfg.DataCache && t.chip.arch == chip.Blackhole {
+		if cfg.DataCache && t.blackhole() {
 			k.cache = new(dataCache)
 		}
 		if cfg.RefuseUnwritten {
@@ -81,7 +81,7 @@ func newChip(cfg Config) (*Chip, error) {
 // powerUp gives everything its state after a reset of the card.
 func (c *Chip) powerUp() {
 	size := c.params.DRAMBankSize
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		size = 2 << 30 // a controller holds two banks
 	}
 	for noc := range c.routes {

@@ -105,14 +105,14 @@ func (t *tile) checkID(o origin, noc int, i uint32) bool {
 		return t.chip.refuse(o, undefined, "niu", uint64(niu0Base+0x10000*uint32(noc)+0x200+4*i), format, args...)
 	}
 	if i < cntOutgoing && u.count[i] != 0 && u.open[id] == 0 {
-		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero, and it stays there until it is cleared", id, u.count[i])
+		return bad("the counter of transaction id %d is %d, and nothing is unanswered: a multicast took it beyond zero until it is cleared", id, u.count[i])
 	}
 	started := u.unread
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
 	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
-		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet",
+		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: it need not count the last request yet",
 			id)
 	}
 	return true

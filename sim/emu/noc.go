@@ -38,7 +38,6 @@ const (
 	reqAtomic
 )
 
-// transfer is what a program asks of the NoC.
 type transfer struct {
 	kind      requestKind
 	marked    bool

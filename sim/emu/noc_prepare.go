@@ -68,7 +68,7 @@ func (q *request) prepare(b *cmdBuf) bool {
 
 func (c *Chip) ends(b *cmdBuf) (targ, ret uint64, targXY, retXY uint32) {
 	targ, ret = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		return targ & (1<<36 - 1), ret & (1<<36 - 1), uint32(targ >> 36), uint32(ret >> 36)
 	}
 	return targ, ret, b[bufTargHi], b[bufRetHi]
@@ -91,8 +91,7 @@ func (q *request) checkOwn(p place, what string) bool {
 		q.refuse(unimplemented, p.addr, "%s coordinate is %v: it must be the tile's own", what, p.ep.xy)
 }
 
-// fits refuses lengths that no burst has, and an own end outside L1. NOC_* registers call that end
-// name.
+// fits refuses lengths that no burst has, and an own end, of the name of its registers, outside L1.
 func (q *request) fits(own place, what, name string) bool {
 	most, l1, n := uint64(q.tile.chip.params.MaxBurst), q.tile.bytes(), uint64(q.n)
 	switch {
@@ -145,7 +144,7 @@ func (q *request) prepareWrite(own *endpoint) bool {
 	if !q.fits(place{own, q.fromAddr}, "source", "TARG") || !q.aligned(undefined, 15) {
 		return false
 	}
-	if c.arch == chip.Wormhole && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
+	if c.wormhole() && q.marked && q.id != 0 && (q.to.kind == chip.PCIe || q.to.kind == chip.ARC) {
 		return q.refuse(undefined, q.toAddr, "non-posted write to the %v tile with transaction id %d: only id 0 works", q.to.kind, q.id)
 	}
 	return c.reachable(q.o, "noc write", q.to, q.toAddr, q.n)
@@ -158,7 +157,7 @@ func (q *request) prepareRead(own *endpoint) bool {
 	}
 	mask := uint64(15)
 	switch a := &c.params.Align; {
-	case q.from.kind == chip.DRAM && !(c.arch == chip.Wormhole && q.fromAddr >= dramAPBBase):
+	case q.from.kind == chip.DRAM && !(c.wormhole() && q.fromAddr >= dramAPBBase):
 		mask = uint64(a.DRAMRead) - 1
 	case q.from.kind == chip.PCIe:
 		mask = uint64(a.PCIeRead) - 1
@@ -310,7 +309,7 @@ func (c *Chip) checkInline(q *request, be uint32) bool {
 		}
 		return c.reachable(q.o, "noc inline write", q.to, q.toAddr, 4)
 	}
-	if c.arch == chip.Blackhole {
+	if c.blackhole() {
 		return bad(undefined, "inline writes to L1 are unsafe on Blackhole: write through scratch memory instead")
 	}
 	if be == 0 {

@@ -1,8 +1,6 @@
 package emu
 
 import (
-	"container/heap"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
@@ -63,7 +61,7 @@ func (c *Chip) bus(o origin, where string, addr uint64, n int) (uint64, bool) {
 		return 0, c.refuse(o, cat, where, addr, format, args...)
 	}
 	var off uint64
-	if c.arch == chip.Wormhole {
+	if c.wormhole() {
 		off = addr - c.params.PCI.NOCBase
 		if addr < c.params.PCI.NOCBase || off+uint64(n) > c.params.PCI.NOCSize {
 			return bad(unimplemented, "%d bytes outside the window to host memory, %#x bytes at %#x",
@@ -141,22 +139,22 @@ func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, boo
 		return &c.pcie.dbi, true
 	}
 	return nil, c.refuse(o, unimplemented, where, addr,
-		"%d bytes of the PCIe controller's registers, which host memory gives way to now: only the device control register is emulated", n)
+		"%d bytes of the PCIe controller's registers, in place of host memory: only device control is emulated", n)
 }
 
 // controllerHas reports a register of Wormhole's PCIe controller that is not emulated
 // (tt-isa-documentation WormholeB0/PCIExpressTile/README.md).
 func (c *Chip) controllerHas(addr uint64) bool {
 	off := addr - c.params.PCI.NOCBase
-	return c.arch == chip.Wormhole && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
+	return c.wormhole() && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
 }
 
 func (c *Chip) dbiOpen(scratch int) bool {
-	return c.arch == chip.Wormhole && c.arc.Scratch(scratch)&dbiEnable != 0
+	return c.wormhole() && c.arc.Scratch(scratch)&dbiEnable != 0
 }
 
 func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
-	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+	if c.blackhole() && addr >= c.params.PCI.DBIBase {
 		const niu = 0xFFFF_FFFF_FF00_0000
 		if n != 4 || addr&3 != 0 {
 			return c.refuse(o, undefined, where, addr, "%d bytes of PCIe registers: want 4, aligned", n)
@@ -176,7 +174,7 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 		buf[0] = v
 		return ok
 	}
-	if o.isHostLoad() && c.arch == chip.Wormhole && c.showsNIU(o, ep.kind, addr, n) {
+	if o.isHostLoad() && c.wormhole() && c.showsNIU(o, ep.kind, addr, n) {
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if o.isHostLoad() && n == 4 && c.controllerHas(addr) {
@@ -206,7 +204,7 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 }
 
 func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
-	if c.arch == chip.Blackhole && addr >= c.params.PCI.DBIBase {
+	if c.blackhole() && addr >= c.params.PCI.DBIBase {
 		if n != 4 || addr != c.params.PCI.DBIBase+dbiControl {
 			return c.refuse(o, unimplemented, where, addr, "store of %d bytes to a register of the PCIe tile that is not emulated", n)
 		}
@@ -272,8 +270,7 @@ func (q *request) answered(p []byte) {
 	}
 	word.Pack(q.buffer(), q.fromAddr, p)
 	if c.cfg.Delay > 0 {
-		c.eventSeq++
-		heap.Push(&c.events, event{at: c.clock + c.someTime(), seq: c.eventSeq, of: q, do: stepRespond})
+		c.schedule(c.clock+c.someTime(), q, stepRespond)
 		return
 	}
 	q.respond()

@@ -1,6 +1,5 @@
 package emu
 
-// longestRound bounds the instructions of a round that is known to wait.
 const longestRound = 256
 
 // no instruction's address

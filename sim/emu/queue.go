@@ -54,14 +54,13 @@ type sched struct {
 	polls  bool          // host and loop may poll for each other
 	spare  time.Duration // for which loop may poll before it sleeps
 
-	queue    []*core // runnable
-	pos      int     // next of the queue in this round
-	clock    uint64  // at the start of the round
-	longest  int     // slice of this round, in time that its core could see
-	rng      splitmix
-	events   eventHeap
-	order    map[orderKey]uint64
-	eventSeq uint64
+	queue   []*core // runnable
+	pos     int     // next of the queue in this round
+	clock   uint64  // at the start of the round
+	longest int     // slice of this round, in time that its core could see
+	rng     splitmix
+	events  []event
+	order   map[orderKey]uint64
 
 	waitingEngines []*engines // with work
 	turns          int        // of cores, since engines ran

@@ -21,27 +21,17 @@ var (
 // Category says why something was refused, in ttsim's terms (docs/sim_error_handling.md).
 type Category = tensix.Category
 
-// The categories of refusals.
+// The categories of refusals, documented in package tensix.
 const (
-	// UndefinedBehavior is what the architecture leaves undefined.
-	UndefinedBehavior = tensix.UndefinedBehavior
-	// NonContractualBehavior works on hardware by accident.
-	NonContractualBehavior = tensix.NonContractualBehavior
-	// UnpredictableValueUsed depends on a value that was never set.
-	UnpredictableValueUsed = tensix.UnpredictableValueUsed
-	// UntestedFunctionality exists but wasn't validated.
-	UntestedFunctionality = tensix.UntestedFunctionality
-	// UnimplementedFunctionality exists on silicon and not here.
+	UndefinedBehavior          = tensix.UndefinedBehavior
+	NonContractualBehavior     = tensix.NonContractualBehavior
+	UnpredictableValueUsed     = tensix.UnpredictableValueUsed
+	UntestedFunctionality      = tensix.UntestedFunctionality
 	UnimplementedFunctionality = tensix.UnimplementedFunctionality
-	// UnsupportedFunctionality is left out on purpose.
-	UnsupportedFunctionality = tensix.UnsupportedFunctionality
-	// ConfigurationError is misuse by the host.
-	ConfigurationError = tensix.ConfigurationError
-	// MissingSpecification is what no document says enough about.
-	MissingSpecification = tensix.MissingSpecification
-)
+	UnsupportedFunctionality   = tensix.UnsupportedFunctionality
+	ConfigurationError         = tensix.ConfigurationError
+	MissingSpecification       = tensix.MissingSpecification
 
-const (
 	undefined      = UndefinedBehavior
 	nonContractual = NonContractualBehavior
 	unpredictable  = UnpredictableValueUsed

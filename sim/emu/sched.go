@@ -1,7 +1,6 @@
 package emu
 
 import (
-	"container/heap"
 	"runtime"
 	"slices"
 	"time"
@@ -122,7 +121,7 @@ func (s *sched) loop() {
 const paceSteps = 2 * 5
 
 func (s *sched) pace() {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous {
+	if !s.chip.cfg.paced() {
 		return
 	}
 	for ; s.steps < paceSteps && s.busy() && !s.ahead(); s.steps++ {
@@ -137,7 +136,7 @@ func (s *sched) pace() {
 // Every few loads it lets other chips' goroutines run: a host locked to its thread and its chip's
 // goroutine wake each other, and Go's scheduler would starve other goroutines on that processor.
 func (s *sched) saw(bar int, off, value uint64) {
-	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+	if !s.chip.cfg.paced() || !s.chip.linked() {
 		s.release()
 		return
 	}
@@ -448,7 +447,8 @@ func (s *sched) ahead() bool {
 
 func (s *sched) runEvents() {
 	for len(s.events) > 0 && s.events[0].at <= s.clock && s.chip.fault == nil {
-		e := heap.Pop(&s.events).(event)
+		e := s.events[0]
+		s.events = slices.Delete(s.events, 0, 1)
 		e.of.perform(e.do)
 	}
 }

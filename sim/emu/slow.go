@@ -228,7 +228,7 @@ func explain(arch chip.Arch, w uint32) (Category, string) {
 		case f3 == 0 && w == 0x73:
 			return misconfigured, "ecall: there is no semihosting"
 		case f3 == 0:
-			return unsupported, "ebreak or another system instruction: no debugger has put the processor into slow execution mode, so nothing would resume it"
+			return unsupported, "ebreak or another system instruction: nothing would resume a processor that no debugger put into slow execution mode"
 		case wh:
 			return undefined, "Wormhole has no CSRs"
 		case csr != rv32.Cfg0:

@@ -375,7 +375,7 @@ type mover struct {
 }
 
 func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
-	if t.chip.arch == chip.Wormhole && off == tdmaStatus {
+	if t.wormhole() && off == tdmaStatus {
 		t.tensix.mover.unseen = false
 		return tdmaIdle, slowDone
 	}
@@ -402,27 +402,22 @@ func (t *tile) tdmaStore(o origin, off, v uint32) slowResult {
 	bad := func(format string, args ...any) slowResult {
 		return t.refuse(o, unsupported, "tdma", tdmaBase+off, format, args...)
 	}
-	if t.chip.arch != chip.Wormhole {
+	if !t.wormhole() {
 		return bad("store to a TDMA register that is not emulated")
 	}
 	switch off {
 	case tdmaSource:
 		m.source = v
-	case tdmaTarget:
-		if v != moverIRAM {
-			return bad("mover destination %#x: want %#x, the instruction RAM", v, moverIRAM)
-		}
 	case tdmaSize:
 		m.size = v
-	case tdmaDirection:
-		if v != l1ToIRAM {
-			return bad("mover direction %d: want 1, L1 to instruction RAM", v)
+	case tdmaTarget, tdmaDirection, tdmaCommand:
+		want := map[uint32]uint32{tdmaTarget: moverIRAM, tdmaDirection: l1ToIRAM, tdmaCommand: tdmaMove}[off]
+		if v != want {
+			return bad("TDMA register %#x = %#x: want %#x, to move L1 to the instruction RAM", off, v, want)
 		}
-	case tdmaCommand:
-		if v != tdmaMove {
-			return bad("TDMA command %#x: want 0x40, move", v)
+		if off == tdmaCommand {
+			return t.move(o)
 		}
-		return t.move(o)
 	default:
 		return bad("store to a TDMA register that is not emulated")
 	}
@@ -444,7 +439,7 @@ func (t *tile) move(o origin) slowResult {
 	case nc.pc >= iramBase:
 		return bad("move into the instruction RAM while NCRISC executes it (pc=%#x)", nc.pc)
 	case nc.predicts != predictsL1:
-		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: since it left it, it was not reset, and has not executed the sequence that makes the predictor forget")
+		return bad("move into the instruction RAM while NCRISC's branch predictor may still fetch from there: it needs a reset, or the sequence that makes it forget")
 	}
 	from, n := m.source*moverUnits, m.size*moverUnits
 	if n == 0 {
@@ -472,10 +467,10 @@ func (t *tile) fillIRAM(from, n uint32) {
 	for i := range (n + pageBytes - 1) / pageBytes {
 		t.iramCode[i] = codePage{}
 	}
+	if t.iramKnown == nil {
+		return
+	}
 	for w := range n / 4 {
-		if t.iramKnown == nil {
-			break
-		}
 		if t.iramKnown[w>>6] &^= 1 << (w & 63); t.known.has(from/4 + w) {
 			t.iramKnown.set(w)
 		}

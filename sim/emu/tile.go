@@ -54,6 +54,9 @@ func (c *Chip) slotsFor(streams int) *translate.Registers {
 	return slotsOf(k, &c.layout)
 }
 
+func (t *tile) wormhole() bool  { return t.chip.wormhole() }
+func (t *tile) blackhole() bool { return t.chip.blackhole() }
+
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
 	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots, p == chip.BRISC)

@@ -32,7 +32,7 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		static = 0
 	}
 	switch {
-	case c.arch == chip.Wormhole:
+	case c.wormhole():
 		bits := uint(20)
 		switch {
 		case off < 0x9C00000:
@@ -104,7 +104,7 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 // lost reports a host's store to coordinates without a tile: tt-umd's tests store to (15, 15) of a
 // Blackhole to hang it (WarmResetTest.ClusterWarmReset).
 func (c *Chip) lost(w windowTarget, target uint64) bool {
-	if c.arch != chip.Blackhole || w.multicast || c.cfg.RefuseUnmapped {
+	if !c.blackhole() || w.multicast || c.cfg.RefuseUnmapped {
 		return false
 	}
 	_, err := c.topology.Translate(chip.NOC(w.noc), chip.XY{X: uint8(target & 63), Y: uint8(target >> 6 & 63)})
@@ -184,7 +184,7 @@ func (c *Chip) windowConfig(off uint64, width int, v uint64) {
 	switch {
 	case off%uint64(width) != 0 || width < 4:
 		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of %d bytes: want 4 or 8, aligned", width)
-	case width == 8 && c.arch == chip.Blackhole:
+	case width == 8 && c.blackhole():
 		c.refuse(origin{}, unsupported, "tlb configuration", uint64(bar)+off, "store of 8 bytes: want 4")
 	default:
 		per := uint64(c.params.BAR.WindowRegsSize)

@@ -1,11 +1,11 @@
 package emu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/check"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -92,9 +92,7 @@ func newWaivers(list []Waiver) ([]waiver, error) {
 			return nil, fmt.Errorf("waiver for %s: %d bytes of text, want at least %d", w.Name, len(w.Text), 4*leastWaived)
 		}
 		words := make([]uint32, len(w.Text)/4)
-		for i := range words {
-			words[i] = binary.LittleEndian.Uint32(w.Text[4*i:])
-		}
+		word.Pack(words, 0, w.Text[:4*len(words)])
 		out = append(out, waiver{words, w.Assume})
 	}
 	return out, nil

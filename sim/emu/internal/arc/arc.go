@@ -20,13 +20,11 @@ type Config struct {
 	Ethernet   uint32 // version of its firmware
 }
 
-// Refused is an access that the tile doesn't answer.
 type Refused struct {
 	Category tensix.Category
 	Detail   string
 }
 
-// Error implements error.
 func (r *Refused) Error() string { return r.Detail }
 
 func refused(cat tensix.Category, format string, args ...any) *Refused {
@@ -107,7 +105,7 @@ func (a *ARC) harvestedRows() uint32 {
 	return a.fused(9, 0, 8, 1, 7, 2, 6, 3, 5, 4)
 }
 
-// fused has a bit for each harvested row or column of workers, in the order of fuses.
+// fused has a bit for each harvested row or column, in the order of fuses.
 func (a *ARC) fused(order ...int) (v uint32) {
 	for i, n := range order {
 		v |= uint32(a.cfg.Harvesting.Tensix) >> n & 1 << i
@@ -137,7 +135,6 @@ func New(cfg Config) *ARC {
 	return a
 }
 
-// Scratch returns a scratch register of the reset unit.
 func (a *ARC) Scratch(i int) uint32 { return a.scratch[i] }
 
 // offset strips Wormhole's base of the ARC bus from a NoC address.
@@ -176,7 +173,6 @@ func (a *ARC) at(addr uint64, n int) (memory []uint32, off uint64, r *Refused) {
 	return nil, off - APB, nil
 }
 
-// Access is what a load depends on beside the address.
 type Access struct {
 	Host  bool                                          // the host's: the heartbeat goes on
 	Looks bool                                          // a plain load: unknown registers are zero
@@ -184,7 +180,6 @@ type Access struct {
 	NIU   func(noc int, off uint64) (v uint32, ok bool) // loads a register of the tile's NIUs
 }
 
-// Read reads n bytes at a NoC address.
 func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {
@@ -204,7 +199,6 @@ func (a *ARC) Read(by *Access, addr uint64, n int, buf []uint32) *Refused {
 	return nil
 }
 
-// Write writes n bytes at a NoC address.
 func (a *ARC) Write(addr uint64, n int, buf []uint32) *Refused {
 	memory, off, r := a.at(addr, n)
 	switch {

@@ -22,14 +22,13 @@ const (
 
 // Processor is what a check asks a processor.
 type Processor interface {
-	// PC is the address of the current instruction.
+	// PC is of the current instruction.
 	PC() uint32
 	Held() bool
 	// Assumes reports whether the current instruction may rely on a.
 	Assumes(a Assumptions) bool
 }
 
-// Core is a processor.
 type Core struct {
 	Processor
 	Name       chip.Processor
@@ -65,10 +64,8 @@ func (o Origin) mine() *Core {
 	return o.Core
 }
 
-// Kind is what a request does.
 type Kind uint8
 
-// The kinds of requests.
 const (
 	Read Kind = iota
 	Write
@@ -78,7 +75,6 @@ const (
 
 var kindNames = [...]string{Read: "read", Write: "write", Inline: "inline write", Atomic: "atomic"}
 
-// Place is one end of a request.
 type Place struct {
 	XY   chip.XY
 	Tile *Tile // with L1, or nil

@@ -34,11 +34,11 @@ func (o *Chip) missing(a *agent, e epoch) string {
 	case e.time() == unfinished:
 		return "Nobody has seen the end of that: a counter of its NoC must be waited for before others are told"
 	case a == b:
-		return "The store need not have reached L1: registers and L1 are not ordered, so it must be read back first, and the result used"
+		return "The store need not have reached L1 before the register: it must be read back first, and the result used"
 	case e.component()%components == l1Stores && a.known.at(b.index*components) >= e.time():
 		return "What tells of it is not in L1, and overtakes it: the store must be read back first, and the result used"
 	}
-	return "Nothing that one of the two did, and the other has seen since, orders them: no poll of a word in L1, stream, mailbox, semaphore or reset"
+	return "Nothing that one of the two did, and the other has seen since, orders them: no poll, mailbox, semaphore or reset"
 }
 
 func (o *Chip) refuse(from Origin, what, where string, by *stamp, c clash) bool {
@@ -159,7 +159,7 @@ func (o *Chip) Land(f *Flight, data []uint32) bool {
 	return o.WroteL1(q.By, q.Tile, uint32(q.ToAddr), q.N, data)
 }
 
-// finished records that processor seer has seen that the NoC has read the source of f.
+// finished and stored record that seer has seen the end of f's read, or write.
 func (o *Chip) finished(f *Flight, seer *Core) {
 	q := &f.q
 	if f.by == nil || f.by.agent.core == nil {
@@ -176,7 +176,6 @@ func (o *Chip) finished(f *Flight, seer *Core) {
 	}
 }
 
-// stored records that processor seer has seen that DRAM has the data of f.
 func (o *Chip) stored(f *Flight, seer *Core) {
 	if q := &f.q; f.by != nil {
 		o.drams[q.To.Bank].stored(f.by.agent, q.ToAddr, q.N, f.known(seer))

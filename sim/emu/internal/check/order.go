@@ -1,6 +1,9 @@
 package check
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Chip records what happens before what: each agent's vector clock, and the last accesses to each
 // word of L1, DRAM and host memory.
@@ -40,7 +43,6 @@ func (c clock) covers(d clock) bool {
 	return true
 }
 
-// join returns a clock that covers both.
 func (c clock) join(d clock) clock {
 	if c.covers(d) {
 		return c
@@ -107,17 +109,8 @@ func (a *agent) changed() {
 	a.past = append(a.past, m)
 }
 
-// at returns what the agent knew at a time.
 func (a *agent) at(t uint64) moment {
-	i, ok := slices.BinarySearchFunc(a.past, t, func(m moment, t uint64) int {
-		switch {
-		case m.time < t:
-			return -1
-		case m.time > t:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(a.past, t, func(m moment, t uint64) int { return cmp.Compare(m.time, t) })
 	if !ok {
 		i--
 	}
@@ -127,7 +120,6 @@ func (a *agent) at(t uint64) moment {
 	return a.past[max(i, 0)]
 }
 
-// learn adds to what the agent knows.
 func (a *agent) learn(c clock) {
 	if len(c) == 0 || a.lately[0] == &c[0] || a.lately[1] == &c[0] || a.lately[2] == &c[0] || a.lately[3] == &c[0] {
 		return
@@ -152,7 +144,6 @@ func (a *agent) learn(c clock) {
 	}
 }
 
-// land notes that the agent's stores to L1 until time t are in L1.
 func (a *agent) land(t uint64) {
 	if t > a.landed {
 		a.landed = t
@@ -196,7 +187,6 @@ func full(index int, known clock, time, landed uint64) clock {
 	return out
 }
 
-// sees reports whether an access happened before.
 func (s *stamp) sees(e epoch) bool {
 	switch i := e.component(); {
 	case e == 0:
@@ -231,7 +221,6 @@ func (o *Chip) AddTile(t *Tile, cores ...*Core) {
 	}
 }
 
-// by returns the stamp of the agent that causes an access.
 func (o *Chip) by(from Origin) *stamp {
 	switch {
 	case o.carry != nil:
@@ -288,7 +277,7 @@ func (o *Chip) Held(from Origin, k *Core) {
 	a.land(a.time)
 }
 
-// Released records that a processor is released from reset.
+// Released records that a processor leaves reset.
 func (o *Chip) Released(from Origin, k *Core) {
 	if o == nil {
 		return

@@ -19,7 +19,6 @@ const (
 	wholeWord   = 15
 )
 
-// shadow is the records of a memory.
 type shadow struct {
 	low    []*shadowPage          // of a small memory
 	high   map[uint64]*shadowPage // of a large one, as used
@@ -34,7 +33,6 @@ func newShadow(size uint32) *shadow {
 		told: map[uint32]clock{}}
 }
 
-// at returns the cell of the word that holds addr.
 func (s *shadow) at(addr uint64) *cell {
 	n := addr / 4 / shadowWords
 	if n < uint64(len(s.low)) {
@@ -80,7 +78,6 @@ func (s *shadow) share(o *Chip, addr uint64, c *cell, by clock) {
 	s.common[addr&^3] = s.common[addr&^3].join(by)
 }
 
-// learned returns what an agent that loads the word learns.
 func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
 	if c.common {
 		return s.common[addr&^3]
@@ -91,9 +88,9 @@ func (s *shadow) learned(o *Chip, addr uint64, c *cell) clock {
 // clash is an access without an edge to an earlier one.
 type clash struct {
 	addr  uint64
-	e     epoch // the access before
+	e     epoch
 	pc    uint32
-	wrote bool // it was a write
+	wrote bool
 
 	atomic bool // the last of atomics not all known
 }
@@ -162,7 +159,8 @@ func (s *shadow) writes(by *stamp, component int) clock {
 // unfinished is the time of an access that isn't known to be over.
 const unfinished = 1<<epochBits - 1
 
-// finished records that a processor's program knows that its NoC has read n bytes at addr.
+// finished and stored record that a program knows the end of its read, or write, of n bytes at
+// addr.
 func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {
@@ -175,7 +173,6 @@ func (s *shadow) finished(a *agent, addr uint64, n int, t uint64) {
 	}
 }
 
-// stored records that a processor's program knows that its write of n bytes at addr has arrived.
 func (s *shadow) stored(a *agent, addr uint64, n int, t uint64) {
 	e := epoch(a.index*components+programs) << epochBits
 	for at := addr &^ 3; at < addr+uint64(n); at += 4 {

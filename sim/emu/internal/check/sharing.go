@@ -45,10 +45,10 @@ type load struct {
 	wpc  uint32
 	a, b tag
 
-	bytes uint8 // of the word
-	alien bool  // the processor does not know of w
-	poll  bool  // a branch depended on it
-	data  bool  // it was used otherwise
+	bytes uint8
+	alien bool // w is unknown to the processor
+	poll  bool // a branch depended on it
+	data  bool // it was used otherwise
 }
 
 // pending is a store that may be in the store queue.
@@ -72,7 +72,6 @@ func newSharing(k *Core) *sharing {
 	return &sharing{core: k, agent: k.agent, wormhole: k.Arch == chip.Wormhole, local: make([]tag, k.LocalBytes/4), next: 1}
 }
 
-// forget resets the record of a processor that starts anew.
 func (s *sharing) forget() {
 	clear(s.tags[:])
 	clear(s.local)
@@ -99,7 +98,6 @@ func (s *sharing) new(l load) tag {
 	return l.tag
 }
 
-// get returns the load of a tag, or nil if it was too long ago.
 func (s *sharing) get(t tag) *load {
 	if l := &s.loads[t%tag(len(s.loads))]; t != 0 && l.tag == t {
 		return l
@@ -133,7 +131,7 @@ func (s *sharing) poll(t tag) {
 	}
 }
 
-// use records another use of a value, and refuses one without an edge.
+// use refuses another use of a value without an edge.
 func (s *sharing) use(t tag) bool {
 	for l := s.get(t); l != nil && !l.data; l = s.get(t) {
 		l.data = true
@@ -199,7 +197,6 @@ func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool, v uint32) bool {
 	return true
 }
 
-// readsTwo reports whether an arithmetic instruction has two source registers.
 func readsTwo(c rv32.Opcode) bool {
 	switch {
 	case c >= rv32.ADD && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.ROR, c == rv32.PACK:

@@ -15,7 +15,6 @@ type Writer struct {
 	NoC  bool // through a NoC
 }
 
-// String names the agent.
 func (w Writer) String() string {
 	if w.Host {
 		return "the host"
@@ -64,7 +63,6 @@ func (w *Writers) Note(by Writer, addr uint32, n int) {
 	}
 }
 
-// lastOf returns the agent that changed a line last.
 func (w *Writers) lastOf(line uint32) Writer {
 	return w.last[line/writerLines][line%writerLines]
 }
@@ -97,7 +95,6 @@ func NewInstructionCache(p chip.Processor) *InstructionCache {
 	return &InstructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
 }
 
-// Invalidate empties the cache.
 func (i *InstructionCache) Invalidate() {
 	clear(i.lines)
 	i.valid = false
@@ -138,7 +135,6 @@ func (i *InstructionCache) Fetch(w *Writers, pc uint32) (stale string) {
 	return ""
 }
 
-// take notes that a line may have come into the cache.
 func (i *InstructionCache) take(w *Writers, line uint32) {
 	if _, ok := i.lines[line]; !ok {
 		i.lines[line] = cachedLine{version: w.version[line]}

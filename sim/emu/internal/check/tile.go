@@ -39,7 +39,7 @@ type Tile struct {
 	seen     []*signal            // loaded by the tile's processors since, the newest for each path
 }
 
-// sequence counts the requests of an NIU, as its own counters do at the other end.
+// sequence counts an NIU's requests, as its own counters do.
 type sequence struct {
 	reads, acks, atomics uint32
 	writes               [2]uint32 // acknowledged, and posted
@@ -83,7 +83,6 @@ func NewTile(m Memory, xy chip.XY, size uint32) *Tile {
 		incoming: all[2*lines : 3*lines : 3*lines], pulses: all[3*lines:], signals: map[uint32][]*signal{}}
 }
 
-// hold adds by to the lines of n bytes at addr.
 func hold(lines []uint16, addr uint64, n int, by int) {
 	for l := addr >> lineShift; l <= (addr+uint64(n)-1)>>lineShift && l < uint64(len(lines)); l++ {
 		lines[l] += uint16(by)
@@ -91,10 +90,6 @@ func hold(lines []uint16, addr uint64, n int, by int) {
 }
 
 func held(lines []uint16, addr, n uint32) bool {
-	return lines[addr>>lineShift] != 0 || lines[(addr+n-1)>>lineShift] != 0 || n > 1<<lineShift && anyHeld(lines, addr, n)
-}
-
-func anyHeld(lines []uint16, addr, n uint32) bool {
 	for l := addr >> lineShift; l <= (addr+n-1)>>lineShift; l++ {
 		if lines[l] != 0 {
 			return true
@@ -169,7 +164,6 @@ func (r *Tile) started(q *Transfer) (*Flight, bool) {
 	return f, true
 }
 
-// claim refuses a request whose own bytes are still those of another one.
 func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
 	if addr+uint64(n) > uint64(r.size) {
 		return true
@@ -177,7 +171,6 @@ func (r *Tile) claim(q *Transfer, addr uint64, n int, write bool) bool {
 	return r.Access(q.By, uint32(addr), uint32(n), !write, write)
 }
 
-// expect notes a write that will come to this tile.
 func (r *Tile) expect(f *Flight) {
 	if len(r.arriving) >= maxArriving {
 		live := r.arriving[:0]
@@ -221,7 +214,6 @@ func (f *Flight) freeLanding(seer *Core) {
 	}
 }
 
-// stored records that the sender knows that its write is in DRAM.
 func (f *Flight) stored(seer *Core) {
 	if f.storing {
 		f.storing = false
@@ -308,7 +300,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.landing && overlap(f.q.ToAddr, f.q.N, addr, n) {
-					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and no processor of tile %v has seen its response counted since",
+					return r.refuse(o, addr, "%s %d bytes that a NoC read may still be writing: %v, and tile %v has not seen its response counted since",
 						what, n, f, r.XY)
 				}
 			}
@@ -322,7 +314,7 @@ func (r *Tile) Access(o Origin, addr, n uint32, load, store bool) bool {
 						f.freeSource(nil)
 						continue
 					}
-					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
+					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and tile %v has not seen its data read since (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
 						n, f, r.XY)
 				}
 			}

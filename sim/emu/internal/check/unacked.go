@@ -29,7 +29,6 @@ func (w *unacked) started(f *Flight) {
 	}
 }
 
-// stopped drops what a processor that is put into reset has asked for.
 func (w *unacked) stopped(k *Core) {
 	for i := range w {
 		for id, f := range w[i] {
@@ -61,16 +60,11 @@ func (r *Tile) ends(q *Transfer) bool {
 }
 
 func unackedText(i int) string {
-	seen := func(what, counter, barrier string) string {
-		return fmt.Sprintf("no processor of the tile has seen %s (%s) since; the kernel lacks %s before its end", what, counter, barrier)
-	}
-	switch i {
-	case unackedWrite:
-		return seen("its acknowledgement", "WR_ACK_RECEIVED or REQS_OUTSTANDING_ID", "a write barrier")
-	case unackedPosted:
-		return seen("that its data are read", "WRITE_REQS_OUTGOING_ID", "a flush of posted writes")
-	case unackedAtomic:
-		return seen("its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier")
-	}
-	return seen("its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier")
+	text := [...][3]string{
+		unackedWrite:  {"its acknowledgement", "WR_ACK_RECEIVED or REQS_OUTSTANDING_ID", "a write barrier"},
+		unackedPosted: {"that its data are read", "WRITE_REQS_OUTGOING_ID", "a flush of posted writes"},
+		unackedAtomic: {"its response", "ATOMIC_RESP_RECEIVED or REQS_OUTSTANDING_ID", "an atomic barrier"},
+		unackedRead:   {"its data", "RD_RESP_RECEIVED or REQS_OUTSTANDING_ID", "a read barrier"},
+	}[i]
+	return fmt.Sprintf("no processor of the tile has seen %s (%s) since; the kernel lacks %s before its end", text[0], text[1], text[2])
 }

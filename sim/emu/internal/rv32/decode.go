@@ -16,15 +16,12 @@ type Inst struct {
 // each from bit 0, Imm in the upper half.
 type Op uint64
 
-// Op packs an instruction.
 func (i Inst) Op() Op {
 	return Op(i.Code) | Op(i.Rd)<<8 | Op(i.Rs1)<<16 | Op(i.Rs2)<<24 | Op(uint32(i.Imm))<<32
 }
 
-// Code is the operation.
 func (o Op) Code() Opcode { return Opcode(o) }
 
-// Inst unpacks an instruction.
 func (o Op) Inst() Inst {
 	return Inst{Opcode(o), uint8(o >> 8), uint8(o >> 16), uint8(o >> 24), int32(o >> 32)}
 }
@@ -125,16 +122,12 @@ const (
 	Illegal // refused when executed
 )
 
-// IsBranch reports a conditional branch.
 func (c Opcode) IsBranch() bool { return c >= BEQ && c <= BGEU }
 
-// IsLoad reports a load.
 func (c Opcode) IsLoad() bool { return c >= LB && c <= LHU }
 
-// IsStore reports a store.
 func (c Opcode) IsStore() bool { return c >= SB && c <= SW }
 
-// IsAMO reports an atomic memory operation.
 func (c Opcode) IsAMO() bool { return c >= AMOADD && c <= AMOMAXU }
 
 // Bytes is how many a load or store moves.

@@ -23,11 +23,5 @@ func (b *buffer) label() int {
 
 func (b *buffer) place(label int) { b.labels[label] = len(b.b) }
 
-func (b *buffer) here() int {
-	l := b.label()
-	b.place(l)
-	return l
-}
-
 // refer notes that the code at the end of the buffer names a label.
 func (b *buffer) refer(label int) { b.jumps = append(b.jumps, reference{len(b.b), label}) }

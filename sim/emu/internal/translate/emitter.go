@@ -314,9 +314,7 @@ func (e *emitter) guessed(i int, o rv32.Inst, s slotsOf, certainly func(a area, 
 func (e *emitter) look(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
 	area := e.guesses[i-e.first].area
 	switch word := o.Code.Bytes() == 4; {
-	case localFirst(o.Rs1):
-		e.anyOf(i, local, l1)
-	case area == areaLocal:
+	case localFirst(o.Rs1), area == areaLocal:
 		e.anyOf(i, local, l1)
 	case area == areaRegisters && word:
 		e.anyOf(i, register, l1, local)

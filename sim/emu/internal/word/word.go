@@ -1,7 +1,10 @@
 // Package word copies, packs and replaces bytes in memory of 32-bit words.
 package word
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Merge copies n bytes into words at byte offset off from buf, whose first word holds off&3 bytes
 // of padding.
@@ -33,7 +36,7 @@ func Span(off uint64, n int) int { return int((off&3 + uint64(n) + 3) / 4) }
 func Pack(buf []uint32, off uint64, p []byte) {
 	if off&3 == 0 {
 		for len(p) >= 4 {
-			buf[0] = uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
+			buf[0] = binary.LittleEndian.Uint32(p)
 			buf, p = buf[1:], p[4:]
 		}
 		off = 0
@@ -52,8 +55,7 @@ func Pack(buf []uint32, off uint64, p []byte) {
 func Unpack(p []byte, off uint64, buf []uint32) {
 	if off&3 == 0 {
 		for len(p) >= 4 {
-			w := buf[0]
-			p[0], p[1], p[2], p[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
+			binary.LittleEndian.PutUint32(p, buf[0])
 			buf, p = buf[1:], p[4:]
 		}
 		off = 0
