@@ -16,20 +16,19 @@ import (
 func TestComputeExamples(t *testing.T) {
 	const n = 5
 	onBackends(t, func(t *testing.T, b *bench) {
-		in := []pages{random(kernels.BF16, n, 13), random(kernels.BF16, n, 14)}
+		in := []pages{random(bf16, n, 13), random(bf16, n, 14)}
 		var sums []byte
 		for i := range n {
 			var dst arith.DstTile
-			x, f := source(b.arch(), in[0], i, false)
-			y, _ := source(b.arch(), in[1], i, false)
+			x, f := srcTile(b.arch(), in[0], i, false)
+			y, _ := srcTile(b.arch(), in[1], i, false)
 			arith.Math{Arch: b.arch(), A: f, B: f}.AddTile(&dst, x, y, false)
-			sums = append(sums, packed(&dst, kernels.BF16, false)...)
+			sums = append(sums, packed(&dst, bf16, false)...)
 		}
-		b.same("add", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/add.cpp"}}, in, kernels.BF16, n, n),
-			sums, kernels.BF16)
+		b.same("add", b.run(source("examples/add.cpp", false), in, bf16, n, n), sums, bf16)
 
-		got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/exp.cpp"}}, in[:1], kernels.BF16, n, n)
-		if worst, at := b.worst("exp", plain(kernels.BF16, in[0].data), plain(kernels.BF16, got), math.Exp, 7); worst > 0.505 {
+		got := b.run(source("examples/exp.cpp", false), in[:1], bf16, n, n)
+		if worst, at := b.worst("exp", plain(bf16, in[0].data), plain(bf16, got), math.Exp, 7); worst > 0.505 {
 			t.Errorf("exp of %v is off by %v units in the last place", at, worst)
 		}
 	})
@@ -49,7 +48,7 @@ func TestComputeMulticast(t *testing.T) {
 			subRows, subCol = 1, 2
 			tile            = 2048
 		)
-		left, right := random(kernels.BF16, tiles*tiles, 15), random(kernels.BF16, tiles*tiles, 16)
+		left, right := random(bf16, tiles*tiles, 15), random(bf16, tiles*tiles, 16)
 		p := &reprise.Program{Name: "multicast"}
 		q := b.dev.Queue(0)
 		all := []chip.Range{{Start: chip.Core{X: 0, Y: 0}, End: chip.Core{X: cores - 1, Y: cores - 1}}}
@@ -115,7 +114,7 @@ func TestComputeMulticast(t *testing.T) {
 		b.must(q.Read(b.ctx, out, 0, bits))
 		b.everywhere("multicast", bits)
 
-		got, l, r := decode(kernels.BF16, bits), decode(kernels.BF16, left.data), decode(kernels.BF16, right.data)
+		got, l, r := decode(bf16, bits), decode(bf16, left.data), decode(bf16, right.data)
 		const side = tiles * arith.TileSide
 		at := func(m []float64, row, column int) float64 {
 			return m[(row/32*tiles+column/32)*arith.TileData+row%32*32+column%32]

@@ -17,20 +17,17 @@ var widths = []struct {
 	in, out kernels.Format
 	wide    bool
 }{
-	{"bf16", kernels.BF16, kernels.BF16, false},
-	{"bf16 and a wide Dst", kernels.BF16, kernels.FP32, true},
-	{"fp32 and a wide Dst", kernels.FP32, kernels.FP32, true},
-	{"bfp8", kernels.BFP8, kernels.BFP8, false},
-	{"fp16", kernels.FP16, kernels.FP16, false},
-	{"fp16 and a wide Dst", kernels.FP16, kernels.FP32, true},
+	{"bf16", bf16, bf16, false},
+	{"bf16 and a wide Dst", bf16, fp32, true},
+	{"fp32 and a wide Dst", fp32, fp32, true},
+	{"bfp8", bfp8, bfp8, false},
+	{"fp16", fp16, fp16, false},
+	{"fp16 and a wide Dst", fp16, fp32, true},
 }
 
 func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
 	b.t.Helper()
-	return b.run(kernels.ComputeSource{
-		Source:  kernels.Source{Path: "testdata/compute/fpu.cpp", Defines: []string{fmt.Sprintf("OPERATIONS=%d", group)}},
-		WideDst: widths[w].wide,
-	}, in, widths[w].out, n, uint32(op), uint32(n))
+	return b.run(source("fpu.cpp", widths[w].wide, fmt.Sprintf("OPERATIONS=%d", group)), in, widths[w].out, n, uint32(op), uint32(n))
 }
 
 var seen sync.Map // of results, by chip and what was computed
@@ -80,7 +77,7 @@ func TestComputeElementwise(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths {
 			for i, op := range ops {
-				if width.in == kernels.FP16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
+				if width.in == fp16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
 					continue // moves between sources and Dst are of bf16 or tf32, whose exponents are not those of fp16
 				}
 				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
@@ -89,8 +86,8 @@ func TestComputeElementwise(t *testing.T) {
 				for r := range n {
 					var dst arith.DstTile
 					for k := range op.each {
-						x, f := source(b.arch(), in[0], r*op.each+k, width.wide)
-						y, _ := source(b.arch(), in[1], r*op.each+k, width.wide)
+						x, f := srcTile(b.arch(), in[0], r*op.each+k, width.wide)
+						y, _ := srcTile(b.arch(), in[1], r*op.each+k, width.wide)
 						op.do(arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
 					}
 					want = append(want, packed(&dst, width.out, width.wide)...)
@@ -105,26 +102,25 @@ func TestComputeReconfigure(t *testing.T) {
 	const n = 2
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, formats := range [][4]kernels.Format{
-			{kernels.BF16, kernels.BF16, kernels.BFP8, kernels.BFP4},
-			{kernels.BF16, kernels.FP32, kernels.FP32, kernels.BFP8},
+			{bf16, bf16, bfp8, bfp4},
+			{bf16, fp32, fp32, bfp8},
 		} {
 			var in []pages
 			for i, f := range formats {
 				in = append(in, random(f, n, uint64(20+i)))
 			}
-			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n,
-				n)
+			got := b.run(source("reconfig.cpp", true), in, fp32, 5*n, n)
 			var want []byte
 			for i := range n {
 				for _, pair := range [][2]int{{0, 1}, {2, 1}, {2, 3}, {0, 1}, {3, 2}} {
 					var dst arith.DstTile
-					x, fx := source(b.arch(), in[pair[0]], i, true)
-					y, fy := source(b.arch(), in[pair[1]], i, true)
+					x, fx := srcTile(b.arch(), in[pair[0]], i, true)
+					y, fy := srcTile(b.arch(), in[pair[1]], i, true)
 					arith.Math{Arch: b.arch(), A: fx, B: fy, Wide: true}.AddTile(&dst, x, y, false)
-					want = append(want, packed(&dst, kernels.FP32, true)...)
+					want = append(want, packed(&dst, fp32, true)...)
 				}
 			}
-			b.same(fmt.Sprint(formats), got, want, kernels.FP32)
+			b.same(fmt.Sprint(formats), got, want, fp32)
 		}
 	})
 }
@@ -187,8 +183,8 @@ func TestComputeBroadcast(t *testing.T) {
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					x, f := source(b.arch(), in[0], r, width.wide)
-					y, _ := source(b.arch(), in[1], r, width.wide)
+					x, f := srcTile(b.arch(), in[0], r, width.wide)
+					y, _ := srcTile(b.arch(), in[1], r, width.wide)
 					y = remade(y, repeat[op%3])
 					m := arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}
 					switch op / 3 {
@@ -212,7 +208,7 @@ func decode(f kernels.Format, tiles []byte) (values []float64) {
 	for t := 0; t < len(tiles); t += f.TileBytes() {
 		for i := range arith.TileData {
 			at := tiles[t+n*arith.FaceOrder(i/32, i%32):]
-			if f == kernels.FP32 {
+			if f == fp32 {
 				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(at))))
 			} else {
 				values = append(values, float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(at))<<16)))

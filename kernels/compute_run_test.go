@@ -24,6 +24,19 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
+const (
+	bf16, fp32, fp16       = kernels.BF16, kernels.FP32, kernels.FP16
+	bfp8, bfp4             = kernels.BFP8, kernels.BFP4
+	int8s, int32s, uint16s = kernels.Int8, kernels.Int32, kernels.Uint16
+)
+
+func needCompiler(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
+		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
+	}
+}
+
 type backend struct {
 	name string
 	arch chip.Arch
@@ -72,9 +85,7 @@ func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
 }
 
 func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *testing.T, b *bench)) {
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
+	needCompiler(t)
 	for _, b := range backends(harvested) {
 		if !b.turn(t.Name()) {
 			continue
@@ -150,6 +161,10 @@ func (b *bench) single(path string) *kernels.Image {
 	im, err := f.(func() (*kernels.Image, error))()
 	b.must(err)
 	return im
+}
+
+func source(name string, wide bool, defines ...string) kernels.ComputeSource {
+	return kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/" + name, Defines: defines}, WideDst: wide}
 }
 
 type pages struct {

@@ -14,7 +14,7 @@ func TestNocObjects(t *testing.T) {
 	onBackends(t, func(t *testing.T, b *bench) {
 		const n, page = 5, 2048
 		q := b.dev.Queue(0)
-		data := random(kernels.BF16, n, 31).data
+		data := random(bf16, n, 31).data
 		cores := []chip.Range{chip.Single(0, 0)}
 		for _, defines := range [][]string{nil, {"NOC_OBJECTS"}} {
 			p := &reprise.Program{
