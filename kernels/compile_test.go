@@ -20,21 +20,27 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-func needCompiler(t *testing.T) {
+func NeedCompiler(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
 	}
 }
 
+func mustCompile(t *testing.T, src Source) *Image {
+	t.Helper()
+	im, err := Compile(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
 func TestCompileDataflowAPI(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	for _, arch := range arches {
 		var warnings bytes.Buffer
-		im, err := Compile(t.Context(), Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := mustCompile(t, Source{Path: "testdata/api.cpp", Arch: arch, CompileArgs: []uint32{7, 1<<32 - 1}, Warnings: &warnings})
 		if im.Arch != arch {
 			t.Errorf("compiled for %v, marked %v", arch, im.Arch)
 		}
@@ -45,7 +51,7 @@ func TestCompileDataflowAPI(t *testing.T) {
 }
 
 func TestCompileFunctionPointer(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	im, err := Compile(t.Context(), Source{Path: "testdata/refused.cpp", Arch: chip.Wormhole})
 	var r *RelocationError
 	if !errors.As(err, &r) {
@@ -54,18 +60,15 @@ func TestCompileFunctionPointer(t *testing.T) {
 }
 
 func TestCompileLibrary(t *testing.T) {
-	needCompiler(t)
-	im, err := Compile(t.Context(), Source{Path: "testdata/library.c", Arch: chip.Blackhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	NeedCompiler(t)
+	im := mustCompile(t, Source{Path: "testdata/library.c", Arch: chip.Blackhole})
 	if im.DataSize == 0 || !bytes.Contains(im.Text, []byte{3, 1, 2, 0}) {
 		t.Errorf("%d bytes of data; the table must be among them", im.DataSize)
 	}
 }
 
 func TestCompileELF(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	text, err := os.ReadFile("src/copy.cpp")
 	if err != nil {
 		t.Fatal(err)
@@ -88,10 +91,7 @@ func TestCompileELF(t *testing.T) {
 			t.Errorf("%s: not the bytes of the image that comes with Reprise", src.Path)
 		}
 	}
-	im, err := Compile(t.Context(), Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustCompile(t, Source{Path: "src/copy.cpp", Arch: chip.Wormhole})
 	want, err := Prebuilt(chip.Wormhole, Copy)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestCompileELF(t *testing.T) {
 }
 
 func TestCompileOptions(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "mine.h"), []byte("#define NUMBER 5\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -117,28 +117,22 @@ void kernel_main() { int unused; }
 `}
 	var warnings strings.Builder
 	src.Warnings = &warnings
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Fatal(err)
-	}
+	mustCompile(t, src)
 	if w := warnings.String(); !strings.HasPrefix(w, "-options.cc: In function") || !strings.Contains(w, "unused variable") {
 		t.Errorf("warnings: %q", w)
 	}
 	src.Warnings = nil
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Errorf("without a writer for warnings: %v", err)
-	}
+	mustCompile(t, src)
 	// a file whose name looks like an option
 	t.Chdir(dir)
 	if err := os.WriteFile("-o.c", []byte("#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compile(t.Context(), Source{Path: "-o.c", Arch: chip.Blackhole}); err != nil {
-		t.Error(err)
-	}
+	mustCompile(t, Source{Path: "-o.c", Arch: chip.Blackhole})
 }
 
 func TestCompileError(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	tests := []struct{ name, text, message, output string }{
 		{"syntax", "void kernel_main(void) { here; there; }", "kernels: compile some/dir/mine.c for wormhole: some/dir/mine.c:1:26: error: 'here' undeclared (first use in this function) (and 1 more)", "'there' undeclared"},
 		{"in a header", "#include <stdint.h>\nstruct rp_go { int x; };\n#include \"reprise/noc.h\"\n", "wormhole: include/reprise/abi.h:", "mine.c:3"},
@@ -163,17 +157,13 @@ func TestCompileError(t *testing.T) {
 }
 
 func TestCompileFits(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	src := Source{Path: "big.c", Arch: chip.Wormhole, Text: `#include "reprise/kernel.h"
 static uint32_t table[256];
 void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(2)]); }`}
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Error(err)
-	}
+	mustCompile(t, src)
 	src.Processors = []chip.Processor{chip.BRISC, chip.NCRISC}
-	if _, err := Compile(t.Context(), src); err != nil {
-		t.Error(err)
-	}
+	mustCompile(t, src)
 	src.Processors = append(src.Processors, chip.TRISC1)
 	if _, err := Compile(t.Context(), src); !errors.Is(err, ErrLocalRAM) {
 		t.Error(err)
@@ -246,7 +236,7 @@ func TestCompileCancelled(t *testing.T) {
 }
 
 func TestCompileWarningsFail(t *testing.T) {
-	needCompiler(t)
+	NeedCompiler(t)
 	writertest.EveryWrite(t, func(w io.Writer) error {
 		_, err := Compile(t.Context(), Source{Path: "mine.c", Text: "void kernel_main(void) { int unused; }", Arch: chip.Wormhole, Warnings: w})
 		return err

@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -29,13 +28,6 @@ const (
 	bfp8, bfp4             = kernels.BFP8, kernels.BFP4
 	int8s, int32s, uint16s = kernels.Int8, kernels.Int32, kernels.Uint16
 )
-
-func needCompiler(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("riscv64-unknown-elf-g++"); err != nil {
-		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
-	}
-}
 
 type backend struct {
 	name string
@@ -85,7 +77,7 @@ func onBackends(t *testing.T, f func(t *testing.T, b *bench)) {
 }
 
 func onBackendsWith(t *testing.T, harvested map[chip.Arch]sim.Option, f func(t *testing.T, b *bench)) {
-	needCompiler(t)
+	kernels.NeedCompiler(t)
 	for _, b := range backends(harvested) {
 		if !b.turn(t.Name()) {
 			continue

@@ -15,7 +15,7 @@ import (
 )
 
 func TestStrict(t *testing.T) {
-	needCompiler(t)
+	kernels.NeedCompiler(t)
 	const n = 2
 	in := []pages{random(bf16, 2*n, 17), random(bf16, 2*n, 18), random(bf16, 2*n, 19)}
 	triple, ints := random(bf16, 3, 24), random(int8s, n, 25)
@@ -53,7 +53,7 @@ func TestStrict(t *testing.T) {
 }
 
 func TestComputeHeaders(t *testing.T) {
-	needCompiler(t)
+	kernels.NeedCompiler(t)
 	var text strings.Builder
 	n := 0
 	err := fs.WalkDir(kernels.Sources(), "include/api/compute", func(path string, d fs.DirEntry, err error) error {
