@@ -1,6 +1,7 @@
 package tensix
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,31 +137,36 @@ func TestStoresAfterPushes(t *testing.T) {
 
 func TestLateHazardsOfWormhole(t *testing.T) {
 	const (
+		eight   = 2 << 12 // rows
 		add     = opSFPADD<<24 | 10<<12
 		iadd    = opSFPIADD<<24 | 4
 		rotate  = opSFPSHFT2<<24 | 3
 		wrcfg   = opWRCFG << 24
 		nopAny  = opDMANOP << 24
-		moveRow = opMOVA2D<<24 | 2<<12 // eight rows
+		moveRow = opMOVA2D<<24 | eight
 		sum     = opELWADD << 24
 		acc     = sum | 1<<21
 		zero16  = opZEROACC<<24 | 1<<19
 
 		sfpStore0 = opSFPSTORE<<24 | 2<<16
+
+		undefined = "undefined since ZEROACC"
+		oneLate   = "one cycle late"
 	)
 	reg := func(c, d uint32) uint32 { return c<<8 | d<<4 }
-	for _, tt := range []struct {
+	type hazardous struct {
 		name string
 		list []uint32
 		want string // part of the refusal, if there is one; on Blackhole there is none but of single words of WRCFG
-	}{
-		{"a rotation and the same register", prog{rotate | reg(1, 1), rotate | reg(1, 2)}, "one cycle late"},
+	}
+	tests := []hazardous{
+		{"a rotation and the same register", prog{rotate | reg(1, 1), rotate | reg(1, 2)}, oneLate},
 		{"rotations of two registers in turn, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
 		{"rotations and sums of floats, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
 		{"a rotation and an instruction of the round unit", prog{rotate | reg(1, 1), iadd | reg(5, 4)}, "round unit"},
 		{"a rotation and a shift of another register", prog{rotate | reg(1, 1), opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, "round unit"},
 		{"a shift that doesn't read a late result", prog{sfpMad, opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, ""},
-		{"a late result as distance", prog{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, "one cycle late"},
+		{"a late result as distance", prog{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, oneLate},
 		{"configuration read right after WRCFG", prog{wrcfg | 64, readConfig | 64}, "configuration words 64 to 64"},
 		{"another word", prog{wrcfg | 64, readConfig | 65}, ""},
 		{"four words", prog{wrcfg | 1<<15 | 24, readConfig | 27}, "configuration words 24 to 27"},
@@ -171,28 +177,25 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		{"rows that were moved, and a sum that accumulates", prog{moveRow, acc}, "may not have been moved"},
 		{"the same three instructions later", prog{moveRow, nopAny, nopAny, nopAny, acc}, ""},
 		{"a sum that doesn't", prog{moveRow, sum}, ""},
-		{"rows that are undefined", prog{zero16, sfpLoad0}, "undefined since ZEROACC"},
+		{"rows that are undefined", prog{zero16, sfpLoad0}, undefined},
 		{"rows that are not", prog{zero16, sfpLoad0 | 16}, ""},
-		{"the other columns of rows that SFPSTORE has written", prog{zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
+		{"the other columns of rows that SFPSTORE has written", prog{zero16, sfpStore0, sfpLoad0 | 2}, undefined},
 		{"the columns that it has written", prog{zero16, sfpStore0, sfpLoad0}, ""},
 		{"both, when both are written", prog{zero16, sfpStore0, sfpStore0 | 2, sfpLoad0 | 2, sfpLoad0}, ""},
 		{"both, of rows that were defined", prog{sfpStore0, sfpLoad0 | 2}, ""},
-		{"a sum onto such rows", prog{zero16, sfpStore0, acc}, "undefined since ZEROACC"},
 		{"a sum in place of such rows", prog{zero16, sfpStore0, sum, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"a product onto such rows", prog{zero16, sfpStore0, opELWMUL << 24}, "undefined since ZEROACC"},
 		{"rows that are moved there instead", prog{zero16, sfpStore0, moveRow, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"such rows, undefined again", prog{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
-		{"a product of matrices onto such rows", prog{zero16, sfpStore0, opMVMUL << 24}, "undefined since ZEROACC"},
-		{"pooling onto such rows", prog{zero16, sfpStore0, opGAPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a maximum with such rows", prog{zero16, sfpStore0, opGMPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcA", prog{zero16, sfpStore0, opMOVD2A<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcB", prog{zero16, sfpStore0, opMOVD2B<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of one such row to SrcB", prog{zero16, sfpStore0, opMOVD2B << 24}, "undefined since ZEROACC"},
-		{"a move of undefined rows, which read as zeros", prog{zero16, opMOVD2A<<24 | 2<<12, opMOVD2B<<24 | 2<<12}, ""},
-		{"a move of rows both of whose columns are written", prog{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | 2<<12}, ""},
+		{"such rows, undefined again", prog{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, undefined},
+		{"a move of undefined rows, which read as zeros", prog{zero16, opMOVD2A<<24 | eight, opMOVD2B<<24 | eight}, ""},
+		{"a move of rows both of whose columns are written", prog{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | eight}, ""},
 		{"a product onto such rows, undefined again", prog{zero16, sfpStore0, zero16, opMVMUL << 24, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
 		{"a maximum with such rows, undefined again", prog{zero16, sfpStore0, zero16, opGMPOOL<<24 | 1<<19, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-	} {
+	}
+	for _, w := range []uint32{acc, opELWMUL << 24, opMVMUL << 24, opGAPOOL<<24 | 1<<19, opGMPOOL<<24 | 1<<19, opMOVD2A<<24 | eight, opMOVD2B<<24 | eight,
+		opMOVD2B << 24} {
+		tests = append(tests, hazardous{mnemonic(w) + " of such rows", prog{zero16, sfpStore0, w}, undefined})
+	}
+	for _, tt := range tests {
 		for _, arch := range archs {
 			e := New(arch, newTestTile(arch))
 			e.allocate()
@@ -205,8 +208,8 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 			}
 			f := run(e, tt.list...)
 			late := f != nil && f.Category == UndefinedBehavior &&
-				(strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") ||
-					strings.Contains(f.Detail, "undefined since"))
+				slices.ContainsFunc([]string{"late", "round unit", "may not", "undefined since"},
+					func(s string) bool { return strings.Contains(f.Detail, s) })
 			switch {
 			case arch == chip.Blackhole && !strings.HasPrefix(tt.want, "configuration words 64") || tt.want == "":
 				if late {
