@@ -17,7 +17,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-func firmware(t *testing.T, revision string, arch chip.Arch) (ms [chip.NumProcessors]elftest.Metal) {
+type files = [chip.NumProcessors]elftest.Metal
+
+func firmware(t *testing.T, revision string, arch chip.Arch) (ms files) {
 	t.Helper()
 	l := abi.Of(revision, arch)
 	if l == nil {
@@ -37,7 +39,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func write(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+func write(t *testing.T, dir string, ms files) {
 	t.Helper()
 	for _, m := range ms {
 		must(t, m.WriteFile(dir, m.Base()))
@@ -86,31 +88,29 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 	revision := abi.Revisions()[1].Name
 	tests := []struct {
 		name   string
-		breaks func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal)
+		breaks func(dir string, ms files) error
 		want   error
 		says   string
 	}{
-		{"no folder", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) { must(t, os.RemoveAll(dir)) }, fs.ErrNotExist, "brisc.elf"},
-		{"a file missing", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.RemoveAll(filepath.Join(dir, "trisc1")))
-		}, fs.ErrNotExist, "trisc1.elf"},
-		{"a kernel among them", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
-			must(t, ms[chip.TRISC2].WriteFile(dir, ms[chip.TRISC2].Kernel()))
+		{"no folder", func(dir string, _ files) error { return os.RemoveAll(dir) }, fs.ErrNotExist, "brisc.elf"},
+		{"a file missing", func(dir string, _ files) error { return os.RemoveAll(filepath.Join(dir, "trisc1")) }, fs.ErrNotExist, "trisc1.elf"},
+		{"a kernel among them", func(dir string, ms files) error {
+			return ms[chip.TRISC2].WriteFile(dir, ms[chip.TRISC2].Kernel())
 		}, kernels.ErrNotBase, "trisc2.elf"},
-		{"not ELF", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.WriteFile(filepath.Join(dir, "ncrisc", "ncrisc.elf"), []byte("junk"), 0o644))
+		{"not ELF", func(dir string, _ files) error {
+			return os.WriteFile(filepath.Join(dir, "ncrisc", "ncrisc.elf"), []byte("junk"), 0o644)
 		}, kernels.ErrNotELF, "ncrisc.elf"},
-		{"a folder in the place of a file", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
-			must(t, os.Remove(filepath.Join(dir, "brisc", "brisc.elf")))
-			must(t, os.Mkdir(filepath.Join(dir, "brisc", "brisc.elf"), 0o755))
+		{"a folder in the place of a file", func(dir string, _ files) error {
+			at := filepath.Join(dir, "brisc", "brisc.elf")
+			return errors.Join(os.Remove(at), os.Mkdir(at, 0o755))
 		}, ErrNotFile, "brisc.elf"},
-		{"banks of another build", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+		{"banks of another build", func(dir string, ms files) error {
 			m := elftest.NewMetal(chip.NCRISC, ms[chip.NCRISC].Entry, 7, 64)
-			must(t, m.WriteFile(dir, m.Base()))
+			return m.WriteFile(dir, m.Base())
 		}, ErrMixed, "7 and 64"},
-		{"unknown revision", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+		{"unknown revision", func(dir string, ms files) error {
 			m := elftest.NewMetal(chip.TRISC0, ms[chip.TRISC0].Entry+0x10, 0, 0)
-			must(t, m.WriteFile(dir, m.Base()))
+			return m.WriteFile(dir, m.Base())
 		}, nil, "revision"},
 	}
 	for _, tt := range tests {
@@ -118,7 +118,7 @@ func TestOpenFirmwareRefuses(t *testing.T) {
 			dir := t.TempDir()
 			ms := firmware(t, revision, chip.Blackhole)
 			write(t, dir, ms)
-			tt.breaks(t, dir, ms)
+			must(t, tt.breaks(dir, ms))
 			_, err := OpenFirmware(dir)
 			var typed *FirmwareError
 			if !errors.As(err, &typed) || typed.Dir != dir {
@@ -230,7 +230,7 @@ func TestCache(t *testing.T) {
 			at = filepath.Join(t.TempDir(), "link")
 			must(t, os.Symlink(root, at))
 		}
-		c, err := OpenCache(context.Background(), at)
+		c, err := OpenCache(t.Context(), at)
 		must(t, err)
 		if len(c.Kernels) != 16 || len(c.Firmware) != 3 || len(c.Problems) != 3 {
 			t.Fatalf("%d kernels, %d firmware, problems %v", len(c.Kernels), len(c.Firmware), c.Problems)
@@ -269,7 +269,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 	}
-	c, err := OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
+	c, err := OpenCache(t.Context(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
 	must(t, err)
 	if len(c.Kernels) != 3 || c.Kernels[0].Name != "compute" || c.Kernels[0].Build != "111" {
 		t.Errorf("%+v", c.Kernels)
@@ -282,7 +282,7 @@ func TestCache(t *testing.T) {
 	// Pre-compiled firmware is in another folder, by the same build key.
 	other := filepath.Join(t.TempDir(), "pre-compiled", "111")
 	write(t, other, firmware(t, old.Name, chip.Blackhole))
-	c, err = OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"),
+	c, err = OpenCache(t.Context(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"),
 		other)
 	must(t, err)
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
@@ -291,7 +291,7 @@ func TestCache(t *testing.T) {
 	// Unusable firmware of the kernel's build is the reason, not other firmware's difference.
 	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
 	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
-	c, err = OpenCache(context.Background(), root)
+	c, err = OpenCache(t.Context(), root)
 	must(t, err)
 	var none *NoFirmwareError
 	var broken *FirmwareError
@@ -299,7 +299,7 @@ func TestCache(t *testing.T) {
 		!strings.HasSuffix(broken.Dir, "firmware") {
 		t.Error(err)
 	}
-	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
+	c, err = OpenCache(t.Context(), filepath.Join(root, "222"))
 	must(t, err)
 	im = load(t, elftest.NewMetal(chip.BRISC, 0x3000, 8, 64).Kernel())
 	var e *MismatchError

@@ -52,15 +52,8 @@ func (m moves) more(e *Engine) (list []combination) {
 
 func (m moves) combination() combination {
 	name := fmt.Sprintf("%s %v, modifier %d", mnemonic(m.op<<24), named(m.a), m.mod)
-	for _, s := range []struct {
-		on   bool
-		text string
-	}{{m.b != 0, "SrcB " + named(m.b)}, {m.wide, "32 bits"}, {m.low, "lower halves"}, {m.implied, "implied"}, {m.forced, "forced"},
-		{m.keepsDenormals, "with denormals"}} {
-		if s.on {
-			name += ", " + s.text
-		}
-	}
+	name += options(option{m.b != 0, "SrcB " + named(m.b)}, option{m.wide, "32 bits"}, option{m.low, "lower halves"}, option{m.implied, "implied"},
+		option{m.forced, "forced"}, option{m.keepsDenormals, "with denormals"})
 	return combination{name: name, run: m.run}
 }
 

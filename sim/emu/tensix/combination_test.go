@@ -416,6 +416,20 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	}
 }
 
+type option struct {
+	on   bool
+	text string
+}
+
+func options(list ...option) (s string) {
+	for _, f := range list {
+		if f.on {
+			s += ", " + f.text
+		}
+	}
+	return s
+}
+
 func named(f arith.Format) string {
 	if s := f.String(); s != arith.Format(255).String() {
 		return s
