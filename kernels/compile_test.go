@@ -27,6 +27,13 @@ func NeedCompiler(t *testing.T) {
 	}
 }
 
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func mustCompile(t *testing.T, src Source) *Image {
 	t.Helper()
 	im, err := Compile(t.Context(), src)
@@ -78,9 +85,7 @@ func TestCompileELF(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a directory", "copy.cpp")
-	if err := errors.Join(os.Mkdir(filepath.Dir(elsewhere), 0o755), os.WriteFile(elsewhere, text, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, elsewhere, string(text))
 	for _, src := range []Source{{Path: "src/copy.cpp"}, {Path: elsewhere}, {Path: "none/copy.cpp", Text: string(text)}} {
 		src.Arch = chip.Wormhole
 		file, err := CompileELF(t.Context(), src)
@@ -104,9 +109,7 @@ func TestCompileELF(t *testing.T) {
 func TestCompileOptions(t *testing.T) {
 	NeedCompiler(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine.h"), []byte("#define NUMBER 5\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "mine.h"), "#define NUMBER 5\n")
 	src := Source{Path: "-options.cc", Arch: chip.Blackhole, Include: []string{dir}, Defines: []string{"ONE", "TEXT=\"a b\""},
 		CompileArgs: []uint32{3, 4}, Text: `
 #include "dataflow_api.h"
@@ -125,9 +128,7 @@ void kernel_main() { int unused; }
 	mustCompile(t, src)
 	// a file whose name looks like an option
 	t.Chdir(dir)
-	if err := os.WriteFile("-o.c", []byte("#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, "-o.c", "#include \"reprise/kernel.h\"\nvoid kernel_main(void) {}\n")
 	mustCompile(t, Source{Path: "-o.c", Arch: chip.Blackhole})
 }
 
@@ -187,9 +188,7 @@ func TestCompileNoCompiler(t *testing.T) {
 	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-unknown-elf-gcc, riscv32-") {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "riscv64-elf-gcc"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "riscv64-elf-gcc"), "#!/bin/sh\n")
 	_, err = Compile(t.Context(), src)
 	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-elf-gcc is there without riscv64-elf-g++") {
 		t.Error(err)
@@ -220,9 +219,7 @@ func TestCompileRefuses(t *testing.T) {
 func TestCompileCancelled(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"slow-gcc", "slow-g++"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho warning: >&2\nexec sleep 60\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), "#!/bin/sh\necho warning: >&2\nexec sleep 60\n")
 	}
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("needs a shell")

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
@@ -52,16 +51,9 @@ func TestComputeMulticast(t *testing.T) {
 		p := &reprise.Program{Name: "multicast"}
 		q := b.dev.Queue(0)
 		all := []chip.Range{{Start: chip.Core{X: 0, Y: 0}, End: chip.Core{X: cores - 1, Y: cores - 1}}}
-		buffer := func(name string, data []byte) *reprise.Buffer {
-			buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: tiles * tiles * tile, PageSize: tile, Name: name})
-			b.must(err)
-			if data != nil {
-				b.must(q.Write(b.ctx, buf, 0, data))
-			}
-			p.Buffers = append(p.Buffers, buf)
-			return buf
-		}
-		x, y, out := buffer("left", left.data), buffer("right", right.data), buffer("out", nil)
+		x, y, out := b.buffer(p, "left", tile, tiles*tiles), b.buffer(p, "right", tile, tiles*tiles), b.buffer(p, "out", tile, tiles*tiles)
+		b.must(q.Write(b.ctx, x, 0, left.data))
+		b.must(q.Write(b.ctx, y, 0, right.data))
 		for cb, n := range map[int]int{0: 2 * part * inner, 1: 2 * part * inner, 16: part * part, 24: part * part} {
 			p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: cb, Cores: all, PageSize: tile, Pages: n})
 		}
@@ -107,9 +99,7 @@ func TestComputeMulticast(t *testing.T) {
 		kernel("writer", b.single("testdata/compute/examples/writer.cpp"), chip.NCRISC, func(c chip.Core) []uint32 {
 			return []uint32{out.Addr(), uint32(int(c.Y)*part*tiles + int(c.X)*part), tiles, down, across, subRows, subCol}
 		})
-		exe, err := b.dev.Load(b.ctx, p)
-		b.must(err)
-		b.must(q.Run(b.ctx, exe))
+		b.must(q.Run(b.ctx, b.load(p)))
 		bits := make([]byte, tiles*tiles*tile)
 		b.must(q.Read(b.ctx, out, 0, bits))
 		b.everywhere("multicast", bits)

@@ -42,57 +42,60 @@ func (b *bench) everywhere(what string, got []byte) {
 
 func TestComputeElementwise(t *testing.T) {
 	const n = 3
-	type tile = *arith.SrcTile
-	ops := []struct {
-		name string
-		each int
-		do   func(m arith.Math, dst *arith.DstTile, a, b tile)
-	}{
-		{"add", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, false) }},
-		{"sub", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.SubTile(dst, a, b, false) }},
-		{"mul", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.MulTile(dst, a, b, arith.HiFi4) }},
-		{"add to Dst", 2, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, true) }},
-		{"copy", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, a) }},
-		{"transpose", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, transposed(a)) }},
-		{"product with the transposed", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+	names := []string{"add", "sub", "mul", "add to Dst", "copy", "transpose", "product with the transposed", "add, left in Dst",
+		"sub, right in Dst", "mul, left in Dst"}
+	do := func(op string, m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile) {
+		switch op {
+		case "add", "add to Dst":
+			m.AddTile(dst, a, b, op != "add")
+		case "sub":
+			m.SubTile(dst, a, b, false)
+		case "mul":
+			m.MulTile(dst, a, b, arith.HiFi4)
+		case "copy":
+			move(m, dst, a)
+		case "transpose":
+			move(m, dst, transposed(a))
+		case "product with the transposed":
 			m.A, m.B = m.B, m.A
 			m.MatmulTile(dst, a, transposed(b), arith.HiFi4)
-		}},
-		{"add, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "add, left in Dst":
 			m.A = inDst(m)
 			m.AddTile(dst, a, b, false)
-		}},
-		{"sub, right in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "sub, right in Dst":
 			m.B = inDst(m)
 			if m.Wide {
 				m.A = m.B
 			}
 			m.SubTile(dst, b, a, false)
-		}},
-		{"mul, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "mul, left in Dst":
 			m.A = inDst(m)
 			m.MulTile(dst, a, b, arith.HiFi4)
-		}},
+		}
 	}
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths {
-			for i, op := range ops {
+			for i, op := range names {
+				each := 1
+				if op == "add to Dst" {
+					each = 2
+				}
 				if width.in == fp16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
 					continue // moves between sources and Dst are of bf16 or tf32, whose exponents are not those of fp16
 				}
-				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
+				in := []pages{random(width.in, n*each, 1), random(width.in, n*each, 2)}
 				got := b.fpu(0, i, w, in, n)
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					for k := range op.each {
-						x, f := srcTile(b.arch(), in[0], r*op.each+k, width.wide)
-						y, _ := srcTile(b.arch(), in[1], r*op.each+k, width.wide)
-						op.do(arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
+					for k := range each {
+						x, f := srcTile(b.arch(), in[0], r*each+k, width.wide)
+						y, _ := srcTile(b.arch(), in[1], r*each+k, width.wide)
+						do(op, arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
 					}
 					want = append(want, packed(&dst, width.out, width.wide)...)
 				}
-				b.same(width.name+", "+op.name, got, want, width.out)
+				b.same(width.name+", "+op, got, want, width.out)
 			}
 		}
 	})

@@ -179,8 +179,8 @@ func (p packs) run(d *director) bool {
 		d.want(isa.PackOutFormat+i, p.out)
 		d.want(isa.PackRows+i, rows)
 		d.want(isa.PackAccumulate+i, bit(p.accumulate))
-		d.want(isa.PackExponents+i, uint32(g.rng.IntN(5)))
-		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
+		d.want(isa.PackExponents+i, g.below(5))
+		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+g.below(16))
 		d.want(isa.PackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
 	}
 	size := max(bytesOf(elementBits(p.in)), 1)

@@ -74,9 +74,9 @@ func (m moves) run(d *director) bool {
 	if m.op == opMOVB2D {
 		at = d.modOfMOVB2D()
 	}
-	w := m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
+	w := m.op<<24 | bit(m.low)<<23 | d.below(8)*8<<17 | m.mod<<at
 	if m.op == opMOVB2A {
-		w = m.op<<24 | bit(m.low)<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
+		w = m.op<<24 | bit(m.low)<<23 | d.below(16)*4<<17 | m.mod<<12 | d.below(16)*4
 	} else if m.op == opMOVA2D || m.op == opMOVB2D {
 		w |= d.rowOfResult(8, m.low || m.a == arith.TF32)
 	} else {

@@ -27,24 +27,11 @@ var laneSpecials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
 }
 
+// value is [goldentest.Bits.Number], with small integers in class 6.
 func (s *bitSource) value(class uint32) uint32 {
-	v := uint32(s.Next())
-	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
-	switch class {
-	case 1:
-		return exponent(124, 6)
-	case 2:
-		return exponent(100, 56)
-	case 3:
-		return exponent(0, 24)
-	case 4:
-		return exponent(232, 24)
-	case 5:
-		return laneSpecials[s.below(uint64(len(laneSpecials)))]
-	case 6:
-		return s.below(128) - 64
-	case 7:
-		return v&0x80000000 | v>>1>>s.below(31)
+	v := s.Number(uint64(class), laneSpecials[:])
+	if class == 6 {
+		v = s.below(128) - 64
 	}
 	return v
 }

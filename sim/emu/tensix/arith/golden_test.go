@@ -28,26 +28,11 @@ var specials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x47FFE000, 0x33800000, 0x38800000, 0xC7FFE000,
 }
 
-// word returns 32 bits of a class: any, fp32 about 1, of a wide range, tiny, huge, special, with
-// few mantissa bits, or integers of sign and magnitude.
+// word is [goldentest.Bits.Number], with fp32 of few mantissa bits in class 6.
 func (s *bitSource) word(class uint64) uint32 {
-	v := uint32(s.Next())
-	exponent := func(from, n uint64) uint32 { return v&0x807FFFFF | uint32(from+s.Below(n))<<23 }
-	switch class {
-	case 1:
-		return exponent(124, 6)
-	case 2:
-		return exponent(100, 56)
-	case 3:
-		return exponent(0, 24)
-	case 4:
-		return exponent(232, 24)
-	case 5:
-		return specials[s.Below(uint64(len(specials)))]
-	case 6:
-		return exponent(120, 12) & 0xFFF00000
-	case 7:
-		return v&0x80000000 | v>>1>>s.Below(31)
+	v := s.Number(class, specials[:])
+	if class == 6 {
+		v = (v&0x807FFFFF | uint32(120+s.Below(12))<<23) & 0xFFF00000
 	}
 	return v
 }
