@@ -168,21 +168,16 @@ func TestGarbage(t *testing.T) {
 	if !ok {
 		t.Fatal("no area")
 	}
-	at := chip.Core{X: 2, Y: 1}
-	for name, write := range map[string]func() error{
-		"records": func() error {
-			return b.Dev.Debug().WriteL1(at, area+0x100+1024, bytes.Repeat([]byte{0xA5}, 1024))
-		},
-		"header": func() error {
-			return b.Dev.Debug().WriteL1(at, area+32+16, bytes.Repeat([]byte{0x5A, 0, 0xC3, 0x7F}, 2)[:8])
-		},
-		"tail": func() error { return b.Dev.Debug().WriteL1(at, area+32+20, []byte{1, 2, 3, 0x84}) },
+	for offset, garbage := range map[uint32][]byte{
+		0x100 + 1024: bytes.Repeat([]byte{0xA5}, 1024),           // records
+		32 + 16:      {0x5A, 0, 0xC3, 0x7F, 0x5A, 0, 0xC3, 0x7F}, // a header
+		32 + 20:      {1, 2, 3, 0x84},                            // its tail
 	} {
-		b.Must(write())
+		b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, area+offset, garbage))
 		l, got := listen(b, print.Options{})
 		run(b, p)
 		run(b, p)
 		b.Must(l.Close())
-		printed(b, name, (*got)[max(0, len(*got)-2):], "line 0", "line 1")
+		printed(b, offset, (*got)[max(0, len(*got)-2):], "line 0", "line 1")
 	}
 }

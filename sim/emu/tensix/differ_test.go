@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -377,11 +376,10 @@ func (r *rig) compare(o *oracle) error {
 			diffs = append(diffs, fmt.Sprintf("load of %#x by T%d: %#x, want %#x", a.addr-1, a.core-1, got, want))
 		}
 	}
-	if want, got := o.read(dataBase, dataSize), r.tile.bytes(dataBase, dataSize); !bytes.Equal(want, got) {
-		for i := range want {
-			if want[i] != got[i] {
-				diffs = append(diffs, fmt.Sprintf("L1 %#x: %#02x, want %#02x", dataBase+i, got[i], want[i]))
-			}
+	got := r.tile.bytes(dataBase, dataSize)
+	for i, want := range o.read(dataBase, dataSize) {
+		if got[i] != want {
+			diffs = append(diffs, fmt.Sprintf("L1 %#x: %#02x, want %#02x", dataBase+i, got[i], want))
 		}
 	}
 	rows, err := o.dst()

@@ -109,7 +109,7 @@ var macroPrograms = []struct {
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
 		want:      macroState{lregs{0: 5, 5: 3}, nil}},
-	{name: "the greater number by a mode without a name", templates: prog{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
+	{name: "the greater number by an unnamed mode", templates: prog{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
 		sequences: prog{sequence(template0|asB, 0, 0, 0)},
 		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
 		want:      macroState{lregs{0: 3}, nil}},

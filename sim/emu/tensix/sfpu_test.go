@@ -82,13 +82,11 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 		return mode%2 | dst<<4 | s.below(1<<16)<<8
 	case opSFPCONFIG:
 		return mode%2 | n/2<<4 | [...]uint32{0, 0, 0x104, 0xABC}[s.below(4)]<<8
-	case opSFPSETCC, opSFPPUSHC, opSFPPOPC, opSFPENCC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
-		switch op {
-		case opSFPSETCC:
-			return mode%8 | c<<8
-		case opSFPENCC:
-			return mode | s.below(4)<<12&-(mode>>3)
-		}
+	case opSFPSETCC:
+		return mode%8 | c<<8
+	case opSFPENCC:
+		return mode | s.below(4)<<12&-(mode>>3)
+	case opSFPPUSHC, opSFPPOPC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
 		return 0
 	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
 		if op != opSFPMAD && s.below(8) != 0 {
