@@ -177,22 +177,19 @@ void kernel_main(void) { table[rp_arg(0)] = 1; rp_store(rp_arg(1), table[rp_arg(
 
 func TestCompileNoCompiler(t *testing.T) {
 	src := Source{Path: "mine.c", Text: "int x;", Arch: chip.Wormhole, Compiler: "no-such-prefix-"}
-	_, err := Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf") {
-		t.Error(err)
+	fails := func(says string) {
+		t.Helper()
+		if _, err := Compile(t.Context(), src); !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), says) {
+			t.Error(err)
+		}
 	}
+	fails("no-such-prefix-gcc is not in PATH: install gcc-riscv64-unknown-elf")
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
 	src.Compiler = ""
-	_, err = Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-unknown-elf-gcc, riscv32-") {
-		t.Error(err)
-	}
+	fails("riscv64-unknown-elf-gcc, riscv32-")
 	writeFile(t, filepath.Join(dir, "riscv64-elf-gcc"), "#!/bin/sh\n")
-	_, err = Compile(t.Context(), src)
-	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "riscv64-elf-gcc is there without riscv64-elf-g++") {
-		t.Error(err)
-	}
+	fails("riscv64-elf-gcc is there without riscv64-elf-g++")
 }
 
 func TestCompileRefuses(t *testing.T) {

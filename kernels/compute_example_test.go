@@ -75,14 +75,14 @@ func TestComputeMulticast(t *testing.T) {
 				uint32(start.X), uint32(start.Y), uint32(end.X), uint32(end.Y), cores - 1, uint32(xy.X), uint32(xy.Y),
 			}
 		}
-		kernel := func(name string, im *kernels.Image, on chip.Processor, args func(chip.Core) []uint32) {
+		add := func(name string, im *kernels.Image, on chip.Processor, args func(chip.Core) []uint32) {
 			p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: all, Args: args})
 		}
 		reader, err := kernels.Compile(b.ctx, kernels.Source{
 			Path: "testdata/compute/examples/multicast_reader.cpp", Arch: b.dev.Arch(), CompileArgs: []uint32{2, tile, 2, tile},
 		})
 		b.must(err)
-		kernel("reader", reader, chip.BRISC, func(c chip.Core) []uint32 {
+		add("reader", reader, chip.BRISC, func(c chip.Core) []uint32 {
 			const last = cores - 1
 			return append(
 				operand(x, int(c.Y)*part*tiles, tiles, inner, part, inner, c, chip.Core{X: 0, Y: c.Y},
@@ -94,9 +94,9 @@ func TestComputeMulticast(t *testing.T) {
 			Path: "testdata/compute/examples/blocks.cpp", CompileArgs: []uint32{inner, down, across, subRows, subCol, blocks},
 		}})
 		for i, im := range compute.Images() {
-			kernel(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), nil)
+			add(fmt.Sprint("compute ", i), im, chip.TRISC0+chip.Processor(i), nil)
 		}
-		kernel("writer", b.single("testdata/compute/examples/writer.cpp"), chip.NCRISC, func(c chip.Core) []uint32 {
+		add("writer", b.single("testdata/compute/examples/writer.cpp"), chip.NCRISC, func(c chip.Core) []uint32 {
 			return []uint32{out.Addr(), uint32(int(c.Y)*part*tiles + int(c.X)*part), tiles, down, across, subRows, subCol}
 		})
 		b.must(q.Run(b.ctx, b.load(p)))

@@ -133,26 +133,24 @@ func (b *bench) must(err error) {
 
 var compiled sync.Map // of functions, by what is compiled
 
+func compileOnce[T any](b *bench, src any, compile func() (T, error)) T {
+	b.t.Helper()
+	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(compile))
+	v, err := f.(func() (T, error))()
+	b.must(err)
+	return v
+}
+
 func (b *bench) compute(src kernels.ComputeSource) *kernels.Compute {
 	b.t.Helper()
 	src.Arch = b.dev.Arch()
-	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Compute, error) {
-		return kernels.CompileCompute(context.Background(), src)
-	}))
-	c, err := f.(func() (*kernels.Compute, error))()
-	b.must(err)
-	return c
+	return compileOnce(b, src, func() (*kernels.Compute, error) { return kernels.CompileCompute(context.Background(), src) })
 }
 
 func (b *bench) single(path string) *kernels.Image {
 	b.t.Helper()
 	src := kernels.Source{Path: path, Arch: b.dev.Arch()}
-	f, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", src), sync.OnceValues(func() (*kernels.Image, error) {
-		return kernels.Compile(context.Background(), src)
-	}))
-	im, err := f.(func() (*kernels.Image, error))()
-	b.must(err)
-	return im
+	return compileOnce(b, src, func() (*kernels.Image, error) { return kernels.Compile(context.Background(), src) })
 }
 
 func source(name string, wide bool, defines ...string) kernels.ComputeSource {

@@ -198,7 +198,7 @@ func TestFits(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		for _, name := range []string{Blank, Copy} {
 			file, err := prebuilt.ELF(arch, name)
 			if err != nil {

@@ -112,14 +112,19 @@ func simpleMetal() elftest.File {
 	return goodMetal(text, rela...)
 }
 
-func TestLoadMetal(t *testing.T) {
-	file := simpleMetal().Build()
-	im, err := LoadMetal(file)
+func mustLoadMetal(t *testing.T, f elftest.File) *Image {
+	t.Helper()
+	im, err := LoadMetal(f.Build())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return im
+}
+
+func TestLoadMetal(t *testing.T) {
+	im := mustLoadMetal(t, simpleMetal())
 	want := &Image{
-		File:     file,
+		File:     simpleMetal().Build(),
 		Text:     append(words(nop, auipc(15, 20), nop, addi(14, 15, 20), ret, nop, nop, nop), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...),
 		DataSize: 8, BSSSize: 4,
 		Metal: &MetalKernel{
@@ -141,10 +146,7 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 	f.Entry = ncriscIRAM
 	f.Segments[0].Vaddr, f.Segments[0].Paddr = ncriscIRAM, ncriscIRAM
 	f.Segments[1].Paddr = ncriscIRAM + uint32(len(text))
-	im, err := LoadMetal(f.Build())
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustLoadMetal(t, f)
 	if !bytes.HasPrefix(im.Text, text) || !im.Metal.IRAM || !im.Metal.NCRISC || im.Metal.FirmwareEnd != metalText {
 		t.Errorf("%x, %+v", im.Text, im.Metal)
 	}
@@ -221,10 +223,7 @@ func TestLoadMetalPairs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text := append(tt.text, bytes.Repeat(words(nop), 16-len(tt.text)/4)...)
-			im, err := LoadMetal(goodMetal(text, tt.rela...).Build())
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := mustLoadMetal(t, goodMetal(text, tt.rela...))
 			if diff := cmp.Diff(tt.want, im.Text[:len(tt.want)]); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -239,10 +238,7 @@ func TestLoadMetalStoredAddresses(t *testing.T) {
 		dataRel(0, elf.R_RISCV_32, symLabel, -20),
 		dataRel(4, elf.R_RISCV_32, symDataImage, 0),
 	}
-	im, err := LoadMetal(f.Build())
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := mustLoadMetal(t, f)
 	code := words(
 		0x00000297,                           // auipc t0, 0
 		0x03428313,                           // addi  t1, t0, 52

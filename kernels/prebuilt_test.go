@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 	"testing"
@@ -80,15 +79,6 @@ func TestPrebuiltNames(t *testing.T) {
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: (-names +images)\n%s", arch, diff)
-		}
-	}
-}
-
-func TestSources(t *testing.T) {
-	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c",
-		"lib/kernel.ld"} {
-		if _, err := fs.Stat(Sources(), name); err != nil {
-			t.Error(err)
 		}
 	}
 }

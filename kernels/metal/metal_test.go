@@ -46,6 +46,19 @@ func write(t *testing.T, dir string, ms files) {
 	}
 }
 
+func put(t *testing.T, text string, path ...string) {
+	t.Helper()
+	at := filepath.Join(path...)
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)))
+}
+
+func open(t *testing.T, roots ...string) *Cache {
+	t.Helper()
+	c, err := OpenCache(t.Context(), roots...)
+	must(t, err)
+	return c
+}
+
 func load(t *testing.T, f elftest.File) *kernels.Image {
 	t.Helper()
 	im, err := kernels.LoadMetal(f.Build())
@@ -208,19 +221,13 @@ func TestCache(t *testing.T) {
 		}
 		must(t, ms[chip.NCRISC].WriteFile(filepath.Join(at, "kernels", "deep", "writer", "3"), ms[chip.NCRISC].Kernel()))
 	}
-	junk := filepath.Join(root, "222", "kernels", "broken", "4")
-	must(t, os.MkdirAll(filepath.Join(junk, "brisc"), 0o755))
-	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
-	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf.xip.elf"), []byte("x"), 0o644))
-	must(t, os.WriteFile(filepath.Join(root, "brisc.elf"), []byte("x"), 0o644))
-	for _, e := range []string{"222/firmware/idle_erisc",
-		"a4347c0dda/111/kernels/deep/router/5/erisc"} { // of Ethernet cores, which are not read
-		must(t, os.MkdirAll(filepath.Join(root, e), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, e, filepath.Base(e)+".elf"), nil, 0o644))
-	}
+	put(t, "\x7fELF", root, "222/kernels/broken/4/brisc/brisc.elf")
+	put(t, "x", root, "222/kernels/broken/4/brisc/brisc.elf.xip.elf")
+	put(t, "x", root, "brisc.elf")
+	put(t, "", root, "222/firmware/idle_erisc/idle_erisc.elf") // of Ethernet cores, which are not read
+	put(t, "", root, "a4347c0dda/111/kernels/deep/router/5/erisc/erisc.elf")
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "loop")))
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "firmware")))
-	must(t, os.MkdirAll(filepath.Join(root, "partial", "firmware"), 0o755))
 	must(t, elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).WriteFile(filepath.Join(root, "partial", "firmware"),
 		elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()))
 
@@ -230,14 +237,13 @@ func TestCache(t *testing.T) {
 			at = filepath.Join(t.TempDir(), "link")
 			must(t, os.Symlink(root, at))
 		}
-		c, err := OpenCache(t.Context(), at)
-		must(t, err)
+		c := open(t, at)
 		if len(c.Kernels) != 16 || len(c.Firmware) != 3 || len(c.Problems) != 3 {
 			t.Fatalf("%d kernels, %d firmware, problems %v", len(c.Kernels), len(c.Firmware), c.Problems)
 		}
 		want := []EthernetFile{
-			{Path: filepath.Join(at, "222", "firmware", "idle_erisc", "idle_erisc.elf"), Processor: "idle_erisc", Firmware: true, Build: "222"},
-			{Path: filepath.Join(at, "a4347c0dda", "111", "kernels", "deep", "router", "5", "erisc", "erisc.elf"), Processor: "erisc",
+			{Path: filepath.Join(at, "222/firmware/idle_erisc/idle_erisc.elf"), Processor: "idle_erisc", Firmware: true, Build: "222"},
+			{Path: filepath.Join(at, "a4347c0dda/111/kernels/deep/router/5/erisc/erisc.elf"), Processor: "erisc",
 				Name: "deep/router", Hash: "5", Build: "111", Commit: "a4347c0dda"},
 		}
 		if !slices.Equal(c.Ethernet, want) {
@@ -269,8 +275,7 @@ func TestCache(t *testing.T) {
 			}
 		}
 	}
-	c, err := OpenCache(t.Context(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
-	must(t, err)
+	c := open(t, filepath.Join(root, "a4347c0dda/111/kernels/compute"))
 	if len(c.Kernels) != 3 || c.Kernels[0].Name != "compute" || c.Kernels[0].Build != "111" {
 		t.Errorf("%+v", c.Kernels)
 	}
@@ -282,25 +287,21 @@ func TestCache(t *testing.T) {
 	// Pre-compiled firmware is in another folder, by the same build key.
 	other := filepath.Join(t.TempDir(), "pre-compiled", "111")
 	write(t, other, firmware(t, old.Name, chip.Blackhole))
-	c, err = OpenCache(t.Context(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"),
-		other)
-	must(t, err)
+	c = open(t, filepath.Join(root, "a4347c0dda/111/kernels"), filepath.Join(root, "a4347c0dda/112"), other)
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
 	// Unusable firmware of the kernel's build is the reason, not other firmware's difference.
 	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
 	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
-	c, err = OpenCache(t.Context(), root)
-	must(t, err)
+	c = open(t, root)
 	var none *NoFirmwareError
 	var broken *FirmwareError
 	if _, _, err := c.FirmwareOf(&Kernel{Build: "partial"}, load(t, m.Kernel())); !errors.As(err, &none) || !errors.As(err, &broken) ||
 		!strings.HasSuffix(broken.Dir, "firmware") {
 		t.Error(err)
 	}
-	c, err = OpenCache(t.Context(), filepath.Join(root, "222"))
-	must(t, err)
+	c = open(t, filepath.Join(root, "222"))
 	im = load(t, elftest.NewMetal(chip.BRISC, 0x3000, 8, 64).Kernel())
 	var e *MismatchError
 	if _, _, err := c.FirmwareOf(&Kernel{}, im); !errors.Is(err, ErrNoFirmware) || !errors.As(err, &e) {

@@ -387,7 +387,7 @@ func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[stri
 
 func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
-		t.Skip("-differ.refused is not set: it takes minutes")
+		t.Skip("takes minutes: set -differ.refused")
 	}
 	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {

@@ -20,11 +20,10 @@ import (
 )
 
 var (
-	differFor     = flag.Duration("differ", 2*time.Second, "how long to compare random programs with the vendor's simulator, per architecture")
+	differFor     = flag.Duration("differ", 2*time.Second, "time to compare random programs, per architecture")
 	differSeed    = flag.Uint64("differ.seed", 1, "seed of the random programs")
 	differLog     = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
-	differRefused = flag.Bool("differ.refused", false,
-		"let the vendor's simulator refuse each combination of formats and modes that we refuse")
+	differRefused = flag.Bool("differ.refused", false, "compare all refusals of formats and modes")
 )
 
 type testTile struct {

@@ -16,8 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-var updateGolden = flag.Bool("golden.update", false,
-	"write testdata/*.golden, of programs that the vendor's simulator has executed with equal results")
+var updateGolden = flag.Bool("golden.update", false, "rewrite testdata with results of the vendor's simulator")
 
 // A line of a golden file is a digest of the vendor's simulator's L1, Dst, counters and registers,
 // and the encoded accesses of a program.
