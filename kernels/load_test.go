@@ -50,22 +50,10 @@ func TestLoadLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&Image{File: file, Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
+		clear(file) // which the image doesn't refer to
+		if diff := cmp.Diff(&Image{File: f.Build(), Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
 			t.Errorf("swapped %v: (-want +got)\n%s", swap, diff)
 		}
-	}
-}
-
-func TestLoadKeepsNothing(t *testing.T) {
-	file := good().Build()
-	im, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := bytes.Clone(im.Text)
-	clear(file)
-	if !bytes.Equal(im.Text, before) {
-		t.Error("the image changes with the file's bytes")
 	}
 }
 
