@@ -54,7 +54,7 @@ func defines(t *testing.T, arch chip.Arch) map[string]uint32 {
 }
 
 func TestHeadersAgreeWithChip(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range arches {
 		c := defines(t, arch)
 		p, l1 := arch.Params(), abi.Own(arch).L1
 		want := map[string]uint32{

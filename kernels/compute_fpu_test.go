@@ -17,20 +17,17 @@ var widths = []struct {
 	in, out kernels.Format
 	wide    bool
 }{
-	{"bf16", kernels.BF16, kernels.BF16, false},
-	{"bf16 and a wide Dst", kernels.BF16, kernels.FP32, true},
-	{"fp32 and a wide Dst", kernels.FP32, kernels.FP32, true},
-	{"bfp8", kernels.BFP8, kernels.BFP8, false},
-	{"fp16", kernels.FP16, kernels.FP16, false},
-	{"fp16 and a wide Dst", kernels.FP16, kernels.FP32, true},
+	{"bf16", bf16, bf16, false},
+	{"bf16 and a wide Dst", bf16, fp32, true},
+	{"fp32 and a wide Dst", fp32, fp32, true},
+	{"bfp8", bfp8, bfp8, false},
+	{"fp16", fp16, fp16, false},
+	{"fp16 and a wide Dst", fp16, fp32, true},
 }
 
 func (b *bench) fpu(group, op int, w int, in []pages, n int) []byte {
 	b.t.Helper()
-	return b.run(kernels.ComputeSource{
-		Source:  kernels.Source{Path: "testdata/compute/fpu.cpp", Defines: []string{fmt.Sprintf("OPERATIONS=%d", group)}},
-		WideDst: widths[w].wide,
-	}, in, widths[w].out, n, uint32(op), uint32(n))
+	return b.run(source("fpu.cpp", widths[w].wide, fmt.Sprintf("OPERATIONS=%d", group)), in, widths[w].out, n, uint32(op), uint32(n))
 }
 
 var seen sync.Map // of results, by chip and what was computed
@@ -45,57 +42,60 @@ func (b *bench) everywhere(what string, got []byte) {
 
 func TestComputeElementwise(t *testing.T) {
 	const n = 3
-	type tile = *arith.SrcTile
-	ops := []struct {
-		name string
-		each int
-		do   func(m arith.Math, dst *arith.DstTile, a, b tile)
-	}{
-		{"add", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, false) }},
-		{"sub", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.SubTile(dst, a, b, false) }},
-		{"mul", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.MulTile(dst, a, b, arith.HiFi4) }},
-		{"add to Dst", 2, func(m arith.Math, dst *arith.DstTile, a, b tile) { m.AddTile(dst, a, b, true) }},
-		{"copy", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, a) }},
-		{"transpose", 1, func(m arith.Math, dst *arith.DstTile, a, _ tile) { move(m, dst, transposed(a)) }},
-		{"product with the transposed", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+	names := []string{"add", "sub", "mul", "add to Dst", "copy", "transpose", "product with the transposed", "add, left in Dst",
+		"sub, right in Dst", "mul, left in Dst"}
+	do := func(op string, m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile) {
+		switch op {
+		case "add", "add to Dst":
+			m.AddTile(dst, a, b, op != "add")
+		case "sub":
+			m.SubTile(dst, a, b, false)
+		case "mul":
+			m.MulTile(dst, a, b, arith.HiFi4)
+		case "copy":
+			move(m, dst, a)
+		case "transpose":
+			move(m, dst, transposed(a))
+		case "product with the transposed":
 			m.A, m.B = m.B, m.A
 			m.MatmulTile(dst, a, transposed(b), arith.HiFi4)
-		}},
-		{"add, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "add, left in Dst":
 			m.A = inDst(m)
 			m.AddTile(dst, a, b, false)
-		}},
-		{"sub, right in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "sub, right in Dst":
 			m.B = inDst(m)
 			if m.Wide {
 				m.A = m.B
 			}
 			m.SubTile(dst, b, a, false)
-		}},
-		{"mul, left in Dst", 1, func(m arith.Math, dst *arith.DstTile, a, b tile) {
+		case "mul, left in Dst":
 			m.A = inDst(m)
 			m.MulTile(dst, a, b, arith.HiFi4)
-		}},
+		}
 	}
 	onBackends(t, func(t *testing.T, b *bench) {
 		for w, width := range widths {
-			for i, op := range ops {
-				if width.in == kernels.FP16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
+			for i, op := range names {
+				each := 1
+				if op == "add to Dst" {
+					each = 2
+				}
+				if width.in == fp16 && (i > 6 || width.wide && (i == 4 || i == 5)) {
 					continue // moves between sources and Dst are of bf16 or tf32, whose exponents are not those of fp16
 				}
-				in := []pages{random(width.in, n*op.each, 1), random(width.in, n*op.each, 2)}
+				in := []pages{random(width.in, n*each, 1), random(width.in, n*each, 2)}
 				got := b.fpu(0, i, w, in, n)
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					for k := range op.each {
-						x, f := source(b.arch(), in[0], r*op.each+k, width.wide)
-						y, _ := source(b.arch(), in[1], r*op.each+k, width.wide)
-						op.do(arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
+					for k := range each {
+						x, f := srcTile(b.arch(), in[0], r*each+k, width.wide)
+						y, _ := srcTile(b.arch(), in[1], r*each+k, width.wide)
+						do(op, arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}, &dst, x, y)
 					}
 					want = append(want, packed(&dst, width.out, width.wide)...)
 				}
-				b.same(width.name+", "+op.name, got, want, width.out)
+				b.same(width.name+", "+op, got, want, width.out)
 			}
 		}
 	})
@@ -105,26 +105,25 @@ func TestComputeReconfigure(t *testing.T) {
 	const n = 2
 	onBackends(t, func(t *testing.T, b *bench) {
 		for _, formats := range [][4]kernels.Format{
-			{kernels.BF16, kernels.BF16, kernels.BFP8, kernels.BFP4},
-			{kernels.BF16, kernels.FP32, kernels.FP32, kernels.BFP8},
+			{bf16, bf16, bfp8, bfp4},
+			{bf16, fp32, fp32, bfp8},
 		} {
 			var in []pages
 			for i, f := range formats {
 				in = append(in, random(f, n, uint64(20+i)))
 			}
-			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n,
-				n)
+			got := b.run(source("reconfig.cpp", true), in, fp32, 5*n, n)
 			var want []byte
 			for i := range n {
 				for _, pair := range [][2]int{{0, 1}, {2, 1}, {2, 3}, {0, 1}, {3, 2}} {
 					var dst arith.DstTile
-					x, fx := source(b.arch(), in[pair[0]], i, true)
-					y, fy := source(b.arch(), in[pair[1]], i, true)
+					x, fx := srcTile(b.arch(), in[pair[0]], i, true)
+					y, fy := srcTile(b.arch(), in[pair[1]], i, true)
 					arith.Math{Arch: b.arch(), A: fx, B: fy, Wide: true}.AddTile(&dst, x, y, false)
-					want = append(want, packed(&dst, kernels.FP32, true)...)
+					want = append(want, packed(&dst, fp32, true)...)
 				}
 			}
-			b.same(fmt.Sprint(formats), got, want, kernels.FP32)
+			b.same(fmt.Sprint(formats), got, want, fp32)
 		}
 	})
 }
@@ -187,8 +186,8 @@ func TestComputeBroadcast(t *testing.T) {
 				var want []byte
 				for r := range n {
 					var dst arith.DstTile
-					x, f := source(b.arch(), in[0], r, width.wide)
-					y, _ := source(b.arch(), in[1], r, width.wide)
+					x, f := srcTile(b.arch(), in[0], r, width.wide)
+					y, _ := srcTile(b.arch(), in[1], r, width.wide)
 					y = remade(y, repeat[op%3])
 					m := arith.Math{Arch: b.arch(), A: f, B: f, Wide: width.wide}
 					switch op / 3 {
@@ -212,7 +211,7 @@ func decode(f kernels.Format, tiles []byte) (values []float64) {
 	for t := 0; t < len(tiles); t += f.TileBytes() {
 		for i := range arith.TileData {
 			at := tiles[t+n*arith.FaceOrder(i/32, i%32):]
-			if f == kernels.FP32 {
+			if f == fp32 {
 				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(at))))
 			} else {
 				values = append(values, float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(at))<<16)))

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"maps"
 	"slices"
 )
@@ -120,28 +119,17 @@ func (m *mover) isText(s elf.Symbol) bool {
 
 func (m *mover) read(rela []byte, inText bool) error {
 	differences := map[uint32]int{} // by place: addresses of text that are added less those that are subtracted
-	for ; len(rela) >= 12; rela = rela[12:] {
-		offset := binary.LittleEndian.Uint32(rela)
-		info := binary.LittleEndian.Uint32(rela[4:])
-		addend := binary.LittleEndian.Uint32(rela[8:])
-		var symbol elf.Symbol
-		index := info >> 8
-		if index != 0 {
-			if int64(index) > int64(len(m.symbols)) {
-				return refuse(ErrNotELF, "relocation at %#x names symbol %d of %d", offset, index, len(m.symbols))
-			}
-			symbol = m.symbols[index-1]
+	for r, err := range relocations(rela, m.symbols) {
+		if err != nil {
+			return err
 		}
-		toText := m.isText(symbol)
-		target := uint32(symbol.Value) + addend
-		t := elf.R_RISCV(info & 0xFF)
+		offset, index, target, t := r.offset, r.index, r.target, r.kind
 		switch t {
 		case elf.R_RISCV_NONE, elf.R_RISCV_RELAX, elf.R_RISCV_ALIGN:
 			continue
 		}
-		bad := func(why string) error {
-			return &RelocationError{Offset: offset, Type: uint32(t), Symbol: nameOf(m.file, symbol), Why: why}
-		}
+		toText := m.isText(r.symbol)
+		bad := func(why string) error { return r.error(m.file, why) }
 		if inText && (offset%4 != 0 || !m.text.contains(uint64(offset))) {
 			return bad("outside of the text or between instructions")
 		}
@@ -181,7 +169,7 @@ func (m *mover) read(rela []byte, inText bool) error {
 			}
 		case elf.R_RISCV_PCREL_HI20:
 			switch {
-			case inText && toText && symbol.Name == dataImage:
+			case inText && toText && r.symbol.Name == dataImage:
 				m.pcImage[offset] = &upper{place: offset, symbol: index, target: target}
 			case inText == toText:
 			case !inText:

@@ -100,6 +100,7 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	return f, nil
 }
 
+// FirmwareFile returns the path of a processor's file in a folder of base firmware.
 func FirmwareFile(dir string, p chip.Processor) string {
 	name := FileName(p)
 	flat := filepath.Join(dir, name)

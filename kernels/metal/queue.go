@@ -55,6 +55,7 @@ var (
 	ErrSeveralQueues = errors.New("there are command-queue kernels of several devices or settings: give a folder with one kernel of each kind for each queue")
 )
 
+// A ConstantError says that a kernel lacks a value of a command-queue kernel.
 type ConstantError struct{ File, Name string }
 
 // Error implements error.

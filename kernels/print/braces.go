@@ -78,21 +78,10 @@ func parseSpec(s string) spec {
 		i++
 	}
 	s = s[i:]
-	number := func() int {
-		n, digits := 0, 0
-		for ; len(s) > 0 && s[0] >= '0' && s[0] <= '9'; s = s[1:] {
-			n = min(10*n+int(s[0]-'0'), maxWidth)
-			digits++
-		}
-		if digits == 0 {
-			return -1
-		}
-		return n
-	}
-	out.conv.width = number()
+	out.conv.width, s = number(s)
 	if len(s) > 0 && s[0] == '.' {
-		s = s[1:]
-		out.conv.precision = max(number(), 0)
+		out.conv.precision, s = number(s[1:])
+		out.conv.precision = max(out.conv.precision, 0)
 	}
 	if len(s) > 0 {
 		out.conv.verb = s[0]

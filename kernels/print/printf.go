@@ -113,48 +113,47 @@ type conversion struct {
 	short            int // of h
 }
 
+// number reads digits, of at most maxWidth; -1 if there are none.
+func number(s string) (n int, rest string) {
+	rest = strings.TrimLeft(s, "0123456789")
+	if len(rest) == len(s) {
+		return -1, rest
+	}
+	n, err := strconv.Atoi(s[:len(s)-len(rest)])
+	if err != nil {
+		n = maxWidth
+	}
+	return min(n, maxWidth), rest
+}
+
 // parseConversion returns the text after the conversion; the verb is 0 if invalid.
 func parseConversion(s string, next func() (arg, bool)) (c conversion, rest string) {
-	c.width, c.precision = -1, -1
-	i := 0
-	for i < len(s) && strings.IndexByte("-+ #0", s[i]) >= 0 {
-		i++
-	}
-	c.flags = s[:i]
-	number := func() int {
-		if i < len(s) && s[i] == '*' {
-			i++
+	rest = strings.TrimLeft(s, "-+ #0")
+	c.flags, s = s[:len(s)-len(rest)], rest
+	size := func() (n int) {
+		if after, ok := strings.CutPrefix(s, "*"); ok {
+			s = after
 			a, _ := next()
 			return int(max(min(a.signed(), maxWidth), -maxWidth))
 		}
-		n, digits := 0, 0
-		for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-			n = min(10*n+int(s[i]-'0'), maxWidth)
-			digits++
-		}
-		if digits == 0 {
-			return -1
-		}
+		n, s = number(s)
 		return n
 	}
-	if c.width = number(); c.width < -1 {
+	if c.width = size(); c.width < -1 {
 		c.flags, c.width = c.flags+"-", -c.width
 	}
-	if i < len(s) && s[i] == '.' {
-		i++
-		c.precision = max(number(), 0)
+	c.precision = -1
+	if after, ok := strings.CutPrefix(s, "."); ok {
+		s = after
+		c.precision = max(size(), 0)
 	}
-	for i < len(s) && strings.IndexByte("hlLqjzt", s[i]) >= 0 {
-		if s[i] == 'h' {
-			c.short++
-		}
-		i++
-	}
-	if i == len(s) {
+	rest = strings.TrimLeft(s, "hlLqjzt")
+	c.short = strings.Count(s[:len(s)-len(rest)], "h")
+	if rest == "" {
 		return c, ""
 	}
-	c.verb = s[i]
-	return c, s[i+1:]
+	c.verb = rest[0]
+	return c, rest[1:]
 }
 
 func (c conversion) has(flag string) bool { return strings.Contains(c.flags, flag) }

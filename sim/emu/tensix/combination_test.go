@@ -77,7 +77,7 @@ func direct(r *rig) *director {
 	d := &director{generator: generator{rig: r}}
 	d.thread = d.rng.IntN(numThreads)
 	d.core = pick(&d.generator, 0, d.thread+1)
-	d.wantThread(isa.ThreadStateID, uint32(d.rng.IntN(2)))
+	d.wantThread(isa.ThreadStateID, d.below(2))
 	for block := range uint32(dstRows / 2 / srcRows) {
 		d.fillDst(block)
 	}
@@ -143,7 +143,7 @@ func (d *director) unpack(u unpack) uint32 {
 	d.want(isa.UnpackUncompressed+2*unit+context, 1)
 	d.want(isa.UnpackOffset+2*unit+context, 0)
 	if u.base == 0 {
-		u.base = dataBase + 16*uint32(d.rng.IntN(0x80))
+		u.base = dataBase + 16*d.below(0x80)
 	}
 	d.want(isa.UnpackBase+2*unit+context, u.base/16-1)
 	if u.unit == 0 {
@@ -244,7 +244,7 @@ func (d *director) modOfMOVB2D() int {
 	return 11
 }
 
-func (d *director) rowOfDst(n uint32) uint32 { return uint32(d.rng.IntN(dstRows/2/int(n))) * n }
+func (d *director) rowOfDst(n uint32) uint32 { return d.below(dstRows/2/int(n)) * n }
 
 func combinations(arch chip.Arch) []combination {
 	e := New(arch, newTestTile(arch))
@@ -387,7 +387,7 @@ func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[stri
 
 func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
-		t.Skip("-differ.refused is not set: it takes minutes")
+		t.Skip("takes minutes: set -differ.refused")
 	}
 	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -414,6 +414,20 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 			t.Logf("%d combinations refused alike, %d for which the thread waits", refused, waits)
 		})
 	}
+}
+
+type option struct {
+	on   bool
+	text string
+}
+
+func options(list ...option) (s string) {
+	for _, f := range list {
+		if f.on {
+			s += ", " + f.text
+		}
+	}
+	return s
 }
 
 func named(f arith.Format) string {

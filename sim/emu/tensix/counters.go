@@ -11,19 +11,24 @@ func (t *thread) mode(i uint32) *addressMode {
 	if t.modesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
-	on := func(f isa.Thread) bool { return get(f) != 0 }
+	at := isa.Thread(i)
 	*m = addressMode{
-		a:             step{by: get(isa.ThreadModeSrcAIncrement), clear: on(isa.ThreadModeSrcAClear), carry: on(isa.ThreadModeSrcACarry)},
-		b:             step{by: get(isa.ThreadModeSrcBIncrement), clear: on(isa.ThreadModeSrcBClear), carry: on(isa.ThreadModeSrcBCarry)},
-		d:             step{by: get(isa.ThreadModeDstIncrement), clear: on(isa.ThreadModeDstClear), carry: on(isa.ThreadModeDstCarry), toCarry: on(isa.ThreadModeDstToCarry)},
-		fidelity:      get(isa.ThreadModeFidelityIncrement),
-		clearFidelity: on(isa.ThreadModeFidelityClear),
-		bias:          get(isa.ThreadModeBiasIncrement),
-		clearBias:     on(isa.ThreadModeBiasClear),
+		a:             t.step(at, isa.ThreadModeSrcAIncrement, isa.ThreadModeSrcAClear, isa.ThreadModeSrcACarry),
+		b:             t.step(at, isa.ThreadModeSrcBIncrement, isa.ThreadModeSrcBClear, isa.ThreadModeSrcBCarry),
+		d:             t.step(at, isa.ThreadModeDstIncrement, isa.ThreadModeDstClear, isa.ThreadModeDstCarry),
+		fidelity:      t.field(isa.ThreadModeFidelityIncrement + at),
+		clearFidelity: t.field(isa.ThreadModeFidelityClear+at) != 0,
+		bias:          t.field(isa.ThreadModeBiasIncrement + at),
+		clearBias:     t.field(isa.ThreadModeBiasClear+at) != 0,
 	}
+	m.d.toCarry = t.field(isa.ThreadModeDstToCarry+at) != 0
 	t.modesKnown |= 1 << i
 	return m
+}
+
+// step reads the step of address mode i.
+func (t *thread) step(i, by, clear, carry isa.Thread) step {
+	return step{by: t.field(by + i), clear: t.field(clear+i) != 0, carry: t.field(carry+i) != 0}
 }
 
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {

@@ -62,14 +62,15 @@ func (e *Engine) showADC(s *signals, set, channel uint32) {
 		thread = 2
 	}
 	c := &e.threads[thread].adc[set].channel[channel]
-	s.set(0, c.x.value)
-	s.set(18, c.x.carry)
-	s.set(64, c.y.value)
-	s.set(80, c.y.carry)
-	s.set(96, c.z.value)
-	s.set(104, c.z.carry)
-	s.set(112, c.w.value)
-	s.set(120, c.w.carry)
+	for i, lines := range [][2]int{{0, 18}, {64, 80}, {96, 104}, {112, 120}} {
+		d, _ := c.dimension(uint32(i))
+		s.counter(d, lines[0], lines[1])
+	}
+}
+
+func (s *signals) counter(c *counter, value, carry int) {
+	s.set(value, c.value)
+	s.set(carry, c.carry)
 }
 
 func (e *Engine) showSources(s *signals) {
@@ -78,47 +79,39 @@ func (e *Engine) showSources(s *signals) {
 			s.set(line, 1)
 		}
 	}
-	a, b := &e.srcA, &e.srcB
-	bit(84, !a.unpackValid())
-	bit(85, a.matrixValid())
-	bit(90, a.valid[1])
-	bit(91, a.valid[0])
-	s.set(92, a.matrix)
-	s.set(93, a.matrix)
-	s.set(94, a.unpack)
-	if !e.wormhole {
-		s.set(100, b.matrix)
-		s.set(101, b.matrix)
-		s.set(102, b.unpack)
-		bit(105, b.valid[0])
-		bit(106, b.valid[1])
+	show := func(b *source, first int) {
+		bit(first, !b.unpackValid())
+		bit(first+1, b.matrixValid())
+		bit(first+6, b.valid[1])
+		bit(first+7, b.valid[0])
+		s.set(first+8, b.matrix)
+		s.set(first+9, b.matrix)
+		s.set(first+10, b.unpack)
+	}
+	show(&e.srcA, 84)
+	b := &e.srcB
+	if e.wormhole {
+		show(b, 100)
 		return
 	}
-	bit(100, !b.unpackValid())
-	bit(101, b.matrixValid())
+	s.set(100, b.matrix)
+	s.set(101, b.matrix)
+	s.set(102, b.unpack)
+	bit(105, b.valid[0])
 	bit(106, b.valid[1])
-	bit(107, b.valid[0])
-	s.set(108, b.matrix)
-	s.set(109, b.matrix)
-	s.set(110, b.unpack)
 }
 
 func (e *Engine) showRWC(s *signals) {
 	for i := range e.threads {
 		t := &e.threads[i]
-		s.set(16*i, t.a.value)
-		s.set(16*i+8, t.a.carry)
+		s.counter(&t.a, 16*i, 16*i+8)
 		if e.wormhole {
-			s.set(16*i+48, t.b.value)
-			s.set(16*i+56, t.b.carry)
-			s.set(32*i+96, t.d.value)
-			s.set(32*i+112, t.d.carry)
-			continue
+			s.counter(&t.b, 16*i+48, 16*i+56)
+			s.counter(&t.d, 32*i+96, 32*i+112)
+		} else {
+			s.counter(&t.b, 16*i+60, 16*i+68)
+			s.counter(&t.d, 20*i+120, 20*i+130)
 		}
-		s.set(16*i+60, t.b.value)
-		s.set(16*i+68, t.b.carry)
-		s.set(20*i+120, t.d.value)
-		s.set(20*i+130, t.d.carry)
 	}
 }
 

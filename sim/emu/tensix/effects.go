@@ -66,10 +66,7 @@ func (s decoder) readsGPR(w, gpr uint32) bool {
 		return gpr == s.decodeREG2FLOP(w).gpr
 	case opSTOREREG:
 		return gpr == s.decodeSTOREREG(w).gpr
-	case opADDDMAREG:
-		a := s.decodeADDDMAREG(w)
-		return gpr == a.a || gpr == a.b
-	case opMULDMAREG:
+	case opADDDMAREG, opMULDMAREG:
 		a := s.decodeADDDMAREG(w)
 		return gpr == a.a || gpr == a.b
 	}
@@ -125,7 +122,7 @@ func vectorReads(w uint32) uint16 {
 		return reg(c)
 	case opSFPAND, opSFPOR, opSFPXOR, opSFPSWAP:
 		return reg(c) | reg(dst)
-	case opSFPSETEXP, opSFPSETMAN, opSFPSETSGN:
+	case opSFPSETEXP, opSFPSETMAN, opSFPSETSGN, opSFPIADD:
 		if w&1 != 0 { // immediate
 			return reg(c)
 		}
@@ -133,11 +130,6 @@ func vectorReads(w uint32) uint16 {
 	case opSFPSHFT:
 		if w&1 != 0 {
 			return reg(dst)
-		}
-		return reg(c) | reg(dst)
-	case opSFPIADD:
-		if w&1 != 0 {
-			return reg(c)
 		}
 		return reg(c) | reg(dst)
 	case opSFPLUT:

@@ -512,14 +512,12 @@ func (t *thread) packMode(i uint32) *packMode {
 	if t.packModesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
-	on := func(f isa.Thread) bool { return get(f) != 0 }
+	at := isa.Thread(i)
 	*m = packMode{
-		yIn:      step{by: get(isa.ThreadPackModeYSrcIncrement), clear: on(isa.ThreadPackModeYSrcClear), carry: on(isa.ThreadPackModeYSrcCarry)},
-		yOut:     step{by: get(isa.ThreadPackModeYDstIncrement), clear: on(isa.ThreadPackModeYDstClear)},
-		zIn:      step{by: get(isa.ThreadPackModeZSrcIncrement), clear: on(isa.ThreadPackModeZSrcClear)},
-		zOut:     step{by: get(isa.ThreadPackModeZDstIncrement), clear: on(isa.ThreadPackModeZDstClear)},
-		restores: on(isa.ThreadPackModeYDstCarry),
+		yIn:  t.step(at, isa.ThreadPackModeYSrcIncrement, isa.ThreadPackModeYSrcClear, isa.ThreadPackModeYSrcCarry),
+		yOut: t.step(at, isa.ThreadPackModeYDstIncrement, isa.ThreadPackModeYDstClear, isa.ThreadPackModeYDstCarry),
+		zIn:  step{by: t.field(isa.ThreadPackModeZSrcIncrement + at), clear: t.field(isa.ThreadPackModeZSrcClear+at) != 0},
+		zOut: step{by: t.field(isa.ThreadPackModeZDstIncrement + at), clear: t.field(isa.ThreadPackModeZDstClear+at) != 0},
 	}
 	t.packModesKnown |= 1 << i
 	return m
@@ -527,7 +525,7 @@ func (t *thread) packMode(i uint32) *packMode {
 
 func (e *Engine) packAdvance(t *thread, c *adc, mode uint32) bool {
 	m := t.packMode(mode)
-	if m.restores {
+	if m.yOut.carry {
 		return e.unimplemented("address mode %d restores the Y counter of channel 1", mode)
 	}
 	in, out := &c.channel[0], &c.channel[1]

@@ -21,19 +21,16 @@ func (e *Engine) signs(mode, last uint32) bool {
 }
 
 func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
-	if !e.signs(a.mod, 3) || !e.destination(a.dst) {
-		return false
-	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+	return e.signs(a.mod, 3) && e.destination(a.dst) && e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
+}
+
+func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) bool {
+	s := &e.sfpu
+	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
 	return true
 }
 
-// Bits 0 and 1 of mode flip the signs of a and c.
-func (e *Engine) multiplyAdd(dst, a, b, c, mode uint32) {
-	s := &e.sfpu
-	e.fmaLanes(dst, &s.l[a], &s.l[b], &s.l[c], mode)
-}
-
+// Bits 0 and 1 of mode flip the signs of x and z.
 func (e *Engine) fmaLanes(dst uint32, x, y, z *lreg, mode uint32) {
 	s := &e.sfpu
 	e.chip.FMALanes(&s.l[dst], x, y, z, mode&1 != 0, mode&2 != 0, s.enabled())
@@ -49,8 +46,7 @@ func (e *Engine) sfpadd(t *thread, a sfpmadArgs) bool {
 	if a.a != lregOne {
 		a.a, a.b = a.b, a.a
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	return true
+	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
 func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
@@ -60,25 +56,22 @@ func (e *Engine) sfpmul(t *thread, a sfpmadArgs) bool {
 	if a.c != lregZero {
 		return e.nonContractual("LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
-	e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	return true
+	return e.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
 func (e *Engine) sfpmuli(t *thread, a sfpmuliArgs) bool {
-	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
-		return false
-	}
-	s := &e.sfpu
-	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[a.dst], &s.l[lregZero], 0)
-	return true
+	return e.withImmediate(a, &e.sfpu.l[a.dst], &e.sfpu.l[lregZero])
 }
 
 func (e *Engine) sfpaddi(t *thread, a sfpmuliArgs) bool {
+	return e.withImmediate(a, &e.sfpu.l[lregOne], &e.sfpu.l[a.dst])
+}
+
+func (e *Engine) withImmediate(a sfpmuliArgs, y, z *lreg) bool {
 	if !e.accept(UnimplementedFunctionality, a.mod, modes(0)) || !e.destination(a.dst) {
 		return false
 	}
-	s := &e.sfpu
-	e.fmaLanes(a.dst, s.constant(a.imm<<16), &s.l[lregOne], &s.l[a.dst], 0)
+	e.fmaLanes(a.dst, e.sfpu.constant(a.imm<<16), y, z, 0)
 	return true
 }
 

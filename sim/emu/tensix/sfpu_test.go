@@ -27,24 +27,11 @@ var laneSpecials = [...]uint32{
 	0x00800000, 0x7F7FFFFF, 0x80800000, 0x40000000, 0x3F000000, 0x3FC00000, 0x40400000, 0xFF800001, 0x7FFFFFFF,
 }
 
+// value is [goldentest.Bits.Number], with small integers in class 6.
 func (s *bitSource) value(class uint32) uint32 {
-	v := uint32(s.Next())
-	exponent := func(from uint32, n uint64) uint32 { return v&0x807FFFFF | (from+s.below(n))<<23 }
-	switch class {
-	case 1:
-		return exponent(124, 6)
-	case 2:
-		return exponent(100, 56)
-	case 3:
-		return exponent(0, 24)
-	case 4:
-		return exponent(232, 24)
-	case 5:
-		return laneSpecials[s.below(uint64(len(laneSpecials)))]
-	case 6:
-		return s.below(128) - 64
-	case 7:
-		return v&0x80000000 | v>>1>>s.below(31)
+	v := s.Number(uint64(class), laneSpecials[:])
+	if class == 6 {
+		v = s.below(128) - 64
 	}
 	return v
 }
@@ -95,13 +82,11 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 		return mode%2 | dst<<4 | s.below(1<<16)<<8
 	case opSFPCONFIG:
 		return mode%2 | n/2<<4 | [...]uint32{0, 0, 0x104, 0xABC}[s.below(4)]<<8
-	case opSFPSETCC, opSFPPUSHC, opSFPPOPC, opSFPENCC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
-		switch op {
-		case opSFPSETCC:
-			return mode%8 | c<<8
-		case opSFPENCC:
-			return mode | s.below(4)<<12&-(mode>>3)
-		}
+	case opSFPSETCC:
+		return mode%8 | c<<8
+	case opSFPENCC:
+		return mode | s.below(4)<<12&-(mode>>3)
+	case opSFPPUSHC, opSFPPOPC, opSFPCOMPC, opSFPTRANSP, opSFPNOP:
 		return 0
 	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
 		if op != opSFPMAD && s.below(8) != 0 {

@@ -111,10 +111,7 @@ func (c *channel) dimension(i uint32) (*counter, uint32) {
 	return &c.w, sizeW
 }
 
-type packMode struct {
-	yIn, yOut, zIn, zOut step
-	restores             bool // the Y counter of channel 1
-}
+type packMode struct{ yIn, yOut, zIn, zOut step }
 
 const numPackModes = 4
 
