@@ -15,14 +15,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// swapped returns a tensor with one dimension and the last one exchanged.
 func swapped(p *plain, dim int) *plain {
 	order := [4]int{0, 1, 2, 3}
 	order[dim], order[3] = 3, dim
 	return permute(p, order)
 }
 
-// least returns the smallest elements of rows: the largest ones of what is negative.
 func least(a *plain, k int) (values, indices *plain) {
 	negative := make4(a.dims, a.dtype, func(n, c, h, w int) float64 { return -a.at(n, c, h, w) })
 	values, indices = topK(negative, k)
@@ -32,8 +30,6 @@ func least(a *plain, k int) (values, indices *plain) {
 	return values, indices
 }
 
-// Operations along other dimensions than the last one have the results of those on a permuted
-// tensor, also in a trace, which takes their memory from the program cache.
 func TestAlongOtherDimensions(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -107,8 +103,6 @@ func TestAlongOtherDimensions(t *testing.T) {
 	})
 }
 
-// Memory between programs is allocated once, is refused in a capture if it isn't there, and goes
-// with the program cache.
 func TestMemoryAlongOtherDimensions(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -146,8 +140,6 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 	}
 }
 
-// Without dispatch, memory between programs is planned and freed in the graph; the device keeps
-// what it has.
 func TestAlongOtherDimensionsWithoutDispatch(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Attention, rotary embeddings and caches of drawn shapes are near the exact ones.
 func TestStrictAttention(t *testing.T) { onStrictCards(t, 7, strictAttention) }
 
 func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
@@ -83,9 +82,8 @@ func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
 	b.within("attention "+what, got, want, relative, math.Exp2(-7))
 }
 
-// restoreMinusOne puts the exact element in place of one that Wormhole's matrix unit got wrong: it
-// takes a sum of products that comes to minus one unit in the last place for a negative power of
-// two. The totals are those of the probabilities in each row.
+// restoreMinusOne puts the exact element in place of one that Wormhole's matrix unit got wrong:
+// minus one unit in the last place becomes a negative power of two.
 func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain, relative, absolute float64) {
 	for i, exact := range want.v {
 		total := totals.v[i/want.dims[3]]
@@ -98,8 +96,6 @@ func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain,
 	}
 }
 
-// Graphs have the operations of attention under TT-NN's names, and what they allocate, also without
-// dispatch.
 func TestAttentionInGraphs(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// BenchmarkHost measures the host's time to record an operation whose program is cached.
 func BenchmarkHost(b *testing.B) {
 	d := open(b, sim.Blackhole())
 	tensor := func(shape ...int) *ops.Tensor {

@@ -15,8 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// blocks is a tensor of wide-ranging numbers as BFloat8B, of which the second result is what its
-// blocks have.
 func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
 	b.Helper()
 	p := normal(dims, ops.BFloat16, seed)
@@ -28,8 +26,6 @@ func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
 	return t, &plain{dims, ops.BFloat16, b.get(t)}
 }
 
-// Tiles of BFloat8B are those that packers make of BFloat16, and are read as unpackers do; the
-// error is what the type says.
 func TestBlocksOfWeights(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dims := [4]int{1, 2, 40, 70}
@@ -92,8 +88,6 @@ func TestBlocksOfWeights(t *testing.T) {
 	}
 }
 
-// Products with weights of BFloat8B are those of the engines' arithmetic with the numbers that the
-// blocks have.
 func TestMatmulOfBlockWeights(t *testing.T) {
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
@@ -130,8 +124,6 @@ func TestMatmulOfBlockWeights(t *testing.T) {
 	})
 }
 
-// BFloat8B is refused where it isn't the right operand of a product of tiles, with nothing left
-// allocated.
 func TestBlocksAreWeightsOnly(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -21,8 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it
-// is cut.
 func TestMatmulInBlocks(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -55,8 +53,6 @@ func TestMatmulInBlocks(t *testing.T) {
 	})
 }
 
-// A linear layer in blocks has the bits of one in the simple form, with bias and activation, also
-// of several matrices and if passes are between. In a trace it takes its program from the cache.
 func TestLinearInBlocks(t *testing.T) {
 	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
@@ -100,8 +96,6 @@ func TestLinearInBlocks(t *testing.T) {
 	})
 }
 
-// Without room in L1 a product takes the simple form, in a trace too; asked for blocks, it says
-// what is wrong.
 func TestNoRoomForBlocks(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -134,7 +128,6 @@ func TestNoRoomForBlocks(t *testing.T) {
 	}
 }
 
-// first describes the first difference.
 func first(want, got []float64) string {
 	for i := range want {
 		if want[i] != got[i] {
@@ -144,7 +137,6 @@ func first(want, got []float64) string {
 	return cmp.Diff(len(want), len(got))
 }
 
-// A queue whose workers don't begin at the grid's corner multiplies in blocks too.
 func TestBlocksOnSomeWorkers(t *testing.T) {
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +158,6 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 	}
 }
 
-// Sums of 16 bits are those of the engines' arithmetic, however a product is cut.
 func TestNarrowSums(t *testing.T) {
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {

@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// tensor puts 0, 1, 2 ... on the device.
 func (b *bench) tensor(m ops.MemoryConfig, dt ops.DataType, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -47,8 +46,6 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	}
 }
 
-// A program is loaded once for tensors of equal specs; tensors at other addresses use it from the
-// cache.
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -73,7 +70,6 @@ func TestProgramCache(t *testing.T) {
 	b.holds(b.ok(b.Add(b.ctx, second, y)), 0, 4, 8, 12)
 }
 
-// A trace replays operations whose programs are in the cache; it holds its tensors' memory.
 func TestTraceOfOperations(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	l1 := ops.Interleaved(allocator.L1)
@@ -105,8 +101,6 @@ func TestTraceOfOperations(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// An operation whose program isn't in the cache can't be part of a trace: the error names it, and
-// the capture fails even if its function ignores the error.
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)
@@ -137,7 +131,6 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// Invalid calls return an error that says why, and leave nothing allocated.
 func TestOperationsThatCannotBe(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -21,9 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Loops, branches, their bodies and calls of a trace that is captured are functions in the graph,
-// around the operations that they have. The report is one that is read again, drawn and imported,
-// where the operations stay operations.
 func TestControlFlowInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))

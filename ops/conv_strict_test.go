@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Convolutions and pools of drawn sizes are exact.
 func TestStrictWindows(t *testing.T) { onStrictCards(t, 6, strictWindows) }
 
 func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {

@@ -14,8 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// convolutions are drawn so that windows overlap, skip rows, leave the images, and span tiles and
-// images.
+// Windows overlap, skip rows, leave the images, and span tiles and images.
 var convolutions = []struct {
 	ops.Conv2dConfig
 	groups int
@@ -33,8 +32,6 @@ var convolutions = []struct {
 	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false, allocator.DRAM},
 }
 
-// under returns the elements of an image under a window, in the order of the rows of prepared
-// weights.
 func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	for ky := range c.Kernel[0] {
 		for kx := range c.Kernel[1] {
@@ -51,7 +48,6 @@ func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
 	return out
 }
 
-// columns returns the matrix whose rows are the elements under the window at each of its positions.
 func columns(x *plain, c ops.Conv2dConfig) *plain {
 	side := func(n, i int) int {
 		return (n+2*c.Padding[i]-(c.Kernel[i]-1)*max(c.Dilation[i], 1)-1)/max(c.Stride[i], 1) + 1
@@ -65,9 +61,8 @@ func columns(x *plain, c ops.Conv2dConfig) *plain {
 	return p
 }
 
-// A convolution is, bit for bit, the product of the matrix of what is under its window and the
-// weights, and close to the exact one: 2^-11 of the sum of absolute values of its products, or 2^-9
-// of Float32, and 2^-8 of a result that is rounded to BFloat16.
+// The bounds are 2^-11 of the sum of absolute values of products, or 2^-9 of Float32, and 2^-8 of a
+// result that is rounded to BFloat16.
 func TestConv2d(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range convolutions {
@@ -131,10 +126,8 @@ func TestConv2d(t *testing.T) {
 	})
 }
 
-// weights4 returns the shape of a tensor of four dimensions.
 func weights4(t *ops.Tensor) [4]int { return [4]int(t.Shape()) }
 
-// A pool takes the largest elements exactly, also of images without any positive one.
 func TestMaxPool2d(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -184,8 +177,6 @@ func TestMaxPool2d(t *testing.T) {
 	})
 }
 
-// What a convolution or a pool can't compute is refused, says what was found, and leaves nothing
-// allocated.
 func TestWindowsRefuse(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -229,7 +220,6 @@ func TestWindowsRefuse(t *testing.T) {
 	})
 }
 
-// Convolutions and pools are recorded in traces and in graphs, by TT-NN's names.
 func TestWindowsInTraceAndGraph(t *testing.T) {
 	b := open(t, sim.Blackhole(sim.Strict(3)))
 	dram := ops.Interleaved(allocator.DRAM)

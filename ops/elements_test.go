@@ -10,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Operations on floats in rows, some of more elements than a tile has, and on operands in different
-// layouts are those of the engines' arithmetic bit for bit, on every backend.
 func TestRowsOnTheEngines(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	narrow := ops.Sharded(allocator.WidthSharded, 3, 1250, chip.Grid(1, 2))

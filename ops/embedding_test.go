@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// embed returns the rows of a table that indices choose, which have three dimensions.
 func embed(indices, table *plain) *plain {
 	d := [4]int{indices.dims[1], indices.dims[2], indices.dims[3], table.dims[3]}
 	return make4(d, table.dtype, func(n, c, h, w int) float64 {
@@ -52,7 +51,6 @@ func topK(a *plain, k int) (values, indices *plain) {
 	return values, make4(d, ops.UInt16, func(n, c, h, w int) float64 { return float64(at(n, c, h, w)) })
 }
 
-// embedding runs Embedding with a drawn tensor as the table, if it can be one, and drawn indices.
 func (r room) embedding(b *bench, t *rapid.T, ta *ops.Tensor, a *plain, put func(string, *plain) *ops.Tensor) (*ops.Tensor, *plain) {
 	dims := [4]int{1, rapid.IntRange(1, 2).Draw(t, "c"), rapid.IntRange(1, 3).Draw(t, "h"), rapid.IntRange(1, 40).Draw(t, "indices")}
 	seed := rapid.Uint64().Draw(t, "index")
@@ -104,7 +102,6 @@ func TestEmbeddingAndTopK(t *testing.T) {
 	})
 }
 
-// Several results of an operation go into tensors that exist, in a trace.
 func TestTopKInTrace(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	a := b.tensor(ops.Interleaved(allocator.DRAM), ops.Int32, 2, 5)

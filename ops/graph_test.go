@@ -19,10 +19,8 @@ import (
 
 var modes = map[string]graph.Mode{"normal": graph.Normal, "no dispatch": graph.NoDispatch}
 
-// eight is a Wormhole with the 8 by 8 workers of the document's sample.
 func eight() kmd.Target { return sim.Wormhole(sim.Harvesting(chip.Harvesting{Tensix: 0b1})) }
 
-// zeros copies a host tensor of bfloat16 zeros to the device, in tiles.
 func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -32,7 +30,6 @@ func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 	return b.ok(b.ToDevice(b.ctx, &ops.Host{Shape: shape, DType: ops.BFloat16, Data: make([]byte, 2*n)}, ops.Tile, m))
 }
 
-// sample runs the operation of TT-NN's document: an add that repeats one of its operands.
 func sample(b *bench, cfg graph.Config) *graph.Graph {
 	b.Helper()
 	l1 := ops.Interleaved(allocator.L1)
@@ -47,7 +44,6 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 	return r.Graph
 }
 
-// document returns the sample of TT-NN's document without its addresses.
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
 	text, err := os.ReadFile("graph/testdata/sample.json")
@@ -64,7 +60,6 @@ func document(t *testing.T) *graph.Graph {
 	return r.Graph
 }
 
-// In the format of the sample, its operation gives the same nodes, order, connections and fields.
 func TestSampleOperation(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
 	if err != nil {
@@ -87,7 +82,6 @@ func TestSampleOperation(t *testing.T) {
 	}
 }
 
-// without removes the nodes of a type and renumbers the others.
 func without(g *graph.Graph, t graph.NodeType) *graph.Graph {
 	place := map[int]int{}
 	for _, n := range g.Nodes {
@@ -127,9 +121,8 @@ func skeleton(g *graph.Graph) []node {
 	return out
 }
 
-// Format2026v1 keeps the sample's order and connections, except for one node before each program,
-// which frees the circular buffers of the program before. It adds levels, arguments, input tensors
-// and more about tensors and buffers.
+// The sample's order and connections stay, except for one node before each program, which frees the
+// circular buffers of the program before.
 func TestSampleOperationInLaterFormats(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -183,8 +176,6 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 	}
 }
 
-// Captures have the real addresses of buffers, of their pages and of circular buffers, and captures
-// without dispatch those that a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
@@ -237,7 +228,6 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 	}
 }
 
-// workload uses the allocator, the program cache and the device; it returns the addresses.
 func workload(b *bench) []uint32 {
 	b.Helper()
 	var at []uint32
@@ -253,7 +243,6 @@ func workload(b *bench) []uint32 {
 	return append(at, b.ok(b.Relu(b.ctx, sum)).Address())
 }
 
-// Operations in and after a capture have the same addresses and program cache as without captures.
 func TestCaptureChangesNothing(t *testing.T) {
 	state := func(b *bench) []uint64 {
 		return []uint64{b.dev.MemoryFingerprint(allocator.DRAM), b.dev.MemoryFingerprint(allocator.L1), uint64(b.ProgramCacheEntries())}
@@ -287,8 +276,6 @@ func TestCaptureChangesNothing(t *testing.T) {
 	}
 }
 
-// A tensor of a capture without dispatch can't be used after it; one from before the capture still
-// can.
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 2)
@@ -323,8 +310,6 @@ func TestPlannedTensors(t *testing.T) {
 	b.holds(x, 0, 1)
 }
 
-// Details can be switched and asked for, of all captures of a device and of one, while they are
-// under way.
 func TestDetailsOfCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)

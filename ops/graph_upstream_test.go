@@ -44,7 +44,7 @@ func only(g *graph.Graph, t graph.NodeType) (out []graph.Node) {
 	return out
 }
 
-// BufferTest: each allocation is connected to one buffer, of the right size.
+// BufferTest
 func TestUpstreamBuffers(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -78,8 +78,7 @@ func TestUpstreamBuffers(t *testing.T) {
 	}
 }
 
-// ScopedGraphCapture: an operation that fails in an inner capture leaves the outer one intact, and
-// a later capture is like one before.
+// ScopedGraphCapture
 func TestUpstreamNestedCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -131,8 +130,7 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 	}
 }
 
-// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders: input tensors are in the order of
-// the arguments, with repetitions.
+// OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x, y := b.zeros(ops.Interleaved(allocator.L1), 32, 32), b.zeros(ops.Interleaved(allocator.L1), 32, 32)
@@ -164,7 +162,6 @@ func TestUpstreamInputOrder(t *testing.T) {
 
 func text(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// read reads a report's file.
 func (b *bench) read(path string) *graph.Report {
 	b.Helper()
 	f, err := os.Open(path)
@@ -175,7 +172,7 @@ func (b *bench) read(path string) *graph.Report {
 	return r
 }
 
-// DurationTracking, GetReport, StackTraces, BufferPagesControl and GraphCaptureToFile.
+// DurationTracking, GetReport, StackTraces, BufferPagesControl and GraphCaptureToFile
 func TestUpstreamReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -214,7 +211,6 @@ func TestUpstreamReport(t *testing.T) {
 	}
 }
 
-// With BufferPages the report has the place of each page of an allocated L1 buffer.
 func TestBufferPages(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
@@ -239,9 +235,8 @@ func TestBufferPages(t *testing.T) {
 	}
 }
 
-// AddGraphTrace of test_graph_add: its three cases with its figures, in both modes. In the third
-// one the program's circular buffers are placed in the tensors' shards: they take no memory of
-// their own, but count for the peak as in upstream.
+// AddGraphTrace of test_graph_add. In its third case the circular buffers are in the tensors'
+// shards, but count for the peak.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
 	l1 := ops.Interleaved(allocator.L1)
@@ -297,7 +292,6 @@ func TestUpstreamAddFigures(t *testing.T) {
 	}
 }
 
-// Programs, transfers and buffers that aren't part of an operation are in the graph too.
 func TestOthersAreCaptured(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{})
@@ -330,8 +324,6 @@ func TestOthersAreCaptured(t *testing.T) {
 	}
 }
 
-// gate is an Observer of the device that blocks calls: each one signals that it has begun, and
-// waits to be released.
 type gate struct{ begun, let chan struct{} }
 
 func (g gate) Begin(context.Context, *reprise.Call) {
@@ -341,7 +333,6 @@ func (g gate) Begin(context.Context, *reprise.Call) {
 
 func (g gate) End(context.Context, *reprise.Call) {}
 
-// Overlapping calls of several goroutines are each in the graph once, in any order of their ends.
 func TestOverlappingCallsOfOthers(t *testing.T) {
 	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
 	if err != nil {
@@ -391,8 +382,6 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 	}
 }
 
-// An operation that hangs ends in a *HangError; the capture goes on and shows which operation it
-// was.
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))

@@ -9,9 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations that move elements of BFloat16 in DRAM take at most so many instructions for an
-// element of the result, those of waiting, of the firmware and of other cores included: the limits
-// are 1.4 times what was measured.
+// The limits are 1.4 times what was measured, instructions of waiting, of the firmware and of other
+// cores included.
 func TestInstructionsOfMoves(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}))
 	b := open(t, card)

@@ -13,19 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// put writes an element.
 func (p *plain) put(n, c, h, w int, v float64) {
 	d := p.dims
 	p.v[((n*d[1]+c)*d[2]+h)*d[3]+w] = v
 }
 
-// counted returns a tensor whose elements differ from their neighbours.
 func counted(dims [4]int, dt ops.DataType, from int) *plain {
 	i := from
 	return make4(dims, dt, func(_, _, _, _ int) float64 { i++; return float64(i % 251) })
 }
 
-// Rows that are written to a cache are there, and nothing else of it changes, on every backend.
 func TestCaches(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
@@ -84,7 +81,6 @@ func TestCaches(t *testing.T) {
 	})
 }
 
-// A position that is a parameter of a trace is that of the next replay.
 func TestCacheInATrace(t *testing.T) {
 	b := open(t, sim.Wormhole(sim.Strict(5)))
 	dram := ops.Interleaved(allocator.DRAM)
@@ -114,7 +110,6 @@ func TestCacheInATrace(t *testing.T) {
 	b.must(tr.Release(b.ctx))
 }
 
-// Rows are cut into heads and put together again.
 func TestHeads(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
@@ -155,7 +150,6 @@ func TestHeads(t *testing.T) {
 	})
 }
 
-// Operations of attention refuse what they can't compute, say why, and leave nothing allocated.
 func TestAttentionRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

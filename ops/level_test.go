@@ -14,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// dataFlow returns the calls of what f runs by name, each with its operands as the ids of tensors;
-// the last call of a name counts.
 func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	b.Helper()
 	c := b.BeginCapture(cfg)
@@ -35,8 +33,7 @@ func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 	return out
 }
 
-// SimpleBinaryOp: an add takes its tensor, and so does the function inside; what was made in the
-// capture has its maker.
+// SimpleBinaryOp
 func TestUpstreamFlowOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
@@ -58,7 +55,7 @@ func TestUpstreamFlowOfAdd(t *testing.T) {
 	}
 }
 
-// MultiplyAndAddTest: a result is an input of its consumer, in the order of the arguments.
+// MultiplyAndAddTest
 func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(allocator.L1)
@@ -75,8 +72,6 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 	}
 }
 
-// An operation with several results has all of them in graphs, so that what takes the second one is
-// connected to it.
 func TestSeveralResultsInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 128)
@@ -101,8 +96,7 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 	}
 }
 
-// test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how
-// arguments are spelled.
+// test_graph_capture
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(allocator.L1)

@@ -36,8 +36,6 @@ func (e engines) linear(a, b, bias *plain, f func(uint32) uint32) *plain {
 	})
 }
 
-// A bias is added to the sums in Dst, and an activation is applied to them, before they are
-// rounded.
 func TestLinear(t *testing.T) {
 	dram := ops.Interleaved(allocator.DRAM)
 	relu := func(v uint32) uint32 {
@@ -66,8 +64,6 @@ func TestLinear(t *testing.T) {
 	})
 }
 
-// Each function of elements is the same on every backend, and within 0.505 units of the last place
-// of bfloat16, or 200 units of that of float32, of the exact one.
 func TestFunctionsOfElements(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 1)
@@ -117,7 +113,6 @@ func abs(p *plain) *plain {
 	return make4(p.dims, p.dtype, func(n, c, h, w int) float64 { return math.Abs(p.at(n, c, h, w)) })
 }
 
-// Operations that only the engines have refuse other tensors, and leave nothing allocated.
 func TestOnlyOnTheEngines(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -23,7 +23,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// cards are the targets of every test of results. Strict ones refuse what is undefined on silicon.
 var cards = map[string]func() kmd.Target{
 	"wormhole":         func() kmd.Target { return sim.Wormhole() },
 	"blackhole":        func() kmd.Target { return sim.Blackhole() },
@@ -31,7 +30,6 @@ var cards = map[string]func() kmd.Target{
 	"strict blackhole": func() kmd.Target { return sim.Blackhole(sim.Strict(12)) },
 }
 
-// bench is a device under test.
 type bench struct {
 	testing.TB
 	ctx context.Context
@@ -65,12 +63,10 @@ func (b *bench) must(err error) {
 	devtest.Must(b, err)
 }
 
-// refusal is the error that an operation returned, and the one that it has to wrap.
 type refusal struct{ err, want error }
 
 func failure(_ *ops.Tensor, err error) error { return err }
 
-// refused checks refusals, and that DRAM has what it had before.
 func (b *bench) refused(before uint64, cases map[string]refusal) {
 	b.Helper()
 	for name, c := range cases {

@@ -28,7 +28,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// meshBench is a mesh under test.
 type meshBench struct {
 	*bench
 	*ops.Mesh
@@ -49,7 +48,6 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *meshBench {
 	return b
 }
 
-// spread copies a different tensor to each chip i: i, i+1 and so on up to i+49, repeated.
 func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.MeshTensor {
 	b.Helper()
 	n := 1
@@ -75,7 +73,6 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 	return t
 }
 
-// all checks that every chip has the same elements.
 func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	b.Helper()
 	hs, err := b.Mesh.ToHost(b.ctx, t)
@@ -89,15 +86,12 @@ func (b *meshBench) all(t *ops.MeshTensor, want func(i int) float32) {
 	}
 }
 
-// Collectives leave on every chip the sum of all parts, or all parts concatenated, for every data
-// type and layout.
 func TestCollectives(t *testing.T) {
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.Tile, ops.BFloat16, 1, 1, 32, 40)
 	collectives(t, sim.P300(), mesh.Shape{1, 2}, ops.RowMajor, ops.Int32, 3, 5)
 	collectives(t, sim.P300(), mesh.Shape{2}, ops.RowMajor, ops.Float32, 2, 4, 6)
 }
 
-// collectives runs each collective once on a mesh.
 func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Layout, dt ops.DataType, tensor ...int) {
 	t.Run(fmt.Sprintf("%v on %v", dt, shape), func(t *testing.T) {
 		b := openMesh(t, machine, shape)
@@ -139,7 +133,6 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 	})
 }
 
-// Tensors that links can't transfer are refused.
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
@@ -200,8 +193,6 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, its exchange as TT-NN's operation of the device, with
-// the addresses of all chips. The visualizer's database and the pages of view have it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)

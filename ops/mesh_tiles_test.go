@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Sums of tiles over the chips of a mesh are those of the engines' arithmetic bit for bit, in the
-// order that mesh.Links documents.
 func TestCollectivesOnTheEngines(t *testing.T) {
 	for _, c := range []struct {
 		machine func(...sim.Option) *sim.Machine

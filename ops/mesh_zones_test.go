@@ -18,8 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A capture of a mesh has the zones of the kernels of each chip, in rows of the device log that
-// name the chip and the core as its driver does.
 func TestMeshZones(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	im, err := kernels.Compile(b.ctx, kernels.Source{Path: "zones.c", Arch: chip.Blackhole, Zones: true, Text: `

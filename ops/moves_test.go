@@ -14,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations that move elements stand in a trace with programs from the cache, and in graphs with
-// TT-NN's names, also without dispatch.
 func TestMovesInTracesAndGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)
@@ -95,7 +93,6 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 	}
 }
 
-// A tensor shares no memory with a caller's Spec or MemoryConfig, nor with another tensor's Spec.
 func TestSpecsAreNotShared(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	m := ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(1, 2))

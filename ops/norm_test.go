@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// normalised is the exact result of LayerNorm, or of RMSNorm if the mean stays.
 func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
 	n := float64(x.dims[3])
 	return make4(x.dims, x.dtype, func(m, c, h, w int) float64 {
@@ -35,8 +34,6 @@ func normalised(x, gamma, beta *plain, eps float64, keepMean bool) *plain {
 	})
 }
 
-// LayerNorm and RMSNorm are the same on every backend, and within 2^-18 of the exact results and of
-// the weights.
 func TestNorms(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -78,7 +75,6 @@ func TestNorms(t *testing.T) {
 	})
 }
 
-// Operations on rows refuse what they can't compute, and leave nothing allocated.
 func TestRowsRefused(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	dram := ops.Interleaved(allocator.DRAM)

@@ -22,7 +22,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// hearing is an Observer that records its calls, and the caller from the context.
 type hearing struct{ lines []string }
 
 type caller struct{}
@@ -40,7 +39,6 @@ func (h *hearing) End(ctx context.Context, f *ops.Function) {
 	h.lines = append(h.lines, fmt.Sprintf("%d ends, failed %t", f.Level, f.Err != nil))
 }
 
-// calls is an Observer of the device, which takes the function that made a call from the context.
 type calls struct{ by []string }
 
 func (c *calls) Begin(context.Context, *reprise.Call) {}
@@ -51,8 +49,6 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 	}
 }
 
-// Observers are notified of an operation and the functions inside, in order; contexts carry the
-// caller down to the device's calls.
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
@@ -79,7 +75,6 @@ func TestObserversHearOfFunctions(t *testing.T) {
 	}
 }
 
-// A collective is one function, with those of each chip inside.
 func TestObserversHearOfCollectives(t *testing.T) {
 	h := &hearing{}
 	m := sim.P300()
@@ -109,7 +104,6 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	}
 }
 
-// Operations and the device's calls are logged, each at its level.
 func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -143,14 +137,12 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Observers of nothing are left out, of operations and of calls.
 func TestObserveNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), ops.WithObserver(nil), ops.WithObserver(ops.Log(nil)), ops.WithObserver(ops.OnTimeline(nil)))
 	defer b.dev.Observe(observe.Log(nil))()
 	b.ok(b.Relu(b.ctx, b.zeros(ops.Interleaved(allocator.L1), 32, 32)))
 }
 
-// A timeline shows operations around the device's calls.
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
@@ -176,8 +168,6 @@ func TestOnTimeline(t *testing.T) {
 	b.must(d.Release(b.ctx))
 }
 
-// A linear layer with an activation is ttnn::linear, and so is its program, in each form; its
-// options are among the arguments.
 func TestNamesOfLinear(t *testing.T) {
 	h := &hearing{}
 	var log bytes.Buffer

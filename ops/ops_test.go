@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-// host makes a host tensor of plain values.
 func host(t *rapid.T, p *plain) *ops.Host {
 	h := &ops.Host{Shape: p.dims[:], DType: p.dtype}
 	if p.dtype.Float() {
@@ -33,7 +32,6 @@ func host(t *rapid.T, p *plain) *ops.Host {
 	return must(t)(ops.NewHost(h.Shape, p.dtype, v))
 }
 
-// must ends a check on an error.
 func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	return func(h *ops.Host, err error) *ops.Host {
 		t.Helper()
@@ -44,8 +42,6 @@ func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	}
 }
 
-// kept returns functions that end a check on an error, that keep the result of an operation, and
-// that free what was kept.
 func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *ops.Tensor, release func()) {
 	ok = func(err error) {
 		t.Helper()
@@ -67,7 +63,6 @@ func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *
 	}
 }
 
-// same compares a result with that of plain Go, bit for bit; NaNs are equal.
 func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 	t.Helper()
 	w := host(t, want)
@@ -89,13 +84,11 @@ func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 
 var types = []ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32, ops.Int32, ops.BFloat16, ops.Float32}
 
-// awkward are floats at the edges of the format.
 var awkward = []uint32{
 	0, 1 << 31, 1, 1<<31 | 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000, 0x33800000,
 	0x34000000, 0x00400000,
 }
 
-// values draws a tensor.
 func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
 	wild := rapid.Bool().Draw(t, name+" wild")
 	seed := rapid.Uint64().Draw(t, name)
@@ -114,16 +107,13 @@ func values(t *rapid.T, name string, dims [4]int, dt ops.DataType) *plain {
 	})
 }
 
-// room limits the tensors that are drawn for a card.
 type room struct {
 	side     int // of the square of cores that shards are on
 	elements int // of a tensor
 }
 
-// large is the room of a card with all cores.
 var large = room{side: 7, elements: 9600}
 
-// place draws a valid layout and memory configuration for a shape.
 func (r room) place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.MemoryConfig) {
 	l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, name+" layout")
 	return l, r.memory(t, name, dims, l)
@@ -166,22 +156,18 @@ func (r room) dims(t *rapid.T, name string) [4]int {
 	return d
 }
 
-// shardsOf returns the number of shards in each direction.
 type shardsOf struct {
 	layout     allocator.Layout
 	high, wide int
 }
 
-// floats reports whether tensors are of floats, which the engines compute with.
 func floats(in ...*ops.Tensor) bool {
 	return !slices.ContainsFunc(in, func(t *ops.Tensor) bool { return !t.Spec().DType.Float() })
 }
 
-// operations are the operations that check runs, by kernel.
 var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"},
 	{"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}, {"embedding"}, {"top k"}}
 
-// check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
 	ok, keep, release := kept(b, t)
 	defer release()
@@ -311,7 +297,6 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	}
 }
 
-// Kernels compute the same as plain Go, bit for bit, for all shapes, types, layouts and places.
 func TestOperationsAgreeWithTheHost(t *testing.T) {
 	effort.Long(t)
 	open4 := map[string]*bench{}
@@ -326,7 +311,6 @@ func TestOperationsAgreeWithTheHost(t *testing.T) {
 	})
 }
 
-// The vendor's simulator computes the same, in one case of each operation.
 func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 	for _, v := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
 		t.Run(v, func(t *testing.T) {
@@ -336,7 +320,6 @@ func TestOperationsOnTheVendorsSimulator(t *testing.T) {
 	}
 }
 
-// fixed runs each operation once.
 func fixed(b *bench) {
 	b.Helper()
 	up := func(dims [4]int, l ops.Layout, m ops.MemoryConfig) (*plain, *ops.Tensor) {

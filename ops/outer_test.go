@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Reductions of the first two dimensions are the same on every backend, and within 2^-20 of the sum
-// of absolute values; maxima are exact.
 func TestReductionsOfOuterDimensions(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, dims := range [][4]int{{3, 2, 40, 33}, {1, 5, 7, 70}} {
@@ -54,7 +52,6 @@ func TestReductionsOfOuterDimensions(t *testing.T) {
 	})
 }
 
-// Quotients are the same on every backend, and within 2^-21 of the exact ones.
 func TestDivide(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -82,7 +79,6 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// Where chooses elements, of repeated operands too.
 func TestWhere(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -114,7 +110,6 @@ func TestWhere(t *testing.T) {
 	})
 }
 
-// Roundings are exact.
 func TestRoundings(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
@@ -152,8 +147,6 @@ func TestRoundings(t *testing.T) {
 	})
 }
 
-// Random numbers are in their range and evenly distributed, and the same for the same seed, on
-// every backend.
 func TestRand(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
@@ -183,7 +176,6 @@ func TestRand(t *testing.T) {
 	})
 }
 
-// GELU and SiLU of sums in Dst are within their own errors and those of the sums of the exact ones.
 func TestActivations(t *testing.T) {
 	onBackends(t, func(b *bench) {
 		for activation, f := range map[ops.Activation]func(float64) float64{
@@ -220,7 +212,6 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// These operations refuse what they can't compute, and leave nothing allocated.
 func TestElementsRefused(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

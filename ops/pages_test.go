@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A tensor can be made of a buffer that the caller allocates, fills and releases.
 func TestTensorFromBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	s := ops.Spec{Shape: []int{1, 1, 40, 33}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}

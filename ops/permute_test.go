@@ -21,7 +21,6 @@ func permute(a *plain, order [4]int) *plain {
 	})
 }
 
-// Typical permutations agree with plain Go on every backend.
 func TestPermute(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {

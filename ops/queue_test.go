@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations, transfers and captures go to the queue of their context, and results can be read
-// without waiting, into memory of the caller's.
 func TestQueueOfACall(t *testing.T) {
 	b := openWith(t, sim.Blackhole(), []reprise.Option{reprise.WithQueues(2)})
 	l1 := ops.Interleaved(allocator.L1)
@@ -52,8 +50,6 @@ func TestQueueOfACall(t *testing.T) {
 	}
 }
 
-// A capture records what is called with its context. Operations of another goroutine run, and a
-// second capture is one of its own.
 func TestCaptureLeavesOtherCallersAlone(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	l1 := ops.Interleaved(allocator.L1)

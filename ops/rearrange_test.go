@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// rearrange runs an operation that moves elements, with drawn arguments.
 func (r room) rearrange(op string, b *bench, t *rapid.T, ta *ops.Tensor, a *plain) (*ops.Tensor, *plain) {
 	ok := func(x *ops.Tensor, err error) *ops.Tensor {
 		t.Helper()
@@ -108,7 +107,6 @@ func pad(a *plain, padding [4][2]int, value float64) padded {
 	}), value}
 }
 
-// take takes some elements of a part of a tensor.
 func take(a *plain, begin, end, steps [4]int) *plain {
 	var d [4]int
 	for i := range d {
@@ -119,8 +117,6 @@ func take(a *plain, begin, end, steps [4]int) *plain {
 	})
 }
 
-// Operations that move elements agree with plain Go, bit for bit, for all shapes, types, layouts
-// and places.
 func TestRearrange(t *testing.T) {
 	open2 := []*bench{open(t, sim.Wormhole()), open(t, sim.Blackhole())}
 	names := []string{"permute", "pad", "steps", "slice", "repeat", "reshape", "tilize", "move", "embedding", "top k"}
@@ -129,7 +125,6 @@ func TestRearrange(t *testing.T) {
 	})
 }
 
-// Typical slices, padding, repetitions and shapes agree with plain Go on every backend.
 func TestRearrangeOnEveryBackend(t *testing.T) {
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
@@ -166,8 +161,6 @@ func TestRearrangeOnEveryBackend(t *testing.T) {
 	})
 }
 
-// A view shares the memory of its operand, which is allocated until both are deallocated; it stands
-// in a trace.
 func TestViews(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)

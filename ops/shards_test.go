@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// circulars returns the address of each circular buffer of a graph, and whether it is placed in a
-// tensor.
 func circulars(g *graph.Graph) (out []string) {
 	for _, n := range only(g, graph.CircularAllocate) {
 		out = append(out, n.Params["globally_allocated"]+" "+n.Params["address"])
@@ -25,7 +23,6 @@ func circulars(g *graph.Graph) (out []string) {
 	return out
 }
 
-// counted returns a tensor with elements 0, 1, 2, ... times a factor.
 func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, factor float32, shape ...int) *ops.Tensor {
 	b.Helper()
 	n := 1
@@ -41,8 +38,6 @@ func (b *bench) counted(m ops.MemoryConfig, l ops.Layout, dt ops.DataType, facto
 	return b.ok(b.ToDevice(b.ctx, h, l, m))
 }
 
-// Tensors with the same shards, one on each core, are computed in place: the program's circular
-// buffers are their shards, also when a program from the cache runs with other tensors.
 func TestShardsAreComputedInPlace(t *testing.T) {
 	grid := chip.Grid(2, 2)
 	for name, c := range map[string]struct {
@@ -120,8 +115,6 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 	}
 }
 
-// Tensors with different shards, or with cores without a full shard, are computed in circular
-// buffers of their own.
 func TestShardsThatDiffer(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	high, wide := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(2, 1)), ops.Sharded(allocator.WidthSharded, 64, 32, chip.Grid(2, 1))
@@ -145,8 +138,6 @@ func TestShardsThatDiffer(t *testing.T) {
 	}
 }
 
-// Up to 16 tensors are concatenated by one program, also in a trace; more are concatenated in
-// groups.
 func TestConcatOfMany(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {
@@ -167,7 +158,6 @@ func TestConcatOfMany(t *testing.T) {
 				in = append(in, part(i, dim, c.layout))
 				whole[dim] += in[i].Shape()[dim]
 			}
-			// The same on the host, element by element.
 			var want []float32
 			for at := [3]int{}; at[0] < whole[0]; {
 				i, k := 0, at

@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The performance report has a row for each operation of the device, under the name by which the
-// visualizer looks for it, with the columns that tt-perf-report reads.
 func TestPerformanceReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	in := ops.Interleaved(allocator.DRAM)

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// programsOf returns the name of the function of each program that a report has, and the program's.
 func programsOf(t *testing.T, r *graph.Report) []string {
 	t.Helper()
 	var out []string
@@ -41,8 +40,6 @@ func programsOf(t *testing.T, r *graph.Report) []string {
 	return out
 }
 
-// Each operation of a graph has the time of its programs on the device, whether it runs at once or
-// in a replay of a trace. What runs beside operations has its own function.
 func TestTimesInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole(), ops.WithID(3))
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
@@ -118,8 +115,6 @@ func nonzero(m map[string]int) map[string]int {
 	return m
 }
 
-// Programs that others start on the queue, and that no call of the device tells of, don't shift the
-// times of what follows.
 func TestTimesAmongOthers(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))

@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Operations on rows and elements are in graphs by TT-NN's names, with dispatch and without, and in
-// traces, which compute with what is in their tensors when they are replayed.
 func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(6)))

@@ -13,9 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A product with transposed operands has the bits of one with operands that Transpose made, in each
-// form, layout and data type, and in a trace, which takes its program from the cache. It allocates
-// nothing but the result.
 func TestTransposedOperands(t *testing.T) {
 	effort.Long(t)
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
@@ -105,7 +102,6 @@ func TestTransposedOperands(t *testing.T) {
 	})
 }
 
-// smallNumbers returns a tensor of small integers.
 func smallNumbers(dims [4]int, dt ops.DataType) *plain {
 	return make4(dims, dt, func(n, c, h, w int) float64 { return float64((n*31 + c*17 + h*7 + w*3) % 61) })
 }

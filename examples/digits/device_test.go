@@ -74,7 +74,6 @@ func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 	}
 }
 
-// The constants of the kernels' header are equal to the host's.
 func TestKernelHeaderAgreesWithTheHost(t *testing.T) {
 	text, err := os.ReadFile("kernels/layout.h")
 	devtest.Must(t, err)

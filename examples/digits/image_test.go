@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line returns a valid line with one field replaced, or none if field is -1.
 func line(field int, text string) string {
 	f := strings.Split(strings.Repeat("0,", Pixels)+"7", ",")
 	if field >= 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// The documentation has the table as it is. Its methods exist.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -35,7 +34,6 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// Each source of a kernel belongs to a program of the table, and each kernel of a program has a source.
 func TestSources(t *testing.T) {
 	want := []string{"tile_writer"}
 	for _, o := range catalog.Operations {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// capture reads a capture of TT-NN's, whose source is in its metadata.
 func capture(t *testing.T, name string) *Report {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
@@ -106,8 +105,7 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 	}
 }
 
-// A function that frees takes the tensor whose buffer it frees. In TT-NN's captures without
-// dispatch all of these are at address 0.
+// In TT-NN's captures without dispatch all tensors are at address 0.
 func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	for name, want := range map[string][]string{
 		"matmul_planned":       {"5"},
@@ -138,8 +136,6 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 	}
 }
 
-// Memory counts on the chip that it is on; a program that begins frees the circular buffers of its
-// own chip.
 func TestPeaksOfTwoChips(t *testing.T) {
 	r := NewRecorder(Config{})
 	on := func(device int, id uint64, size int64) *Buffer {
@@ -163,8 +159,6 @@ func TestPeaksOfTwoChips(t *testing.T) {
 	}
 }
 
-// The data flow in Graphviz's language has functions in the frames of their callers, tensors from
-// outside, and shapes on arrows.
 func TestDotFlow(t *testing.T) {
 	g := capture(t, "conv2d").Graph
 	var text strings.Builder

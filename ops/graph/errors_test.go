@@ -9,8 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// An error in the middle of a file says where it is, and shows what is there, not how the file
-// begins.
 func TestDecodeSaysWhere(t *testing.T) {
 	head := "{\n  \"version\": 1,\n  \"devices\": [],\n"
 	for name, tt := range map[string]struct {
@@ -44,14 +42,12 @@ func TestDecodeSaysWhere(t *testing.T) {
 	}
 }
 
-// full is a disk without space.
 type full struct{}
 
 var errFull = errors.New("no space left")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// Every error says once that it is about a graph.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	decode := func(text string, lim graph.Limits) func() error {
 		return func() error { _, err := graph.Decode(strings.NewReader(text), lim); return err }
@@ -94,7 +90,6 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// failing is a file that can't be read.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

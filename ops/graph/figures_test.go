@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Freeing a buffer from before the capture doesn't make figures negative.
 func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Deallocate(l1(1, 32768, 0))
@@ -22,8 +21,6 @@ func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
 	}
 }
 
-// Freeing a buffer from before the capture doesn't reduce the peaks of buffers that were allocated
-// inside.
 func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	for _, kind := range []BufferType{DRAM, L1} {
 		r := NewRecorder(Config{})
@@ -55,7 +52,6 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 	}
 }
 
-// Sets of cores are read in any format.
 func TestParseCores(t *testing.T) {
 	for in, want := range map[string][]CoreRange{
 		"{[(x=0,y=0) - (x=0,y=7)], [(x=1,y=0) - (x=1,y=3)]}": {{0, 0, 0, 7}, {1, 0, 1, 3}},
@@ -72,7 +68,6 @@ func TestParseCores(t *testing.T) {
 	}
 }
 
-// A function that hangs has no end: it is in the calls without outputs, and its report decodes.
 func TestFunctionWithoutEnd(t *testing.T) {
 	r := NewRecorder(Config{Format: Format2026v1})
 	r.Begin("ttnn::matmul")
@@ -89,8 +84,6 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	}
 }
 
-// Ends without a start, events after the end and captures that are too long are errors, and nothing
-// recorded before is lost.
 func TestRecorderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -117,7 +110,6 @@ func TestRecorderRefuses(t *testing.T) {
 	}
 }
 
-// Abort ends all open functions without outputs.
 func TestAbort(t *testing.T) {
 	r := NewRecorder(Config{})
 	r.Begin("a")
@@ -130,7 +122,6 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Errors are stored unchanged; stack traces only on request, in the form that the visualizer reads.
 func TestErrorsAndStackTraces(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		r := NewRecorder(Config{StackTraces: on})
@@ -153,7 +144,6 @@ func TestErrorsAndStackTraces(t *testing.T) {
 	}
 }
 
-// Errors of damaged files say what is wrong and where.
 func TestDecodeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                               "want a report's JSON object",
@@ -184,7 +174,6 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Every decoded graph can be analysed, drawn and encoded.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[9,-1,0],"input_tensors":[7],"stacking_level":1}]}`))
 	f.Add([]byte(`[{"counter":0,"node_type":"tensor\u0001","params":{"name":"<\u0000\u001f\ufffe&","shape":"]]>"}}]`))

@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// levels.json has what TT-NN's extract_levelized_graph makes of the graphs beside
-// it, by maximum level.
+// levels.json has what TT-NN's extract_levelized_graph makes of the graphs beside it.
 func TestLevelized(t *testing.T) {
 	text, err := os.ReadFile("testdata/levels.json")
 	if err != nil {

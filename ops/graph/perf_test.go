@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// perfTable returns columns of a performance report, a row for each operation.
 func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,8 +43,6 @@ func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	return out
 }
 
-// timed returns a report of a convolution that runs at once and in two replays, beside a program of
-// a loop.
 func timed() *graph.Report {
 	r := graph.NewRecorder(graph.Config{})
 	r.Device(graph.Device{ID: 4, ComputeCores: 56, Arch: "blackhole", ClockMHz: 500})
@@ -77,8 +74,6 @@ func timed() *graph.Report {
 	return report
 }
 
-// An operation has a row for each time that it ran. Cycles become nanoseconds by the device's
-// clock, and what a loop runs is one row of the trace's name.
 func TestPerformanceRows(t *testing.T) {
 	got := perfTable(t, timed(), "OP CODE", "GLOBAL CALL COUNT", "DEVICE KERNEL DURATION [ns]", "DEVICE FW DURATION [ns]",
 		"OP TO OP LATENCY [ns]", "METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "HOST START TS", "MATH FIDELITY")
@@ -112,8 +107,6 @@ func TestDeviceLog(t *testing.T) {
 	}
 }
 
-// A report whose programs name functions, devices and times that can't be is one that can be
-// written.
 func TestPerformanceOfNonsense(t *testing.T) {
 	g := &graph.Graph{Nodes: []graph.Node{{Type: graph.FunctionEnd},
 		{Counter: 1, Type: graph.FunctionStart, Params: graph.Params{graph.ParamName: "Matmul"}, InputTensors: []int{-1, 99, 0}}}}

@@ -22,7 +22,6 @@ func readSample(t testing.TB) *Report {
 	return r
 }
 
-// other returns n arguments without tensors.
 func other(n int) []Arg { return make([]Arg, n) }
 
 func take(ts ...*Tensor) []Arg {
@@ -37,7 +36,6 @@ func l1(id uint64, size int64, address uint64) *Buffer {
 	return &Buffer{ID: id, Type: L1, Size: size, PageSize: 2048, Address: address}
 }
 
-// recordSample records the operation of TT-NN's document: an add that needs a repeat.
 func recordSample(c Config) *Recorder {
 	tick := time.Unix(1700000000, 0)
 	c.Now = func() time.Time { tick = tick.Add(time.Microsecond); return tick }
@@ -84,8 +82,6 @@ func finish(t testing.TB, r *Recorder) *Report {
 	return p
 }
 
-// In the format of the sample, a recording of its operation is the sample, byte for byte once both
-// are formatted alike.
 func TestRecorderGivesTheSample(t *testing.T) {
 	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
 	devtest.Must(t, err)
@@ -117,7 +113,6 @@ func shapes(g *Graph) []shape {
 	return out
 }
 
-// Format2026v1 has the order and the connections of the sample, and more fields.
 func TestSampleIn2026v1(t *testing.T) {
 	g := finish(t, recordSample(Config{Format: Format2026v1})).Graph
 	if d := cmp.Diff(shapes(readSample(t).Graph), shapes(g)); d != "" {
@@ -146,7 +141,6 @@ func TestSampleIn2026v1(t *testing.T) {
 	}
 }
 
-// Format2026v2 has a node for each use of a tensor, and JSON numbers.
 func TestSampleIn2026v2(t *testing.T) {
 	g := finish(t, recordSample(Config{})).Graph
 	uses := 0
@@ -169,7 +163,6 @@ func TestSampleIn2026v2(t *testing.T) {
 	}
 }
 
-// The figures of the sample are those that upstream's definitions give, in each format.
 func TestFiguresOfTheSample(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -232,7 +225,6 @@ func TestFiguresOfTheSample(t *testing.T) {
 	}
 }
 
-// An encoded report decodes to the same report, in every format that is written.
 func TestReportRoundTrip(t *testing.T) {
 	for _, format := range []Format{Format2025, Format2026v1, Format2026v2} {
 		r := recordSample(Config{Format: format, OperationBuffers: true})

@@ -10,9 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// The device log has two rows for each zone, in the order of their times, with the number that its
-// operation has in the performance report; the report's columns of processors are those of zones
-// that have tt-metal's names. Both survive the report's file.
 func TestZones(t *testing.T) {
 	r := timed()
 	zone := func(processor, program, name string, line int, start, end uint64) graph.Zone {

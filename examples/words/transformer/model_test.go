@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// generate makes tokens on a device: some by steps, the others by replays of a trace of one.
 func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int) []uint8 {
 	ctx := t.Context()
 	n, err := transformer.Trained()
@@ -56,7 +55,6 @@ func TestStepsAndReplaysMakeTheSameTokens(t *testing.T) {
 	}
 }
 
-// A loop over words around one over tokens, as a trace may have it, makes the same tokens.
 func TestWordsBegin(t *testing.T) {
 	ctx := t.Context()
 	n, err := transformer.Trained()
@@ -100,8 +98,6 @@ func TestWordsBegin(t *testing.T) {
 	devtest.Must(t, dev.Close(ctx))
 }
 
-// One submission of one trace makes as many tokens as the state says, and the words that the host
-// computes.
 func TestLoopMakesAllTokens(t *testing.T) {
 	effort.Long(t)
 	for name, target := range map[string]kmd.Target{"wormhole": sim.Wormhole(), "blackhole": sim.Blackhole()} {

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// An operation has the time of its programs on the device, and so has the function around it.
 func TestModelHasDeviceTimes(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	r.Device(graph.Device{ID: 2, ClockMHz: 500})
@@ -34,8 +33,6 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	}
 }
 
-// Each chip of a mesh has the memory of its own buffers and programs; those of TT-NN's number of
-// the mesh are on all its chips.
 func TestChipsOfAMesh(t *testing.T) {
 	for name, c := range map[string]struct {
 		buffers, programs map[int]int64 // sizes by device

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// relu returns a report of an operation with input tensor 1 and output tensor 2.
 func relu(t *testing.T, dir, name string, shape ...int) {
 	t.Helper()
 	tensor := func(id uint64) *graph.Tensor {
@@ -34,8 +33,6 @@ func relu(t *testing.T, dir, name string, shape ...int) {
 	}
 }
 
-// Tensors of different processes with the same id are different rows, to which their operations
-// refer; equal tensors of one process are one row.
 func TestTensorsOfSeveralReports(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "a.json", 1, 16)
@@ -52,7 +49,6 @@ func TestTensorsOfSeveralReports(t *testing.T) {
 	}
 }
 
-// New ids are above 0 and unused, also after tensors with ids below 0 or the largest possible id.
 func TestNewNumbersOfTensors(t *testing.T) {
 	report := func(shape string, ids ...string) *graph.Report {
 		r := &graph.Report{Graph: new(graph.Graph)}
