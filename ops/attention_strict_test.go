@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -53,9 +51,7 @@ func strictAttention(_ *testing.T, b *bench, r *rand.Rand) {
 		t    *ops.Tensor
 		want *plain
 	}{{tk, k}, {tv, v}} {
-		if d := cmp.Diff(one.want.v, b.get(one.t)); d != "" {
-			b.Errorf("cache %s: %s", what, d)
-		}
+		equal(b, one.want.v, b.get(one.t), "cache %s", what)
 	}
 
 	var mask *plain
@@ -127,8 +123,6 @@ func TestAttentionInGraphs(t *testing.T) {
 			"ttnn::transformer::scaled_dot_product_attention", "ttnn::prim::sdpa",
 			"ttnn::experimental::nlp_concat_heads", "ttnn::prim::nlp_concat_heads",
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%v: %s", mode, d)
-		}
+		equal(t, want, got, "%v", mode)
 	}
 }

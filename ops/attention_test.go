@@ -6,8 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
@@ -228,7 +226,5 @@ func TestAttentionInATrace(t *testing.T) {
 	all := b.put(x, ops.Tile, dram)
 	q := b.ok(b.RotaryEmbedding(b.ctx, all, tc, ts, ops.AllRows))
 	prefill := b.get(b.ok(b.ScaledDotProductAttention(b.ctx, q, q, all, ops.Attention{Causal: true})))
-	if d := cmp.Diff(prefill[39*64:], last); d != "" {
-		t.Error(d)
-	}
+	equal(t, prefill[39*64:], last)
 }

@@ -97,7 +97,8 @@ func TestMatmulOfBlockWeights(t *testing.T) {
 			p        ops.MatmulProgram
 		}{
 			{[4]int{1, 1, 20, 32}, [4]int{1, 1, 32, 20}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{}},
-			{[4]int{1, 2, 40, 300}, [4]int{1, 1, 300, 200}, ops.BFloat16, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
+			{[4]int{1, 2, 40, 300}, [4]int{1, 1, 300, 200}, ops.BFloat16, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 2,
+				PassSteps: 2}},
 			{[4]int{2, 1, 40, 70}, [4]int{2, 1, 70, 40}, ops.Float32, ops.BFloat16, ops.MatmulProgram{}},
 			{[4]int{1, 1, 40, 70}, [4]int{1, 1, 70, 40}, ops.Float32, ops.Float32, ops.MatmulProgram{Form: ops.MatmulSimple}},
 		} {

@@ -33,14 +33,18 @@ func TestMatmulInBlocks(t *testing.T) {
 			{[4]int{1, 1, 64, 64}, [4]int{1, 1, 64, 64}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 2}},
 			{[4]int{1, 1, 160, 200}, [4]int{1, 1, 200, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{}},
 			// Three passes, of which the last has less, and parts of different sizes.
-			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}},
-			{[4]int{1, 1, 40, 330}, [4]int{1, 1, 330, 200}, ops.Float32, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 3, PassSteps: 1}},
+			{[4]int{1, 1, 160, 330}, [4]int{1, 1, 330, 300}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 3, PerCoreN: 5, InnerStep: 2,
+				PassSteps: 2}},
+			{[4]int{1, 1, 40, 330}, [4]int{1, 1, 330, 200}, ops.Float32, ops.Float32, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 5, InnerStep: 3,
+				PassSteps: 1}},
 			// Several matrices: of one right one the left ones are one, of several a matrix comes
 			// after another.
 			{[4]int{2, 2, 40, 70}, [4]int{1, 1, 70, 70}, ops.BFloat16, ops.Float32, ops.MatmulProgram{}},
-			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2, PassSteps: 2}},
+			{[4]int{2, 1, 70, 160}, [4]int{2, 3, 160, 100}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 2, PerCoreN: 4, InnerStep: 2,
+				PassSteps: 2}},
 			// Several blocks in turn, of which some are empty.
-			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 1, InnerStep: 1, PassSteps: 2}},
+			{[4]int{1, 1, 700, 70}, [4]int{1, 1, 70, 330}, ops.BFloat16, ops.BFloat16, ops.MatmulProgram{PerCoreM: 1, PerCoreN: 1, InnerStep: 1,
+				PassSteps: 2}},
 		} {
 			c.p.Form = ops.MatmulBlocked
 			x, y := normal(c.a, c.from, uint64(2*i)), normal(c.b, c.from, uint64(2*i+1))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -41,9 +39,7 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 	b.Helper()
 	h, err := b.ToHost(b.ctx, t)
 	b.must(err)
-	if d := cmp.Diff(want, ops.Values[uint32](h)); d != "" {
-		b.Error(d)
-	}
+	equal(b, want, ops.Values[uint32](h))
 }
 
 func TestProgramCache(t *testing.T) {
@@ -140,55 +136,32 @@ func TestOperationsThatCannotBe(t *testing.T) {
 	other := open(t, sim.Wormhole())
 	foreign := other.tensor(dram, ops.UInt32, 4, 3)
 	host := &ops.Host{Shape: []int{2, 2}, DType: ops.UInt32, Data: make([]byte, 16)}
+	short := b.tensor(dram, ops.UInt32, 2, 3)
+	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 1 << 20}, DType: ops.UInt32, Memory: dram}))
+	tile := ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile, Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))}
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
-	for name, c := range map[string]struct {
-		do   func() error
-		want error
-	}{
-		"types":         {func() error { _, err := b.Add(b.ctx, x, y); return err }, ops.ErrDataType},
-		"shapes":        {func() error { _, err := b.Add(b.ctx, x, b.tensor(dram, ops.UInt32, 2, 3)); return err }, ops.ErrShape},
-		"matrices":      {func() error { _, err := b.Matmul(b.ctx, x, x); return err }, ops.ErrShape},
-		"float product": {func() error { _, err := b.Matmul(b.ctx, x, x, ops.WithDataType(ops.Float32)); return err }, ops.ErrShape},
-		"freed":         {func() error { _, err := b.Relu(b.ctx, gone); return err }, ops.ErrReleased},
-		"freed twice":   {func() error { return b.Deallocate(gone) }, ops.ErrReleased},
-		"nil":           {func() error { _, err := b.Add(b.ctx, x, nil); return err }, ops.ErrShape},
-		"foreign":       {func() error { _, err := b.Add(b.ctx, x, foreign); return err }, ops.ErrWrongDevice},
-		"into itself":   {func() error { _, err := b.Relu(b.ctx, x, ops.Into(x)); return err }, ops.ErrMemory},
-		"into another":  {func() error { _, err := b.Relu(b.ctx, x, ops.Into(y)); return err }, ops.ErrShape},
-		"one of many":   {func() error { _, err := b.Concat(b.ctx, []*ops.Tensor{x}, 0); return err }, ops.ErrShape},
-		"no dimension":  {func() error { _, err := b.Concat(b.ctx, []*ops.Tensor{x, x}, 2); return err }, ops.ErrShape},
-		"five":          {func() error { _, err := b.Repeat(b.ctx, x, []int{1, 1, 1, 1, 1}); return err }, ops.ErrShape},
-		"never":         {func() error { _, err := b.Repeat(b.ctx, x, []int{0, 1}); return err }, ops.ErrShape},
-		"no shards":     {func() error { _, err := b.Reshard(b.ctx, x, dram); return err }, ops.ErrMemory},
-		"odd tile": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile,
-				Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))})
-			return err
-		}, ops.ErrMemory},
-		"host":     {func() error { return b.CopyHostToDevice(b.ctx, host, x) }, ops.ErrShape},
-		"no shape": {func() error { _, err := b.Empty(b.ctx, ops.Spec{Memory: dram}); return err }, ops.ErrShape},
-		"too large": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 20}, Memory: dram})
-			return err
-		}, reprise.ErrOutOfMemory},
-		"no room for a row": {func() error {
-			wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 1 << 20}, DType: ops.UInt32, Memory: dram}))
-			defer func() { b.must(b.Deallocate(wide)) }()
-			_, err := b.Relu(b.ctx, wide)
-			if !errors.As(err, new(*dispatch.ProgramError)) {
-				t.Errorf("%v is no program error", err)
-			}
-			return nil
-		}, nil},
-	} {
-		if err := c.do(); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if name == "shapes" {
-			before = b.dev.MemoryFingerprint(allocator.DRAM) // it made a tensor
-		}
-		if now := b.dev.MemoryFingerprint(allocator.DRAM); now != before {
-			t.Errorf("%s changed what is allocated", name)
-		}
+	if err := failure(b.Relu(b.ctx, wide)); !errors.As(err, new(*dispatch.ProgramError)) {
+		t.Errorf("no room for a row: %v is no program error", err)
 	}
+	b.refused(before, map[string]refusal{
+		"types":         {failure(b.Add(b.ctx, x, y)), ops.ErrDataType},
+		"shapes":        {failure(b.Add(b.ctx, x, short)), ops.ErrShape},
+		"matrices":      {failure(b.Matmul(b.ctx, x, x)), ops.ErrShape},
+		"float product": {failure(b.Matmul(b.ctx, x, x, ops.WithDataType(ops.Float32))), ops.ErrShape},
+		"freed":         {failure(b.Relu(b.ctx, gone)), ops.ErrReleased},
+		"freed twice":   {b.Deallocate(gone), ops.ErrReleased},
+		"nil":           {failure(b.Add(b.ctx, x, nil)), ops.ErrShape},
+		"foreign":       {failure(b.Add(b.ctx, x, foreign)), ops.ErrWrongDevice},
+		"into itself":   {failure(b.Relu(b.ctx, x, ops.Into(x))), ops.ErrMemory},
+		"into another":  {failure(b.Relu(b.ctx, x, ops.Into(y))), ops.ErrShape},
+		"one of many":   {failure(b.Concat(b.ctx, []*ops.Tensor{x}, 0)), ops.ErrShape},
+		"no dimension":  {failure(b.Concat(b.ctx, []*ops.Tensor{x, x}, 2)), ops.ErrShape},
+		"five":          {failure(b.Repeat(b.ctx, x, []int{1, 1, 1, 1, 1})), ops.ErrShape},
+		"never":         {failure(b.Repeat(b.ctx, x, []int{0, 1})), ops.ErrShape},
+		"no shards":     {failure(b.Reshard(b.ctx, x, dram)), ops.ErrMemory},
+		"odd tile":      {failure(b.Empty(b.ctx, tile)), ops.ErrMemory},
+		"host":          {b.CopyHostToDevice(b.ctx, host, x), ops.ErrShape},
+		"no shape":      {failure(b.Empty(b.ctx, ops.Spec{Memory: dram})), ops.ErrShape},
+		"too large":     {failure(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 20}, Memory: dram})), reprise.ErrOutOfMemory},
+	})
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -65,16 +63,12 @@ func TestControlFlowInGraphs(t *testing.T) {
 		"0 control::if state[4] == 1", "1 control::then", "2 ttnn::add", "1 control::otherwise", "2 control::call inner",
 		"0 control::switch of state", "1 control::body 0", "2 ttnn::add", "1 control::body 1", "2 ttnn::add",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("functions (-want +got):\n%s", diff)
-	}
+	equal(t, want, got, "functions")
 	var file, dot bytes.Buffer
 	b.must(report.Encode(&file))
 	again, err := graph.Decode(bytes.NewReader(file.Bytes()), graph.Limits{})
 	b.must(err)
-	if diff := cmp.Diff(report.Graph.Calls(), again.Graph.Calls()); diff != "" {
-		t.Errorf("the report read again (-want +got):\n%s", diff)
-	}
+	equal(t, report.Graph.Calls(), again.Graph.Calls(), "the report read again")
 	b.must(report.Graph.Dot(&dot))
 	if !strings.Contains(dot.String(), `label="control::while state[4] == 1, at most 9"`) {
 		t.Error("the loop has no frame in the picture")

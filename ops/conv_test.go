@@ -6,8 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -23,13 +21,18 @@ var convolutions = []struct {
 	relu   bool
 	memory allocator.Kind
 }{
-	{ops.Conv2dConfig{Batch: 3, Height: 8, Width: 8, In: 1, Out: 16, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}, 1, ops.Tile, ops.BFloat16, true, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 2, Height: 5, Width: 7, In: 32, Out: 40, Kernel: [2]int{3, 2}, Padding: [2]int{1, 0}}, 1, ops.RowMajor, ops.BFloat16, false, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 1, Height: 11, Width: 6, In: 3, Out: 8, Kernel: [2]int{5, 3}, Stride: [2]int{2, 3}, Padding: [2]int{2, 1}}, 1, ops.RowMajor, ops.BFloat16, false, allocator.L1},
-	{ops.Conv2dConfig{Batch: 2, Height: 9, Width: 9, In: 40, Out: 6, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Dilation: [2]int{2, 3}}, 2, ops.Tile, ops.BFloat16, false, allocator.L1},
+	{ops.Conv2dConfig{Batch: 3, Height: 8, Width: 8, In: 1, Out: 16, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}, 1, ops.Tile, ops.BFloat16,
+		true, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 2, Height: 5, Width: 7, In: 32, Out: 40, Kernel: [2]int{3, 2}, Padding: [2]int{1, 0}}, 1, ops.RowMajor,
+		ops.BFloat16, false, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 1, Height: 11, Width: 6, In: 3, Out: 8, Kernel: [2]int{5, 3}, Stride: [2]int{2, 3}, Padding: [2]int{2, 1}}, 1,
+		ops.RowMajor, ops.BFloat16, false, allocator.L1},
+	{ops.Conv2dConfig{Batch: 2, Height: 9, Width: 9, In: 40, Out: 6, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Dilation: [2]int{2, 3}}, 2,
+		ops.Tile, ops.BFloat16, false, allocator.L1},
 	{ops.Conv2dConfig{Batch: 1, Height: 6, Width: 6, In: 6, Out: 12, Kernel: [2]int{3, 3}}, 3, ops.Tile, ops.Float32, true, allocator.DRAM},
 	{ops.Conv2dConfig{Batch: 5, Height: 4, Width: 4, In: 16, Out: 33, Kernel: [2]int{4, 4}}, 1, ops.Tile, ops.BFloat16, true, allocator.DRAM},
-	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false, allocator.DRAM},
+	{ops.Conv2dConfig{Batch: 1, Height: 3, Width: 3, In: 5, Out: 130, Kernel: [2]int{1, 1}}, 1, ops.RowMajor, ops.Float32, false,
+		allocator.DRAM},
 }
 
 func under(x *plain, c ops.Conv2dConfig, image, top, left int) (out []float64) {
@@ -94,9 +97,7 @@ func TestConv2d(t *testing.T) {
 			}
 			got := b.get(b.ok(b.Conv2d(b.ctx, b.put(x, c.layout, memory), weights, b.put(bias, ops.Tile, memory), c.Conv2dConfig, opts...)))
 			left := columns(x, c.Conv2dConfig)
-			if d := cmp.Diff(b.engines().linear(left, matrix, bias, f).v, got); d != "" {
-				b.Errorf("%s (-product +got):\n%s", what, d)
-			}
+			equal(b, b.engines().linear(left, matrix, bias, f).v, got, what)
 			b.everywhere(what, got)
 
 			// The exact one, from the weights as they were given.
@@ -137,9 +138,12 @@ func TestMaxPool2d(t *testing.T) {
 			memory allocator.Kind
 		}{
 			{ops.Pool2dConfig{Batch: 3, Height: 8, Width: 8, Channels: 16, Kernel: [2]int{2, 2}}, ops.Tile, ops.BFloat16, allocator.DRAM},
-			{ops.Pool2dConfig{Batch: 2, Height: 7, Width: 5, Channels: 40, Kernel: [2]int{3, 3}, Stride: [2]int{2, 1}, Padding: [2]int{1, 1}}, ops.RowMajor, ops.BFloat16, allocator.L1},
-			{ops.Pool2dConfig{Batch: 1, Height: 9, Width: 6, Channels: 3, Kernel: [2]int{2, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{3, 2}}, ops.Tile, ops.Float32, allocator.DRAM},
-			{ops.Pool2dConfig{Batch: 1, Height: 4, Width: 4, Channels: 70, Kernel: [2]int{1, 4}, Padding: [2]int{0, 2}}, ops.RowMajor, ops.Float32, allocator.L1},
+			{ops.Pool2dConfig{Batch: 2, Height: 7, Width: 5, Channels: 40, Kernel: [2]int{3, 3}, Stride: [2]int{2, 1}, Padding: [2]int{1, 1}},
+				ops.RowMajor, ops.BFloat16, allocator.L1},
+			{ops.Pool2dConfig{Batch: 1, Height: 9, Width: 6, Channels: 3, Kernel: [2]int{2, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{3, 2}},
+				ops.Tile, ops.Float32, allocator.DRAM},
+			{ops.Pool2dConfig{Batch: 1, Height: 4, Width: 4, Channels: 70, Kernel: [2]int{1, 4}, Padding: [2]int{0, 2}}, ops.RowMajor, ops.Float32,
+				allocator.L1},
 		} {
 			what := fmt.Sprintf("pool %d", i)
 			x := normal([4]int{1, 1, c.Batch * c.Height * c.Width, c.Channels}, c.dt, uint64(i))
@@ -169,9 +173,7 @@ func TestMaxPool2d(t *testing.T) {
 					want = append(want, most)
 				}
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				b.Errorf("%s (-want +got):\n%s", what, d)
-			}
+			equal(b, want, got, what)
 			b.everywhere(what, got)
 		}
 	})
@@ -260,8 +262,6 @@ func TestWindowsInTraceAndGraph(t *testing.T) {
 	b.must(err)
 	b.must(b.CopyHostToDevice(b.ctx, h, images))
 	b.must(tr.Replay(b.ctx))
-	if d := cmp.Diff(want, b.get(most)); d != "" {
-		t.Errorf("replayed (-run +replayed):\n%s", d)
-	}
+	equal(t, want, b.get(most), "replayed")
 	b.must(tr.Release(b.ctx))
 }

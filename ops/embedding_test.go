@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -85,19 +84,13 @@ func TestEmbeddingAndTopK(t *testing.T) {
 			if s := got.Spec(); !slices.Equal(s.Shape, []int{2, 40, 40}) || s.Layout != l {
 				b.Errorf("%v", s)
 			}
-			if d := cmp.Diff(want.v, b.get(got)); d != "" {
-				b.Error(d)
-			}
+			equal(b, want.v, b.get(got))
 			x := normal([4]int{1, 1, 33, 40}, ops.BFloat16, 2)
 			values, indices, err := b.TopK(b.ctx, b.put(x, l, dram), 35)
 			b.must(err)
 			v, i := topK(x, 35)
-			if d := cmp.Diff(v.v, b.get(values)); d != "" {
-				b.Error(d)
-			}
-			if d := cmp.Diff(i.v, b.get(indices)); d != "" {
-				b.Error(d)
-			}
+			equal(b, v.v, b.get(values))
+			equal(b, i.v, b.get(indices))
 		}
 	})
 }

@@ -86,7 +86,8 @@ func TestMatmulOnTheEngines(t *testing.T) {
 			{[4]int{1, 1, 32, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.BFloat16, ops.BFloat16},
 			{[4]int{1, 1, 96, 128}, [4]int{1, 1, 128, 200}, dram, l1, ops.BFloat16, ops.BFloat16},
 			{[4]int{1, 2, 40, 70}, [4]int{1, 1, 70, 33}, l1, dram, ops.BFloat16, ops.Float32},
-			{[4]int{2, 1, 5, 300}, [4]int{1, 3, 300, 7}, ops.Sharded(allocator.HeightSharded, 32, 320, chip.Grid(1, 2)), l1, ops.BFloat16, ops.BFloat16},
+			{[4]int{2, 1, 5, 300}, [4]int{1, 3, 300, 7}, ops.Sharded(allocator.HeightSharded, 32, 320, chip.Grid(1, 2)), l1, ops.BFloat16,
+				ops.BFloat16},
 			{[4]int{1, 1, 64, 100}, [4]int{1, 1, 100, 40}, dram, dram, ops.Float32, ops.Float32},
 			{[4]int{1, 1, 33, 32}, [4]int{1, 1, 32, 32}, dram, dram, ops.Float32, ops.BFloat16},
 		} {
@@ -145,9 +146,7 @@ func TestElementwiseOnTheEngines(t *testing.T) {
 			tx, ty := b.put(x, ops.Tile, c.m), b.put(y, ops.Tile, c.m)
 			check := func(what string, got *ops.Tensor, want *plain) {
 				b.Helper()
-				if d := cmp.Diff(want.v, b.get(got)); d != "" {
-					b.Errorf("%s of %v, %v and %v: %s", what, c.dt, c.a, c.b, d)
-				}
+				equal(b, want.v, b.get(got), "%s of %v, %v and %v", what, c.dt, c.a, c.b)
 			}
 			for _, name := range []string{"add", "subtract", "multiply"} {
 				f := b.binary(name, tx, ty)

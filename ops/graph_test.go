@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -47,13 +48,9 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 func document(t *testing.T) *graph.Graph {
 	t.Helper()
 	text, err := os.ReadFile("graph/testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, n := range r.Graph.Nodes {
 		delete(n.Params, graph.ParamAddress)
 	}
@@ -62,9 +59,7 @@ func document(t *testing.T) *graph.Graph {
 
 func TestSampleOperation(t *testing.T) {
 	want, err := json.MarshalIndent(document(t), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			g := sample(open(t, eight(), ops.WithSeparateRepeat()), graph.Config{Format: graph.Format2025, Mode: mode})
@@ -72,12 +67,8 @@ func TestSampleOperation(t *testing.T) {
 				delete(g.Nodes[i].Params, graph.ParamAddress)
 			}
 			got, err := json.MarshalIndent(g, "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Error(d)
-			}
+			devtest.Must(t, err)
+			equal(t, string(want), string(got))
 		})
 	}
 }
@@ -128,9 +119,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, eight(), ops.WithSeparateRepeat())
 			g := sample(b, graph.Config{Format: graph.Format2026v1, Mode: mode, StackTraces: true})
-			if d := cmp.Diff(skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate))); d != "" {
-				t.Error(d)
-			}
+			equal(t, skeleton(document(t)), skeleton(without(g, graph.CircularDeallocate)))
 			g = without(g, graph.CircularDeallocate)
 			for i, want := range map[int]graph.Params{
 				3: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0"},
@@ -142,9 +131,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 					"address": g.Nodes[25].Params["address"]},
 				30: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0"},
 			} {
-				if d := cmp.Diff(want, g.Nodes[i].Params); d != "" {
-					t.Errorf("node %d: %s", i, d)
-				}
+				equal(t, want, g.Nodes[i].Params, "node %d", i)
 			}
 			add, first := g.Nodes[1], g.Nodes[2].Params
 			if add.Level != 1 || len(add.Arguments) != 2 || !cmp.Equal(add.InputTensors, []int{2, 4}) || len(add.StackTrace) == 0 {
@@ -169,9 +156,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 				graph.CaptureStart: 1, graph.CaptureEnd: 1, graph.FunctionStart: 8, graph.FunctionEnd: 8, graph.TensorNode: 13, graph.BufferNode: 4,
 				graph.BufferAllocate: 2, graph.BufferDeallocate: 2, graph.CircularAllocate: 4, graph.CircularDeallocate: 2,
 			}
-			if d := cmp.Diff(want, count); d != "" {
-				t.Error(d)
-			}
+			equal(t, want, count)
 		})
 	}
 }
@@ -223,9 +208,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 		}
 		runs = append(runs, s)
 	}
-	if d := cmp.Diff(runs[1], runs[0]); d != "" {
-		t.Error(d)
-	}
+	equal(t, runs[1], runs[0])
 }
 
 func workload(b *bench) []uint32 {
@@ -253,27 +236,19 @@ func TestCaptureChangesNothing(t *testing.T) {
 	before := state(b)
 	for range 2 {
 		c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch, BufferPages: true, OperationBuffers: true, StackTraces: true})
-		if d := cmp.Diff(want[0], workload(b)); d != "" {
-			t.Errorf("addresses without dispatch: %s", d)
-		}
+		equal(t, want[0], workload(b), "addresses without dispatch")
 		if _, err := c.End(); err != nil {
 			t.Error(err)
 		}
-		if d := cmp.Diff(before, state(b)); d != "" {
-			t.Errorf("a capture without dispatch left something: %s", d)
-		}
+		equal(t, before, state(b), "a capture without dispatch left something")
 	}
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true, StackTraces: true})
 	got := [][]uint32{workload(b)}
 	_, err := c.End()
 	b.must(err)
 	got = append(got, workload(b))
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff(state(plain), state(b)); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, got)
+	equal(t, state(plain), state(b))
 }
 
 func TestPlannedTensors(t *testing.T) {
@@ -326,16 +301,12 @@ func TestDetailsOfCaptures(t *testing.T) {
 	b.SetDetails(graph.DetailStackTraces, true)
 	b.SetDetails(graph.DetailDurations, false)
 	second := b.BeginCapture(graph.Config{})
-	if d := cmp.Diff([][]bool{{true, false, false}, {true, true, false}, {true, false, false}},
-		[][]bool{states(b.HasDetails), states(first.Has), states(second.Has)}); d != "" {
-		t.Errorf("switched for the device: %s", d)
-	}
+	equal(t, [][]bool{{true, false, false}, {true, true, false}, {true, false, false}}, [][]bool{states(b.HasDetails), states(first.Has),
+		states(second.Has)}, "switched for the device")
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	second.Set(graph.DetailBufferPages, true)
 	second.Set(graph.DetailStackTraces, false)
-	if d := cmp.Diff([]bool{false, true, false}, states(second.Has)); d != "" {
-		t.Errorf("switched for one capture: %s", d)
-	}
+	equal(t, []bool{false, true, false}, states(second.Has), "switched for one capture")
 	b.ok(b.Exp(b.ctx, x, ops.Into(out)))
 	inner, outer := b.report(second), b.report(first)
 	b.SetDetails(graph.DetailStackTraces, false)

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -69,9 +68,7 @@ func TestUpstreamBuffers(t *testing.T) {
 			size, _ := g.Nodes[n.Connections[0]].Params.Int(graph.ParamSize)
 			sizes = append(sizes, size)
 		}
-		if d := cmp.Diff([]int64{2048, 2048, 65536}, sizes); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, []int64{2048, 2048, 65536}, sizes, name)
 		if n := len(only(g, graph.BufferDeallocate)); n != 3 {
 			t.Errorf("%s: %d deallocations", name, n)
 		}
@@ -108,24 +105,16 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 			add := []string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}
 			make := []string{"ttnn::to_device", "tt::tt_metal::create_device_tensor"}
 			outer, inner := run(false)
-			if d := cmp.Diff(add, graph.CallTrace(inner)); d != "" {
-				t.Error(d)
-			}
-			if d := cmp.Diff(slices.Concat(make, add), graph.CallTrace(outer)); d != "" {
-				t.Error(d)
-			}
+			equal(t, add, graph.CallTrace(inner))
+			equal(t, slices.Concat(make, add), graph.CallTrace(outer))
 			failed, _ := run(true)
-			if d := cmp.Diff(slices.Concat(make, []string{"ttnn::concat"}, add), graph.CallTrace(failed)); d != "" {
-				t.Error(d)
-			}
+			equal(t, slices.Concat(make, []string{"ttnn::concat"}, add), graph.CallTrace(failed))
 			errs := only(failed, graph.ErrorNode)
 			if len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::concat" || errs[0].Params["error_type"] != "exception" {
 				t.Errorf("errors: %+v", errs)
 			}
 			again, _ := run(false)
-			if d := cmp.Diff(skeleton(outer), skeleton(again)); d != "" {
-				t.Error(d)
-			}
+			equal(t, skeleton(outer), skeleton(again))
 		})
 	}
 }
@@ -146,9 +135,7 @@ func TestUpstreamInputOrder(t *testing.T) {
 		for _, a := range args {
 			want = append(want, text(a.ID()))
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		equal(t, want, got)
 		distinct := 2
 		if args[0] == args[1] {
 			distinct = 1
@@ -200,9 +187,7 @@ func TestUpstreamReport(t *testing.T) {
 			t.Errorf("%s: pages or stack traces that nobody asked for", name)
 		}
 		back := b.read(path)
-		if d := cmp.Diff(skeleton(g), skeleton(back.Graph)); d != "" {
-			t.Error(d)
-		}
+		equal(t, skeleton(g), skeleton(back.Graph))
 		if d := back.Devices[0]; d.Arch != "wormhole_b0" || d.L1Banks != int64(b.dev.Grid().Size()) || d.WorkerL1Size == 0 ||
 			d.CircularBufferLimit <= 0 {
 			t.Errorf("%s: device %+v", name, d)
@@ -224,9 +209,7 @@ func TestBufferPages(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if d := cmp.Diff([][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where); d != "" {
-		t.Error(d)
-	}
+	equal(t, [][3]int64{{0, 0, 2048}, {1, 0, 2048}}, where)
 	if n := len(r.OperationBuffers); n != 2 {
 		t.Errorf("buffers after %d operations, want 2", n)
 	}
@@ -266,16 +249,12 @@ func TestUpstreamAddFigures(t *testing.T) {
 					between, outputs, err := graph.CountTensors(g)
 					b.must(err)
 					use := graph.PerCore(g, 64)
-					if d := cmp.Diff(c.want, figures{graph.PeakL1(g), use.Circular, out[0].PerCore, use.L1, out[0].Size}); d != "" {
-						t.Error(d)
-					}
+					equal(t, c.want, figures{graph.PeakL1(g), use.Circular, out[0].PerCore, use.L1, out[0].Size})
 					if len(out) != 1 || between != 0 || outputs != 1 {
 						t.Errorf("%d outputs, %d tensors in between and %d at the end", len(out), between, outputs)
 					}
 					want := []string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}
-					if d := cmp.Diff(want, graph.CallTrace(g)); d != "" {
-						t.Error(d)
-					}
+					equal(t, want, graph.CallTrace(g))
 					for _, n := range only(g, graph.CircularAllocate) {
 						if lies := n.Params["globally_allocated"] == "1"; lies != (name == "sharded") {
 							t.Errorf("a circular buffer of %v", n.Params)
@@ -311,9 +290,7 @@ func TestOthersAreCaptured(t *testing.T) {
 	b.must(q.Wait(b.ctx))
 	b.must(buf.Release())
 	g := b.report(c).Graph
-	if d := cmp.Diff([]string{"reprise::write", "reprise::run", "nothing", "reprise::queue_wait"}, graph.CallTrace(g)); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{"reprise::write", "reprise::run", "nothing", "reprise::queue_wait"}, graph.CallTrace(g))
 	cbs := only(g, graph.CircularAllocate)
 	if len(cbs) != 1 || cbs[0].Params["size"] != "256" || cbs[0].Params["address"] != text(uint64(x.CircularBuffers()[0].Addr)) {
 		t.Errorf("circular buffers: %+v", cbs)
@@ -335,9 +312,7 @@ func (g gate) End(context.Context, *reprise.Call) {}
 
 func TestOverlappingCallsOfOthers(t *testing.T) {
 	dev, err := reprise.Open(t.Context(), sim.Wormhole(), reprise.WithQueues(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer dev.Close(t.Context())
 	b := &bench{TB: t, ctx: t.Context(), dev: dev, Device: ops.New(dev)}
 	var bufs [2]*reprise.Buffer
@@ -371,9 +346,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 			got = append(got, fmt.Sprint(a.Name, a.Arguments))
 		}
 		slices.Sort(got)
-		if d := cmp.Diff([]string{"reprise::write[first 64]", "reprise::write[second 64]"}, got); d != "" {
-			t.Errorf("ended in the order %v: %s", order, d)
-		}
+		equal(t, []string{"reprise::write[first 64]", "reprise::write[second 64]"}, got, "ended in the order %v", order)
 		for _, call := range r.Graph.Calls() {
 			if call.End < 0 {
 				t.Errorf("ended in the order %v: %s has no end", order, call.Name)
@@ -385,9 +358,7 @@ func TestOverlappingCallsOfOthers(t *testing.T) {
 func TestHangIsCaptured(t *testing.T) {
 	ctx := t.Context()
 	dev, err := reprise.Open(ctx, sim.Wormhole(), reprise.WithHangTimeout(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may be worth an error
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
 	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
@@ -409,9 +380,7 @@ func TestHangIsCaptured(t *testing.T) {
 	if !errors.As(err, &h) {
 		t.Fatalf("%v, want a *HangError", err)
 	}
-	if d := cmp.Diff([]string{"ttnn::relu"}, c.Open()); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{"ttnn::relu"}, c.Open())
 	path := filepath.Join(t.TempDir(), "hang.json")
 	r, err := c.EndToFile(path)
 	b.must(err)
@@ -423,7 +392,5 @@ func TestHangIsCaptured(t *testing.T) {
 	if len(calls) == 0 || calls[0].End != -1 {
 		t.Errorf("the operation has an end: %+v", calls)
 	}
-	if d := cmp.Diff(skeleton(r.Graph), skeleton(b.read(path).Graph)); d != "" {
-		t.Error(d)
-	}
+	equal(t, skeleton(r.Graph), skeleton(b.read(path).Graph))
 }

@@ -30,7 +30,10 @@ func TestInstructionsOfMoves(t *testing.T) {
 			{"permute 0 2 3 1", [2]float64{17, 21.5}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{0, 2, 3, 1}) }},
 			{"permute 1 0 2 3", [2]float64{7, 2}, func() (*ops.Tensor, error) { return b.Permute(b.ctx, h, []int{1, 0, 2, 3}) }},
 			{"to the other layout", [2]float64{14.5, 7}, func() (*ops.Tensor, error) { return b.ToLayout(b.ctx, a, 1-l) }},
-			{"slice of pages", [2]float64{3.5, 2}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256, 256}) }},
+			{"slice of pages", [2]float64{3.5, 2}, func() (*ops.Tensor, error) {
+				return b.Slice(b.ctx, a, []int{0, 0, 128, 0}, []int{1, 1, 256,
+					256})
+			}},
 			{"slice", [2]float64{7.5, 43}, func() (*ops.Tensor, error) { return b.Slice(b.ctx, a, []int{0, 0, 1, 6}, []int{1, 1, 256, 256}) }},
 			{"pad", [2]float64{6.5, 14}, func() (*ops.Tensor, error) { return b.Pad(b.ctx, a, [][2]int{{0, 0}, {0, 0}, {3, 0}, {0, 5}}, 1) }},
 			{"reshape", [2]float64{6, 15.5}, func() (*ops.Tensor, error) { return b.Reshape(b.ctx, a, []int{1, 1, 128, 512}) }},

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -61,9 +59,7 @@ func TestCaches(t *testing.T) {
 					}
 				}
 			}
-			if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-				b.Errorf("%s, updated: %s", what, d)
-			}
+			equal(b, want.v, b.get(cache), "%s, updated", what)
 			rows := counted([4]int{1, c.cache[1], 35, c.cache[3]}, c.dt, 99)
 			batch := c.cache[0] - 1
 			b.must(b.FillCache(b.ctx, cache, b.put(rows, ops.Tile, l1), batch))
@@ -74,9 +70,7 @@ func TestCaches(t *testing.T) {
 					}
 				}
 			}
-			if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-				b.Errorf("%s, filled: %s", what, d)
-			}
+			equal(b, want.v, b.get(cache), "%s, filled", what)
 		}
 	})
 }
@@ -104,9 +98,7 @@ func TestCacheInATrace(t *testing.T) {
 	}
 	b.must(tr.Set("position", 64)) // beyond the end
 	b.must(tr.Replay(b.ctx))
-	if d := cmp.Diff(want.v, b.get(cache)); d != "" {
-		t.Error(d)
-	}
+	equal(t, want.v, b.get(cache))
 	b.must(tr.Release(b.ctx))
 }
 
@@ -134,18 +126,12 @@ func TestHeads(t *testing.T) {
 			}{{got.Q, c.heads}, {got.K, c.kv}, {got.V, c.kv}} {
 				want := make4([4]int{c.batches, one.n, c.rows, c.width}, c.dt,
 					func(n, h, r, w int) float64 { return x.at(n, 0, r, (first+h)*c.width+w) })
-				if d := cmp.Diff(want.v, b.get(one.t)); d != "" {
-					b.Errorf("%+v, part %d: %s", c, i, d)
-				}
-				if d := cmp.Diff(want.dims[:], one.t.Shape()); d != "" {
-					b.Errorf("%+v, part %d: %s", c, i, d)
-				}
+				equal(b, want.v, b.get(one.t), "%+v, part %d", c, i)
+				equal(b, want.dims[:], one.t.Shape(), "%+v, part %d", c, i)
 				first += one.n
 			}
 			together := make4([4]int{c.batches, 1, c.rows, c.heads * c.width}, c.dt, func(n, _, r, w int) float64 { return x.at(n, 0, r, w) })
-			if d := cmp.Diff(together.v, b.get(b.ok(b.ConcatHeads(b.ctx, got.Q)))); d != "" {
-				b.Errorf("%+v, together: %s", c, d)
-			}
+			equal(b, together.v, b.get(b.ok(b.ConcatHeads(b.ctx, got.Q))), "%+v, together", c)
 		}
 	})
 }

@@ -64,12 +64,8 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 		product := b.ok(b.Multiply(b.ctx, y, z))
 		b.ok(b.Add(b.ctx, x, product))
 	})
-	if d := cmp.Diff([]string{text(y.ID()), text(z.ID())}, got["ttnn::multiply"][0]); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{text(x.ID()), got["ttnn::multiply"][1][0]}, got["ttnn::add"][0]); d != "" {
-		t.Error(d)
-	}
+	equal(t, []string{text(y.ID()), text(z.ID())}, got["ttnn::multiply"][0])
+	equal(t, []string{text(x.ID()), got["ttnn::multiply"][1][0]}, got["ttnn::add"][0])
 }
 
 func TestSeveralResultsInGraphs(t *testing.T) {
@@ -90,9 +86,7 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 		for _, r := range want {
 			ids = append(ids, text(r.ID()))
 		}
-		if d := cmp.Diff(ids, got[name][1]); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, ids, got[name][1], name)
 	}
 }
 
@@ -118,9 +112,7 @@ func TestUpstreamPython(t *testing.T) {
 	made := g.Nodes[slices.IndexFunc(g.Nodes, func(n graph.Node) bool { return n.Name() == "tt::tt_metal::create_device_tensor" })]
 	want := []string{"Shape([1, 1, 32, 64])", "DataType::BFLOAT16", "Layout::TILE", "0",
 		"MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1,shard_spec=std::nullopt,nd_shard_spec=std::nullopt,created_with_nd_shard_spec=0)"}
-	if d := cmp.Diff(want, made.Arguments); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, made.Arguments)
 	if first := g.Nodes[1].Arguments[0]; !strings.HasPrefix(first, "Tensor(") {
 		t.Errorf("an operand is spelled %q", first)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -57,9 +55,7 @@ func TestLinear(t *testing.T) {
 		} {
 			x, y, z := normal(c.a, c.dt, uint64(3*i)), normal(c.b, c.dt, uint64(3*i+1)), normal(c.bias, c.dt, uint64(3*i+2))
 			got := b.get(b.ok(b.Linear(b.ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(z, ops.Tile, dram), c.opts...)))
-			if d := cmp.Diff(b.engines().linear(x, y, z, c.f).v, got); d != "" {
-				b.Errorf("%v times %v: %s", c.a, c.b, d)
-			}
+			equal(b, b.engines().linear(x, y, z, c.f).v, got, "%v times %v", c.a, c.b)
 		}
 	})
 }

@@ -3,8 +3,10 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
@@ -28,6 +30,17 @@ var cards = map[string]func() kmd.Target{
 	"blackhole":        func() kmd.Target { return sim.Blackhole() },
 	"strict wormhole":  func() kmd.Target { return sim.Wormhole(sim.Strict(11)) },
 	"strict blackhole": func() kmd.Target { return sim.Blackhole(sim.Strict(12)) },
+}
+
+// equal fails a test unless two values are equal; what is a format and its arguments.
+func equal(t testing.TB, want, got any, what ...any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		if len(what) > 0 {
+			d = fmt.Sprintf(fmt.Sprint(what[0]), what[1:]...) + ": " + d
+		}
+		t.Error(d)
+	}
 }
 
 type bench struct {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	_ "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/reprise-tt/reprise"
@@ -221,9 +220,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 				"ReduceScatterDeviceOperation reduce_scatter", "SliceDeviceOperation pages"}
 		}
 		for chip := range int64(2) {
-			if d := cmp.Diff(each, ran[chip]); d != "" {
-				t.Errorf("%s: programs of chip %d: %s", name, chip, d)
-			}
+			equal(t, each, ran[chip], "%s: programs of chip %d", name, chip)
 		}
 		const made = "tt::tt_metal::create_device_tensor"
 		want := []string{
@@ -232,9 +229,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 			"ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
 			"reprise::queue_wait",
 		}
-		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		equal(t, want, graph.CallTrace(r.Graph), name)
 		if len(r.Devices) != 2 {
 			t.Errorf("%s: %d devices", name, len(r.Devices))
 		}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
@@ -84,9 +82,7 @@ func TestCollectivesOnTheEngines(t *testing.T) {
 				for _, x := range ops.Values[float32](got) {
 					v = append(v, float64(x))
 				}
-				if d := cmp.Diff(want, v); d != "" {
-					t.Errorf("%s: %s", what, d)
-				}
+				equal(t, want, v, what)
 			}
 			sum, err := b.AllReduce(b.ctx, x)
 			b.must(err)

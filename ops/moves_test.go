@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -85,9 +83,7 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 			b.must(err)
 			b.must(b.CopyHostToDevice(b.ctx, &ops.Host{Shape: out.Shape(), DType: out.Spec().DType, Data: make([]byte, 2*len(want))}, into))
 			b.must(tr.Replay(b.ctx))
-			if d := cmp.Diff(want, b.get(into)); d != "" {
-				t.Error(d)
-			}
+			equal(t, want, b.get(into))
 			b.must(tr.Release(b.ctx))
 		})
 	}

@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
@@ -67,9 +66,7 @@ func TestObserversHearOfFunctions(t *testing.T) {
 		"2 ends, failed false", "1 ends, failed false",
 		`1 ttnn::concat from "", 2 arguments`, "1 ends, failed true",
 	}
-	if d := cmp.Diff(want, h.lines); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, h.lines)
 	if !slices.Contains(c.by, "run for UnaryDeviceOperation") {
 		t.Errorf("the device's calls: %q", c.by)
 	}
@@ -80,19 +77,13 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	m := sim.P300()
 	defer m.Close()
 	two, err := mesh.Open(t.Context(), mesh.Cards(m.Cards()...), mesh.Shape{2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer two.Close(t.Context())
 	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer chips.Release(t.Context())
 	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	h.lines = nil
 	if _, err := chips.AllReduce(t.Context(), x); err != nil {
 		t.Fatal(err)
@@ -120,7 +111,8 @@ func TestLog(t *testing.T) {
 	stop()
 	for _, part := range [][]string{
 		{"level=INFO", "msg=ttnn::relu", "device=0", "level=1", "took="}, {"level=DEBUG", "msg=UnaryDeviceOperation", "level=3"},
-		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=relu", "queues=[0]"}, {"level=ERROR", "msg=allocate", "error="},
+		{"level=ERROR", "msg=ttnn::slice", "error="}, {"level=DEBUG", "msg=run", "name=relu", "queues=[0]"}, {"level=ERROR", "msg=allocate",
+			"error="},
 	} {
 		if !slices.ContainsFunc(strings.Split(text.String(), "\n"), func(line string) bool {
 			return !slices.ContainsFunc(part, func(p string) bool { return !strings.Contains(line, p) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -35,9 +36,7 @@ func host(t *rapid.T, p *plain) *ops.Host {
 func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	return func(h *ops.Host, err error) *ops.Host {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		return h
 	}
 }
@@ -45,9 +44,7 @@ func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *ops.Tensor, release func()) {
 	ok = func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 	}
 	var live []*ops.Tensor
 	keep = func(x *ops.Tensor, err error) *ops.Tensor {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -43,9 +41,7 @@ func TestReductionsOfOuterDimensions(t *testing.T) {
 					got = b.get(b.ok(b.Mean(b.ctx, tx, dim)))
 					b.everywhere("mean "+what, got)
 					b.near("mean "+what, dt, got, means, 0x1p-20, most/float64(n)*0x1p-20)
-					if d := cmp.Diff(maxima, b.get(b.ok(b.Max(b.ctx, tx, dim)))); d != "" {
-						b.Errorf("max %s: %s", what, d)
-					}
+					equal(b, maxima, b.get(b.ok(b.Max(b.ctx, tx, dim))), "max %s", what)
 				}
 			}
 		}
@@ -103,9 +99,7 @@ func TestWhere(t *testing.T) {
 				}
 				return y.at(n, c, h, w)
 			})
-			if d := cmp.Diff(want.v, got); d != "" {
-				b.Errorf("where %v of %v and %v: %s", c.condition, c.a, c.b, d)
-			}
+			equal(b, want.v, got, "where %v of %v and %v", c.condition, c.a, c.b)
 		}
 	})
 }
@@ -139,9 +133,7 @@ func TestRoundings(t *testing.T) {
 				for i := range got {
 					got[i] += 0
 				}
-				if d := cmp.Diff(want, got); d != "" {
-					b.Errorf("%s of %v: %s", name, dt, d)
-				}
+				equal(b, want, got, "%s of %v", name, dt)
 			}
 		}
 	})

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -24,9 +22,7 @@ func TestTensorFromBuffer(t *testing.T) {
 	b.must(err)
 	back, err := s.Decode(pages)
 	b.must(err)
-	if d := cmp.Diff(h, back); d != "" {
-		t.Errorf("decoded (-want +got):\n%s", d)
-	}
+	equal(t, h, back, "decoded")
 
 	c, err := s.BufferConfig("input")
 	b.must(err)
@@ -40,9 +36,7 @@ func TestTensorFromBuffer(t *testing.T) {
 	for i := range v {
 		v[i] = -v[i]
 	}
-	if d := cmp.Diff(v, ops.Values[float32](got)); d != "" {
-		t.Errorf("negated (-want +got):\n%s", d)
-	}
+	equal(t, v, ops.Values[float32](got), "negated")
 
 	other := open(t, sim.Blackhole())
 	rows := s

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -42,9 +41,7 @@ func TestPermute(t *testing.T) {
 		} {
 			x := normal(c.dims, c.dt, uint64(i))
 			got := b.get(b.ok(b.Permute(b.ctx, b.put(x, c.layout, c.memory), c.order)))
-			if d := cmp.Diff(permute(x, [4]int(c.order)).v, got); d != "" {
-				b.Errorf("%v by %v: %s", c.dims, c.order, d)
-			}
+			equal(b, permute(x, [4]int(c.order)).v, got, "%v by %v", c.dims, c.order)
 		}
 	})
 }

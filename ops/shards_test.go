@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
@@ -60,9 +58,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 				for _, x := range append([]*ops.Tensor{out}, in...) {
 					at = append(at, fmt.Sprint("1 ", x.Address()))
 				}
-				if d := cmp.Diff(at, circulars(b.report(capture).Graph)); d != "" {
-					t.Errorf("%s: %s", what, d)
-				}
+				equal(t, at, circulars(b.report(capture).Graph), what)
 				h, err := b.ToHost(b.ctx, out)
 				b.must(err)
 				v := make([]float32, h.Shape[0]*64)
@@ -190,9 +186,7 @@ func TestConcatOfMany(t *testing.T) {
 				t.Helper()
 				h, err := b.ToHost(b.ctx, x)
 				b.must(err)
-				if d := cmp.Diff(want, ops.Values[float32](h)); d != "" {
-					t.Error(d)
-				}
+				equal(t, want, ops.Values[float32](h))
 			}
 			is(out)
 			if c.programs > 1 {

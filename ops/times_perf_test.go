@@ -5,8 +5,6 @@ import (
 	"encoding/csv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -53,7 +51,8 @@ func TestPerformanceReport(t *testing.T) {
 		}
 	}
 	want := []map[string]string{
-		{"OP CODE": "MatmulDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "1", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0", "MATH FIDELITY": "HiFi4",
+		{"OP CODE": "MatmulDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "1", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0",
+			"MATH FIDELITY":               "HiFi4",
 			"AVAILABLE WORKER CORE COUNT": rows[0]["AVAILABLE WORKER CORE COUNT"]},
 		{"OP CODE": "UnaryDeviceOperation", "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": "2", "DEVICE ID": "0", "DEVICE ARCH": "wormhole_b0",
 			"AVAILABLE WORKER CORE COUNT": rows[0]["AVAILABLE WORKER CORE COUNT"]},
@@ -63,7 +62,5 @@ func TestPerformanceReport(t *testing.T) {
 	tensor(want[0], "OUTPUT_0", "64[64]", "64[40]")
 	tensor(want[1], "INPUT_0", "64[64]", "64[40]")
 	tensor(want[1], "OUTPUT_0", "64[64]", "64[40]")
-	if d := cmp.Diff(want, rows); d != "" {
-		t.Error(d)
-	}
+	equal(t, want, rows)
 }

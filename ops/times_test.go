@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
@@ -73,16 +71,12 @@ func TestTimesInGraphs(t *testing.T) {
 	add, relu := "BinaryNgDeviceOperation binary", "UnaryDeviceOperation relu"
 	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1",
 		relu + " two2", add + " two2", relu}
-	if d := cmp.Diff(want, programsOf(t, r)); d != "" {
-		t.Errorf("programs:\n%s", d)
-	}
+	equal(t, want, programsOf(t, r), "programs")
 	var file bytes.Buffer
 	b.must(r.Encode(&file))
 	again, err := graph.Decode(&file, graph.Limits{})
 	b.must(err)
-	if d := cmp.Diff(r.Programs, again.Programs); d != "" {
-		t.Errorf("programs of the file:\n%s", d)
-	}
+	equal(t, r.Programs, again.Programs, "programs of the file")
 	if mhz := again.ClockMHz(3); mhz < 200 || mhz > 2000 || again.Devices[0].ClockMHz != mhz {
 		t.Errorf("the clock is %v MHz, and %v MHz is written", mhz, again.Devices[0].ClockMHz)
 	}
@@ -94,9 +88,7 @@ func TestTimesInGraphs(t *testing.T) {
 			top[call.Name] += times[call.Start].Programs
 		}
 	}
-	if d := cmp.Diff(map[string]int{"ttnn::add": 3, "ttnn::relu": 3, "reprise::replay": 3}, nonzero(top)); d != "" {
-		t.Errorf("programs by operation:\n%s", d)
-	}
+	equal(t, map[string]int{"ttnn::add": 3, "ttnn::relu": 3, "reprise::replay": 3}, nonzero(top), "programs by operation")
 	var tree strings.Builder
 	b.must(again.PrintTree(&tree))
 	if !strings.Contains(tree.String(), ", device ") || !strings.Contains(tree.String(), " in 2 programs\n") {
@@ -131,9 +123,7 @@ func TestTimesAmongOthers(t *testing.T) {
 		r, err := c.End()
 		b.must(err)
 		want := []string{"reprise::replay binary before1", "BinaryNgDeviceOperation binary"}[1-i:]
-		if d := cmp.Diff(want, programsOf(t, r)); d != "" {
-			t.Errorf("capture %d:\n%s", i, d)
-		}
+		equal(t, want, programsOf(t, r), "capture %d", i)
 	}
 	b.must(tr.Release(b.ctx))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
@@ -28,7 +26,8 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 		{"ttnn::layer_norm", "LayerNormDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
 			return b.LayerNorm(ctx, in, mask, nil, 1e-5, opts...)
 		}},
-		{"ttnn::scale_mask_softmax", "SoftmaxDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+		{"ttnn::scale_mask_softmax", "SoftmaxDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor,
+			error) {
 			return b.ScaleMaskSoftmax(ctx, in, mask, 2, opts...)
 		}},
 		{"ttnn::divide", "BinaryNgDeviceOperation", func(ctx context.Context, in *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
@@ -97,8 +96,6 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	b.must(tr.Replay(b.ctx))
 	got := b.get(outs[len(outs)-1])
 	want := chain(b.ctx, next)
-	if d := cmp.Diff(b.get(want[len(want)-1]), got); d != "" {
-		t.Errorf("replayed (-run +replayed):\n%s", d)
-	}
+	equal(t, b.get(want[len(want)-1]), got, "replayed")
 	b.must(tr.Release(b.ctx))
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
@@ -68,9 +66,7 @@ func TestTypecast(t *testing.T) {
 					for _, x := range v {
 						want = append(want, converted(x, from, to, l == ops.Tile && from != to && engine(from) && engine(to)))
 					}
-					if d := cmp.Diff(want, got); d != "" {
-						b.Errorf("%s: %s", what, d)
-					}
+					equal(b, want, got, what)
 					b.everywhere(what, got)
 				}
 			}

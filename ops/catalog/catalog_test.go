@@ -9,15 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if want := catalog.Page(); !strings.Contains(string(page), want) {
 		t.Errorf("docs/operations.md doesn't have this table:\n%s", want)
 	}
@@ -51,9 +50,7 @@ func TestSources(t *testing.T) {
 	var have []string
 	for _, dir := range []string{"", "compute/"} {
 		files, err := filepath.Glob("../kernels/" + dir + "*.cpp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, f := range files {
 			have = append(have, dir+strings.TrimSuffix(filepath.Base(f), ".cpp"))
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func TestFreeOfAnOlderBufferDoesNotUnderflow(t *testing.T) {
@@ -39,9 +39,7 @@ func TestFreeOfAnOlderBufferLeavesPeaks(t *testing.T) {
 		if kind == L1 {
 			want, core = DRAMUse{}, 2000
 		}
-		if d := cmp.Diff(want, DRAMUsage(g)); d != "" {
-			t.Errorf("%v: %s", kind, d)
-		}
+		Equal(t, want, DRAMUsage(g), "%v", kind)
 		if got := PerCore(g, 1).L1; got != core {
 			t.Errorf("%v: per core %d", kind, got)
 		}
@@ -59,12 +57,8 @@ func TestParseCores(t *testing.T) {
 		`[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`: {{0, 0, 3, 0}},
 		"{}": nil, "": nil, "[": nil, "{[99999999999999999999-0 - 1-1]}": nil,
 	} {
-		if d := cmp.Diff(want, ParseCores(in)); d != "" {
-			t.Errorf("%s: %s", in, d)
-		}
-		if d := cmp.Diff(want, ParseCores(FormatCores(want))); d != "" {
-			t.Errorf("%s, written and read: %s", in, d)
-		}
+		Equal(t, want, ParseCores(in), in)
+		Equal(t, want, ParseCores(FormatCores(want)), "%s, written and read", in)
 	}
 }
 
@@ -72,9 +66,7 @@ func TestFunctionWithoutEnd(t *testing.T) {
 	r := NewRecorder(Config{Format: Format2026v1})
 	r.Begin("ttnn::matmul")
 	r.Begin("inner")
-	if d := cmp.Diff([]string{"ttnn::matmul", "inner"}, r.Open()); d != "" {
-		t.Error(d)
-	}
+	Equal(t, []string{"ttnn::matmul", "inner"}, r.Open())
 	p := finish(t, r)
 	if _, err := OutputTensors(p.Graph); !errors.Is(err, ErrNoFunctions) {
 		t.Errorf("outputs: %v", err)
@@ -180,9 +172,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`[{"counter":0,"node_type":"circular_buffer_allocate","params":{"size":"9223372036854775807","core_range_set":[{"start":{},"end":{"x":9}}]}},{"counter":1,"node_type":"function_end"}]`))
 	var b bytes.Buffer
 	p := finish(f, recordSample(Config{}))
-	if err := p.Encode(&b); err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, p.Encode(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p, err := Decode(bytes.NewReader(in), Limits{Bytes: 1 << 20, Nodes: 1000})
@@ -225,9 +215,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		out.Reset()
-		if err := p.Encode(&out); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, p.Encode(&out))
 		if _, err := Decode(&out, Limits{}); err != nil {
 			t.Errorf("what was written isn't read: %v", err)
 		}

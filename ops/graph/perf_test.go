@@ -8,21 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WritePerformance(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, r.WritePerformance(&b))
 	records, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var out [][]string
 	for _, record := range records[1:] {
 		var row []string
@@ -83,15 +78,11 @@ func TestPerformanceRows(t *testing.T) {
 		{"Conv2dDeviceOperation", "1", "200", "200", "200", "0", "2", "40", "HiFi4"},
 		{"loop", "2", "6", "6", "1400", "1", "1", "50", ""},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	graph.Equal(t, want, got)
 	// tt-perf-report works out a convolution from these.
 	got = perfTable(t, timed(), "INPUT_0_W_PAD[LOGICAL]", "INPUT_0_X_PAD[LOGICAL]", "INPUT_0_MEMORY", "INPUT_1_X_PAD[LOGICAL]",
 		"OUTPUT_0_MEMORY")[:1]
-	if d := cmp.Diff([][]string{{"2[2]", "8[8]", "DEV_4_L1_HEIGHT_SHARDED", "1[1]", "DEV_4_L1_INTERLEAVED"}}, got); d != "" {
-		t.Error(d)
-	}
+	graph.Equal(t, [][]string{{"2[2]", "8[8]", "DEV_4_L1_HEIGHT_SHARDED", "1[1]", "DEV_4_L1_INTERLEAVED"}}, got)
 	if a := perfTable(t, timed(), "ATTRIBUTES")[0][0]; !strings.Contains(a, "window_hw=(3;5); ") {
 		t.Errorf("the attributes have no window of 3 by 5: %s", a)
 	}
@@ -99,9 +90,7 @@ func TestPerformanceRows(t *testing.T) {
 
 func TestDeviceLog(t *testing.T) {
 	var b strings.Builder
-	if err := timed().WriteDeviceLog(&b); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, timed().WriteDeviceLog(&b))
 	if first, _, _ := strings.Cut(b.String(), "\n"); first != "ARCH: blackhole, CHIP_FREQ[MHz]: 500, Max Compute Cores: 56" {
 		t.Errorf("the log begins with %s", first)
 	}

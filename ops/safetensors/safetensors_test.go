@@ -35,9 +35,7 @@ func TestWriteAndLoad(t *testing.T) {
 		want[name] = h
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, want, map[string]string{"format": "pt"}); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, safetensors.Write(&b, want, map[string]string{"format": "pt"}))
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	devtest.Must(t, os.WriteFile(path, b.Bytes(), 0o644))
 	got, err := safetensors.Load(path)

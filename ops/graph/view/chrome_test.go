@@ -56,9 +56,7 @@ func (t *tab) read() reply {
 	b, err := t.from.ReadBytes(0)
 	devtest.Must(t, err)
 	var r reply
-	if err := json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r))
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -22,9 +23,7 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	r.SetPrograms([]graph.ProgramRun{{Function: function, Device: 2, Start: 1000, End: 1250}, {Function: function, Device: 2, Start: 2000,
 		End: 2100}})
 	report, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	m := newModel("timed", report)
 	for i, want := range []int64{700, 700, 0} {
 		if got := m.Ops[i].Device; got != want {
@@ -60,9 +59,7 @@ func TestChipsOfAMesh(t *testing.T) {
 		}
 		r.End()
 		p, err := r.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		p.MeshMapping = "chips:\n  0: [0, 0, 0, 0]\n  1: [1, 0, 0, 0]\n"
 		m := newModel(name, p)
 		got := map[int64][]int64{}

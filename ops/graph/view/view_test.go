@@ -99,9 +99,7 @@ func TestTimes(t *testing.T) {
 
 func FuzzPages(f *testing.F) {
 	text, err := os.ReadFile("../testdata/sample.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"</title><script>\u0000\u0002\ufffe"},"connections":[0,-4,9]},
 	{"counter":1,"node_type":"buffer_allocate","params":{"size":9223372036854775807,"address":-3,"type":"L1"},"connections":[5]}]}`))

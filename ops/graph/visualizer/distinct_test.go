@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -20,17 +21,11 @@ func relu(t *testing.T, dir, name string, shape ...int) {
 	r.Begin("ttnn::relu", graph.Arg{Text: "Tensor(...)", Tensors: []*graph.Tensor{tensor(1)}})
 	r.End(tensor(2))
 	report, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	report.Python = []graph.PythonRecord{{Name: "ttnn.relu", Inputs: []int64{1}, Outputs: []int64{2}}}
 	var text bytes.Buffer
-	if err := report.Encode(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, report.Encode(&text))
+	devtest.Must(t, os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o666))
 }
 
 func TestTensorsOfSeveralReports(t *testing.T) {

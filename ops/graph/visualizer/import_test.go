@@ -123,9 +123,7 @@ func TestImportErrorsAndInputs(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	bad := filepath.Join(dir, "a.json")
-	if err := os.WriteFile(bad, []byte(`{"version":9}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(bad, []byte(`{"version":9}`), 0o666))
 	for _, p := range []string{bad, dir} {
 		if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{p}, Options{}); !errors.Is(err, graph.ErrVersion) {
 			t.Errorf("%s: %v", p, err)

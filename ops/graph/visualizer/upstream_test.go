@@ -206,9 +206,7 @@ func TestUpstreamFilesBeside(t *testing.T) {
 
 func FuzzImport(f *testing.F) {
 	sample, err := os.ReadFile("../testdata/sample.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	devtest.Must(f, err)
 	f.Add(sample)
 	for _, format := range writtenFormats {
 		text, err := os.ReadFile(recorded(f, graph.Config{Format: format, OperationBuffers: true, BufferPages: true}, func(r *graph.Recorder) {
@@ -226,9 +224,7 @@ func FuzzImport(f *testing.F) {
 			r.Deallocate(x.Buffer)
 			r.Begin("hangs")
 		}))
-		if err != nil {
-			f.Fatal(err)
-		}
+		devtest.Must(f, err)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","connections":[-1,7,0],"input_tensors":[0,9223372036854775807]}]}`))
