@@ -32,7 +32,6 @@ func least(a *plain, k int) (values, indices *plain) {
 
 func TestAlongOtherDimensions(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		dims := [4]int{2, 3, 33, 5}
 		if strings.Contains(b.Name(), "strict") && !effort.Hours {
@@ -62,8 +61,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 					exact := b.get(got)
 					b.near("softmax", x.dtype, exact, swapped(want, dim).v, 0x1p-18, 0x1p-126)
 					check("softmax", exact, got, func(ctx context.Context, t *ops.Tensor) error {
-						_, err := b.Softmax(ctx, tx, dim, ops.Into(t))
-						return err
+						return failure(b.Softmax(ctx, tx, dim, ops.Into(t)))
 					})
 				}
 				_, most := topK(swapped(x, dim), 1)
@@ -77,8 +75,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 						b.Errorf("argmax along %d: %v, want %v", dim, s, shape)
 					}
 					check("argmax", swapped(most, dim).v, got, func(ctx context.Context, t *ops.Tensor) error {
-						_, err := b.ArgMax(ctx, tx, keep, ops.WithDim(dim-4), ops.Into(t))
-						return err
+						return failure(b.ArgMax(ctx, tx, keep, ops.WithDim(dim-4), ops.Into(t)))
 					})
 				}
 				for _, smallest := range []bool{false, true} {
@@ -105,12 +102,10 @@ func TestAlongOtherDimensions(t *testing.T) {
 
 func TestMemoryAlongOtherDimensions(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x := b.tensor(dram, ops.Int32, 3, 4)
 	out := b.tensor(dram, ops.UInt32, 1, 4)
 	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
-		_, err := b.ArgMax(ctx, x, true, ops.WithDim(0), ops.Into(out))
-		return err
+		return failure(b.ArgMax(ctx, x, true, ops.WithDim(0), ops.Into(out)))
 	})
 	if !errors.Is(err, ops.ErrCacheMiss) {
 		t.Error(err)
@@ -142,7 +137,7 @@ func TestMemoryAlongOtherDimensions(t *testing.T) {
 
 func TestAlongOtherDimensionsWithoutDispatch(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 40, 33}, ops.BFloat16, 1), ops.Tile, dram)
 	before := b.dev.Memory(allocator.DRAM).Allocated
 	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	b.ok(b.Softmax(b.ctx, x, -2))

@@ -94,7 +94,6 @@ func (b *bench) restoreMinusOne(what string, got []float64, want, totals *plain,
 
 func TestAttentionInGraphs(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	for _, mode := range []graph.Mode{graph.Normal, graph.NoDispatch} {
 		c := b.BeginCapture(graph.Config{Mode: mode})
 		empty := func(shape ...int) *ops.Tensor {

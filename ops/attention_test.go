@@ -6,7 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -49,7 +48,6 @@ func (b *bench) within(what string, got []float64, want *plain, relative, absolu
 }
 
 func TestRotaryEmbedding(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			x        [4]int
@@ -118,7 +116,6 @@ func attend(q, k, v, mask *plain, scale float64, limit func(h int) int) (out, to
 
 // The bounds are for values whose standard deviation is 1.
 func TestAttention(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			q, k     [4]int
@@ -178,7 +175,6 @@ func TestAttention(t *testing.T) {
 func TestAttentionInATrace(t *testing.T) {
 	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(9)))
-	dram := ops.Interleaved(allocator.DRAM)
 	zeros := make4([4]int{1, 1, 64, 64}, ops.BFloat16, func(_, _, _, _ int) float64 { return 0 })
 	keys, values := b.put(zeros, ops.Tile, dram), b.put(zeros, ops.Tile, dram)
 	cos, sin := angles(64, 64, ops.BFloat16)

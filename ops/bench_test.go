@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -12,7 +11,7 @@ import (
 func BenchmarkHost(b *testing.B) {
 	d := open(b, sim.Blackhole())
 	tensor := func(shape ...int) *ops.Tensor {
-		t, err := d.Empty(d.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)})
+		t, err := d.Empty(d.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: dram})
 		d.must(err)
 		return t
 	}

@@ -22,7 +22,7 @@ func (b *bench) blocks(dims [4]int, seed uint64) (*ops.Tensor, *plain) {
 		p.v[i] = math.Ldexp(p.v[i], i*7%11-5)
 	}
 	p.dtype = ops.BFloat8B
-	t := b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM))
+	t := b.put(p, ops.Tile, dram)
 	return t, &plain{dims, ops.BFloat16, b.get(t)}
 }
 
@@ -40,7 +40,7 @@ func TestBlocksOfWeights(t *testing.T) {
 	if _, err := h.Convert(ops.Int32); !errors.Is(err, ops.ErrDataType) {
 		t.Error(err)
 	}
-	x := b.ok(b.ToDevice(b.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
+	x := b.ok(b.ToDevice(b.ctx, h, ops.Tile, dram))
 	if n := x.Buffer().PageSize(); n != arith.BFP8.TileBytes() {
 		t.Fatalf("a tile has %d bytes", n)
 	}
@@ -89,7 +89,6 @@ func TestBlocksOfWeights(t *testing.T) {
 }
 
 func TestMatmulOfBlockWeights(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -127,7 +126,6 @@ func TestMatmulOfBlockWeights(t *testing.T) {
 
 func TestBlocksAreWeightsOnly(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	w, _ := b.blocks([4]int{1, 1, 32, 32}, 1)
 	x := b.zeros(dram, 32, 32)
 	rows := b.ok(b.ToLayout(b.ctx, x, ops.RowMajor))

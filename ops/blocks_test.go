@@ -23,7 +23,6 @@ import (
 
 func TestMatmulInBlocks(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -59,7 +58,6 @@ func TestMatmulInBlocks(t *testing.T) {
 
 func TestLinearInBlocks(t *testing.T) {
 	effort.Long(t)
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b, bias [4]int
@@ -82,8 +80,7 @@ func TestLinearInBlocks(t *testing.T) {
 				}
 				other := normal(c.a, c.dt, 77)
 				tr, err := b.Capture(b.ctx, "linear", func(ctx context.Context) error {
-					_, err := b.Linear(ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p), ops.Into(out))
-					return err
+					return failure(b.Linear(ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p), ops.Into(out)))
 				})
 				b.must(err)
 				b.must(b.CopyHostToDevice(b.ctx, b.host(other), tx))
@@ -102,7 +99,6 @@ func TestLinearInBlocks(t *testing.T) {
 
 func TestNoRoomForBlocks(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.zeros(dram, 640, 320), b.zeros(dram, 320, 640)
 	free := b.dev.Memory(allocator.L1)
 	big, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1024,
@@ -110,8 +106,7 @@ func TestNoRoomForBlocks(t *testing.T) {
 	b.must(err)
 	out := b.ok(b.Matmul(b.ctx, x, y))
 	tr, err := b.Capture(b.ctx, "product", func(ctx context.Context) error {
-		_, err := b.Matmul(ctx, x, y, ops.Into(out))
-		return err
+		return failure(b.Matmul(ctx, x, y, ops.Into(out)))
 	})
 	b.must(err)
 	b.must(tr.Replay(b.ctx))
@@ -150,7 +145,6 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 			devtest.Must(t, err)
 			b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithQueue(1))}
 			x, y := normal([4]int{1, 1, 160, 70}, ops.BFloat16, 1), normal([4]int{1, 1, 70, 130}, ops.BFloat16, 2)
-			dram := ops.Interleaved(allocator.DRAM)
 			got := b.get(b.ok(b.Matmul(ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram),
 				ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked}))))
 			if want := b.engines().matmul(x, y, ops.BFloat16); !slices.Equal(got, want.v) {
@@ -163,7 +157,6 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 }
 
 func TestNarrowSums(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		x, y := normal([4]int{1, 1, 160, 330}, ops.BFloat16, 1), normal([4]int{1, 1, 330, 300}, ops.BFloat16, 2)
 		tx, ty := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram)
@@ -202,7 +195,7 @@ func TestNarrowSums(t *testing.T) {
 
 func TestNarrowSumsErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	for _, opts := range [][]ops.OpOption{
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true})},
 		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulSimple})},

@@ -44,7 +44,6 @@ func (b *bench) holds(t *ops.Tensor, want ...uint32) {
 
 func TestProgramCache(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4), b.tensor(dram, ops.UInt32, 4)
 	first := b.ok(b.Add(b.ctx, x, y))
 	entries := b.ProgramCacheEntries()
@@ -55,7 +54,7 @@ func TestProgramCache(t *testing.T) {
 	b.holds(first, 0, 2, 4, 6)
 	b.holds(second, 0, 3, 6, 9)
 	b.ok(b.Multiply(b.ctx, x, y))
-	b.ok(b.Add(b.ctx, b.tensor(ops.Interleaved(allocator.L1), ops.UInt32, 4), y))
+	b.ok(b.Add(b.ctx, b.tensor(l1, ops.UInt32, 4), y))
 	if n := b.ProgramCacheEntries(); n != 3 {
 		t.Errorf("%d programs, want 3: another operation and another memory", n)
 	}
@@ -68,7 +67,6 @@ func TestProgramCache(t *testing.T) {
 
 func TestTraceOfOperations(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.tensor(l1, ops.Int32, 2, 3), b.tensor(l1, ops.Int32, 1, 3)
 	sum, product := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 	run := func(ctx context.Context) error {
@@ -99,7 +97,7 @@ func TestTraceOfOperations(t *testing.T) {
 
 func TestCacheMissDuringCapture(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 4)
+	x := b.tensor(dram, ops.UInt32, 4)
 	out := b.ok(b.Empty(b.ctx, x.Spec()))
 	var got error
 	_, err := b.Capture(b.ctx, "cold", func(ctx context.Context) error {
@@ -114,7 +112,7 @@ func TestCacheMissDuringCapture(t *testing.T) {
 	if !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("of the capture: %v", err)
 	}
-	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { _, err := b.Relu(ctx, x); return err }); !errors.Is(err,
+	if _, err := b.Capture(b.ctx, "allocates", func(ctx context.Context) error { return failure(b.Relu(ctx, x)) }); !errors.Is(err,
 		reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
@@ -122,14 +120,13 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		t.Errorf("%d programs in the cache", n)
 	}
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
-	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "warm", func(ctx context.Context) error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 	b.must(err)
 	b.must(tr.Release(b.ctx))
 }
 
 func TestOperationsThatCannotBe(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.UInt32, 4, 3), b.tensor(dram, ops.Float32, 4, 3)
 	gone := b.tensor(dram, ops.UInt32, 4, 3)
 	b.must(b.Deallocate(gone))

@@ -21,12 +21,12 @@ import (
 
 func TestControlFlowInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
 	state, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "state"})
 	b.must(err)
 	var within context.Context // of the capture
-	add := func() error { _, err := b.Add(within, x, x, ops.Into(out)); return err }
+	add := func() error { return failure(b.Add(within, x, x, ops.Into(out))) }
 	q := b.dev.Queue(0)
 	capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
 		tr, err := q.Capture(b.ctx, name, func(ctx context.Context, r *reprise.Recorder) error {

@@ -181,7 +181,6 @@ func TestMaxPool2d(t *testing.T) {
 
 func TestWindowsRefuse(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	images, weights, bias := b.zeros(dram, 1, 1, 2*6*6, 4), b.zeros(dram, 1, 1, 3*3*4, 5), b.zeros(dram, 1, 1, 1, 5)
 	rows := b.ok(b.ToLayout(b.ctx, weights, ops.RowMajor))
 	apart := b.zeros(dram, 2, 1, 36, 4)
@@ -224,7 +223,6 @@ func TestWindowsRefuse(t *testing.T) {
 
 func TestWindowsInTraceAndGraph(t *testing.T) {
 	b := open(t, sim.Blackhole(sim.Strict(3)))
-	dram := ops.Interleaved(allocator.DRAM)
 	x := normal([4]int{1, 1, 2 * 36, 4}, ops.BFloat16, 1)
 	images, weights := b.put(x, ops.Tile, dram), b.put(normal([4]int{1, 1, 36, 5}, ops.BFloat16, 2), ops.Tile, dram)
 	cfg := ops.Conv2dConfig{Batch: 2, Height: 6, Width: 6, In: 4, Out: 5, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1}}

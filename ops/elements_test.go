@@ -9,7 +9,6 @@ import (
 )
 
 func TestRowsOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	narrow := ops.Sharded(allocator.WidthSharded, 3, 1250, chip.Grid(1, 2))
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -71,7 +70,6 @@ func (r room) embedding(b *bench, t *rapid.T, ta *ops.Tensor, a *plain, put func
 }
 
 func TestEmbeddingAndTopK(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		table := normal([4]int{1, 1, 50, 40}, ops.BFloat16, 1)
 		n := 0.
@@ -97,7 +95,7 @@ func TestEmbeddingAndTopK(t *testing.T) {
 
 func TestTopKInTrace(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	a := b.tensor(ops.Interleaved(allocator.DRAM), ops.Int32, 2, 5)
+	a := b.tensor(dram, ops.Int32, 2, 5)
 	values, indices, err := b.TopK(b.ctx, a, 2)
 	b.must(err)
 	b.holds(values, 4, 3, 9, 8)
@@ -125,7 +123,6 @@ func TestTopKInTrace(t *testing.T) {
 
 func TestEmbeddingErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	table, indices := b.tensor(dram, ops.Float32, 3, 4), b.tensor(dram, ops.UInt32, 4)
 	tiles := b.ok(b.Tilize(b.ctx, table))
 	for _, c := range []struct {

@@ -76,7 +76,6 @@ func (b *bench) get(t *ops.Tensor) []float64 {
 // The sum in Dst has a relative error of at most 2^-12 of the sum of absolute values, rounding to
 // bfloat16 adds 2^-8 of the result, and cutting to TF32 2^-10 of each product.
 func TestMatmulOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			a, b     [4]int
@@ -125,7 +124,6 @@ func TestMatmulOnTheEngines(t *testing.T) {
 }
 
 func TestElementwiseOnTheEngines(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	shards := ops.Sharded(allocator.HeightSharded, 64, 64, chip.Grid(1, 2))
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {

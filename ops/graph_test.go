@@ -33,7 +33,6 @@ func (b *bench) zeros(m ops.MemoryConfig, shape ...int) *ops.Tensor {
 
 func sample(b *bench, cfg graph.Config) *graph.Graph {
 	b.Helper()
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 4, 3, 32, 32), b.zeros(l1, 1, 3, 32, 32)
 	c := b.BeginCapture(cfg)
 	sum := b.ok(b.Add(b.ctx, x, y))
@@ -140,7 +139,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
 			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" ||
-				first["memory_config"] != ops.Interleaved(allocator.L1).String() || first["address"] == "" {
+				first["memory_config"] != l1.String() || first["address"] == "" {
 				t.Errorf("the first tensor: %v", first)
 			}
 			if got := graph.CircularPeak(g); mode == graph.NoDispatch && got == 0 {
@@ -163,7 +162,7 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
+	x := b.zeros(l1, 1, 1, 64, 64)
 	sharded := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Range{End: chip.Core{Y: 1}})
 	type place struct {
 		Type    graph.NodeType
@@ -214,7 +213,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 func workload(b *bench) []uint32 {
 	b.Helper()
 	var at []uint32
-	x, y := b.zeros(ops.Interleaved(allocator.L1), 2, 1, 32, 32), b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 64)
+	x, y := b.zeros(l1, 2, 1, 32, 32), b.zeros(dram, 1, 1, 32, 64)
 	sum := b.ok(b.Add(b.ctx, x, x))
 	product := b.ok(b.Matmul(b.ctx, sum, y))
 	for _, t := range []*ops.Tensor{x, y, sum, product} {
@@ -253,7 +252,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 
 func TestPlannedTensors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 2)
+	x := b.tensor(dram, ops.UInt32, 2)
 	c := b.BeginCapture(graph.Config{Mode: graph.NoDispatch})
 	sum := b.ok(b.Add(b.ctx, x, x))
 	if sum.Buffer() != nil {
@@ -264,7 +263,7 @@ func TestPlannedTensors(t *testing.T) {
 	if h.Data != nil || ops.Values[uint32](h) != nil {
 		t.Errorf("data of what never ran: %v", h.Data)
 	}
-	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(allocator.L1)}))
+	huge := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1 << 20, 1 << 15}, DType: ops.Float32, Memory: l1}))
 	if huge.Address() != 0 {
 		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
 	}
@@ -287,7 +286,7 @@ func TestPlannedTensors(t *testing.T) {
 
 func TestDetailsOfCaptures(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	out := b.ok(b.Add(b.ctx, x, x))
 	all := []graph.Details{graph.DetailStackTraces, graph.DetailBufferPages, graph.DetailDurations}
 	states := func(has func(graph.Details) bool) (on []bool) {

@@ -51,7 +51,7 @@ func TestUpstreamBuffers(t *testing.T) {
 		var made []*ops.Tensor
 		for _, n := range []int{1, 1, 32} {
 			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile,
-				Memory: ops.Interleaved(allocator.L1)})))
+				Memory: l1})))
 		}
 		for _, x := range made {
 			b.must(b.Deallocate(x))
@@ -82,7 +82,7 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(fails bool) (outer, inner *graph.Graph) {
 				first := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
-				x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
+				x := b.zeros(l1, 1, 1, 32, 32)
 				second := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 				if _, err := first.End(); !errors.Is(err, ops.ErrNotCapturing) {
 					t.Errorf("the end of the outer one first: %v", err)
@@ -122,7 +122,7 @@ func TestUpstreamNestedCaptures(t *testing.T) {
 // OrderOfArgs, SameTensorMultipleTimes, MatmulDifferentOrders
 func TestUpstreamInputOrder(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x, y := b.zeros(ops.Interleaved(allocator.L1), 32, 32), b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x, y := b.zeros(l1, 32, 32), b.zeros(l1, 32, 32)
 	for _, args := range [][2]*ops.Tensor{{x, y}, {y, x}, {x, x}} {
 		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch})
 		b.ok(b.Matmul(b.ctx, args[0], args[1]))
@@ -200,7 +200,7 @@ func TestBufferPages(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true})
 	x := b.zeros(ops.Sharded(allocator.HeightSharded, 32, 32, chip.Grid(2, 1)), 64, 32)
-	b.zeros(ops.Interleaved(allocator.DRAM), 32, 32)
+	b.zeros(dram, 32, 32)
 	r := b.report(c)
 	var where [][3]int64
 	for _, p := range r.BufferPages {
@@ -222,7 +222,6 @@ func TestBufferPages(t *testing.T) {
 // shards, but count for the peak.
 func TestUpstreamAddFigures(t *testing.T) {
 	b := open(t, eight())
-	l1 := ops.Interleaved(allocator.L1)
 	type figures struct{ Peak, Circular, OutPerCore, L1PerCore, OutSize int64 }
 	for name, c := range map[string]struct {
 		memory ops.MemoryConfig
@@ -361,7 +360,7 @@ func TestHangIsCaptured(t *testing.T) {
 	devtest.Must(t, err)
 	defer func() { _ = dev.Close(ctx) }() // a kernel that never ends may be worth an error
 	b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithBlocking())}
-	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 32, 32)
+	x := b.zeros(l1, 1, 1, 32, 32)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64, Name: "word"})
 	b.must(err)
 	b.must(dev.Queue(0).Write(ctx, word, 0, make([]byte, 64)))

@@ -3,7 +3,6 @@ package ops_test
 import (
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -14,7 +13,6 @@ import (
 func TestInstructionsOfMoves(t *testing.T) {
 	card := sim.Blackhole(sim.Synchronous(), sim.Harvesting(chip.Harvesting{Tensix: 0x3FF8}))
 	b := open(t, card)
-	dram := ops.Interleaved(allocator.DRAM)
 	of := func(l ops.Layout, dims [4]int) *ops.Tensor { return b.put(normal(dims, ops.BFloat16, 1), l, dram) }
 	heads, table := [4]int{1, 64, 16, 64}, of(ops.RowMajor, [4]int{1, 1, 100, 256})
 	indices := b.tensor(dram, ops.UInt32, 1, 64)

@@ -22,7 +22,6 @@ func counted(dims [4]int, dt ops.DataType, from int) *plain {
 }
 
 func TestCaches(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for _, c := range []struct {
 			cache    [4]int
@@ -77,7 +76,6 @@ func TestCaches(t *testing.T) {
 
 func TestCacheInATrace(t *testing.T) {
 	b := open(t, sim.Wormhole(sim.Strict(5)))
-	dram := ops.Interleaved(allocator.DRAM)
 	want := counted([4]int{2, 1, 64, 32}, ops.BFloat16, 0)
 	cache := b.put(want, ops.Tile, dram)
 	in := counted([4]int{2, 1, 1, 32}, ops.BFloat16, 100)
@@ -103,7 +101,6 @@ func TestCacheInATrace(t *testing.T) {
 }
 
 func TestHeads(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for _, c := range []struct {
 			batches, rows, heads, kv, width int
@@ -138,19 +135,16 @@ func TestHeads(t *testing.T) {
 
 func TestAttentionRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	cache, row := b.zeros(dram, 2, 2, 64, 64), b.zeros(dram, 2, 2, 1, 64)
 	rows := b.ok(b.ToLayout(b.ctx, row, ops.RowMajor))
 	other := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{2, 2, 1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))
 	angles, narrow := b.zeros(dram, 1, 1, 64, 64), b.zeros(dram, 2, 2, 1, 32)
 	qkv := b.zeros(dram, 2, 1, 32, 256)
 	rotary := func(x, cos, sin *ops.Tensor, at int, opts ...ops.OpOption) error {
-		_, err := b.RotaryEmbedding(b.ctx, x, cos, sin, at, opts...)
-		return err
+		return failure(b.RotaryEmbedding(b.ctx, x, cos, sin, at, opts...))
 	}
 	attend := func(q, k, v *ops.Tensor, a ops.Attention, opts ...ops.OpOption) error {
-		_, err := b.ScaledDotProductAttention(b.ctx, q, k, v, a, opts...)
-		return err
+		return failure(b.ScaledDotProductAttention(b.ctx, q, k, v, a, opts...))
 	}
 	split := func(heads, kv int, opts ...ops.OpOption) error {
 		_, err := b.SplitHeads(b.ctx, qkv, heads, kv, opts...)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -37,7 +36,7 @@ func (b *bench) dataFlow(cfg graph.Config, f func()) map[string][2][]string {
 func TestUpstreamFlowOfAdd(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	for name, mode := range modes {
-		a := b.zeros(ops.Interleaved(allocator.L1), 64, 128)
+		a := b.zeros(l1, 64, 128)
 		cfg := graph.Config{Format: graph.Format2026v1, Mode: mode}
 		one := b.dataFlow(cfg, func() { b.ok(b.Add(b.ctx, a, a)) })
 		for _, f := range []string{"ttnn::add", "ttnn::prim::binary_ng"} {
@@ -58,7 +57,6 @@ func TestUpstreamFlowOfAdd(t *testing.T) {
 // MultiplyAndAddTest
 func TestUpstreamChainOfOperations(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y, z := b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64), b.zeros(l1, 16, 32, 64)
 	got := b.dataFlow(graph.Config{Format: graph.Format2026v1, Mode: graph.NoDispatch}, func() {
 		product := b.ok(b.Multiply(b.ctx, y, z))
@@ -70,7 +68,7 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 
 func TestSeveralResultsInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 128)
+	x := b.zeros(dram, 1, 1, 32, 128)
 	var h ops.Heads
 	var values, indices *ops.Tensor
 	got := b.dataFlow(graph.Config{Mode: graph.NoDispatch}, func() {
@@ -93,7 +91,6 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 // test_graph_capture
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	l1 := ops.Interleaved(allocator.L1)
 	x, y := b.zeros(l1, 1, 1, 32, 64), b.zeros(l1, 1, 1, 32, 64)
 	c := b.BeginCapture(graph.Config{Format: graph.Format2026v1})
 	b.must(b.Deallocate(b.ok(b.Add(b.ctx, x, y))))

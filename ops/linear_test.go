@@ -35,7 +35,6 @@ func (e engines) linear(a, b, bias *plain, f func(uint32) uint32) *plain {
 }
 
 func TestLinear(t *testing.T) {
-	dram := ops.Interleaved(allocator.DRAM)
 	relu := func(v uint32) uint32 {
 		if arith.TotalOrder(v) > 0 {
 			return v
@@ -86,7 +85,7 @@ func TestFunctionsOfElements(t *testing.T) {
 		} {
 			for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 				in := &plain{f.in.dims, dt, f.in.v}
-				got := b.get(b.ok(f.device(b.ctx, b.put(in, ops.Tile, ops.Interleaved(allocator.DRAM)))))
+				got := b.get(b.ok(f.device(b.ctx, b.put(in, ops.Tile, dram))))
 				b.everywhere(f.name+" of "+dt.String(), got)
 				for i, v := range in.v {
 					want := f.exact(v)
@@ -111,7 +110,6 @@ func abs(p *plain) *plain {
 
 func TestOnlyOnTheEngines(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	tiles := b.zeros(dram, 32, 32)
 	rows, ints := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor)),
 		b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))

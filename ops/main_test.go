@@ -43,6 +43,8 @@ func equal(t testing.TB, want, got any, what ...any) {
 	}
 }
 
+var dram, l1 = ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
+
 type bench struct {
 	testing.TB
 	ctx context.Context

@@ -63,7 +63,7 @@ func (b *meshBench) spread(l ops.Layout, dt ops.DataType, shape ...int) *ops.Mes
 		b.must(err)
 		hs = append(hs, h)
 	}
-	m := ops.Interleaved(allocator.L1)
+	m := l1
 	if l == ops.RowMajor { // what is sharded goes to where links can take it first
 		m = ops.Sharded(allocator.HeightSharded, 4, shape[len(shape)-1], chip.Grid(4, 2))
 	}
@@ -135,43 +135,31 @@ func collectives(t *testing.T, machine *sim.Machine, shape mesh.Shape, l ops.Lay
 func TestCollectivesThatCannotBe(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	bytes := b.spread(ops.RowMajor, ops.UInt8, 4, 4)
-	if _, err := b.AllReduce(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
-		t.Errorf("a sum of bytes: %v", err)
-	}
-	if _, err := b.AllReduce(b.ctx, nil); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("nil: %v", err)
-	}
-	if _, err := b.ReduceScatter(b.ctx, bytes); !errors.Is(err, ops.ErrDataType) {
-		t.Errorf("a scattered sum of bytes: %v", err)
-	}
-	if _, err := b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4)); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("three rows for two chips: %v", err)
-	}
-	half := b.spread(ops.Tile, ops.Float32, 16, 32)
-	if _, err := b.AllGather(b.ctx, half); !errors.Is(err, ops.ErrShape) {
-		t.Errorf("parts that share a tile: %v", err)
-	}
-	wide := b.spread(ops.RowMajor, ops.Float32, 1, 1025)
-	if _, err := b.AllReduce(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
-		t.Errorf("pages that links can't carry: %v", err)
-	}
-	wide = b.spread(ops.RowMajor, ops.Float32, 2, 1025)
-	if _, err := b.ReduceScatter(b.ctx, wide); !errors.Is(err, mesh.ErrTensor) {
-		t.Errorf("slices with pages that links can't carry: %v", err)
+	half, other := b.spread(ops.Tile, ops.Float32, 16, 32), openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	of := func(_ *ops.MeshTensor, err error) error { return err }
+	for name, c := range map[string]refusal{
+		"a sum of bytes":            {of(b.AllReduce(b.ctx, bytes)), ops.ErrDataType},
+		"nil":                       {of(b.AllReduce(b.ctx, nil)), ops.ErrShape},
+		"a scattered sum of bytes":  {of(b.ReduceScatter(b.ctx, bytes)), ops.ErrDataType},
+		"three rows for two chips":  {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Int32, 3, 4))), ops.ErrShape},
+		"parts that share a tile":   {of(b.AllGather(b.ctx, half)), ops.ErrShape},
+		"pages too large":           {of(b.AllReduce(b.ctx, b.spread(ops.RowMajor, ops.Float32, 1, 1025))), mesh.ErrTensor},
+		"slices of pages too large": {of(b.ReduceScatter(b.ctx, b.spread(ops.RowMajor, ops.Float32, 2, 1025))), mesh.ErrTensor},
+		"a tensor of another mesh":  {of(other.AllReduce(b.ctx, half)), ops.ErrWrongDevice},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
 	}
 	c := b.Mesh.BeginCapture(graph.Config{})
 	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32,
-		Memory: ops.Interleaved(allocator.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		Memory: l1}); !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
 	r, err := c.End()
 	b.must(err)
 	if errs := only(r.Graph, graph.ErrorNode); len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::empty" {
 		t.Errorf("errors in the graph: %+v", errs)
-	}
-	other := openMesh(t, sim.P300(), mesh.Shape{1, 2})
-	if _, err := other.AllReduce(b.ctx, half); !errors.Is(err, ops.ErrWrongDevice) {
-		t.Errorf("a tensor of another mesh: %v", err)
 	}
 	for what, c := range map[string]struct {
 		t    *ops.MeshTensor

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -41,7 +40,7 @@ func TestCollectivesOnTheEngines(t *testing.T) {
 				hosts[chip], err = ops.NewHost(dims[:], c.dtype, v)
 				b.must(err)
 			}
-			x, err := b.Mesh.ToDevice(b.ctx, hosts, ops.Tile, ops.Interleaved(allocator.DRAM))
+			x, err := b.Mesh.ToDevice(b.ctx, hosts, ops.Tile, dram)
 			b.must(err)
 			// slices are the sums that the slice of each place has.
 			slices := func(scatter bool) (of []*plain) {

@@ -14,7 +14,6 @@ import (
 
 func TestMovesInTracesAndGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x := normal([4]int{1, 2, 40, 33}, ops.BFloat16, 1)
 	a, rows := b.put(x, ops.Tile, dram), b.put(x, ops.RowMajor, dram)
 	indices := b.tensor(dram, ops.UInt32, 1, 2)
@@ -77,8 +76,7 @@ func TestMovesInTracesAndGraphs(t *testing.T) {
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
 			b.ok(c.f(b.ctx, ops.Into(into)))
 			tr, err := b.Capture(b.ctx, "move", func(ctx context.Context) error {
-				_, err := c.f(ctx, ops.Into(into))
-				return err
+				return failure(c.f(ctx, ops.Into(into)))
 			})
 			b.must(err)
 			b.must(b.CopyHostToDevice(b.ctx, &ops.Host{Shape: out.Shape(), DType: out.Spec().DType, Data: make([]byte, 2*len(want))}, into))

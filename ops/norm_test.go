@@ -52,7 +52,7 @@ func TestNorms(t *testing.T) {
 			for j := range x.v {
 				x.v[j] = fit(c.dt, 0, float32(2*x.v[j]+3))
 			}
-			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, ops.Interleaved(allocator.DRAM)) }
+			put := func(p *plain) *ops.Tensor { return b.put(p, ops.Tile, dram) }
 			tx := put(x)
 			weights := func(use bool, seed uint64) (*plain, *ops.Tensor) {
 				if !use {
@@ -77,7 +77,6 @@ func TestNorms(t *testing.T) {
 
 func TestRowsRefused(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	tiles, row, other := b.zeros(dram, 2, 64), b.zeros(dram, 1, 64), b.zeros(dram, 1, 32)
 	rows := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor))
 	wide := b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{1, 64}, DType: ops.Float32, Layout: ops.Tile, Memory: dram}))

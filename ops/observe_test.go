@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh"
@@ -51,7 +50,7 @@ func (c *calls) End(ctx context.Context, call *reprise.Call) {
 func TestObserversHearOfFunctions(t *testing.T) {
 	h, c := &hearing{}, &calls{}
 	b := open(t, sim.Wormhole(), ops.WithObserver(h))
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	b.ok(b.Relu(b.ctx, x))
 	h.lines = nil
 	defer b.dev.Observe(c)()
@@ -82,7 +81,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 	chips, err := ops.NewMesh(t.Context(), two, chip.Core{X: 1, Y: 1}, ops.WithObserver(h))
 	devtest.Must(t, err)
 	defer chips.Release(t.Context())
-	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: ops.Interleaved(allocator.DRAM)})
+	x, err := chips.Empty(t.Context(), ops.Spec{Shape: []int{4, 16}, DType: ops.Int32, Memory: dram})
 	devtest.Must(t, err)
 	h.lines = nil
 	if _, err := chips.AllReduce(t.Context(), x); err != nil {
@@ -99,7 +98,7 @@ func TestLog(t *testing.T) {
 	var text bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b := open(t, sim.Wormhole(), ops.WithObserver(ops.Log(l)))
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	stop := b.dev.Observe(observe.Log(l))
 	b.ok(b.Relu(b.ctx, x))
 	if _, err := b.Slice(b.ctx, x, []int{0}, []int{1}); err == nil {
@@ -132,12 +131,12 @@ func TestLog(t *testing.T) {
 func TestObserveNothing(t *testing.T) {
 	b := open(t, sim.Wormhole(), ops.WithObserver(nil), ops.WithObserver(ops.Log(nil)), ops.WithObserver(ops.OnTimeline(nil)))
 	defer b.dev.Observe(observe.Log(nil))()
-	b.ok(b.Relu(b.ctx, b.zeros(ops.Interleaved(allocator.L1), 32, 32)))
+	b.ok(b.Relu(b.ctx, b.zeros(l1, 32, 32)))
 }
 
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	x := b.zeros(ops.Interleaved(allocator.L1), 32, 32)
+	x := b.zeros(l1, 32, 32)
 	tl, err := observe.StartTimeline(b.ctx, b.dev)
 	b.must(err)
 	d := ops.New(b.dev, ops.WithObserver(ops.OnTimeline(tl)))
@@ -164,7 +163,7 @@ func TestNamesOfLinear(t *testing.T) {
 	h := &hearing{}
 	var log bytes.Buffer
 	b := open(t, sim.Blackhole(), ops.WithObserver(h))
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	h.lines = nil
 	defer b.dev.Observe(observe.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))()
 	for _, form := range []ops.MatmulForm{ops.MatmulSimple, ops.MatmulBlocked} {

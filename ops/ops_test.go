@@ -129,7 +129,7 @@ func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.Mem
 	}
 	rows, columns := dims[0]*dims[1]*high, (dims[3]+unit-1)/unit
 	if rows*columns*unit*unit*4 > r.side*r.side<<18 {
-		return ops.Interleaved(allocator.DRAM) // more than the cores' memories have room for
+		return dram // more than the cores' memories have room for
 	}
 	h, w := rows, columns
 	if layout != allocator.WidthSharded {
@@ -273,7 +273,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 	case "embedding":
 		if s := ta.Spec(); s.Layout != ops.RowMajor || s.Memory.Shard != nil && s.Memory.Shard.Shape[1] < da[3] || da[0] != 1 || da[1] != 1 {
 			a = values(t, "table", [4]int{1, 1, da[2], da[3]}, dt)
-			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, ops.Interleaved(allocator.DRAM)))
+			ta = keep(b.ToDevice(b.ctx, host(t, a), ops.RowMajor, dram))
 		}
 		got, want := r.embedding(b, t, ta, a, put)
 		same(t, op, get(keep(got, nil)), want)
@@ -290,7 +290,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		m := r.memory(t, "to", da, ta.Spec().Layout)
 		same(t, op, get(keep(b.ToMemoryConfig(b.ctx, ta, m))), a)
 		l := rapid.SampledFrom([]ops.Layout{ops.RowMajor, ops.Tile}).Draw(t, "to layout")
-		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(ops.Interleaved(allocator.DRAM))))), a)
+		same(t, "to layout", get(keep(b.ToLayout(b.ctx, ta, l, ops.WithMemoryConfig(dram)))), a)
 	}
 }
 
@@ -347,9 +347,9 @@ func fixed(b *bench) {
 			}
 		}
 	}
-	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
-	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, ops.Interleaved(allocator.L1))
-	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, ops.Interleaved(allocator.DRAM))
+	a, ta := up([4]int{2, 1, 32, 32}, ops.Tile, l1)
+	c, tc := up([4]int{1, 1, 32, 32}, ops.Tile, l1)
+	e, te := up([4]int{1, 1, 5, 7}, ops.RowMajor, dram)
 	f, tf := up([4]int{1, 1, 7, 3}, ops.RowMajor, ops.Sharded(allocator.HeightSharded, 3, 3, chip.Grid(3, 1)))
 	down(b.engines().add(a, c))(b.Add(b.ctx, ta, tc))
 	down(b.engines().multiply(a, c))(b.Multiply(b.ctx, ta, tc))
@@ -360,7 +360,7 @@ func fixed(b *bench) {
 	down(b.engines().matmul(e, f, ops.BFloat16))(b.Matmul(b.ctx, te, tf))
 	down(argmax(e))(b.ArgMax(b.ctx, te, true))
 	down(f)(b.Reshard(b.ctx, tf, ops.Sharded(allocator.WidthSharded, 7, 2, chip.Grid(1, 2))))
-	down(e)(b.ToMemoryConfig(b.ctx, te, ops.Interleaved(allocator.L1)))
+	down(e)(b.ToMemoryConfig(b.ctx, te, l1))
 	down(a)(b.ToLayout(b.ctx, ta, ops.RowMajor))
 	down(slice(a, [4]int{1, 0, 3, 5}, [4]int{2, 1, 20, 30}))(b.Slice(b.ctx, ta, []int{1, 0, 3, 5}, []int{2, 1, 20, 30}))
 	shards := ops.Sharded(allocator.BlockSharded, 32, 32, chip.Grid(1, 2))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -21,7 +20,6 @@ func permute(a *plain, order [4]int) *plain {
 }
 
 func TestPermute(t *testing.T) {
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
 			dims   [4]int
@@ -48,7 +46,7 @@ func TestPermute(t *testing.T) {
 
 func TestPermuteErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	a := b.tensor(ops.Interleaved(allocator.DRAM), ops.UInt32, 3, 4)
+	a := b.tensor(dram, ops.UInt32, 3, 4)
 	for _, dims := range [][]int{{0}, {0, 0}, {0, 2}, {-3, 0}, {0, 1, 2}} {
 		if _, err := b.Permute(b.ctx, a, dims); !errors.Is(err, ops.ErrShape) {
 			t.Errorf("%v: %v", dims, err)

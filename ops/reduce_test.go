@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -32,7 +31,7 @@ func TestReductions(t *testing.T) {
 				for j := range x.v {
 					x.v[j] = fit(dt, 0, float32(x.v[j]-2)) // mostly negative, so that padding would be the largest
 				}
-				tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+				tx := b.put(x, ops.Tile, dram)
 				for _, dim := range []int{-1, -2} {
 					d, n := dims, dims[4+dim]
 					d[4+dim] = 1

@@ -94,8 +94,7 @@ func TestShardsAreComputedInPlace(t *testing.T) {
 			// A trace keeps the addresses that it was recorded with.
 			into, other := b.ok(b.Empty(b.ctx, x.Spec())), b.ok(b.Empty(b.ctx, x.Spec()))
 			tr, err := b.Capture(b.ctx, "sum", func(ctx context.Context) error {
-				_, err := b.Add(ctx, x, y, ops.Into(into))
-				return err
+				return failure(b.Add(ctx, x, y, ops.Into(into)))
 			})
 			b.must(err)
 			b.ok(b.Add(b.ctx, y, y, ops.Into(other)))
@@ -139,7 +138,7 @@ func TestConcatOfMany(t *testing.T) {
 	part := func(i, dim int, l ops.Layout) *ops.Tensor {
 		shape := []int{2, 3, 5}
 		shape[dim] = 1 + i%4
-		return b.counted(ops.Interleaved(allocator.DRAM), l, ops.UInt16, float32(i+1), shape...)
+		return b.counted(dram, l, ops.UInt16, float32(i+1), shape...)
 	}
 	for _, c := range []struct {
 		n, dim, programs int
@@ -194,8 +193,7 @@ func TestConcatOfMany(t *testing.T) {
 			}
 			into := b.ok(b.Empty(b.ctx, out.Spec()))
 			tr, err := b.Capture(b.ctx, "concat", func(ctx context.Context) error {
-				_, err := b.Concat(ctx, in, c.dim, ops.Into(into))
-				return err
+				return failure(b.Concat(ctx, in, c.dim, ops.Into(into)))
 			})
 			b.must(err)
 			b.must(tr.Replay(b.ctx))

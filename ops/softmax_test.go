@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -63,7 +62,7 @@ func TestSoftmax(t *testing.T) {
 			for j := range x.v {
 				x.v[j] = fit(c.dt, 0, float32(8*x.v[j]-1000)) // padding would be the largest; without the maximum all would be 0
 			}
-			tx := b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM))
+			tx := b.put(x, ops.Tile, dram)
 			what := fmt.Sprintf("softmax of %v %v, mask %v", c.dt, c.dims, c.mask)
 			var got *ops.Tensor
 			var mask *plain
@@ -80,7 +79,7 @@ func TestSoftmax(t *testing.T) {
 					}
 					return float64(w % 4)
 				})
-				got = b.ok(b.ScaleMaskSoftmax(b.ctx, tx, b.put(mask, ops.Tile, ops.Interleaved(allocator.L1)), c.scale))
+				got = b.ok(b.ScaleMaskSoftmax(b.ctx, tx, b.put(mask, ops.Tile, l1), c.scale))
 			}
 			v := b.get(got)
 			b.everywhere(what, v)

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -13,7 +12,7 @@ import (
 
 func TestPerformanceReport(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	in := ops.Interleaved(allocator.DRAM)
+	in := dram
 	x := b.put(normal([4]int{1, 1, 64, 96}, ops.BFloat16, 1), ops.Tile, in)
 	y := b.put(normal([4]int{1, 1, 96, 40}, ops.BFloat16, 2), ops.Tile, in)
 	c := b.BeginCapture(graph.Config{StackTraces: true, OperationBuffers: true})

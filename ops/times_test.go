@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -40,7 +39,7 @@ func programsOf(t *testing.T, r *graph.Report) []string {
 
 func TestTimesInGraphs(t *testing.T) {
 	b := open(t, sim.Blackhole(), ops.WithID(3))
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	q := b.dev.Queue(0)
@@ -56,7 +55,7 @@ func TestTimesInGraphs(t *testing.T) {
 	b.must(err)
 	loop, err := q.Capture(b.ctx, "loop", func(ctx context.Context, r *reprise.Recorder) error {
 		return b.Record(ctx, r, func(ctx context.Context) error {
-			return r.Loop(3, func() error { _, err := b.Relu(ctx, x, ops.Into(out)); return err })
+			return r.Loop(3, func() error { return failure(b.Relu(ctx, x, ops.Into(out))) })
 		})
 	})
 	b.must(err)
@@ -109,9 +108,9 @@ func nonzero(m map[string]int) map[string]int {
 
 func TestTimesAmongOthers(t *testing.T) {
 	b := open(t, sim.Blackhole())
-	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, dram)
 	out := b.ok(b.Add(b.ctx, x, x))
-	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { _, err := b.Add(ctx, x, x, ops.Into(out)); return err })
+	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { return failure(b.Add(ctx, x, x, ops.Into(out))) })
 	b.must(err)
 	outer := b.BeginCapture(graph.Config{})
 	b.must(tr.Replay(b.ctx))

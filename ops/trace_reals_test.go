@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -14,7 +13,6 @@ import (
 func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(6)))
-	dram := ops.Interleaved(allocator.DRAM)
 	dims := [4]int{2, 1, 40, 70}
 	x := b.put(normal(dims, ops.BFloat16, 1), ops.Tile, dram)
 	mask := b.put(normal([4]int{1, 1, 1, 70}, ops.BFloat16, 2), ops.Tile, dram)

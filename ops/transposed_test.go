@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -15,7 +14,6 @@ import (
 
 func TestTransposedOperands(t *testing.T) {
 	effort.Long(t)
-	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	auto, simple := ops.MatmulProgram{}, ops.MatmulProgram{Form: ops.MatmulSimple}
 	passes := ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}
 	onBackends(t, func(b *bench) {
@@ -111,7 +109,6 @@ func smallNumbers(dims [4]int, dt ops.DataType) *plain {
 
 func TestTransposedOperandsErrors(t *testing.T) {
 	b := open(t, sim.Wormhole())
-	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.tensor(dram, ops.Float32, 3, 4), b.tensor(dram, ops.Float32, 4, 2)
 	for _, o := range []ops.OpOption{ops.WithTransposeA(), ops.WithTransposeB()} {
 		if _, err := b.Matmul(b.ctx, x, y, o); !errors.Is(err, ops.ErrShape) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -88,7 +87,7 @@ func putNumbers(b *bench, v []float64, t ops.DataType, l ops.Layout) *ops.Tensor
 		h, err = ops.NewHost(shape, t, convert[uint32](v))
 	}
 	b.must(err)
-	return b.ok(b.ToDevice(b.ctx, h, l, ops.Interleaved(allocator.DRAM)))
+	return b.ok(b.ToDevice(b.ctx, h, l, dram))
 }
 
 func numbers(b *bench, t *ops.Tensor) []float64 {
@@ -118,7 +117,7 @@ func TestQuantize(t *testing.T) {
 			x := normal([4]int{1, 2, 33, 40}, dt, uint64(i))
 			const scale, zero, to, next = 0.0171875, -7, 0.05, 11
 			s, n := float32(scale), float32(to)
-			tq := b.ok(b.Quantize(b.ctx, b.put(x, ops.Tile, ops.Interleaved(allocator.DRAM)), s, zero))
+			tq := b.ok(b.Quantize(b.ctx, b.put(x, ops.Tile, dram), s, zero))
 			q := numbers(b, tq)
 			limited := func(v float64) float64 { return min(max(v, -127), 127) }
 			check := func(what string, got, exact []float64) {
