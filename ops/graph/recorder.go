@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -127,15 +126,19 @@ func (r *Recorder) link(from, to int) {
 	r.nodes[from].Connections = append(r.nodes[from].Connections, to)
 }
 
+func (r *Recorder) stack() []string {
+	if !r.Has(DetailStackTraces) || r.cfg.Format < Format2026v1 {
+		return nil
+	}
+	return callers(4)
+}
+
 // Begin records the start of a function. Functions nest; each Begin needs an End or an Abort.
 func (r *Recorder) Begin(name string, args ...Arg) {
 	now := r.cfg.Now()
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("begin "+name, func() {
-		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: strconv.Itoa(len(args))})
+		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: num(len(args))})
 		r.nodes[c].Level = len(r.open)
 		r.nodes[c].StackTrace = stack
 		if r.lastEnd >= 0 {
@@ -244,10 +247,7 @@ func (r *Recorder) Allocate(b *Buffer) {
 
 // Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("deallocate", func() {
 		c := r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
 		r.nodes[c].StackTrace = stack
@@ -261,10 +261,10 @@ func (r *Recorder) AllocateCircular(b CircularBuffer) {
 }
 
 func (r *Recorder) circular(b CircularBuffer) {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamAddress: strconv.FormatUint(b.Address, 10),
+	p := Params{ParamSize: num(b.Size), ParamAddress: num(b.Address),
 		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
+		p[ParamDeviceID] = num(b.Device)
 	}
 	r.leaf(CircularAllocate, p)
 }
@@ -277,7 +277,7 @@ func (r *Recorder) DeallocateCircular(device int) {
 func (r *Recorder) deallocateCircular(device int) {
 	p := Params{}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(device)
+		p[ParamDeviceID] = num(device)
 	}
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }

@@ -42,7 +42,7 @@ func (t BufferType) short() string {
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
-		if s == n || s == strconv.Itoa(i) {
+		if s == n || s == num(i) {
 			return BufferType(i), true
 		}
 	}
@@ -161,13 +161,20 @@ func ParseShape(s string) []int {
 func shapeText(format Format, shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
-		s[i] = strconv.Itoa(n)
+		s[i] = num(n)
 	}
 	t := "Shape([" + strings.Join(s, ", ") + "])"
 	if format == Format2025 {
 		return "ttnn." + t
 	}
 	return t
+}
+
+func num[N ~int | ~int64 | ~uint8 | ~uint64](n N) string {
+	if n < 0 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatUint(uint64(n), 10)
 }
 
 func boolText(format Format, b bool) string {
@@ -185,18 +192,18 @@ func (t *Tensor) params(format Format) Params {
 	if format == Format2025 {
 		return p
 	}
-	p[ParamTensorID] = strconv.FormatUint(t.ID, 10)
+	p[ParamTensorID] = num(t.ID)
 	p[ParamDType], p[ParamLayout] = t.DType, t.Layout
 	if format >= Format2026v2 {
-		p[ParamSize] = strconv.FormatInt(t.Size, 10)
+		p[ParamSize] = num(t.Size)
 	}
 	if b := t.Buffer; b != nil {
 		p[ParamMemoryConfig] = t.MemoryConfig
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamDeviceID] = num(b.Device)
+		p[ParamAddress] = num(b.Address)
 		p[ParamBufferType] = "BufferType::" + b.Type.String()
 		if format >= Format2026v2 {
-			p[ParamBufferTypeValue] = strconv.Itoa(int(b.Type))
+			p[ParamBufferTypeValue] = num(b.Type)
 		}
 	}
 	if len(t.Devices) > 0 {
@@ -209,24 +216,24 @@ func (t *Tensor) params(format Format) Params {
 }
 
 func (b *Buffer) params(format Format, t NodeType) Params {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
+	p := Params{ParamSize: num(b.Size), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {
 	case t == BufferAllocate || format >= Format2026v2 && t == BufferDeallocate:
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamAddress] = num(b.Address)
 	case format == Format2025 && t == BufferDeallocate:
 		p[ParamSize] = "0"
 	}
 	if format == Format2025 {
 		return p
 	}
-	p[ParamDeviceID] = strconv.Itoa(b.Device)
+	p[ParamDeviceID] = num(b.Device)
 	if t != BufferNode {
-		p[ParamPageSize], p[ParamNumCores] = strconv.FormatInt(b.PageSize, 10), strconv.Itoa(b.Cores)
+		p[ParamPageSize], p[ParamNumCores] = num(b.PageSize), num(b.Cores)
 	}
 	if format >= Format2026v2 {
-		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), strconv.Itoa(int(b.Type))
+		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), num(b.Type)
 		if t == BufferAllocate && b.MaxPerBank > 0 {
-			p[ParamMaxPerBank] = strconv.FormatInt(b.MaxPerBank, 10)
+			p[ParamMaxPerBank] = num(b.MaxPerBank)
 		}
 	}
 	return p
