@@ -209,27 +209,6 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
-// program loads a program of one of this package's kernels for buffers, and for a stream unless it
-// is nil.
-func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
-	dev := l.m.dev.Device()
-	args := []uint32{0}
-	if to != nil {
-		args = append([]uint32{1}, to.Args()...)
-	}
-	p, err := kernelProgram(dev.Arch(), name, buffers, args)
-	if err != nil {
-		l.err = err
-		return nil
-	}
-	if to != nil {
-		to.AddTo(p)
-	}
-	x, err := dev.Load(l.ctx, p)
-	l.err = err
-	return x
-}
-
 // Start sets the state before the first token. The error wraps [ErrSampling].
 func (m *Model) Start(ctx context.Context, s Sampling) error {
 	start, err := s.Start()
