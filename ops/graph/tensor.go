@@ -3,6 +3,7 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,29 +65,18 @@ const (
 )
 
 func (l BufferLayout) String() string {
-	switch l {
-	case Interleaved:
-		return "INTERLEAVED"
-	case SingleBank:
-		return "SINGLE_BANK"
-	case HeightSharded:
-		return "HEIGHT_SHARDED"
-	case WidthSharded:
-		return "WIDTH_SHARDED"
-	case BlockSharded:
-		return "BLOCK_SHARDED"
+	if l < NDSharded {
+		return bufferLayoutNames[l]
 	}
 	return "UNKNOWN"
 }
 
+var bufferLayoutNames = [NDSharded]string{"INTERLEAVED", "SINGLE_BANK", "HEIGHT_SHARDED", "WIDTH_SHARDED", "BLOCK_SHARDED"}
+
 // ParseBufferLayout reads a layout's name.
 func ParseBufferLayout(s string) (BufferLayout, bool) {
-	for l := Interleaved; l < NDSharded; l++ {
-		if l.String() == s {
-			return l, true
-		}
-	}
-	return 0, false
+	i := slices.Index(bufferLayoutNames[:], s)
+	return BufferLayout(max(i, 0)), i >= 0
 }
 
 // Buffer describes device memory to a [Recorder]. Sizes are in bytes.

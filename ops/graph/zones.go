@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 )
 
 // A Zone is a measured section of a kernel on one processor of a core.
@@ -24,12 +25,8 @@ type Zone struct {
 	End       uint64 `json:"end_cycle"`
 }
 
-// riscNames are the processors' names in tt-metal's device log (tt_metal/impl/profiler).
-var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
-
-// kernelZones are the names of zones of whole kernels in tt-metal's tools, by processor.
-var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL",
-	"TRISC2": "TRISC-KERNEL"}
+// riscNames makes processors' names of tt-metal's device log (tt_metal/impl/profiler).
+var riscNames = strings.NewReplacer("TRISC", "TRISC_")
 
 // zonesOf returns the zones within a run. sorted is in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
@@ -60,7 +57,7 @@ func (r *Report) sortedZones() []*Zone {
 func kernelCycles(sums map[string]uint64, zones []*Zone) {
 	first, last := map[string]uint64{}, map[string]uint64{}
 	for _, z := range zones {
-		if z.Name != kernelZones[z.Processor] {
+		if z.Name != strings.TrimRight(z.Processor, "012")+"-KERNEL" {
 			continue
 		}
 		if at, ok := first[z.Processor]; !ok || z.Start < at {
@@ -128,7 +125,7 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
 		timer := timers[place{z.Name, z.File, z.Line}]
-		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), cmp.Or(riscNames[z.Processor], z.Processor),
+		_ = c.Write(cells(num(z.Device), num(z.X), num(z.Y), riscNames.Replace(z.Processor),
 			num(timer), num(m.at), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, num(z.Line),
 			path.Base(cmp.Or(z.File, "-")), ""))
 	}
