@@ -46,8 +46,7 @@ func TestControlFlowInGraphs(t *testing.T) {
 			r.Switch(state, 0, add, add),
 		)
 	})
-	report, err := c.End()
-	b.must(err)
+	report := b.report(c)
 
 	var got []string
 	for _, f := range report.Graph.Calls() {

@@ -230,8 +230,7 @@ func TestWindowsInTraceAndGraph(t *testing.T) {
 	c := b.BeginCapture(graph.Config{})
 	sums := b.ok(b.Conv2d(b.ctx, images, weights, nil, cfg))
 	most := b.ok(b.MaxPool2d(b.ctx, sums, pool))
-	report, err := c.End()
-	b.must(err)
+	report := b.report(c)
 	var names []string
 	for _, n := range only(report.Graph, graph.FunctionStart) {
 		names = append(names, n.Params["name"])

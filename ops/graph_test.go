@@ -37,8 +37,7 @@ func sample(b *bench, cfg graph.Config) *graph.Graph {
 	c := b.BeginCapture(cfg)
 	sum := b.ok(b.Add(b.ctx, x, y))
 	b.must(b.Deallocate(sum))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	b.must(b.Deallocate(x))
 	b.must(b.Deallocate(y))
 	return r.Graph
@@ -179,8 +178,7 @@ func TestCapturedAddressesAreReal(t *testing.T) {
 		parts := b.ok(b.ToMemoryConfig(b.ctx, sum, sharded))
 		b.ok(b.Relu(b.ctx, parts))
 		b.must(b.Deallocate(sum))
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		s := seen{Pages: map[uint64][]graph.Page{}}
 		for _, n := range r.Graph.Nodes {
 			switch n.Type {
@@ -243,8 +241,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 	}
 	c := b.BeginCapture(graph.Config{BufferPages: true, OperationBuffers: true, StackTraces: true})
 	got := [][]uint32{workload(b)}
-	_, err := c.End()
-	b.must(err)
+	b.report(c)
 	got = append(got, workload(b))
 	equal(t, want, got)
 	equal(t, state(plain), state(b))
@@ -268,8 +265,7 @@ func TestPlannedTensors(t *testing.T) {
 		t.Errorf("a tensor that doesn't fit is at %#x", huge.Address())
 	}
 	b.must(b.Deallocate(x))
-	_, err = c.End()
-	b.must(err)
+	b.report(c)
 	for _, tensor := range []*ops.Tensor{sum, huge} {
 		if _, err := b.Relu(b.ctx, tensor); !isPlanned(err) {
 			t.Errorf("%v, want %v", err, ops.ErrPlanned)
@@ -279,8 +275,7 @@ func TestPlannedTensors(t *testing.T) {
 	if _, err := b.Relu(b.ctx, sum); !isPlanned(err) {
 		t.Errorf("in another capture: %v, want %v", err, ops.ErrPlanned)
 	}
-	_, err = again.End()
-	b.must(err)
+	b.report(again)
 	b.holds(x, 0, 1)
 }
 

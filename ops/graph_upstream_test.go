@@ -27,7 +27,7 @@ import (
 
 func isPlanned(err error) bool { return errors.Is(err, ops.ErrPlanned) }
 
-func (b *bench) report(c *ops.Capture) *graph.Report {
+func (b *bench) report(c interface{ End() (*graph.Report, error) }) *graph.Report {
 	b.Helper()
 	r, err := c.End()
 	b.must(err)

@@ -156,8 +156,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		Memory: l1}); !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	if errs := only(r.Graph, graph.ErrorNode); len(errs) != 1 || errs[0].Params["error_operation"] != "ttnn::empty" {
 		t.Errorf("errors in the graph: %+v", errs)
 	}
@@ -192,8 +191,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		b.must(err)
 		b.must(b.Mesh.Deallocate(b.ctx, slice))
 		b.must(b.mesh.Queue(0).Wait(b.ctx))
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		ran := map[int64][]string{}
 		for _, p := range r.Programs {
 			function := "?"

@@ -59,8 +59,7 @@ void kernel_main(void) {
 	for _, l := range listeners {
 		b.must(l.Close())
 	}
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 	var log strings.Builder
 	b.must(r.WriteDeviceLog(&log))
 	head, rest, _ := strings.Cut(log.String(), "\n")

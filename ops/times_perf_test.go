@@ -19,8 +19,7 @@ func TestPerformanceReport(t *testing.T) {
 	product := b.ok(b.Matmul(b.ctx, x, y))
 	b.ok(b.Relu(b.ctx, product))
 	b.must(b.Wait(b.ctx))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 
 	var out bytes.Buffer
 	b.must(r.WritePerformance(&out))

@@ -64,8 +64,7 @@ func TestTimesInGraphs(t *testing.T) {
 	b.must(tr.Replay(b.ctx))
 	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
 	b.must(b.Wait(b.ctx))
-	r, err := c.End()
-	b.must(err)
+	r := b.report(c)
 
 	add, relu := "BinaryNgDeviceOperation binary", "UnaryDeviceOperation relu"
 	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1",
@@ -119,8 +118,7 @@ func TestTimesAmongOthers(t *testing.T) {
 	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
 	b.must(b.Wait(b.ctx))
 	for i, c := range []*ops.Capture{inner, outer} {
-		r, err := c.End()
-		b.must(err)
+		r := b.report(c)
 		want := []string{"reprise::replay binary before1", "BinaryNgDeviceOperation binary"}[1-i:]
 		equal(t, want, programsOf(t, r), "capture %d", i)
 	}

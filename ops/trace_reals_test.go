@@ -68,8 +68,7 @@ func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
 		}
 		chain(b.ctx, in)
 		b.ok(b.Rand(b.ctx, spec, 0, 1, 3))
-		report, err := c.End()
-		b.must(err)
+		report := b.report(c)
 		have := map[string]bool{}
 		for _, n := range only(report.Graph, graph.FunctionStart) {
 			have[n.Params["name"]] = true
