@@ -49,37 +49,17 @@ var errFull = errors.New("no space left")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestErrorsNameThePackageOnce(t *testing.T) {
-	decode := func(text string, lim graph.Limits) func() error {
-		return func() error { _, err := graph.Decode(strings.NewReader(text), lim); return err }
-	}
-	recorded := func(c graph.Config, do func(*graph.Recorder)) func() error {
-		return func() error {
-			r := graph.NewRecorder(c)
-			do(r)
-			_, err := r.Finish()
-			return err
-		}
-	}
 	for name, refuse := range map[string]func() error{
-		"too many bytes": decode("[                ]", graph.Limits{Bytes: 3}),
-		"too many nodes": decode(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`, graph.Limits{Nodes: 1}),
-		"a graph alone":  func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
+		"a graph alone": func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
 		"reading": func() error {
 			_, err := graph.Decode(io.MultiReader(strings.NewReader("["), failing{}), graph.Limits{})
 			return err
 		},
-		"no open function": recorded(graph.Config{}, func(r *graph.Recorder) { r.End() }),
-		"too long a capture": recorded(graph.Config{MaxNodes: 2}, func(r *graph.Recorder) {
-			for range 5 {
-				r.Begin("add")
-			}
-		}),
-		"after the end": recorded(graph.Config{}, func(r *graph.Recorder) { _, _ = r.Finish(); r.Begin("add") }),
-		"no outputs":    func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
-		"no level":      func() error { return sample().DotFlow(io.Discard, 0) },
-		"report":        func() error { return timed().Encode(full{}) },
-		"performance":   func() error { return timed().WritePerformance(full{}) },
-		"device log":    func() error { return timed().WriteDeviceLog(full{}) },
+		"no outputs":  func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
+		"no level":    func() error { return sample().DotFlow(io.Discard, 0) },
+		"report":      func() error { return timed().Encode(full{}) },
+		"performance": func() error { return timed().WritePerformance(full{}) },
+		"device log":  func() error { return timed().WriteDeviceLog(full{}) },
 	} {
 		switch err := refuse(); {
 		case err == nil:
