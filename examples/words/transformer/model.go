@@ -202,11 +202,7 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	if l.err != nil {
 		return nil
 	}
-	h := &ops.Host{Shape: []int{1, 1, m.Rows, m.Columns}, DType: ops.BFloat16}
-	for _, v := range m.Data {
-		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-	}
-	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
+	return l.add(l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
 // Start sets the state before the first token. The error wraps [ErrSampling].
