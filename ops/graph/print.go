@@ -46,7 +46,8 @@ func (g *Graph) Print(w io.Writer) error {
 var lines = map[NodeType]string{
 	CaptureStart: "Capture Start", CaptureEnd: "Capture End", BufferNode: "Add Device Buffer", BufferAllocate: "Allocate Device Buffer",
 	BufferDeallocate: "Deallocate Device Buffer", CircularAllocate: "Allocate Circular Buffer",
-	CircularDeallocate: "Deallocate All Circular Buffers", DataflowAllocate: "Allocate Dataflow Buffer", ScratchpadAllocate: "Allocate Scratchpad",
+	CircularDeallocate: "Deallocate All Circular Buffers", DataflowAllocate: "Allocate Dataflow Buffer",
+	ScratchpadAllocate: "Allocate Scratchpad",
 }
 
 func (n *Node) line() string {

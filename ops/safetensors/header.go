@@ -124,7 +124,8 @@ func (f *File) layOut(size int64) error {
 	var at int64
 	for i, t := range f.tensors {
 		if t.Begin != at || t.End < t.Begin || t.End > size {
-			return invalid(t.Name, "data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin, t.End, at, size)
+			return invalid(t.Name, "data from %d to %d: want it to begin at %d, where the one before ends, and to end within %d bytes", t.Begin,
+				t.End, at, size)
 		}
 		want, err := t.bytes()
 		if err != nil {

@@ -156,7 +156,8 @@ func TestEmulatorAgreesBitForBit(t *testing.T) {
 			{Arch: arch, Seed: 1, Delay: 20, RefuseUnwritten: true},
 			{Arch: arch, Seed: 2, Delay: 300, RefuseUnwritten: true},
 			{Arch: arch, Seed: 3, Delay: 3000},
-			{Arch: arch, Seed: 4, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true},
+			{Arch: arch, Seed: 4, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true,
+				DataCache: true},
 			{Arch: arch, Harvesting: chip.Harvesting{Tensix: 0b101}},
 		} {
 			t.Run(fmt.Sprintf("%v seed %d delay %d harvested %b", arch, cfg.Seed, cfg.Delay, cfg.Harvesting.Tensix), func(t *testing.T) {
