@@ -59,6 +59,12 @@ func (c *captures) each(f func(*Capture)) {
 	}
 }
 
+func (c *captures) memoryLocked(event func(*graph.Recorder)) {
+	for _, one := range c.stack {
+		one.memory(event)
+	}
+}
+
 func (c *captures) begin(name string, args []graph.Arg) {
 	c.each(func(one *Capture) { one.rec.Begin(name, args...) })
 }

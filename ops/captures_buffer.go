@@ -16,13 +16,6 @@ type planned struct {
 	undo   func() error // frees it in the snapshot; nil if it didn't fit
 }
 
-func (p *planned) free() error {
-	if p.undo == nil {
-		return nil
-	}
-	return p.undo()
-}
-
 // allocate plans a tensor's memory in the snapshot. A tensor that doesn't fit is at address 0.
 func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, error) {
 	c.mu.Lock()
@@ -54,9 +47,7 @@ func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, er
 			return pagesOf(graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type)}, page)
 		}
 	}
-	for _, one := range c.stack {
-		one.memory(func(r *graph.Recorder) { r.Allocate(p.buffer) })
-	}
+	c.memoryLocked(func(r *graph.Recorder) { r.Allocate(p.buffer) })
 	return p, nil
 }
 

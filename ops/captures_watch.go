@@ -62,14 +62,10 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	switch b, _ := call.Object.(*reprise.Buffer); {
 	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
 		g := c.bufferLocked(b)
-		for _, one := range c.stack {
-			one.memory(func(r *graph.Recorder) { r.Allocate(g) })
-		}
+		c.memoryLocked(func(r *graph.Recorder) { r.Allocate(g) })
 	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
 		g := c.bufferLocked(b)
-		for _, one := range c.stack {
-			one.memory(func(r *graph.Recorder) { r.Deallocate(g) })
-		}
+		c.memoryLocked(func(r *graph.Recorder) { r.Deallocate(g) })
 		delete(c.bufs, b)
 	case call.Kind == reprise.CallCapture:
 		c.times.capturedLocked(call)

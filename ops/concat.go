@@ -30,13 +30,13 @@ func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOp
 
 func concatDim(in []*Tensor, dim int) (int, error) {
 	a := in[0].spec
-	rank, along := len(a.Shape), dim
-	if along < 0 {
-		along += rank
+	along, err := dimension(dim, a.Shape)
+	if err != nil {
+		return 0, err
 	}
 	for _, t := range in {
 		b := t.spec
-		if along < 0 || along >= rank || rank != len(b.Shape) {
+		if len(a.Shape) != len(b.Shape) {
 			return 0, shapeError("%v and %v along dimension %d", a.Shape, b.Shape, dim)
 		}
 		if a.DType != b.DType {

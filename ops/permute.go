@@ -15,13 +15,15 @@ func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts 
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
-	rank := len(a.spec.Shape)
-	x, y := fromEnd(dim0, rank), fromEnd(dim1, rank)
-	if x < 0 || x >= rank || y < 0 || y >= rank {
-		return nil, shapeError("dimensions %d and %d of %v: want dimensions from %d to %d", dim0, dim1, a.spec.Shape,
-			-rank, rank-1)
+	x, err := dimension(dim0, a.spec.Shape)
+	if err != nil {
+		return nil, err
 	}
-	order := make([]int, rank)
+	y, err := dimension(dim1, a.spec.Shape)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(a.spec.Shape))
 	for i := range order {
 		order[i] = i
 	}

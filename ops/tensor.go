@@ -126,5 +126,8 @@ func (t *Tensor) releaseLocked() error {
 		return t.buf.Release()
 	}
 	t.d.captures.deallocate(t.plan.buffer)
-	return t.plan.free()
+	if t.plan.undo == nil {
+		return nil
+	}
+	return t.plan.undo()
 }

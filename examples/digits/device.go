@@ -2,9 +2,7 @@ package digits
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
@@ -17,8 +15,6 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-var ErrNoKernels = errors.New("no kernels for this architecture")
-
 // Kernels are the ELF files of a program that runs one layer on any number of cores, from the
 // directory kernels.
 type Kernels struct {
@@ -27,7 +23,7 @@ type Kernels struct {
 	Writer []byte // NCRISC: result pages to DRAM
 }
 
-// KernelsFor returns the kernels of an architecture. The error wraps ErrNoKernels.
+// KernelsFor returns the kernels of an architecture.
 func KernelsFor(a chip.Arch) (Kernels, error) {
 	var k Kernels
 	for _, f := range []struct {
@@ -35,9 +31,6 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 		to   *[]byte
 	}{{"reader", &k.Reader}, {"dense", &k.Dense}, {"writer", &k.Writer}} {
 		b, err := prebuilt.ELF(a, f.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = ErrNoKernels
-		}
 		if err != nil {
 			return Kernels{}, fmt.Errorf("digits: kernel %s for %v: %w", f.name, a, err)
 		}

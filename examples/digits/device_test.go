@@ -3,7 +3,6 @@ package digits
 import (
 	"bytes"
 	"debug/elf"
-	"errors"
 	"os"
 	"regexp"
 	"strconv"
@@ -46,8 +45,8 @@ func TestKernelsLoadOnTheirProcessors(t *testing.T) {
 			}
 		}
 	}
-	if _, err := KernelsFor(chip.Arch(9)); !errors.Is(err, ErrNoKernels) {
-		t.Errorf("unknown architecture: %v, want %v", err, ErrNoKernels)
+	if _, err := KernelsFor(chip.Arch(9)); err == nil {
+		t.Error("kernels for an unknown architecture")
 	}
 }
 
@@ -74,7 +73,6 @@ func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 	}
 }
 
-// The constants of the kernels' header are equal to the host's.
 func TestKernelHeaderAgreesWithTheHost(t *testing.T) {
 	text, err := os.ReadFile("kernels/layout.h")
 	devtest.Must(t, err)

@@ -11,9 +11,10 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// line returns a valid line with one field replaced, or none if field is -1.
 func line(field int, text string) string {
 	f := strings.Split(strings.Repeat("0,", Pixels)+"7", ",")
 	if field >= 0 {
@@ -22,15 +23,13 @@ func line(field int, text string) string {
 	return strings.Join(f, ",") + "\n"
 }
 
-func compress(t interface{ Fatal(...any) }, plain []byte) []byte {
+func compress(t testing.TB, plain []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	if _, err := w.Write(plain); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -144,9 +143,7 @@ func FuzzParseImages(f *testing.F) {
 		}
 		// One byte at a time: the result must not depend on the sizes of reads.
 		again, err := ParseImages(iotest.OneByteReader(bytes.NewReader(plain)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if diff := cmp.Diff(images, again); diff != "" {
 			t.Fatalf("not the same after writing them out (-want +got):\n%s", diff)
 		}
@@ -155,9 +152,7 @@ func FuzzParseImages(f *testing.F) {
 
 func TestRenderDrawsADigit(t *testing.T) {
 	images, err := Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	const one = "" +
 		"      ▓▓▓▓░░    \n" +
 		"      ▓▓██▒▒    \n" +

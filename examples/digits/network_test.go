@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// layer returns a layer of four inputs and one output, packed as the package comment says.
 func layer(t *testing.T, bias int32, weights [4]int8, multiplier, shift, flags uint32) *Layer {
 	t.Helper()
 	le := binary.LittleEndian
@@ -88,8 +87,7 @@ func TestTrainedNetworkReadsDigitsItHasNotSeen(t *testing.T) {
 	}
 }
 
-// The layers fit the kernel, and no input overflows an int32: the bound adds magnitudes, so that it
-// holds for partial sums, too.
+// The bound adds magnitudes, so that it holds for partial sums, too.
 func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 	n, training, _ := trained(t)
 	total, in := 0, Pixels

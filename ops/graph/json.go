@@ -22,13 +22,6 @@ type wireNode struct {
 	StackTrace   []string       `json:"stack_trace,omitempty"`
 }
 
-type wireNode2025 struct {
-	Connections []int          `json:"connections"`
-	Counter     int            `json:"counter"`
-	Type        NodeType       `json:"node_type"`
-	Params      map[string]any `json:"params"`
-}
-
 // list returns s, or an empty slice for nil, so that JSON has [] instead of null.
 func list[T any](s []T) []T {
 	if s == nil {
@@ -61,7 +54,7 @@ func wire(format Format, n *Node) any {
 		}
 	}
 	if format == Format2025 {
-		return wireNode2025{Connections: list(n.Connections), Counter: n.Counter, Type: n.Type, Params: params}
+		return map[string]any{"connections": list(n.Connections), "counter": n.Counter, "node_type": n.Type, "params": params}
 	}
 	w := wireNode{Arguments: list(n.Arguments), Connections: list(n.Connections), Counter: n.Counter, InputTensors: list(n.InputTensors),
 		Type: n.Type, Params: params, Level: n.Level}

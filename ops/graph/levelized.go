@@ -116,12 +116,7 @@ func (l *levelizer) source(tensor int) (int, bool) {
 }
 
 func (l *levelizer) connect() {
-	takers := map[int][]int{} // tensors by start of the function that takes them, once for each use
-	for i, n := range l.g.All(TensorNode) {
-		for _, c := range n.Connections {
-			takers[c] = append(takers[c], i)
-		}
-	}
+	takers := l.g.takers()
 	for v, node := range l.nodes {
 		n := &l.g.Nodes[node]
 		if n.Type == TensorNode {

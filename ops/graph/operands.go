@@ -30,12 +30,7 @@ func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey
 // or frees. A freed tensor is an input.
 func (g *Graph) Operands(calls []Call) []Operands {
 	out := make([]Operands, len(calls))
-	takers := map[int][]int{} // by function start, for formats that don't list inputs
-	for i, n := range g.All(TensorNode) {
-		for _, c := range n.Connections {
-			takers[c] = append(takers[c], i)
-		}
-	}
+	takers := g.takers()
 	type inner struct{ in, out, made []int }
 	within := make([]inner, len(calls))
 	freed := g.freedIn(calls)
@@ -64,6 +59,17 @@ func (g *Graph) Operands(calls []Call) []Operands {
 		if p := c.Parent; p >= 0 {
 			up := &within[p]
 			up.in, up.out, up.made = append(allIn, up.in...), append(allOut, up.out...), append(made, up.made...)
+		}
+	}
+	return out
+}
+
+// takers returns the tensors by start of the function that takes them, once for each use.
+func (g *Graph) takers() map[int][]int {
+	out := map[int][]int{}
+	for i, n := range g.All(TensorNode) {
+		for _, c := range n.Connections {
+			out[c] = append(out[c], i)
 		}
 	}
 	return out
@@ -236,7 +242,7 @@ func Outputs(g *Graph, cores int) ([]Output, error) {
 				o.Type = L1
 			}
 			if a := alloc[i]; a != nil {
-				o.PerCore = perCore(a.Params, cores)
+				o.PerCore = SizeOnCore(a, cores)
 			}
 			out = append(out, o)
 		}

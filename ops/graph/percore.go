@@ -39,7 +39,7 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 			all.free(n.device())
 		case BufferAllocate:
 			if b := g.First(n, BufferNode); b != nil && n.inL1() && !others(n) {
-				s := perCore(n.Params, cores)
+				s := SizeOnCore(n, cores)
 				live[b.Counter] = allocated{n.device(), s}
 				all.buffers[n.device()] = plus(all.buffers[n.device()], s)
 			}
@@ -158,9 +158,10 @@ func CircularPeak(g *Graph) int64 {
 	return peak
 }
 
-// perCore returns the bytes of an allocation on the core with most of its pages; all of it if the
-// page size is unknown.
-func perCore(p Params, cores int) int64 {
+// SizeOnCore returns the bytes of an allocation on the core with most of its pages, as [PerCore]
+// counts them; all of it if the page size is unknown.
+func SizeOnCore(allocation *Node, cores int) int64 {
+	p := allocation.Params
 	if bank := p.Size(ParamMaxPerBank); bank > 0 {
 		return bank
 	}
@@ -245,6 +246,3 @@ func (c *coreSums) at(x, y int) int64 {
 	}
 	return sum
 }
-
-// SizeOnCore returns the bytes of an allocation in the fullest bank, as [PerCore] counts them.
-func SizeOnCore(allocation *Node, cores int) int64 { return perCore(allocation.Params, cores) }

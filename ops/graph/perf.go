@@ -50,29 +50,23 @@ func (r *Report) WritePerformance(w io.Writer) error {
 	for i := range rows {
 		ins = max(ins, len(rows[i].inputs))
 	}
-	c := csv.NewWriter(w)
-	write := func(row []cell, text func(cell) string) error {
-		record := make([]string, len(row))
-		for i, one := range row {
-			record[i] = text(one)
-		}
-		return c.Write(record)
+	c := csv.NewWriter(w) // it keeps the first error
+	var record []string
+	for _, one := range newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins) {
+		record = append(record, one.column)
 	}
-	empty := newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins)
-	if err := write(empty, func(c cell) string { return c.column }); err != nil {
-		return fmt.Errorf("graph: write performance: %w", err)
-	}
+	_ = c.Write(record)
 	state := newPerfState(r)
 	for i := range rows {
-		err := write(state.cells(&rows[i], ins), func(c cell) string {
-			if c.value == nil {
-				return ""
+		record = record[:0]
+		for _, one := range state.cells(&rows[i], ins) {
+			text := ""
+			if one.value != nil {
+				text = fmt.Sprint(one.value)
 			}
-			return cellText.Replace(fmt.Sprint(c.value))
-		})
-		if err != nil {
-			return fmt.Errorf("graph: write performance: %w", err)
+			record = append(record, text)
 		}
+		_ = c.Write(cells(record...))
 	}
 	c.Flush()
 	if err := c.Error(); err != nil {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -127,15 +127,19 @@ func (r *Recorder) link(from, to int) {
 	r.nodes[from].Connections = append(r.nodes[from].Connections, to)
 }
 
+func (r *Recorder) stack() []string {
+	if !r.Has(DetailStackTraces) || r.cfg.Format < Format2026v1 {
+		return nil
+	}
+	return callers(4)
+}
+
 // Begin records the start of a function. Functions nest; each Begin needs an End or an Abort.
 func (r *Recorder) Begin(name string, args ...Arg) {
 	now := r.cfg.Now()
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("begin "+name, func() {
-		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: strconv.Itoa(len(args))})
+		c := r.add(FunctionStart, Params{ParamName: name, ParamInputs: num(len(args))})
 		r.nodes[c].Level = len(r.open)
 		r.nodes[c].StackTrace = stack
 		if r.lastEnd >= 0 {
@@ -244,10 +248,7 @@ func (r *Recorder) Allocate(b *Buffer) {
 
 // Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
-	var stack []string
-	if r.Has(DetailStackTraces) && r.cfg.Format >= Format2026v1 {
-		stack = callers(3)
-	}
+	stack := r.stack()
 	r.event("deallocate", func() {
 		c := r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
 		r.nodes[c].StackTrace = stack
@@ -261,10 +262,10 @@ func (r *Recorder) AllocateCircular(b CircularBuffer) {
 }
 
 func (r *Recorder) circular(b CircularBuffer) {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamAddress: strconv.FormatUint(b.Address, 10),
+	p := Params{ParamSize: num(b.Size), ParamAddress: num(b.Address),
 		ParamCoreRangeSet: coresText(r.cfg.Format, b.Cores), ParamGloballyAllocated: boolText(r.cfg.Format, b.GloballyAllocated)}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
+		p[ParamDeviceID] = num(b.Device)
 	}
 	r.leaf(CircularAllocate, p)
 }
@@ -277,7 +278,7 @@ func (r *Recorder) DeallocateCircular(device int) {
 func (r *Recorder) deallocateCircular(device int) {
 	p := Params{}
 	if r.cfg.Format >= Format2026v1 {
-		p[ParamDeviceID] = strconv.Itoa(device)
+		p[ParamDeviceID] = num(device)
 	}
 	r.leaf(CircularDeallocate, p, r.top().counter)
 }
@@ -402,3 +403,48 @@ func (r *Recorder) snapshot() []OperationBuffer {
 	}
 	return out
 }
+
+// Details are what a capture records beside operations and memory. They can be switched at any
+// time, as by TT-NN's enable_stack_traces and its like.
+type Details uint32
+
+const (
+	// DetailStackTraces is the call stack of each function and deallocation; see
+	// [Config.StackTraces].
+	DetailStackTraces Details = 1 << iota
+	// DetailBufferPages is the places of each L1 buffer's pages; see [Config.BufferPages].
+	DetailBufferPages
+	// DetailDurations is how long functions and the capture took. It is on unless it is switched
+	// off.
+	DetailDurations
+)
+
+// With returns the details with some of them switched on or off.
+func (d Details) With(some Details, on bool) Details {
+	if on {
+		return d | some
+	}
+	return d &^ some
+}
+
+// Has reports whether all of some details are on.
+func (d Details) Has(some Details) bool { return d&some == some }
+
+type details struct{ atomic.Uint32 }
+
+func (d *details) set(some Details, on bool) {
+	for {
+		was := d.Load()
+		if d.CompareAndSwap(was, uint32(Details(was).With(some, on))) {
+			return
+		}
+	}
+}
+
+func (d *details) has(some Details) bool { return Details(d.Load()).Has(some) }
+
+// Set switches details on or off, from the next event on.
+func (r *Recorder) Set(some Details, on bool) { r.details.set(some, on) }
+
+// Has reports whether all of some details are on.
+func (r *Recorder) Has(some Details) bool { return r.details.has(some) }

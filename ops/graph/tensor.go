@@ -3,6 +3,8 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,7 +44,7 @@ func (t BufferType) short() string {
 func ParseBufferType(s string) (BufferType, bool) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), "BufferType::")
 	for i, n := range bufferTypeNames {
-		if s == n || s == strconv.Itoa(i) {
+		if s == n || s == num(i) {
 			return BufferType(i), true
 		}
 	}
@@ -64,29 +66,18 @@ const (
 )
 
 func (l BufferLayout) String() string {
-	switch l {
-	case Interleaved:
-		return "INTERLEAVED"
-	case SingleBank:
-		return "SINGLE_BANK"
-	case HeightSharded:
-		return "HEIGHT_SHARDED"
-	case WidthSharded:
-		return "WIDTH_SHARDED"
-	case BlockSharded:
-		return "BLOCK_SHARDED"
+	if l < NDSharded {
+		return bufferLayoutNames[l]
 	}
 	return "UNKNOWN"
 }
 
+var bufferLayoutNames = [NDSharded]string{"INTERLEAVED", "SINGLE_BANK", "HEIGHT_SHARDED", "WIDTH_SHARDED", "BLOCK_SHARDED"}
+
 // ParseBufferLayout reads a layout's name.
 func ParseBufferLayout(s string) (BufferLayout, bool) {
-	for l := Interleaved; l < NDSharded; l++ {
-		if l.String() == s {
-			return l, true
-		}
-	}
-	return 0, false
+	i := slices.Index(bufferLayoutNames[:], s)
+	return BufferLayout(max(i, 0)), i >= 0
 }
 
 // Buffer describes device memory to a [Recorder]. Sizes are in bytes.
@@ -161,13 +152,20 @@ func ParseShape(s string) []int {
 func shapeText(format Format, shape []int) string {
 	s := make([]string, len(shape))
 	for i, n := range shape {
-		s[i] = strconv.Itoa(n)
+		s[i] = num(n)
 	}
 	t := "Shape([" + strings.Join(s, ", ") + "])"
 	if format == Format2025 {
 		return "ttnn." + t
 	}
 	return t
+}
+
+func num[N ~int | ~int64 | ~uint8 | ~uint64](n N) string {
+	if n < 0 {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return strconv.FormatUint(uint64(n), 10)
 }
 
 func boolText(format Format, b bool) string {
@@ -185,18 +183,18 @@ func (t *Tensor) params(format Format) Params {
 	if format == Format2025 {
 		return p
 	}
-	p[ParamTensorID] = strconv.FormatUint(t.ID, 10)
+	p[ParamTensorID] = num(t.ID)
 	p[ParamDType], p[ParamLayout] = t.DType, t.Layout
 	if format >= Format2026v2 {
-		p[ParamSize] = strconv.FormatInt(t.Size, 10)
+		p[ParamSize] = num(t.Size)
 	}
 	if b := t.Buffer; b != nil {
 		p[ParamMemoryConfig] = t.MemoryConfig
-		p[ParamDeviceID] = strconv.Itoa(b.Device)
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamDeviceID] = num(b.Device)
+		p[ParamAddress] = num(b.Address)
 		p[ParamBufferType] = "BufferType::" + b.Type.String()
 		if format >= Format2026v2 {
-			p[ParamBufferTypeValue] = strconv.Itoa(int(b.Type))
+			p[ParamBufferTypeValue] = num(b.Type)
 		}
 	}
 	if len(t.Devices) > 0 {
@@ -209,25 +207,76 @@ func (t *Tensor) params(format Format) Params {
 }
 
 func (b *Buffer) params(format Format, t NodeType) Params {
-	p := Params{ParamSize: strconv.FormatInt(b.Size, 10), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
+	p := Params{ParamSize: num(b.Size), ParamType: b.Type.short(), ParamLayout: b.Layout.String()}
 	switch {
 	case t == BufferAllocate || format >= Format2026v2 && t == BufferDeallocate:
-		p[ParamAddress] = strconv.FormatUint(b.Address, 10)
+		p[ParamAddress] = num(b.Address)
 	case format == Format2025 && t == BufferDeallocate:
 		p[ParamSize] = "0"
 	}
 	if format == Format2025 {
 		return p
 	}
-	p[ParamDeviceID] = strconv.Itoa(b.Device)
+	p[ParamDeviceID] = num(b.Device)
 	if t != BufferNode {
-		p[ParamPageSize], p[ParamNumCores] = strconv.FormatInt(b.PageSize, 10), strconv.Itoa(b.Cores)
+		p[ParamPageSize], p[ParamNumCores] = num(b.PageSize), num(b.Cores)
 	}
 	if format >= Format2026v2 {
-		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), strconv.Itoa(int(b.Type))
+		p[ParamExactBufferType], p[ParamBufferTypeValue] = b.Type.String(), num(b.Type)
 		if t == BufferAllocate && b.MaxPerBank > 0 {
-			p[ParamMaxPerBank] = strconv.FormatInt(b.MaxPerBank, 10)
+			p[ParamMaxPerBank] = num(b.MaxPerBank)
 		}
 	}
 	return p
+}
+
+// CoreRange is a rectangle of cores, both corners included.
+type CoreRange struct{ X0, Y0, X1, Y1 int }
+
+func coresText(f Format, cores []CoreRange) string {
+	s := make([]string, len(cores))
+	for i, c := range cores {
+		if f == Format2025 {
+			s[i] = fmt.Sprintf("[(x=%d,y=%d) - (x=%d,y=%d)]", c.X0, c.Y0, c.X1, c.Y1)
+		} else {
+			s[i] = fmt.Sprintf("[%d-%d - %d-%d]", c.X0, c.Y0, c.X1, c.Y1)
+		}
+	}
+	return "{" + strings.Join(s, ", ") + "}"
+}
+
+// FormatCores returns a set of cores in the form of [Format2026v1] and [Format2026v2], such as
+// {[0-0 - 7-7]}. [ParseCores] reads it.
+func FormatCores(cores []CoreRange) string { return coresText(Format2026v2, cores) }
+
+const maxRanges = 1024
+
+// ParseCores reads a set of cores in the form of any [Format]: {[(x=0,y=0) - (x=0,y=7)]}, {[0-0 -
+// 7-7]} or a JSON array of rectangles with start and end; nil for invalid text.
+func ParseCores(s string) []CoreRange {
+	type corner struct{ X, Y int }
+	var js []struct{ Start, End corner }
+	var out []CoreRange
+	if len(s) > 0 && s[0] == '[' {
+		if json.Unmarshal([]byte(s), &js) != nil {
+			return nil
+		}
+		for _, r := range js[:min(len(js), maxRanges)] {
+			out = append(out, CoreRange{r.Start.X, r.Start.Y, r.End.X, r.End.Y})
+		}
+		return out
+	}
+	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s,
+		maxRanges) {
+		var v [4]int
+		for i := range v {
+			n, err := strconv.Atoi(m[i+1])
+			if err != nil {
+				return nil
+			}
+			v[i] = n
+		}
+		out = append(out, CoreRange{v[0], v[1], v[2], v[3]})
+	}
+	return out
 }

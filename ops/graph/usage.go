@@ -128,43 +128,7 @@ func peakL1(g *Graph) (peak, inBuffer int64) {
 
 // PeakAllocated returns the most bytes of buffers in all kinds of memory that the capture
 // allocated.
-func PeakAllocated(g *Graph) int64 {
-	var peak int64
-	l := liveBuffers{g: g, size: map[int]int64{}}
-	for _, n := range g.All() {
-		switch n.Type {
-		case BufferAllocate:
-			l.allocate(n)
-			peak = max(peak, l.sum)
-		case BufferDeallocate:
-			l.free(n)
-		}
-	}
-	return peak
-}
-
-// liveBuffers sums up buffers that the capture has allocated and not freed.
-type liveBuffers struct {
-	g    *Graph
-	size map[int]int64 // by the buffer's node
-	sum  int64
-}
-
-func (l *liveBuffers) allocate(n *Node) {
-	s := n.Params.Size(ParamSize)
-	l.sum = plus(l.sum, s)
-	if b := l.g.First(n, BufferNode); b != nil {
-		l.size[b.Counter] = plus(l.size[b.Counter], s)
-	}
-}
-
-// free subtracts the buffer's part of the sum: nothing for a buffer from before the capture.
-func (l *liveBuffers) free(n *Node) {
-	if b := l.g.bufferOf(n); b != nil {
-		l.sum = max(l.sum-l.size[b.Counter], 0) // it could be below 0 after the sum has saturated
-		delete(l.size, b.Counter)
-	}
-}
+func PeakAllocated(g *Graph) int64 { return g.allocated(func(*Node) bool { return true }).Peak }
 
 type DRAMUse struct {
 	Peak      int64 // most at a time, of buffers that were allocated inside the capture
@@ -173,19 +137,26 @@ type DRAMUse struct {
 }
 
 // DRAMUsage sums up the DRAM buffers that were allocated and freed in a graph.
-func DRAMUsage(g *Graph) DRAMUse {
-	var u DRAMUse
-	l := liveBuffers{g: g, size: map[int]int64{}}
+func DRAMUsage(g *Graph) DRAMUse { return g.allocated(func(n *Node) bool { return !n.inL1() }) }
+
+func (g *Graph) allocated(counts func(*Node) bool) (u DRAMUse) {
+	size, sum := map[int]int64{}, int64(0) // of buffers that the capture has allocated and not freed, by node
 	for _, n := range g.All() {
 		switch n.Type {
 		case BufferAllocate:
-			if !n.inL1() {
-				l.allocate(n)
-				u.Allocated, u.Peak = plus(u.Allocated, n.Params.Size(ParamSize)), max(u.Peak, l.sum)
+			if !counts(n) {
+				continue
 			}
+			s := n.Params.Size(ParamSize)
+			if b := g.First(n, BufferNode); b != nil {
+				size[b.Counter] = plus(size[b.Counter], s)
+			}
+			sum, u.Allocated = plus(sum, s), plus(u.Allocated, s)
+			u.Peak = max(u.Peak, sum)
 		case BufferDeallocate:
-			if b := g.bufferOf(n); b != nil && !b.inL1() {
-				l.free(n)
+			if b := g.bufferOf(n); b != nil && counts(b) {
+				sum = max(sum-size[b.Counter], 0) // it could be below 0 after the sum has saturated
+				delete(size, b.Counter)
 				u.Freed = plus(u.Freed, b.Params.Size(ParamSize))
 			}
 		}

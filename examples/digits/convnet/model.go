@@ -49,43 +49,25 @@ func Load(ctx context.Context, d *ops.Device, n *Network, images int, input *ops
 }
 
 func (m *Model) load(ctx context.Context, l *Layer) (out layer, err error) {
+	toDevice := func(h *ops.Host) (*ops.Tensor, error) {
+		return m.dev.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
+	}
 	if l.Kind != Pool {
-		weights, err := l.matrix()
-		if err != nil {
+		weights := bf16.Host(l.Weights, 1, 1, l.In, l.Out)
+		if l.Kind == Conv {
+			if weights, err = ops.Conv2dWeights(bf16.Host(l.Weights, l.Out, l.In, l.Kernel, l.Kernel), 1); err != nil {
+				return out, err
+			}
+		}
+		if out.weights, err = toDevice(weights); err != nil {
 			return out, err
 		}
-		if out.weights, err = m.dev.ToDevice(ctx, weights, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
-			return out, err
-		}
-		bias, err := host(l.Bias, 1, 1, 1, l.Out)
-		if err != nil {
-			return out, err
-		}
-		if out.bias, err = m.dev.ToDevice(ctx, bias, ops.Tile, ops.Interleaved(allocator.DRAM)); err != nil {
+		if out.bias, err = toDevice(bf16.Host(l.Bias, 1, 1, 1, l.Out)); err != nil {
 			return out, err
 		}
 	}
 	out.out, err = m.dev.Empty(ctx, tiles(m.images*l.OutHeight()*l.OutWidth(), l.Out))
 	return out, err
-}
-
-func (l *Layer) matrix() (*ops.Host, error) {
-	if l.Kind == Linear {
-		return host(l.Weights, 1, 1, l.In, l.Out)
-	}
-	h, err := host(l.Weights, l.Out, l.In, l.Kernel, l.Kernel)
-	if err != nil {
-		return nil, err
-	}
-	return ops.Conv2dWeights(h, 1)
-}
-
-func host(v []bf16.Number, shape ...int) (*ops.Host, error) {
-	floats := make([]float32, len(v))
-	for i, x := range v {
-		floats[i] = x.Float()
-	}
-	return ops.NewHost(shape, ops.BFloat16, floats)
 }
 
 // Run runs the network on the input, or records it in a function that ops.Device.Capture calls.
@@ -156,11 +138,7 @@ func (n *Network) EncodeImages(images []digits.Image, room int) ([]byte, error) 
 		p := Pixels(m)
 		v = append(v, p[:]...)
 	}
-	h, err := host(append(v, make([]bf16.Number, room*digits.Pixels-len(v))...), s.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	return s.Encode(h)
+	return s.Encode(bf16.Host(append(v, make([]bf16.Number, room*digits.Pixels-len(v))...), s.Shape...))
 }
 
 // DecodeScores returns the scores in the content of the buffer of scores.

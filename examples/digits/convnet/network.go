@@ -54,9 +54,11 @@ type Network struct{ Layers []Layer }
 func architecture() []Layer {
 	const channels, features, window = 16, 32, 2
 	return []Layer{
-		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1, ReLU: true},
+		{Name: "conv1", Kind: Conv, Height: digits.Height, Width: digits.Width, In: 1, Out: channels, Kernel: 3, Stride: 1, Padding: 1,
+			ReLU: true},
 		{Name: "pool1", Kind: Pool, Height: digits.Height, Width: digits.Width, In: channels, Out: channels, Kernel: window, Stride: window},
-		{Name: "conv2", Kind: Conv, Height: digits.Height / window, Width: digits.Width / window, In: channels, Out: features, Kernel: digits.Height / window, Stride: 1, ReLU: true},
+		{Name: "conv2", Kind: Conv, Height: digits.Height / window, Width: digits.Width / window, In: channels, Out: features,
+			Kernel: digits.Height / window, Stride: 1, ReLU: true},
 		{Name: "linear", Kind: Linear, Height: 1, Width: 1, In: features, Out: digits.Classes, Kernel: 1, Stride: 1},
 	}
 }

@@ -26,7 +26,6 @@ import (
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
 
-// rig is a device, the trained network and the images of a test.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -53,7 +52,6 @@ func newRig(t *testing.T, target kmd.Target, atMost time.Duration) *rig {
 	return r
 }
 
-// must fails the test on an error, with the report of a hang.
 func (r *rig) must(err error) {
 	r.Helper()
 	var hang *dispatch.HangError
@@ -63,7 +61,6 @@ func (r *rig) must(err error) {
 	devtest.Must(r.T, err)
 }
 
-// check compares the input pages of every layer, and the scores, with the host's.
 func (r *rig) check(what string, dep *Deployment, images []digits.Image) {
 	r.Helper()
 	want := make([]digits.Page, len(images))
@@ -84,8 +81,6 @@ func (r *rig) check(what string, dep *Deployment, images []digits.Image) {
 	}
 }
 
-// agrees compares every byte of every layer on a device with the host reference: once run, once
-// replayed from a trace on other images.
 func agrees(t *testing.T, target kmd.Target) {
 	r := newRig(t, target, 5*time.Minute)
 	ctx, dev, q := r.ctx, r.dev, r.q
@@ -137,7 +132,6 @@ func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {
 	}
 }
 
-// card is an emulated chip with the model of the driver.
 type card struct{ node seam.Node }
 
 func (c card) Node() seam.Node { return c.node }
@@ -153,8 +147,7 @@ func emulated(t *testing.T, cfg emu.Config) kmd.Target {
 	return card{d.Node(0)}
 }
 
-// Slow networks in several orders, on chips that refuse reads of memory that was never written: a
-// page that is used before it has arrived shows as a wrong byte or as an error.
+// A page that is used before it has arrived shows as a wrong byte or as an error.
 func TestEmulatorAgreesBitForBit(t *testing.T) {
 	effort.Long(t)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -163,7 +156,8 @@ func TestEmulatorAgreesBitForBit(t *testing.T) {
 			{Arch: arch, Seed: 1, Delay: 20, RefuseUnwritten: true},
 			{Arch: arch, Seed: 2, Delay: 300, RefuseUnwritten: true},
 			{Arch: arch, Seed: 3, Delay: 3000},
-			{Arch: arch, Seed: 4, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true},
+			{Arch: arch, Seed: 4, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true,
+				DataCache: true},
 			{Arch: arch, Harvesting: chip.Harvesting{Tensix: 0b101}},
 		} {
 			t.Run(fmt.Sprintf("%v seed %d delay %d harvested %b", arch, cfg.Seed, cfg.Delay, cfg.Harvesting.Tensix), func(t *testing.T) {
@@ -173,9 +167,8 @@ func TestEmulatorAgreesBitForBit(t *testing.T) {
 	}
 }
 
-// The layers' kernels with every check of the emulator on, by seed. A core has more pages than its
-// circular buffers hold, so the space of each page is used several times, and layers run one after
-// the other without a wait in between.
+// A core has more pages than its circular buffers hold, and layers run one after the other without
+// a wait in between.
 func TestStrict(t *testing.T) {
 	// The fewest cores that a card can have: more take time and test nothing new.
 	for arch, harvest := range map[chip.Arch]uint32{chip.Wormhole: 0x3FC, chip.Blackhole: 0x3FFC} {

@@ -30,6 +30,15 @@ func Round(x float32) Number {
 	return Number((v + 0x7FFF + v>>16&1) >> 16)
 }
 
+// Host returns numbers as a tensor.
+func Host(v []Number, shape ...int) *ops.Host {
+	h := &ops.Host{Shape: shape, DType: ops.BFloat16}
+	for _, x := range v {
+		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(x))
+	}
+	return h
+}
+
 // Decode appends the tensors of a safetensors file to those of a network. The error wraps
 // [ErrShape], or is one of package safetensors.
 func Decode(file []byte, network []Part) error {

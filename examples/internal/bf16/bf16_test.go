@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
 
-// Files of other weights, and damaged ones, are refused.
 func TestFiles(t *testing.T) {
 	host := func(dtype ops.DataType, shape ...int) *ops.Host {
 		h, err := ops.NewHost(shape, dtype, []float32{1, 2})

@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The first numbers for state 1234567, as the algorithm's reference implementation (splitmix64.c by
-// S. Vigna) gives them.
+// The numbers are those of the algorithm's reference implementation (splitmix64.c by S. Vigna).
 func TestSequenceIsSplitMix64(t *testing.T) {
 	src := Source(1234567)
 	got := []uint64{src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64()}

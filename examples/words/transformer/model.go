@@ -202,32 +202,7 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	if l.err != nil {
 		return nil
 	}
-	h := &ops.Host{Shape: []int{1, 1, m.Rows, m.Columns}, DType: ops.BFloat16}
-	for _, v := range m.Data {
-		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-	}
-	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
-}
-
-// program loads a program of one of this package's kernels for buffers, and for a stream unless it
-// is nil.
-func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
-	dev := l.m.dev.Device()
-	args := []uint32{0}
-	if to != nil {
-		args = append([]uint32{1}, to.Args()...)
-	}
-	p, err := kernelProgram(dev.Arch(), name, buffers, args)
-	if err != nil {
-		l.err = err
-		return nil
-	}
-	if to != nil {
-		to.AddTo(p)
-	}
-	x, err := dev.Load(l.ctx, p)
-	l.err = err
-	return x
+	return l.add(l.m.dev.ToDevice(l.ctx, bf16.Host(m.Data, 1, 1, m.Rows, m.Columns), ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
 // Start sets the state before the first token. The error wraps [ErrSampling].

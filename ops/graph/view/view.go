@@ -6,15 +6,11 @@ package view
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
-
-type view struct {
-	r    *graph.Report
-	page []byte
-}
 
 // New returns a handler that shows a report under a name: the page at /, the report as
 // /report.json, and a picture of all its nodes as /graph.svg.
@@ -23,35 +19,26 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}
-	v := &view{r: r, page: page}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", v.index)
-	mux.HandleFunc("GET /report.json", v.report)
-	mux.HandleFunc("GET /graph.svg", v.graph)
-	return mux, nil
-}
-
-func (v *view) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(v.page)
-}
-
-func (v *view) report(w http.ResponseWriter, _ *http.Request) {
-	v.send(w, "application/json", func(b *bytes.Buffer) error { return v.r.Encode(b) })
-}
-
-func (v *view) graph(w http.ResponseWriter, _ *http.Request) {
-	v.send(w, "image/svg+xml", func(b *bytes.Buffer) error { return v.r.Graph.SVG(b) })
-}
-
-func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) error) {
-	var b bytes.Buffer
-	if err := f(&b); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+	for path, c := range map[string]struct {
+		kind  string
+		write func(io.Writer) error
+	}{
+		"/{$}":         {"text/html; charset=utf-8", func(w io.Writer) error { _, err := w.Write(page); return err }},
+		"/report.json": {"application/json", r.Encode},
+		"/graph.svg":   {"image/svg+xml", r.Graph.SVG},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			var b bytes.Buffer
+			if err := c.write(&b); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", c.kind)
+			_, _ = w.Write(b.Bytes()) // fails only if the client has gone
+		})
 	}
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(b.Bytes())
+	return mux, nil
 }
 
 type peak struct {

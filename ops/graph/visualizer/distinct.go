@@ -37,10 +37,10 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 		n.seen = map[int64]string{}
 	}
 	own := map[int64]string{}
-	for i := range r.Graph.Nodes {
-		q := r.Graph.Nodes[i].Params
+	for _, node := range r.Graph.All(graph.TensorNode) {
+		q := node.Params
 		id, ok := q.Int(graph.ParamTensorID)
-		if _, again := own[id]; r.Graph.Nodes[i].Type != graph.TensorNode || !ok || again {
+		if _, again := own[id]; !ok || again {
 			continue
 		}
 		own[id] = strings.Join([]string{
@@ -50,10 +50,9 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 		n.last = max(n.last, id)
 	}
 	to := map[int64]int64{} // new ids, all above 0
-	for i := range r.Graph.Nodes {
-		node := &r.Graph.Nodes[i]
+	for _, node := range r.Graph.All(graph.TensorNode) {
 		id, ok := node.Params.Int(graph.ParamTensorID)
-		if node.Type != graph.TensorNode || !ok {
+		if !ok {
 			continue
 		}
 		if other, taken := n.seen[id]; to[id] == 0 && taken && other != own[id] {

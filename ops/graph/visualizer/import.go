@@ -53,9 +53,17 @@ var ErrNoReports = errors.New("no reports")
 // whose *.json files are imported in the order of their names. An operation that is imported again
 // is replaced with all its rows; existing tensors stay. A folder's file that can't be read is a
 // warning, unless no file can. After an error the database and the files beside it are unchanged.
-func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
-	if err := graph.CheckArch(o.Arch); err != nil {
+func Import(ctx context.Context, db string, paths []string, o Options) (*Summary, error) {
+	sum, err := importReports(ctx, db, paths, o)
+	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
+	}
+	return sum, nil
+}
+
+func importReports(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
+	if err := graph.CheckArch(o.Arch); err != nil {
+		return nil, err
 	}
 	files, err := list(paths)
 	if err != nil {
@@ -63,36 +71,36 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 	}
 	to, err := newOutput(db)
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	defer to.close()
 	c, err := sql.Open("sqlite3", to.uri())
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
+		return nil, fmt.Errorf("open %s: %w", db, err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
+		return nil, fmt.Errorf("open %s: %w", db, err)
 	}
 	defer tx.Rollback()
 	if _, err := tx.ExecContext(ctx, schema); err != nil {
-		return nil, fmt.Errorf("visualizer: import: make the tables of %s: %w", db, err)
+		return nil, fmt.Errorf("make the tables of %s: %w", db, err)
 	}
 	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to}
 	w.replace("report_metadata", "schema_version", SchemaVersion)
 	if err := w.files(files, o); err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	w.validate()
 	if w.err != nil {
-		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, w.err)
+		return nil, fmt.Errorf("write %s: %w", db, w.err)
 	}
 	if err := to.install(); err != nil {
-		return nil, fmt.Errorf("visualizer: import: %w", err)
+		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
-		return nil, fmt.Errorf("visualizer: import: write %s: %w", db, err)
+		return nil, fmt.Errorf("write %s: %w", db, err)
 	}
 	to.commit()
 	return w.sum, nil
@@ -143,7 +151,7 @@ func list(paths []string) ([]file, error) {
 	for _, p := range paths {
 		st, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("visualizer: import: %w", err)
+			return nil, err
 		}
 		if !st.IsDir() {
 			out = append(out, file{path: p})
@@ -151,7 +159,7 @@ func list(paths []string) ([]file, error) {
 		}
 		entries, err := os.ReadDir(p) // by name
 		if err != nil {
-			return nil, fmt.Errorf("visualizer: import: %w", err)
+			return nil, err
 		}
 		for _, e := range entries {
 			if n := e.Name(); !e.IsDir() && strings.HasSuffix(n, ".json") && !strings.HasSuffix(n, pythonSuffix) {
@@ -160,7 +168,7 @@ func list(paths []string) ([]file, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("visualizer: import: %w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports,
+		return nil, fmt.Errorf("%w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports,
 			strings.Join(paths, ", "))
 	}
 	return out, nil

@@ -81,15 +81,22 @@ func (p *plan) device(id int64) int64 {
 	return id
 }
 
+// calls returns the calls, and their indices by node of their start.
+func (p *plan) calls() (calls []graph.Call, at map[int]int) {
+	calls, at = p.g.Calls(), map[int]int{}
+	for i, c := range calls {
+		at[c.Start] = i
+	}
+	return calls, at
+}
+
 // operations finds the operations: functions that have only hidden callers, and deallocations
 // outside of any function.
 func (p *plan) operations() {
-	calls := p.g.Calls()
-	at := map[int]int{}              // calls by node of their start
+	calls, at := p.calls()
 	skip := make([]bool, len(calls)) // calls that are hidden and have only hidden callers
 	first := true
 	for i, c := range calls {
-		at[c.Start] = i
 		if c.Parent >= 0 && !skip[c.Parent] {
 			continue
 		}
@@ -100,9 +107,8 @@ func (p *plan) operations() {
 	}
 	p.of = make([]int, len(p.g.Nodes))
 	now, until, depth := -1, -1, 0
-	for i := range p.g.Nodes {
+	for i, n := range p.g.All() {
 		p.of[i] = -1
-		n := &p.g.Nodes[i]
 		if now >= 0 && until < i {
 			now = -1
 		}
@@ -144,11 +150,7 @@ type operands struct {
 // takes the freed tensor.
 func newOperands(p *plan) *operands {
 	o := &operands{used: map[int64]bool{}}
-	calls := p.g.Calls()
-	at := map[int]int{} // calls by node of their start
-	for i, c := range calls {
-		at[c.Start] = i
-	}
+	calls, at := p.calls()
 	all, freed := p.g.Operands(calls), p.g.Freed()
 	for _, op := range p.ops {
 		var of graph.Operands

@@ -32,7 +32,6 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// Tokens are chosen as often as the softmax of their logits says.
 func TestChoose(t *testing.T) {
 	var scores [transformer.Slots]bf16.Number
 	total, want := 0.0, [words.Tokens]float64{}
