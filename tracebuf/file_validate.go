@@ -455,4 +455,28 @@ func (f *File) checkData(what string, data []Data) error {
 	return nil
 }
 
+func (p *Program) checkPrints(part string, workers chip.Range) error {
+	for i := range p.Prints {
+		r := p.Prints[i]
+		for _, c := range r.Cores {
+			if c.Start.X > c.End.X || c.Start.Y > c.End.Y || !workers.Contains(c.Start) || !workers.Contains(c.End) {
+				return invalid(part, "it prints on cores %v, the queue has %v", c, workers)
+			}
+		}
+		if len(r.Kernels) == 0 || len(r.Kernels) > chip.NumProcessors {
+			return invalid(part, "%d kernels of a core print, there are %d processors", len(r.Kernels), chip.NumProcessors)
+		}
+		for _, k := range r.Kernels {
+			if k.Processor >= chip.NumProcessors || len(k.Name) > maxName {
+				return invalid(part, "a kernel on processor %d with a name of %d bytes prints", k.Processor, len(k.Name))
+			}
+		}
+		id := r.ID
+		if r.Identify(); r.ID != id || r.Name != p.Name {
+			return invalid(part, "what it prints has the name %#x, want %#x", id, r.ID)
+		}
+	}
+	return nil
+}
+
 func where(at int) string { return fmt.Sprintf("commands at +%#x", at) }
