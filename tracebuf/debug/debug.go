@@ -207,6 +207,13 @@ func (r *run) finish(ctx context.Context) error {
 	return nil
 }
 
+func (r *run) replay(ctx context.Context) error {
+	if err := r.s.Replay(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
+}
+
 func (r *run) stepError(first, end int, err error) error {
 	return &StepError{Trace: r.t.Name(), First: first, Last: end - 1, Name: r.step(r.runs[first]).Name, Err: err}
 }

@@ -293,12 +293,7 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	commands := r.s.Commands(image)
 	for i := from; i < to; i++ {
 		s := &im.Steps[i]
-		b := commands[s.Offset : s.Offset+s.Size]
-		if s.Control.Kind == flow.None {
-			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
-			continue
-		}
-		rec.AddControl(s.Name, s.Control, b)
+		addStep(rec, s, commands)
 	}
 	for i := from; i < to; i++ {
 		if c := &im.Steps[i].Control; c.Jumps() {
@@ -308,6 +303,16 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	p := Piece{Part: r.home(image), Before: counted, After: r.countedAfter(image, from, to, counted)}
 	p.Image, _ = rec.Finish(r.all[p.Part].Banks) // it has steps
 	return p
+}
+
+// addStep records a program or a step of control flow again, by its commands.
+func addStep(rec *tracebuf.Recording, s *tracebuf.Step, commands []byte) {
+	b := commands[s.Offset : s.Offset+s.Size]
+	if s.Program == tracebuf.NoProgram {
+		rec.AddControl(s.Name, s.Control, b)
+		return
+	}
+	rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
 }
 
 // countedAfter returns how many programs are counted after some steps, on every way.
@@ -346,19 +351,14 @@ func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, err
 				break
 			}
 			step := r.step(s.At)
-			program := step.Program != tracebuf.NoProgram
-			if program {
+			if step.Program != tracebuf.NoProgram {
 				left--
 			}
 			if r.home(s.Part) != part {
 				continue
 			}
-			b := r.s.Commands(s.Part)[step.Offset : step.Offset+step.Size]
-			if p.After = s.counted; program {
-				rec.Add(step.Name, step.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), step.Variant })
-			} else {
-				rec.AddControl(step.Name, step.Control, b)
-			}
+			p.After = s.counted
+			addStep(rec, step, r.s.Commands(s.Part))
 		}
 		if rec.Len() == 0 {
 			continue
@@ -393,9 +393,7 @@ func nth(path []ranStep, n int) Position {
 }
 
 func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
-	s := r.step(at)
-	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
-	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], n)
+	return r.send(ctx, slices.Index(r.Debugger.runs, at), n)
 }
 
 // waited makes send wait for what it has sent.

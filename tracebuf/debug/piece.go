@@ -34,7 +34,7 @@ func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 	for i := range c.steps {
 		s := &c.steps[i]
 		if s.Program != tracebuf.NoProgram {
-			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, commands[s.Offset:s.Offset+s.Size]...), s.Variant })
+			addStep(rec, s, commands)
 			p.After++
 			continue
 		}
