@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -228,41 +229,35 @@ func (t *Target) checkQueue(ch *chip.Chip) error {
 }
 
 func (f *File) checkNames() error {
-	check := func(part, s string) error {
-		if len(s) > maxName {
-			return invalid(part, "its name has %d bytes, at most %d are possible: give it a shorter one", len(s), maxName)
-		}
-		return nil
-	}
-	if err := check("trace", f.Name); err != nil {
+	if err := checkName("trace", f.Name); err != nil {
 		return err
 	}
 	for _, im := range f.everyImage() {
-		for i := range im.Callees {
-			if err := check(fmt.Sprintf("callee %d", i), im.Callees[i].Name); err != nil {
-				return err
-			}
+		if err := cmp.Or(
+			checkEach("callee", im.Callees, func(c *Callee) string { return c.Name }),
+			checkEach("program", im.Programs, func(p *Program) string { return p.Name }),
+			checkEach("step", im.Steps, func(s *Step) string { return s.Name }),
+			checkEach("buffer", im.Buffers, func(b *Buffer) string { return b.Name }),
+			checkEach("patch point", im.Params, func(p *Param) string { return p.Name }),
+		); err != nil {
+			return err
 		}
-		for i := range im.Programs {
-			if err := check(fmt.Sprintf("program %d", i), im.Programs[i].Name); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func checkEach[T any](what string, list []T, name func(*T) string) error {
+	for i := range list {
+		if n := name(&list[i]); len(n) > maxName {
+			return checkName(fmt.Sprintf("%s %d", what, i), n)
 		}
-		for i := range im.Steps {
-			if err := check(fmt.Sprintf("step %d", i), im.Steps[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Buffers {
-			if err := check(fmt.Sprintf("buffer %d", i), im.Buffers[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Params {
-			if err := check(fmt.Sprintf("patch point %d", i), im.Params[i].Name); err != nil {
-				return err
-			}
-		}
+	}
+	return nil
+}
+
+func checkName(part, s string) error {
+	if len(s) > maxName {
+		return invalid(part, "its name has %d bytes, at most %d are possible: give it a shorter one", len(s), maxName)
 	}
 	return nil
 }
@@ -287,23 +282,23 @@ func (im *Image) checkShape() error {
 	}
 	at := 0
 	for i, s := range im.Steps {
-		if s.Offset != at || s.Size <= 0 || s.Size > im.Size-at {
-			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset,
-				im.Size, at)
-		}
-		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
-		} else if edge && s.Control.Kind != flow.None {
-			if c := &s.Control; c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
+		fail := func(format string, args ...any) error { return invalid(fmt.Sprintf("step %d", i), format, args...) }
+		c, none := &s.Control, s.Program == NoProgram
+		switch {
+		case s.Offset != at || s.Size <= 0 || s.Size > im.Size-at:
+			return fail("%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset, im.Size, at)
+		case !none && (s.Program < 0 || s.Program >= len(im.Programs)):
+			return fail("it runs program %d of %d", s.Program, len(im.Programs))
+		case none && c.Kind != flow.None:
+			if c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
 				c.Kind == flow.Kernels && len(im.Programs) == 0 {
-				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program,
-					len(im.Programs), s.Edge.Kind)
+				return fail("it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
 			}
-		} else if s.Control != (flow.Control{}) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and goes to step %d", s.Program, s.Control.Target)
-		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge &&
-			s.Edge != (Edge{}) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
+		case s.Control != (flow.Control{}):
+			return fail("it runs program %d and goes to step %d", s.Program, c.Target)
+		case none != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 ||
+			!none && s.Edge != (Edge{}):
+			return fail("it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
 		}
 		at += s.Size
 	}

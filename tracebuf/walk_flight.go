@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -49,7 +50,7 @@ func (t *text) holds(x, y uint8, start, end uint32) bool {
 
 // writes checks that a write of n bytes relative to a write offset changes nothing that an earlier
 // program may still use, and notes it as used by this one.
-func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
+func (w *walker) writes(at int, name fmt.Stringer, index int, addr, n uint32) error {
 	start := w.offsets[index] + addr
 	for _, m := range w.flight.busy {
 		if m.run < w.runs && m.start < start+n && start < m.end {
