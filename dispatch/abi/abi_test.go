@@ -12,10 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// TestTables holds the tables of tt-metal's revisions to numbers that its headers gave when they
-// were compiled: offsetof and sizeof of mailboxes_t, kernel_config_msg_t, watcher_msg_t and
-// core_info_msg_t (tt_metal/hw/inc/hostdev/dev_msgs.h) and the macros of dev_mem_map.h, by revision
-// for Wormhole and Blackhole.
+// TestTables holds tt-metal's revisions to numbers that its headers gave when they were compiled:
+// offsetof and sizeof of dev_msgs.h (tt_metal/hw/inc/hostdev) and the macros of dev_mem_map.h.
 func TestTables(t *testing.T) {
 	type pair [2]uint32 // Wormhole, Blackhole
 	both := func(v uint32) pair { return pair{v, v} }
@@ -120,8 +118,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Load addresses of base firmware name its revision and architecture; others are refused with what
-// is known.
 func TestByFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -145,7 +141,6 @@ func TestByFirmware(t *testing.T) {
 	}
 }
 
-// What the host writes before cores start has the form that the revision's firmware reads.
 func TestBoot(t *testing.T) {
 	dram := []chip.Bank{{Offset: 5, Endpoint: [2]chip.XY{{X: 1, Y: 2}, {X: 3, Y: 4}}},
 		{Offset: 6, Endpoint: [2]chip.XY{{X: 5, Y: 6}, {X: 7, Y: 8}}}}
@@ -198,8 +193,6 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestL1Map protects the layout of L1: fixed points shared with tt-metal and with our firmware, and
-// that nothing overlaps.
 func TestL1Map(t *testing.T) {
 	type area struct {
 		Name        string
@@ -246,8 +239,6 @@ func TestL1Map(t *testing.T) {
 	}
 }
 
-// The watcher's tables name every tile that kernels reach, in the coordinates in which they do, and
-// harvested rows and columns.
 func TestWatchedTiles(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {
@@ -303,9 +294,9 @@ func TestWatchedTiles(t *testing.T) {
 	}
 }
 
-// TestMetalQueue holds the constants of command-queue kernels to numbers that tt-metal's own
-// sources give for queue 1 of two with 16 MiB each. Those of January on Blackhole follow the
-// formulas that give all 128 constants in the debug information of a build of tt-metal's own.
+// Numbers that tt-metal's own sources give for queue 1 of two with 16 MiB each. Those of January on
+// Blackhole follow the formulas that give all 128 constants in the debug information of a build of
+// tt-metal's own.
 func TestMetalQueue(t *testing.T) {
 	for _, c := range []struct {
 		revision string
