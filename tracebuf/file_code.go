@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// sections is the rest of a file that is read, or the sections to write. After the first error
-// nothing more is read.
+// sections is the rest of a file, or the sections to write.
 type sections struct {
 	b       []byte
 	write   bool
@@ -60,7 +59,6 @@ func (s *sections) code(tag string, do func(*coder)) {
 	s.b, s.err = s.b[n:], c.err
 }
 
-// repeated codes the entries of a list, each of which begins with a section.
 func repeated[T any](s *sections, tag string, most int, list *[]T, entry func(*T)) {
 	for i := 0; s.more(tag, i < len(*list)); i++ {
 		if i == most {
@@ -95,7 +93,6 @@ func (s *sections) device(f *File) {
 	repeated(s, tagResult, maxFile, &f.Results, data(tagResult))
 }
 
-// part codes the sections of one queue and its callees, for the first one with the trace's buffers.
 func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.sections(f, t, im, first)
 	most := maxCallees
@@ -134,7 +131,7 @@ func (s *sections) sections(f *File, t *Target, im *Image, first bool) {
 	})
 }
 
-// coder reads the values of a section, or writes them. After the first error it reads zeros.
+// coder reads the values of a section, or writes them. After an error it reads zeros.
 type coder struct {
 	b       []byte // left to read, or written
 	body    []byte // written after b
@@ -180,7 +177,6 @@ func u16[T integer](c *coder, v *T) { number(c, v, 2) }
 func u32[T integer](c *coder, v *T) { number(c, v, 4) }
 func u64[T integer](c *coder, v *T) { number(c, v, 8) }
 
-// size codes a 64-bit size or offset.
 func (c *coder) size(v *int) {
 	if u64(c, v); uint64(*v) > maxFile && !c.write {
 		c.fail("a size or offset is %#x, beyond all limits", *v)
@@ -206,7 +202,6 @@ func (c *coder) bytes(b *[]byte) {
 	}
 }
 
-// rest codes the bytes up to the section's end.
 func (c *coder) rest(b *[]byte) {
 	if c.write {
 		c.body = *b
@@ -215,7 +210,7 @@ func (c *coder) rest(b *[]byte) {
 	}
 }
 
-// list codes the number of entries, in bytes of digits, and the entries of at least least bytes.
+// list codes the number of entries in digits bytes, and the entries of at least least bytes.
 func list[T any](c *coder, s *[]T, digits, least int, entry func(*T)) {
 	n := len(*s)
 	number(c, &n, digits)
@@ -302,7 +297,7 @@ func (f *File) target(c *coder) {
 	c.name(&f.Name)
 }
 
-// queue codes the properties that differ between the parts of a trace, as far as version 1 has them.
+// Version 1 has no more of the properties that differ between the parts of a trace.
 func (c *coder) queue(t *Target) { c.xy(&t.Dispatch); c.cores(&t.Workers) }
 
 func (c *coder) queueWord(t *Target) { u8(c, &t.Queue); u32(c, &t.Word) }
@@ -379,10 +374,9 @@ func (im *Image) steps(c *coder) {
 	})
 }
 
-// controlMark is added to the kind of a step of control flow, in the field where edges have theirs.
+// controlMark is added to the kind of a step of control flow, where edges have theirs.
 const controlMark = 16
 
-// controlNumber is the number that a file has for a step of control flow beside its commands.
 func controlNumber(c *flow.Control) uint32 {
 	switch c.Kind {
 	case flow.Kernels:
@@ -421,7 +415,6 @@ func (c *coder) withoutProgram(s *Step) {
 	}
 }
 
-// readControl completes the steps of control flow from their commands, which the walker checks.
 func (im *Image) readControl() {
 	var open []int // loops
 	for i := range im.Steps {
@@ -443,8 +436,7 @@ func (im *Image) readControl() {
 	}
 }
 
-// stepAt returns the step at an offset, the number of steps for their end, and -1 for other
-// offsets.
+// stepAt returns the number of steps for their end, and -1 for offsets inside of steps.
 func (im *Image) stepAt(at uint32) int {
 	i, found := slices.BinarySearchFunc(im.Steps, int(at), func(s Step, at int) int { return s.Offset - at })
 	if n := len(im.Steps); !found && (n == 0 || im.Steps[n-1].Offset+im.Steps[n-1].Size != int(at)) {

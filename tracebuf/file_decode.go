@@ -41,7 +41,6 @@ func DecodeAll(r io.Reader) ([]*File, error) {
 	return files, nil
 }
 
-// readFile checks the checksum of a file and returns its sections and version.
 func readFile(r io.Reader) ([]byte, int, error) {
 	head := make([]byte, fileHead)
 	n, err := io.ReadFull(r, head)
@@ -87,8 +86,7 @@ func readFile(r io.Reader) ([]byte, int, error) {
 	return body, int(version), nil
 }
 
-// readN reads n bytes, or those up to the end of r and io.ErrUnexpectedEOF. It never allocates more
-// than twice what it has read, whatever n claims.
+// readN never allocates more than twice what it has read, whatever n claims.
 func readN(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	b := make([]byte, 0, min(n, first))
@@ -108,7 +106,6 @@ func readN(r io.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// decodeSections reads all sections. The checksum is right, so errors are the writer's.
 func decodeSections(b []byte, version int) ([]*File, error) {
 	s := sections{b: b, version: version}
 	files := []*File{{}}

@@ -129,7 +129,6 @@ func (im *Image) calls(callee int) bool {
 		func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
 }
 
-// validateCallee checks a trace that a part calls. It may call the traces of the shapes.
 func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip) (shape, error) {
 	im := &c.Image
 	if len(im.Buffers) > 0 || len(im.Callees) > 0 {
@@ -147,7 +146,7 @@ func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip)
 	return sh, nil
 }
 
-// validateImage checks a trace on one queue. It may call the callees of the part with these shapes.
+// The image may call callees with these shapes.
 func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, ch *chip.Chip) (shape, error) {
 	if im.Layout != cq.Layout(f.Target.Arch) {
 		return shape{}, invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
@@ -262,7 +261,6 @@ func checkName(part, s string) error {
 	return nil
 }
 
-// checkShape checks the sizes, and that the steps tile the commands before the EXEC_BUF_END.
 func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
@@ -343,8 +341,7 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 	return nil
 }
 
-// check tests that a buffer has pages, and that its kind of memory has room. The allocator judges
-// the distribution of shards.
+// The allocator judges the distribution of shards.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
 	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {
@@ -375,7 +372,6 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	return nil
 }
 
-// check returns the largest number of pages that a core has room for.
 func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
 	grid := ch.All()
 	if b.Kind == KindDRAM {

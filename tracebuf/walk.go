@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// walker checks the commands of a trace one by one, without running them.
+// walker checks the commands of a trace without running them.
 type walker struct {
 	im     *Image
 	target *Target
@@ -42,7 +42,6 @@ func (w *walker) fail(at int, format string, args ...any) error {
 	return invalid(where(at), "%s", fmt.Sprintf(format, args...))
 }
 
-// walk checks every command, and that each step is a program's commands up to its go signal.
 func (w *walker) walk() error {
 	im := w.im
 	if err := cq.CheckTrace(im.Layout, cq.DefaultLimits(0), im.Bytes); err != nil {
@@ -119,12 +118,10 @@ func (w *walker) walk() error {
 	return w.ended()
 }
 
-// expected is the count of completions after all earlier steps.
 func (w *walker) expected() cq.Count {
 	return cq.Count(w.runs * w.target.Workers.Size())
 }
 
-// edge checks the commands of an edge, whose last one is e.
 func (w *walker) edge(e *cq.Entry, s *Step) error {
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
 		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
@@ -162,7 +159,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// ended checks that the part ends with an EdgeEnd if others record: only that clears their words.
+// Only an EdgeEnd clears the words of others' recordings.
 func (w *walker) ended() error {
 	for _, p := range w.peers {
 		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
@@ -256,8 +253,7 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 	return w.fail(at, "a trace can't contain %s", c.ID())
 }
 
-// wait allows barriers, and waits for completions of earlier steps: no other wait is certain to
-// end.
+// No other wait is certain to end than barriers and waits for completions of earlier steps.
 func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Flags&^(cq.WaitBarrier|cq.WaitStream) != 0 {
 		return w.fail(at, "a WAIT in a trace may be for a barrier and for completions, this one is %v", c.Flags)
@@ -333,8 +329,6 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 	return w.fail(at, "WRITE_PACKED with offset index %d, want 0 or 1", c.OffsetIndex)
 }
 
-// large checks a write of common arguments, circular buffers and semaphores (offset index 1) or of
-// kernels (2).
 func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	if c.OffsetIndex != 1 && c.OffsetIndex != 2 {
 		return w.fail(at, "WRITE_PACKED_LARGE with offset index %d, want 1 or 2", c.OffsetIndex)
@@ -361,8 +355,7 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-// kernels checks that inline kernels are those of the step's program: each begins at a page of
-// them.
+// Inline kernels begin at a page of the step's program.
 func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
 	program := w.im.Steps[w.step].program()
 	p := &w.im.Programs[program]
@@ -390,7 +383,6 @@ func (w *walker) arguments(at, n, header int) {
 	w.args = append(w.args, ByteRange{at + header, at + header + n})
 }
 
-// kernelConfig checks that a write relative to a write offset stays in the kernel-config memory.
 func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint32) error {
 	if w.offsets[index] == 0 {
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
@@ -410,8 +402,7 @@ func (w *walker) worker(x, y uint8) bool {
 	return ok && w.target.Workers.Contains(c)
 }
 
-// rect checks that a multicast rectangle holds so many workers, and otherwise only columns and rows
-// that multicasts leave out.
+// rect lets a rectangle hold, beside workers, only columns and rows that multicasts leave out.
 func (w *walker) rect(at int, name fmt.Stringer, noc uint32, dests int) error {
 	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
 	if !ok || x0 > x1 || y0 > y1 {
@@ -435,8 +426,7 @@ func (w *walker) rect(at int, name fmt.Stringer, noc uint32, dests int) error {
 	return nil
 }
 
-// relays checks that only kernels of the step's program are read from DRAM: each entry has its
-// relocation, in order, and the address of the relocation.
+// Only kernels of the step's program are read from DRAM, each by its relocation, in order.
 func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	im := w.im
 	for i, s := range subs {

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// nest is the control flow of a trace under check.
 type nest struct {
 	places []flow.Place // by step, and for the end
 
@@ -33,7 +32,6 @@ type shape struct {
 	texts        []text
 }
 
-// noted finds the loops of a trace, and refuses steps that don't nest.
 func (w *walker) noted() (err error) {
 	n := &w.nest
 	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
@@ -44,8 +42,7 @@ func (w *walker) noted() (err error) {
 	return err
 }
 
-// enter is called where a step begins, or the end. The same programs must be counted there on all
-// ways.
+// The same programs must be counted at a step on all ways to it.
 func (w *walker) enter() error {
 	n := &w.nest
 	if n.arriving == nil {
@@ -72,7 +69,6 @@ func (im *Image) offset(step int) int {
 	return last.Offset + last.Size
 }
 
-// arrive notes that commands go from the present step to another one.
 func (w *walker) arrive(step int) error {
 	n := &w.nest
 	if was := n.arriving[step]; was >= 0 && was != w.runs {
@@ -83,7 +79,6 @@ func (w *walker) arrive(step int) error {
 	return nil
 }
 
-// control checks the commands of a step of control flow, whose last one is e.
 func (w *walker) control(e *cq.Entry, s *Step) error {
 	im, n := w.im, &w.nest
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
@@ -140,7 +135,6 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// reset checks a step that waits for all earlier programs, and may clear the count of completions.
 func (w *walker) reset(s *Step) error {
 	im, t := w.im, w.target
 	if s.Control != (flow.Control{Kind: flow.Reset}) {
@@ -235,9 +229,8 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 	return err
 }
 
-// word checks that the next condition or argument reads memory of its buffer. The allocator
-// distributes pages of L1 and of sharded buffers: there any word from the buffer's address on is
-// accepted.
+// The allocator distributes pages of L1 and of sharded buffers: there any word from the buffer's
+// address on is accepted.
 func (w *walker) word(at int, name fmt.Stringer, noc, addr uint32) error {
 	n := &w.nest
 	if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != at {
@@ -316,7 +309,6 @@ func (w *walker) nested() error {
 	return nil
 }
 
-// readArgs checks a step that names words as arguments of the next program.
 func (w *walker) readArgs(s *Step) error {
 	if s.Control != (flow.Control{Kind: flow.Args}) {
 		return w.fail(s.Offset, "step %d names arguments, and goes to step %d", w.step, s.Control.Target)
@@ -346,8 +338,6 @@ func (w *walker) readArgs(s *Step) error {
 	return nil
 }
 
-// takesArgs checks that a program's go signal takes the arguments that steps before it name, and
-// that these lie in the program's slot.
 func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
 	if c.Args != (w.readTo > 0) {
 		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)

@@ -84,7 +84,6 @@ func (c *check) check(ctx context.Context) (err error) {
 	return diff
 }
 
-// search returns the difference of the first of n beginnings that differs, or of device memory.
 func (c *check) search(ctx context.Context, n int, beginning func(programs int) (*CheckError, error)) error {
 	var first *CheckError
 	probe := func(k int) (bool, error) {
@@ -127,7 +126,6 @@ func (c *check) compare(ctx context.Context, n int, replay func() error) (*Check
 	return diff, err
 }
 
-// compareWays compares the buffers after the programs one by one and after a replay.
 func (c *check) compareWays(ctx context.Context, alone, replay func() error) (*CheckError, error) {
 	var after [2][][]byte
 	for i, run := range []func() error{alone, replay} {
@@ -195,8 +193,7 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// restore writes the first contents of the buffers back, and waits: the programs may be another
-// queue's.
+// restore also waits: the programs may be another queue's.
 func (c *check) restore(ctx context.Context) error {
 	for i, b := range c.bufs {
 		if err := b.Write(ctx, c.before[i]); err != nil {
@@ -232,8 +229,7 @@ func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int
 	return bisect(n, probe)
 }
 
-// bisect returns the index of the first of n programs with which good is false. The last beginning
-// is taken to be bad.
+// bisect takes the last beginning to be bad.
 func bisect(n int, good func(programs int) (bool, error)) (int, error) {
 	var failed error
 	i := sort.Search(n-1, func(i int) bool {

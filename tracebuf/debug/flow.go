@@ -49,8 +49,7 @@ func inside(loops []Iteration) string {
 // ErrLimit is the cause of a StepError when a loop exceeds its limit. A replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
-// follower carries out the control flow of a trace on the host, as the prefetcher would, by the
-// buffers' words at that time.
+// follower carries out the control flow of a trace on the host, by the buffers' words at that time.
 type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
@@ -76,10 +75,9 @@ type ranStep struct {
 	counted  int // programs after it
 }
 
-// errEnough ends a flow that has run as many programs as it should.
 var errEnough = errors.New("enough programs have run")
 
-// follow runs the parts one after the other: there are no edges between them.
+// There are no edges between the parts.
 func (f *follower) follow(ctx context.Context) error {
 	if !f.plain {
 		if err := f.heads(ctx); err != nil {
@@ -213,7 +211,7 @@ func (f *follower) sent(ctx context.Context, at tracebuf.At, commands []byte) er
 	return f.s.Send(ctx, f.home(at.Part), name, commands, f.counted)
 }
 
-// clears reports whether a step is a reset after which no program is counted.
+// clears reports whether no program is counted after a step.
 func (d *Debugger) clears(at tracebuf.At) bool {
 	s, im := d.step(at), d.all[at.Part].Image
 	if s.Control.Kind != flow.Reset {
@@ -258,9 +256,9 @@ func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }
 
-// whole returns the end of the loop, branch or call that begins at a step. It is the step itself if
-// none begins there, or if a condition inside compares the iteration of an outer loop, which the
-// device can't know for the piece alone.
+// whole returns the end of the loop, branch or call that begins at a step; the step itself for
+// others, or if a condition inside compares the iteration of an outer loop, which the device can't
+// know for the piece alone.
 func (d *Debugger) whole(image, step int) int {
 	places := d.flow[image]
 	for i := step; i < places[step].End; i++ {
@@ -271,7 +269,6 @@ func (d *Debugger) whole(image, step int) int {
 	return max(step, places[step].End)
 }
 
-// over runs a loop, a branch or a call as a whole on the device.
 func (f *follower) over(ctx context.Context, image, from, to int) error {
 	p, err := f.s.Place(ctx, []Piece{f.wholePiece(image, from, to, f.counted)})
 	if err != nil {
@@ -285,8 +282,7 @@ func (f *follower) over(ctx context.Context, image, from, to int) error {
 	return f.reached()
 }
 
-// wholePiece is the steps from from up to to, entered and left only at these, after counted
-// programs.
+// wholePiece is the steps from from up to to, after counted programs.
 func (r *run) wholePiece(image, from, to, counted int) Piece {
 	im := r.all[image].Image
 	rec := tracebuf.NewRecording(im.Layout)
@@ -305,7 +301,6 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	return p
 }
 
-// addStep records a program or a step of control flow again, by its commands.
 func addStep(rec *tracebuf.Recording, s *tracebuf.Step, commands []byte) {
 	b := commands[s.Offset : s.Offset+s.Size]
 	if s.Program == tracebuf.NoProgram {
@@ -315,7 +310,6 @@ func addStep(rec *tracebuf.Recording, s *tracebuf.Step, commands []byte) {
 	rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
 }
 
-// countedAfter returns how many programs are counted after some steps, on every way.
 func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	im := d.all[image].Image
 	for pc := from; pc < to; pc++ {
@@ -339,8 +333,7 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	return counted
 }
 
-// beginning writes the path up to its nth program to device memory, with loops and branches as the
-// straight line that they were.
+// beginning places the path up to its nth program as the straight line that it was.
 func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
 	var pieces []Piece
 	for part := range r.parts {
@@ -396,7 +389,6 @@ func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
 	return r.send(ctx, slices.Index(r.Debugger.runs, at), n)
 }
 
-// waited makes send wait for what it has sent.
 func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(context.Context, tracebuf.At, int) error {
 	return func(ctx context.Context, at tracebuf.At, n int) error {
 		if err := send(ctx, at, n); err != nil {

@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// checkFlow is check for a trace with control flow. The programs one by one decide which way it
-// goes.
 func (c *check) checkFlow(ctx context.Context) error {
 	var path []ranStep
 	alone := func(programs, until int) func() error {
@@ -68,7 +66,6 @@ func (c *check) checkFlow(ctx context.Context) error {
 	return diff
 }
 
-// ends returns the ends of the steps of the first part, with each loop, branch and call as one.
 func (d *Debugger) ends() []int {
 	var out []int
 	for pc := 0; pc < len(d.parts[0].Image.Steps); {
@@ -78,8 +75,7 @@ func (d *Debugger) ends() []int {
 	return out
 }
 
-// alone runs that many programs one by one, or those before a step of the first part; 0 stands for
-// all.
+// alone runs programs one by one, or those before a step of the first part; 0 stands for all.
 func (c *check) alone(programs, until int) *follower {
 	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At, _ int) error {
 		return c.s.Run(ctx, at.Part, at.Step)
@@ -150,7 +146,6 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 	return at, err
 }
 
-// probe reports whether the result of replay is good; a hang isn't.
 func (r *run) probe(ctx context.Context, n int, prepare func(int) error, good func(int) (bool, error), replay func() error) (bool, error) {
 	if err := prepare(n); err != nil {
 		return false, err

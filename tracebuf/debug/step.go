@@ -107,7 +107,6 @@ func (r *run) heads(ctx context.Context) error {
 	return nil
 }
 
-// send sends the commands of a program, the nth counted one of its queue, from 1.
 func (r *run) send(ctx context.Context, i, nth int) error {
 	at := r.runs[i]
 	s := r.step(at)
