@@ -2,8 +2,7 @@ package dispatch
 
 import "github.com/reprise-tt/reprise/dispatch/cq"
 
-// dialect is how tt-metal's command-queue firmware reads commands differently. Commands are
-// translated when they are sent, traces when they are written to the device.
+// dialect is how tt-metal's command-queue firmware reads commands differently.
 type dialect struct {
 	movedWaits bool  // the flags of a WAIT follow movedWaitStream
 	slot       uint8 // go message that starts the queue's workers

@@ -108,7 +108,6 @@ func (e *Event) Recorder() (queue int, ok bool) {
 	return e.last.q.id, true
 }
 
-// broken returns why a recording will never be done; nil if it may.
 func (r *recording) broken() error {
 	if r.done.done() {
 		if r.done.lost != nil {
@@ -144,8 +143,6 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 	return nil
 }
 
-// record makes the dispatcher tell all queues and the host when everything so far is done. start is
-// the queue's.
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	defer q.leave(&err, q.enter())
 	return q.recordLocked(ctx, op, timed)
@@ -188,11 +185,10 @@ func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	})
 }
 
-// tidyFrom is the number of outstanding completions at which recording an event drains the ring;
-// the smallest ring holds 63.
+// tidyFrom completions are outstanding when recording an event drains the ring; the smallest holds
+// 63.
 const tidyFrom = 32
 
-// tidyLocked keeps a host that only records from stopping the dispatcher.
 func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
 		if err := q.comp.drain(); err != nil {
@@ -341,8 +337,6 @@ func (q *Queue) Wait(ctx context.Context) error {
 	return q.awaitReport(ctx, "the commands so far to finish", done)
 }
 
-// taskLocked returns the task of a wait for everything so far, and how many programs and replays
-// were submitted.
 func (q *Queue) taskLocked() (t task, total uint32) {
 	total = q.stream.replays + uint32(q.stream.runs)
 	return task{last: q.history.name(), n: total - q.forecasts.waited.Load()}, total

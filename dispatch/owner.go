@@ -7,8 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// workers are cores on which queues start programs. Their next launch message and kernel-config
-// memory are in the State of their owner.
+// workers' next launch message and kernel-config memory are in the State of their owner.
 type workers struct {
 	*workerSet
 
@@ -17,8 +16,7 @@ type workers struct {
 	reserved *Queue // the only one that may start something, if not nil
 }
 
-// ordering is what a queue's commands are ordered after, and its newest work on shared workers.
-// Guarded by Queue.mu.
+// ordering is guarded by Queue.mu.
 type ordering struct {
 	pos       uint64
 	vclock    clock // what the commands so far are ordered after
@@ -26,7 +24,6 @@ type ordering struct {
 	prevOwner prevOwner
 }
 
-// nowLocked returns the clock of everything before the queue's next command.
 func (q *Queue) nowLocked() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()
@@ -70,9 +67,8 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of the workers that it shares. The other queue's last
-// work must be ordered before the queue's next command, by events or because the host has seen it
-// done; otherwise the error is an *OverlapError.
+// acquireLocked makes the queue the owner of the workers that it shares, or returns an
+// *OverlapError: events or the host must order the other queue's last work before.
 func (q *Queue) acquireLocked(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
@@ -97,7 +93,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 	return nil
 }
 
-// rollbackLocked undoes the last acquireLocked, with mu held since, if nothing got into the queue.
+// rollbackLocked undoes the last acquireLocked if nothing got into the queue.
 func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
@@ -112,7 +108,6 @@ type prevOwner struct {
 	work  work
 }
 
-// work is a queue's last operation on shared workers.
 type work struct {
 	at   uint64
 	op   string
@@ -127,7 +122,6 @@ func (q *Queue) forceAcquireLocked() {
 	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
-// resetOwnerLocked releases the queue's workers after a restart, with its commands counted as done.
 func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos

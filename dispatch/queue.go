@@ -48,7 +48,7 @@ type queueTiles struct {
 	prefetchL1, dispatchL1 *kmd.Window
 }
 
-// streamState is the state after the commands so far. Guarded by Queue.mu.
+// streamState is guarded by Queue.mu.
 type streamState struct {
 	state        State
 	lastPrepared *Prepared // whose After state is, if it was submitted last
@@ -80,7 +80,7 @@ func (h *history) name() string {
 	return "nothing"
 }
 
-// show calls f with the newest replay, which can't be forgotten meanwhile.
+// show calls f with the newest replay, if there is one.
 func (h *history) show(f func(*Prepared)) {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -129,7 +129,6 @@ func (q *Queue) Compare(o *Queue) int {
 // Dispatcher is the core to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
-// usable returns why the queue takes no commands.
 func (q *Queue) usable(op string) error {
 	if err := q.failure(); err != nil {
 		return q.errorf("%s: %w", op, err)
@@ -141,13 +140,12 @@ func (q *Queue) errorf(format string, a ...any) error {
 	return fmt.Errorf("dispatch: queue %d: "+format, append([]any{q.id}, a...)...)
 }
 
-// enter locks mu for a submission, up to leave.
 func (q *Queue) enter() (before bool) {
 	q.mu.Lock()
 	return debug.SetPanicOnFault(true)
 }
 
-// leave unlocks mu after a submission. A fault of a removed device's memory becomes an error.
+// leave makes the fault of a removed device's memory an error.
 func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
 
 func (q *Queue) leaveBy(e any, err *error, before bool) {
@@ -158,7 +156,7 @@ func (q *Queue) leaveBy(e any, err *error, before bool) {
 	}
 }
 
-// fail closes the queue to further commands: host and device may disagree about the rings.
+// fail closes the queue: host and device may disagree about the rings.
 func (q *Queue) fail(err error) error {
 	q.status.failed.CompareAndSwap(nil, &err)
 	return err
@@ -260,8 +258,7 @@ type CountPatch struct {
 	Add cq.Count
 }
 
-// submittableLocked checks that the queue takes prepared commands, and acquires shared workers. A
-// reserved queue must be reserved by one of rs.
+// A reserved queue must be reserved by one of rs.
 func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
@@ -300,7 +297,6 @@ func (p *Prepared) count(base cq.Count) {
 
 func (q *Queue) builderLocked() cq.Builder { return cq.NewBuilder(q.d.layout(), q.stream.buf[:0]) }
 
-// sendBuiltLocked sends the commands of builderLocked.
 func (q *Queue) sendBuiltLocked(ctx context.Context, op string, b *cq.Builder) error {
 	cmds, err := b.Finish()
 	if err != nil {
@@ -320,7 +316,6 @@ func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 	return nil
 }
 
-// roomLocked waits for room for a batch of n bytes in the issue ring, and returns its offset.
 func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.rings.roomy(n) {
 		return q.rings.issue.wr, nil
@@ -361,7 +356,6 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 	return !q.rings.fetch.full() && q.rings.issue.free(off, n, oldest, q.rings.fetch.put)
 }
 
-// publishLocked announces n bytes of commands in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.put(off, n, q.rings.fetch.put)
 	if q.translates {

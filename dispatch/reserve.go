@@ -101,7 +101,6 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 	})
 }
 
-// sendPiecesLocked sends commands in as many batches as the size of fetch entries requires.
 func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) error {
 	start, end := 0, 0
 	q.stream.ends = q.stream.ends[:0]

@@ -88,8 +88,7 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 	return nil
 }
 
-// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several
-// batches. It settles after the last data.
+// writeSomeLocked writes as many whole pages as one batch holds, or one page in several batches.
 func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// unpluggable starts a device of an emulated card that its driver can take out. Both are closed at
-// the end of the test.
 func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 	t.Helper()
 	card := sim.Blackhole()
@@ -33,8 +31,6 @@ func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 	return d, drv
 }
 
-// A wait polls the other queues too. When the card is gone and that faults, the other queues' locks
-// are free again, so that they can be closed.
 func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 	for name, look := range map[string]func(q *Queue){
 		"what has come":  func(q *Queue) { q.drainOthers() },

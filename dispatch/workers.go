@@ -15,7 +15,6 @@ type workerSet struct {
 	slot   uint8 // go message that starts them: see slotWorkers
 }
 
-// workerSets gives each queue its workers. Overlapping sets are equal.
 func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
@@ -49,9 +48,9 @@ func (d *machine) workerSets() ([]*workerSet, error) {
 	return sets, nil
 }
 
-// slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all
-// workers, a rectangle that is compiled into them. A worker reads only the go message whose number
-// is in its mailbox, at first number 0, the first set's.
+// slotWorkers gives each set a go message of its own: tt-metal's dispatchers send go signals to all
+// workers, and a worker reads only the go message whose number is in its mailbox, at first number
+// 0.
 func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
@@ -62,8 +61,7 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 	}
 }
 
-// selectGoMessages has the workers read the go messages of their sets. Workers of no set read a
-// message that no queue sends.
+// Workers of no set read a message that no queue sends.
 func (d *machine) selectGoMessages() error {
 	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
 		return nil

@@ -58,7 +58,6 @@ type commands struct {
 	relays     []relayPatch
 }
 
-// entryPatch is a word with the start of a kernel, counted from the program's slot.
 type entryPatch struct {
 	at  int32
 	off uint32 // in the program's text
