@@ -34,7 +34,7 @@ func (t dialect) translate(l cq.Layout, stream []byte) {
 			}
 		case cq.SendGoSignal:
 			if c.Multicast != cq.NoMulticast {
-				stream[at+cq.AtGoMulticast] = t.slot
+				stream[at+cq.AtGoMulticast] += t.slot
 			}
 		}
 	}
