@@ -2,7 +2,9 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -138,4 +140,79 @@ func TestRecoverKeepsSubDevices(t *testing.T) {
 		b.must(b.dev.ClearSubDevices(b.ctx))
 		b.must(b.queue.Run(b.ctx, add))
 	}, reprise.WithHangTimeout(2*time.Second))
+}
+
+// A trace runs with the division that it was recorded with, and waits for the sub-devices that it
+// uses only.
+func TestTracesOnSubDevices(t *testing.T) {
+	onAll(t, func(b *bench) {
+		in, mid, out := b.pages("in", 4), b.pages("mid", 4), b.pages("out", 4)
+		first := b.load(b.adder("first", chip.Core{X: 1, Y: 3}, in, mid, 5))
+		again := b.load(b.adder("again", chip.Core{X: 2, Y: 4}, mid, out, 70))
+		above := b.load(b.adder("above", chip.Core{X: 3, Y: 1}, in, in, 1))
+		word := b.word()
+		spin := b.spin("spin", word, chip.BRISC, chip.Grid(2, 2))
+		s := b.halves(0)
+		below := b.capture("below", first, again)
+		b.write(word, 0)
+		b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
+		b.must(b.queue.Run(b.ctx, spin))
+		b.must(b.queue.SetStallGroup(1))
+		for i := range uint32(10) {
+			b.write(in, i)
+			b.must(b.queue.Run(b.ctx, first))
+			b.must(below.Replay(b.ctx))
+			b.must(b.queue.Wait(b.ctx))
+			b.holds(out, i+75)
+		}
+		b.must(b.queue.Write(b.ctx, word, 0, bytes.Repeat([]byte{1, 0, 0, 0}, word.Size()/4)))
+		b.must(b.queue.SetStallGroup())
+		both := b.capture("both", above, above, first, again)
+		b.write(in, 0)
+		for range 12 {
+			b.must(both.Replay(b.ctx))
+			b.must(b.queue.Run(b.ctx, above))
+		}
+		b.must(b.queue.Wait(b.ctx))
+		b.holds(in, 36)
+		if _, err := b.queue.Capture(b.ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+			return r.Loop(3, func() error { return r.Run(first) })
+		}); !errors.Is(err, dispatch.ErrSubDevices) {
+			b.Errorf("a loop: %v", err)
+		}
+		if err := both.Save(b.ctx, io.Discard); !errors.Is(err, dispatch.ErrSubDevices) {
+			b.Errorf("save: %v", err)
+		}
+		b.must(b.dev.ClearSubDevices(b.ctx))
+		var sub *dispatch.SubDeviceError
+		if err := both.Replay(b.ctx); !errors.As(err, &sub) {
+			b.Errorf("a replay without the division: %v", err)
+		}
+		b.must(s.Load(b.ctx))
+		b.must(both.Replay(b.ctx))
+		b.must(b.queue.Wait(b.ctx))
+		b.holds(in, 38)
+		b.must(errors.Join(below.Release(b.ctx), both.Release(b.ctx), b.dev.ClearSubDevices(b.ctx)))
+	})
+}
+
+// Two queues run programs on different sub-devices without an event, and not on the same one.
+func TestSubDevicesOfTwoQueues(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		in, out := b.pages("in", 4), b.pages("out", 4)
+		b.write(in, 3)
+		first, second := b.load(b.adder("first", chip.Core{X: 1, Y: 1}, in, in, 1)), b.load(b.adder("second", chip.Core{X: 1, Y: 3}, in, out, 1))
+		b.halves(0)
+		b.must(b.queue.Run(b.ctx, first))
+		b.must(b.dev.Queue(1).Run(b.ctx, second))
+		var overlap *dispatch.OverlapError
+		if err := b.dev.Queue(1).Run(b.ctx, first); !errors.As(err, &overlap) {
+			b.Errorf("the sub-device of the other queue's program: %v", err)
+		}
+		b.must(b.queue.Wait(b.ctx))
+		b.must(b.dev.Queue(1).Run(b.ctx, first))
+		b.must(b.dev.Queue(1).Wait(b.ctx))
+		b.holds(in, 5)
+		b.must(b.dev.ClearSubDevices(b.ctx))
+	}, reprise.WithQueues(2))
 }

@@ -42,6 +42,7 @@ func (q *Queue) tickLocked() clock {
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
+	opDivide = "divide the workers by"
 	opState  = "set the state after raw commands of"
 )
 
@@ -171,8 +172,7 @@ func (e *WorkersError) Error() string {
 // Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
-// Fits returns a *WorkersError unless the queue starts all cores of a program.
-func (q *Queue) Fits(im *Image) error {
+func (q *Queue) fits(im *Image) error {
 	if q.set.cores.Contains(im.Bounds().Start) && q.set.cores.Contains(im.Bounds().End) {
 		return nil
 	}

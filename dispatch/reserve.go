@@ -23,7 +23,7 @@ func (q *Queue) Reserve() (*Reservation, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.d.subs != nil {
-		return nil, &SubDeviceError{"reserve", "sub-devices are loaded: clear them"}
+		return nil, q.errorf("%w", ErrSubDevices)
 	}
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()

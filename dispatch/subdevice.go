@@ -56,11 +56,17 @@ func (d *Device) NewSubDevices(sets ...[]chip.Range) (*SubDevices, error) {
 // Sets returns the sub-devices' cores.
 func (s *SubDevices) Sets() [][]chip.Range { return s.sets }
 
+// Workers returns how many workers a sub-device has.
+func (s *SubDevices) Workers(sub uint8) uint32 { return s.n[sub] }
+
 // SubDeviceError: a program, trace or wait needs other sub-devices than are loaded.
 type SubDeviceError struct {
 	Op   string // such as run program "dense"
 	Need string
 }
+
+// ErrSubDevices: it isn't possible with sub-devices.
+var ErrSubDevices = errors.New("not possible with sub-devices: clear them before")
 
 func (e *SubDeviceError) Error() string { return fmt.Sprintf("dispatch: %s: %s", e.Op, e.Need) }
 
@@ -120,11 +126,22 @@ func (q *Queue) StallsAll() bool {
 	return q.stream.stall == q.allLocked()
 }
 
-// Home returns which workers start a program, and to whom they report. The error is a *WorkersError
-// if the queue doesn't start all its cores, or a *SubDeviceError if they are not in one sub-device.
-func (q *Queue) Home(im *Image) (Dispatcher, error) {
+// SubDevices returns the division that is loaded; nil without one.
+func (q *Queue) SubDevices() *SubDevices {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.d.subs
+}
+
+// Home returns which workers start a program with a division, and to whom they report. The error is
+// a *WorkersError if the queue doesn't start all its cores, or a *SubDeviceError if they are not in
+// one sub-device or another division is loaded.
+func (q *Queue) Home(im *Image, s *SubDevices) (Dispatcher, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s != q.d.subs {
+		return Dispatcher{}, &SubDeviceError{fmt.Sprintf("program %q", im.Name()), "other sub-devices were loaded meanwhile"}
+	}
 	l, err := q.homeLocked(im)
 	if err != nil {
 		return Dispatcher{}, err
@@ -134,7 +151,7 @@ func (q *Queue) Home(im *Image) (Dispatcher, error) {
 
 func (q *Queue) homeLocked(im *Image) (*lane, error) {
 	if q.d.subs == nil {
-		return &q.stream.lanes[0], q.Fits(im)
+		return &q.stream.lanes[0], q.fits(im)
 	}
 	sub, known := im.Home(q.d.subs)
 	if !known {
@@ -209,6 +226,13 @@ func (d *Device) LoadSubDevices(ctx context.Context, s *SubDevices) (err error) 
 			return err
 		}
 	}
+	if err := d.divide(ctx, s); err != nil {
+		return err
+	}
+	return d.queues[0].WaitAll(ctx)
+}
+
+func (d *Device) divide(ctx context.Context, s *SubDevices) error {
 	for _, q := range d.queues {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -233,11 +257,16 @@ func (d *Device) LoadSubDevices(ctx context.Context, s *SubDevices) (err error) 
 	if err := d.selectGoMessages(); err != nil {
 		return err
 	}
-	d.queues[0].set.owner = nil
 	for _, q := range d.queues {
 		q.newLanesLocked()
 	}
-	return d.queues[0].resetLaunchLocked(ctx)
+	first := d.queues[0]
+	if first.shared { // other queues come after the reset
+		if err := first.acquireLocked(first.allLocked(), opDivide, &opRaw); err != nil {
+			return err
+		}
+	}
+	return first.resetLaunchLocked(ctx)
 }
 
 // completionBits is the width of a stream's count. Source: chip.SpaceAvailable.
