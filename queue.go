@@ -145,8 +145,12 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 // ProgramTimes returns a reader of the times at which programs run from here on, in cycles of
 // [Queue.Clock]. The device always notes these times, so nothing is put into the queue and nothing
 // waits. Programs that are in the queue already may be among them. The error is
-// [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
+// [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware, and [dispatch.ErrSubDevices]
+// with sub-devices, whose programs overlap.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
+	if q.d.SubDevices() != nil {
+		return nil, q.d.opError("read the times of programs", dispatch.ErrSubDevices)
+	}
 	return ask(q.d, "read the times of programs", q.q.ProgramTimes)
 }
 
