@@ -349,6 +349,7 @@ type Pool struct {
 	kind  allocator.Kind
 	ext   allocator.Extent
 	mem   *allocator.Allocator // allocator inside of ext
+	cores []chip.Range         // that shards may be on; nil for all
 	freed atomic.Bool
 }
 
@@ -431,6 +432,9 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 		return nil, ErrReleased
 	}
 	c.Kind = p.kind
+	if err := p.inside(c); err != nil {
+		return nil, err
+	}
 	b, r, err := p.d.plan(c)
 	if err != nil {
 		return nil, err

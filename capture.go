@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // capture is a trace that is being recorded, on one queue or several.
@@ -89,6 +90,9 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 		}
 		if err := q.d.refuse(ctx, q, opCapture, name); err != nil {
 			return err
+		}
+		if len(queues) > 1 && q.d.SubDevices() != nil {
+			return fail("several queues: %w", dispatch.ErrSubDevices)
 		}
 		for _, o := range queues[:i] {
 			if o == q {

@@ -42,6 +42,7 @@ type Device struct {
 	spares    spares
 	lastSite  atomic.Uintptr // call site of the last capture
 	watch     watchers
+	subs      atomic.Pointer[SubDevices] // that are loaded
 
 	admin sync.Mutex   // held by Recover and Close
 	work  sync.RWMutex // Recover writes; placing and releasing kernels and traces reads

@@ -171,7 +171,7 @@ func (x *Executable) place(ctx context.Context) error {
 	if err := q.q.Write(ctx, &iv, 0, bin); err != nil {
 		return err
 	}
-	return q.await(ctx)
+	return q.settle(ctx)
 }
 
 func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -23,12 +24,15 @@ type Recorder struct {
 
 	part     *part // under construction
 	rec      tracebuf.Recording
-	*scratch                     // nil once the capture has ended
-	held     []int               // by part.programs: how many of the program's buffers the part holds
-	heldOne  [1]int              // backs held for one program
-	index    map[*Executable]int // in part.programs, once there are many
-	control  controlFlow         // loops and branches
-	edges    *edges              // shared by the device's Recorders; nil for one queue
+	*scratch                      // nil once the capture has ended
+	held     []int                // by part.programs: how many of the program's buffers the part holds
+	heldOne  [1]int               // backs held for one program
+	index    map[*Executable]int  // in part.programs, once there are many
+	control  controlFlow          // loops and branches
+	subs     *dispatch.SubDevices // that are loaded; nil without any
+	states   []dispatch.State     // of sub-devices from 1 on
+	home     dispatch.Dispatcher  // of the last run
+	edges    *edges               // shared by the device's Recorders; nil for one queue
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -43,7 +47,8 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	if r.scratch == nil {
 		r.scratch = new(scratch)
 	}
-	r.state = d.disp.ReplayState()
+	r.state, r.subs = d.disp.ReplayState(), q.q.SubDevices()
+	p.subs = r.subs
 }
 
 // On returns the Recorder of another queue of the capture. For a queue outside of the capture it
@@ -98,7 +103,8 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if err := x.checkDeviceLocked(r.d); err != nil {
 		return err
 	}
-	if err := r.q.q.Fits(x.image); err != nil {
+	home, err := r.q.q.Home(x.image, r.subs)
+	if err != nil {
 		return err
 	}
 	i, err := r.enter(x)
@@ -118,7 +124,8 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if len(r.control.open) > 0 {
 		return r.addNodeLocked(n)
 	}
-	r.prior = r.state
+	r.home = home
+	r.prior = *r.stateOf(home)
 	if len(reads) > 0 {
 		r.useControl()
 		err = encoder{r}.runLocked(&n, x)
@@ -128,7 +135,7 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 		}
 		r.rec.Reserve(x.image.RunBytes())
 		r.rec.Add(n.Name, i, func(dst []byte) ([]byte, uint8) {
-			dst, n.Rec.variant = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+			dst, n.Rec.variant = x.image.AppendRun(dst, r.stateOf(home), home, uint16(r.rec.Len()))
 			return dst, uint8(n.Rec.variant)
 		})
 	}
@@ -277,9 +284,9 @@ func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
 	if inside {
 		return r.snapshot(&n.Rec, x, true)
 	}
-	r.state = r.prior
+	*r.stateOf(r.home) = r.prior
 	r.rec.Replace(func(dst []byte) ([]byte, uint8) {
-		dst, n.Rec.variant = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())-1))
+		dst, n.Rec.variant = x.image.AppendInlineRun(dst, r.stateOf(r.home), r.home, uint16(len(r.rec.Steps())-1))
 		return dst, uint8(n.Rec.variant)
 	})
 	return nil
@@ -338,10 +345,35 @@ func (r *Recorder) finish() error {
 }
 
 func (r *Recorder) place(ctx context.Context) error {
-	if err := r.part.place(ctx, r.state.Detach()); err != nil {
+	if err := r.part.place(ctx, r.afters()...); err != nil {
 		return err
 	}
 	return r.part.register(partLive)
+}
+
+// stateOf returns the state of the workers that a dispatcher starts.
+func (r *Recorder) stateOf(home dispatch.Dispatcher) *dispatch.State {
+	if home.Sub == 0 {
+		return &r.state
+	}
+	for len(r.states) < int(home.Sub) {
+		r.states = append(r.states, r.d.disp.ReplayState())
+	}
+	return &r.states[home.Sub-1]
+}
+
+// afters are the states after the recording of the sub-devices that it runs something on.
+func (r *Recorder) afters() []dispatch.SubAfter {
+	out := append(r.part.afters[:0], dispatch.SubAfter{After: r.state.Detach()})
+	if r.state.Expected == 0 && r.subs != nil {
+		out = out[:0]
+	}
+	for i := range r.states {
+		if s := &r.states[i]; s.Expected != 0 {
+			out = append(out, dispatch.SubAfter{Sub: uint8(i + 1), After: s.Detach()})
+		}
+	}
+	return out
 }
 
 func (r *Recorder) empty() bool { return r.rec.Len() == 0 }

@@ -171,6 +171,9 @@ func (r *Recorder) call(t *Trace) error {
 		return ErrCaptureEnded
 	}
 	callee := t.parts[i]
+	if callee.prep.SubDevices != nil {
+		return dispatch.ErrSubDevices
+	}
 	if d := callee.depth + 1; d > cq.MaxCalls {
 		return fmt.Errorf("calls would nest %d deep, at most %d are possible", d, cq.MaxCalls)
 	}
@@ -198,6 +201,9 @@ func (p *part) holdCallee(o *part) error {
 func (r *Recorder) flowAllowed() error {
 	if r.edges != nil && r.edges.any() {
 		return errFlowEdges
+	}
+	if r.subs != nil {
+		return dispatch.ErrSubDevices
 	}
 	return r.q.q.ControlFlow()
 }

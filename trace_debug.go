@@ -91,6 +91,9 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	}
 	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
 	for _, p := range t.parts {
+		if p.subs != nil {
+			return fmt.Errorf("reprise: %s: %w", what, dispatch.ErrSubDevices)
+		}
 		if err := dev.refuse(ctx, p.q, opDebug, t.name); err != nil {
 			return err
 		}
@@ -152,11 +155,12 @@ func (s *debugSession) Replay(ctx context.Context) error { return s.t.batch.Subm
 
 func (s *debugSession) Head(ctx context.Context, part int) error {
 	p := s.t.parts[part]
-	head, err := tracebuf.NewReplay(p.q.replayConfig(p.image, p.ext))
+	config := p.q.replayConfig(p.image, p.ext)
+	head, err := tracebuf.NewReplay(config)
 	if err != nil {
 		return err
 	}
-	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.Dispatcher().After(0))
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(&config, head), p.q.q.Dispatcher().After(0))
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
@@ -263,7 +267,8 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		return nil, t.noRoom(len(im.Bytes), err)
 	}
 	p.extents = append(p.extents, ext)
-	replay, err := tracebuf.NewReplay(t.q.replayConfig(im, ext))
+	config := t.q.replayConfig(im, ext)
+	replay, err := tracebuf.NewReplay(config)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +276,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.Dispatcher().After(piece.After),
 	}
 	if piece.Before == 0 {
-		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)
+		prep.Bytes, prep.Counts = replay.Bytes, t.counts(&config, replay)
 	}
 	iv := interleaved(ext)
 	p.busy = []*Queue{t.q} // it has waited for the others

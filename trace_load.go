@@ -62,6 +62,9 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		if err := d.usable("load trace"); err != nil {
 			return nil, err
 		}
+		if d.SubDevices() != nil {
+			return nil, fmt.Errorf("reprise: load trace: %w", dispatch.ErrSubDevices)
+		}
 		if err := d.refuse(ctx, nil, opLoadTrace, ""); err != nil {
 			return nil, err
 		}
@@ -204,7 +207,7 @@ func (l *loading) load(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := t.place(ctx, afters[i]); err != nil {
+		if err := t.place(ctx, dispatch.SubAfter{After: afters[i]}); err != nil {
 			return err
 		}
 	}

@@ -33,11 +33,13 @@ type part struct {
 	loops   int        // nesting depth of loops, callees included
 
 	ext     allocator.Extent
-	cbEnd   uint64 // of the held circular buffers
-	kept    []any  // see releaseKept
+	subs    *dispatch.SubDevices // with which it was recorded; nil without any
+	cbEnd   uint64               // of the held circular buffers
+	kept    []any                // see releaseKept
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
-	site    uintptr                // call site for the allocator; 0 if unknown
+	afters  [1]dispatch.SubAfter
+	site    uintptr // call site for the allocator; 0 if unknown
 
 	// Guarded by params.mu.
 	state       partState
@@ -195,9 +197,9 @@ func (p *part) noRoom(n int, err error) error {
 }
 
 // place writes the part to its DRAM and prepares the replay's commands.
-func (p *part) place(ctx context.Context, after dispatch.Detached) error {
+func (p *part) place(ctx context.Context, afters ...dispatch.SubAfter) error {
 	d := p.q.d
-	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
+	config, to := p.q.replayConfig(p.image, p.ext, afters...), []byte(nil)
 	if p.arena != nil {
 		to = p.arena.replay[:0]
 	}
@@ -206,8 +208,12 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 		return err
 	}
 	p.prep = dispatch.Prepared{
-		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
-		Counts: append(p.patches[:0], p.counts(&replay)...),
+		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size],
+		After: afters[0].After, Sub: afters[0].Sub, More: afters[1:], SubDevices: p.subs,
+		Counts: append(p.patches[:0], p.counts(&config, &replay)...),
+	}
+	if len(afters) == 1 {
+		p.prep.More = nil
 	}
 	if len(p.params.patches.All()) > 0 {
 		p.params.patches.Place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
@@ -222,8 +228,21 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
-func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
-	return tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent, afters ...dispatch.SubAfter) tracebuf.ReplayConfig {
+	c := tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+	s := q.q.SubDevices()
+	for i, a := range afters {
+		if s == nil {
+			break
+		}
+		one := c.ResetConfig
+		if one.Sub, one.Workers = a.Sub, s.Workers(a.Sub); i == 0 {
+			c.ResetConfig = one
+		} else {
+			c.Others = append(c.Others, one)
+		}
+	}
+	return c
 }
 
 func (q *Queue) resetConfig() flow.ResetConfig {
@@ -234,9 +253,14 @@ func (q *Queue) resetConfig() flow.ResetConfig {
 	}
 }
 
-// counts are the words of a replay that depend on the queue's expected count.
-func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
-	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
+// counts are the words of a replay that depend on the queue's expected counts.
+func (p *part) counts(c *tracebuf.ReplayConfig, r *tracebuf.Replay) []dispatch.CountPatch {
+	out := []dispatch.CountPatch{{At: r.GoCount, Sub: c.Sub}, {At: r.WaitCount, Add: cq.Count(c.Workers), Sub: c.Sub}}
+	for i, o := range r.Others {
+		sub := c.Others[i].Sub
+		out = append(out, dispatch.CountPatch{At: o.Go, Sub: sub}, dispatch.CountPatch{At: o.Wait, Add: cq.Count(c.Others[i].Workers), Sub: sub})
+	}
+	return out
 }
 
 func (p *part) register(as partState) error {

@@ -105,6 +105,9 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		}
 	}
 	for _, p := range parts {
+		if p.subs != nil {
+			return nil, dispatch.ErrSubDevices
+		}
 		target, err := p.q.fingerprint()
 		if err != nil {
 			return nil, err

@@ -58,7 +58,6 @@ type peerWait struct {
 	at   int // of the id in Prepared.Bytes
 }
 
-// partEnd is the event after a queue's newest part of a linked batch.
 type partEnd struct {
 	start uint64 // of the queue; 0 without an event
 	id    cq.Seq
@@ -243,7 +242,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		// The steps of submit in one body: their calls take a twentieth of a replay.
-		p.count(q.stream.state.Expected)
+		p.count(q.stream.lanes)
 		copy(q.rings.issue.mem[off:], p.Bytes)
 		if q.translates {
 			q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
@@ -264,7 +263,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 }
 
 func (q *Queue) freeLocked(p *Prepared) bool {
-	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared
+	return q.status.failed.Load() == nil && !p.revoked && q.stream.reserved == nil && !q.shared && p.SubDevices == nil && q.d.subs == nil
 }
 
 // SubmitReserved is Submit for queues that rs reserve.
@@ -306,14 +305,14 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	return nil
 }
 
-// eachLocked calls step for the parts without an error, with one deferred call for all.
 func (b *Batch) eachLocked(step func(*batchPart) error) {
 	for i := 0; i < len(b.parts); i++ {
 		b.fromLocked(&i, step)
 	}
 }
 
-// fromLocked calls step for the parts from *i to the last one or the first that faults.
+// fromLocked calls step for the parts from *i on, until one faults: a deferred call for all of
+// them.
 func (b *Batch) fromLocked(i *int, step func(*batchPart) error) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -348,8 +347,7 @@ func (b *Batch) rollbackLocked() {
 	}
 }
 
-// cutLocked closes the queues of each device that has only some of its linked parts, which would
-// wait forever for the missing ones.
+// cutLocked closes the queues that would wait forever for the missing parts of their device.
 func (b *Batch) cutLocked() {
 	for i, err := range b.errs {
 		if err == nil || b.parts[i].peers == nil {
@@ -377,8 +375,7 @@ func (b *Batch) errorLocked() error {
 	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
 }
 
-// prepareLocked makes sure that the queue takes the commands and has room. Its only change is to
-// acquire shared workers.
+// prepareLocked changes nothing but the owner of shared workers.
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
@@ -406,7 +403,7 @@ func (p *batchPart) awaitPeersLocked() {
 
 func (p *batchPart) copyLocked() {
 	q := p.Queue
-	p.count(q.stream.state.Expected)
+	p.count(q.stream.lanes)
 	off, n := p.offset, uint32(len(p.Bytes))
 	copy(q.rings.issue.mem[off:], p.Bytes)
 	if q.translates {
@@ -439,11 +436,10 @@ func (p *batchPart) recordEndLocked() error {
 	return p.Queue.recordEndLocked(context.Background())
 }
 
-// recordEndLocked records an event for the device's other queues only.
 func (q *Queue) recordEndLocked(ctx context.Context) error {
 	cq.Put32(q.stream.edgePayload[:], 0, uint32(q.stream.event+1))
 	b := q.builderLocked()
-	q.appendEventLocked(&b, q.stream.edgePayload[:])
+	q.appendEventLocked(&b, q.stream.edgePayload[:], q.allLocked())
 	if err := q.sendBuiltLocked(ctx, "record event", &b); err != nil {
 		return err
 	}

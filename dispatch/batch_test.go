@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// prepared returns commands of a replay for a queue.
 func prepared(tb testing.TB, q *Queue) *Prepared {
 	tb.Helper()
 	p := replayCommands(tb)
@@ -22,7 +21,6 @@ func prepared(tb testing.TB, q *Queue) *Prepared {
 	return p
 }
 
-// batched joins commands of a replay for each queue.
 func batched(tb testing.TB, qs ...*Queue) *Batch {
 	tb.Helper()
 	var ps []*Prepared
@@ -36,7 +34,6 @@ func batched(tb testing.TB, qs ...*Queue) *Batch {
 	return b
 }
 
-// entries returns what was written to a prefetch queue from entry on, in the order of writing.
 func entries(q *Queue, from uint64) []uint16 {
 	var out []uint16
 	for i := from; i < q.rings.fetch.put; i++ {
@@ -45,7 +42,6 @@ func entries(q *Queue, from uint64) []uint16 {
 	return out
 }
 
-// full leaves a queue without room for more.
 func full(tb testing.TB, q *Queue) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
@@ -63,7 +59,6 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// Submitting allocates nothing, however many queues and devices have a part.
 func TestBatchAllocatesNothing(t *testing.T) {
 	one, two, other := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2), hostOnlyDevice(t, 1)
 	for name, qs := range map[string][]*Queue{
@@ -89,7 +84,6 @@ func TestBatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// batchedAgain is batched for queues that had other batches before.
 func batchedAgain(tb testing.TB, qs []*Queue) *Batch {
 	for _, q := range qs {
 		takeAll(q)
@@ -97,9 +91,6 @@ func batchedAgain(tb testing.TB, qs []*Queue) *Batch {
 	return batched(tb, qs...)
 }
 
-// What lies in the issue ring after the part of one queue is the commands with the counts of the
-// queue, and the only entry says how long they are and that fetching stops after them, whether the
-// queue is the only one or has a part beside other devices.
 func TestBatchWritesCommandsAndEntry(t *testing.T) {
 	for _, devices := range []int{1, 2} {
 		var qs []*Queue
@@ -131,8 +122,6 @@ func TestBatchWritesCommandsAndEntry(t *testing.T) {
 	}
 }
 
-// Parts on queues of one device wait for each other's event of the submission before, which each
-// records.
 func TestBatchLinksQueuesOfADevice(t *testing.T) {
 	d := hostOnlyDevice(t, 2)
 	b := batched(t, d.queues...)
@@ -172,7 +161,6 @@ func TestBatchLinksQueuesOfADevice(t *testing.T) {
 	}
 }
 
-// firstDispatch decodes the first command of the dispatcher.
 func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
 	for e, err := range cq.All(q.d.layout(), p) {
 		if c, _, ok := e.Dispatch(); ok || err != nil {
@@ -182,8 +170,6 @@ func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
 	return nil, errors.New("no command")
 }
 
-// If a queue can't take its part none gets one, and the workers that the others share stay whose
-// they were.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	a, b, two := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 2)
 	a.shared = true
@@ -199,10 +185,9 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	if a.rings.fetch.put != put || a.rings.issue.wr != wr {
 		t.Errorf("%d entries and %d B further: want the queue as it was", a.rings.fetch.put-put, a.rings.issue.wr-wr)
 	}
-	if a.set.owner != nil || a.order.work != (work{}) {
+	if a.set.owner != nil || a.set.work != (work{}) {
 		t.Errorf("the workers are queue %v's after a submission that failed", a.set.owner)
 	}
-	// The error of one device is plain.
 	err = batched(t, two.queues[1], two.queues[0]).Submit(soon(t))
 	if errors.As(err, &e) || errors.Is(err, ErrSkipped) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("queues of one device: error %v, want the context's", err)
@@ -221,7 +206,6 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A part that was revoked, or whose queue is reserved, is refused, and with it the batch.
 func TestBatchRefusals(t *testing.T) {
 	a, b := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0]
 	one, both := batched(t, a), batched(t, a, b)
@@ -268,7 +252,6 @@ func TestBatchRefusals(t *testing.T) {
 	}
 }
 
-// A subset leaves parts out, and keeps those together that wait for each other.
 func TestBatchSubset(t *testing.T) {
 	one, two := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2)
 	b := batched(t, two.queues[0], one.queues[0], two.queues[1])
@@ -300,7 +283,6 @@ func TestBatchSubset(t *testing.T) {
 	}
 }
 
-// What can't be joined is an error.
 func TestNewBatchRefusals(t *testing.T) {
 	d := hostOnlyDevice(t, 2)
 	q0, q1 := d.queues[0], d.queues[1]
@@ -324,7 +306,6 @@ func TestNewBatchRefusals(t *testing.T) {
 	}
 }
 
-// Batches over the same queues in whatever order don't wait for each other for ever.
 func TestBatchesBesideEachOther(t *testing.T) {
 	one, two := hostOnlyDevice(t, 1), hostOnlyDevice(t, 2)
 	all := append(slices.Clone(two.queues), one.queues...)
@@ -356,8 +337,6 @@ func TestBatchesBesideEachOther(t *testing.T) {
 	}
 }
 
-// What one queue submits to a card that is gone ends with that error. Its lock is free then, and
-// faults of the caller's goroutine are handled as before.
 func TestSubmitToALostDevice(t *testing.T) {
 	d, drv := unpluggable(t, 1)
 	q := d.queues[0]
@@ -379,8 +358,6 @@ func TestSubmitToALostDevice(t *testing.T) {
 	}
 }
 
-// A device that is gone in the middle has no part, and all its queues are closed; the other devices
-// have theirs.
 func TestBatchToALostDevice(t *testing.T) {
 	stays := hostOnlyDevice(t, 1).queues[0]
 	d, drv := unpluggable(t, 2)

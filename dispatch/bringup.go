@@ -158,6 +158,7 @@ func (d *machine) bringUp(ctx context.Context) error {
 			return fmt.Errorf("dispatch: bring-up: base firmware of core %v: %w", c, err)
 		}
 	}
+	d.goSlots = map[chip.Core]uint8{}
 	return d.selectGoMessages()
 }
 
@@ -234,7 +235,7 @@ func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	return l.VirtualMap(columns, rows)
 }
 
-// awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
+// awaitDone waits until a core's first go message is DONE.
 func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
@@ -264,8 +265,7 @@ func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
 }
 
-// FirmwareHash is the SHA-256 of all firmware on the chip: a trace may not run with other firmware
-// than it was recorded with.
+// FirmwareHash is the SHA-256 of all firmware on the chip, on which traces depend.
 func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	f := d.opts.Firmware
 	if f == nil {

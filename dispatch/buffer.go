@@ -43,7 +43,7 @@ func (b *Buffer) check(op string, off, n int) error {
 	return nil
 }
 
-// chunk is a part of a transfer that a queue moves as one range of an interleaved buffer.
+// chunk is a range of an interleaved buffer that a queue moves at once.
 type chunk struct {
 	iv     Interleaved
 	at     int  // in iv
@@ -60,8 +60,7 @@ func (c *chunk) gathered() int {
 	return 0
 }
 
-// eachChunk cuts a range of the buffer into chunks, in order, with at most mostPages of a sharded
-// buffer each.
+// eachChunk cuts a range of the buffer into chunks, in order.
 func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	page := b.page()
 	if rest := off % page; rest != 0 && n > 0 {
@@ -83,8 +82,6 @@ func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	return nil
 }
 
-// eachRun cuts whole pages into chunks: one if interleaved, otherwise runs of adjacent pages in a
-// core.
 func (b *Buffer) eachRun(off, n, mostPages int, f func(chunk) error) error {
 	page, stride := b.page(), int(b.Whole.PageSize)
 	if b.Sharding == nil {
@@ -164,7 +161,6 @@ func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) erro
 	})
 }
 
-// writeInPage first reads units that are written in part.
 func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte) error {
 	unit := b.unit(q)
 	for len(data) > 0 {
@@ -227,7 +223,7 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 	})
 }
 
-// unit returns the granularity in bytes of copies inside a page, for reads and writes.
+// unit is the granularity in bytes of copies inside a page.
 func (b *Buffer) unit(q *Queue) int {
 	if b.Whole.DRAM {
 		return int(q.d.pr.Align.DRAM())
@@ -288,7 +284,6 @@ func (t *Transfer) Done() (bool, error) {
 	return done, err
 }
 
-// arrange copies data from bounce buffers to their places, once.
 func (t *Transfer) arrange() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -404,8 +399,7 @@ func (d *direct) put() error {
 	return nil
 }
 
-// move moves all parts. The host copies small pages with gaps as a whole, since each would need
-// commands of its own.
+// move has the host copy small pages with gaps, since each would need commands of its own.
 func (d *direct) move() error {
 	gaps := d.b.Whole.PageSize != d.b.Whole.HostPage
 	if gaps && (d.Strict || d.b.page() >= DirectMin) {
@@ -421,8 +415,6 @@ func (d *direct) move() error {
 
 func (d *direct) host(off int) int { return off - d.Offset + d.At }
 
-// moveDirectly moves a chunk without a copy from the first multiple of the NoC's unit on, if both
-// addresses are equal modulo the unit.
 func (d *direct) moveDirectly(c chunk) error {
 	const unit = DirectAlign
 	start, at := int(c.iv.Addr)%unit, d.host(c.off)
@@ -451,7 +443,6 @@ func (d *direct) moveDirectly(c chunk) error {
 	return d.q.ReadDirect(d.ctx, &c.iv, from, d.Host, at, n, first, report)
 }
 
-// copy has the host copy n bytes from byte off on.
 func (d *direct) copy(off, n int) error {
 	at := d.host(off)
 	if d.dry {

@@ -5,13 +5,10 @@ import (
 	"testing"
 )
 
-// dealt is a sharding by a list.
 type dealt []struct{ core, slot int }
 
 func (d dealt) Page(i int) (core, slot int) { return d[i].core, d[i].slot }
 
-// someBuffer returns a buffer, or a part of one. Pages of a sharded buffer lie in its cores in
-// order, with holes, or anywhere.
 func someBuffer(r *rand.Rand) *Buffer {
 	page, all := []int{16, 48, 100}[r.IntN(3)], 1+r.IntN(40)
 	b := &Buffer{Whole: Interleaved{
@@ -39,7 +36,6 @@ func someBuffer(r *rand.Rand) *Buffer {
 	return b
 }
 
-// someRange returns a range of a buffer, half of the time of whole pages.
 func someRange(r *rand.Rand, b *Buffer) (off, n int) {
 	if r.IntN(2) == 0 {
 		first := r.IntN(b.Pages + 1)
@@ -49,8 +45,6 @@ func someRange(r *rand.Rand, b *Buffer) (off, n int) {
 	return off, r.IntN(b.Size() - off + 1)
 }
 
-// Chunks are the bytes of a range in order, each where its page lies, and no longer than they may
-// be. Pages that follow each other in a core are in one run, as many as it may have.
 func TestChunksCoverTheRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
@@ -99,7 +93,6 @@ func TestChunksCoverTheRange(t *testing.T) {
 	}
 }
 
-// A range outside of the buffer is refused, whatever its numbers.
 func TestBufferRanges(t *testing.T) {
 	const most = int(^uint(0) >> 1)
 	b := Buffer{Whole: Interleaved{HostPage: 100, PageSize: 112, Pages: 9, Banks: 2}, First: 2, Pages: 3}

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// clock is a vector clock: by queue, the position up to which its commands are ordered before
-// something. Commands that acquire workers or let another queue acquire them count positions.
+// clock is a vector clock: by queue, the number of commands that acquire workers or let another
+// queue acquire them.
 type clock [memmap.MaxQueues]uint64
 
 func (c *clock) merge(o clock) {
@@ -16,7 +16,7 @@ func (c *clock) merge(o clock) {
 	}
 }
 
-// observed is the work that the host has seen done; later submissions are ordered after it.
+// observed is the work that the host has seen done.
 type observed struct {
 	mu    sync.Mutex
 	clock clock

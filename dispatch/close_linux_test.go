@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A device that is closed has no timers left, which its waits slept by.
 func TestCloseFreesTimers(t *testing.T) {
 	before := naptest.Timers(t)
 	d, err := Start(t.Context(), opened(t, sim.Wormhole()), Options{})

@@ -12,9 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A queue that stands still with full rings can't even be told to end. Closing it says that, with
-// the state of the device, and not that it is closed; and what is asked of it afterwards is an
-// error, not a crash.
 func TestCloseWithFullRings(t *testing.T) {
 	kd := opened(t, sim.Blackhole())
 	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, HangTimeout: 200 * time.Millisecond})
@@ -44,7 +41,6 @@ func TestCloseWithFullRings(t *testing.T) {
 	}
 }
 
-// opened opens a card until the test's end.
 func opened(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
 	kd, err := kmd.Open(t.Context(), target)
@@ -59,7 +55,6 @@ func opened(t *testing.T, target kmd.Target) *kmd.Device {
 	return kd
 }
 
-// started starts the queues of a card until the test's end.
 func started(t *testing.T, target kmd.Target, o Options) *Device {
 	t.Helper()
 	d, err := Start(t.Context(), opened(t, target), o)

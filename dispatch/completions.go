@@ -36,7 +36,6 @@ const (
 	eventTimed   = 1
 )
 
-// read is shared by the completions of one read.
 type read struct {
 	abandoned bool // dst is the caller's again; guarded by ringMu
 }
@@ -50,7 +49,6 @@ func (c *completion) size() uint32 {
 	return uint32((len(c.dst) + c.hostPage - 1) / c.hostPage * c.devPage)
 }
 
-// completions are a queue's expected records, in order, and their ring.
 type completions struct {
 	queue uint16 // number in records
 
@@ -73,7 +71,6 @@ func (c *completions) push(x *completion) {
 	}
 }
 
-// takeBack removes the newest completion, whose command wasn't sent.
 func (c *completions) takeBack(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +124,7 @@ func (c *completions) count() int {
 
 func (c *completions) seen() uint64 { return c.pages.Load() }
 
-// drain takes all complete records. It returns at once while another goroutine drains.
+// drain returns at once while another goroutine drains.
 func (c *completions) drain() error {
 	if !c.ringMu.TryLock() {
 		return nil
@@ -170,7 +167,6 @@ func (c *completions) drain() error {
 	}
 }
 
-// check compares a record's header, the dispatcher command that wrote it, with the expected one.
 func (c *completions) check(x *completion, size uint32) error {
 	w0, length := c.ring.word(0), c.ring.word(8)
 	event := w0>>8&0xFF != 0
@@ -185,7 +181,6 @@ func (c *completions) check(x *completion, size uint32) error {
 	return nil
 }
 
-// copyPages leaves out the padding of pages.
 func (c *completions) copyPages(x *completion) {
 	if x.hostPage == x.devPage {
 		c.ring.copyOut(x.dst, cq.HeaderSize)
@@ -240,7 +235,6 @@ func (c *completionRing) word(skip uint32) uint32 {
 	return binary.LittleEndian.Uint32(c.mem[c.rd+skip:])
 }
 
-// pop returns n bytes, whole pages, to the device.
 func (c *completionRing) pop(n uint32) {
 	c.rd += n
 	if c.rd >= uint32(len(c.mem)) {

@@ -67,7 +67,6 @@ func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint6
 // before and after a restart empties the rings.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
 
-// watchArea returns the bytes of records of failed checks.
 func watchArea(l1 *abi.L1Map) int {
 	if l1.Watch == 0 {
 		return 0
@@ -75,7 +74,6 @@ func watchArea(l1 *abi.L1Map) int {
 	return watch.AreaSize
 }
 
-// tiles returns the table by which kernels check NoC requests.
 func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	if l1.Tiles == 0 {
 		return nil
@@ -106,7 +104,6 @@ func (d *watchDue) due() bool {
 	return !first
 }
 
-// watchedCores returns the cores whose kernels may report failed checks.
 func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
 	if d.worker.L1.Watch == 0 {
 		return nil

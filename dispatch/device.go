@@ -164,9 +164,9 @@ func (d *Device) add(q *Queue) {
 	}
 }
 
-// guard asks the driver for the full clock, and registers stores that stop the dispatchers and
-// prefetchers, which use this process's memory, if it is killed. A device that is open exclusively
-// has one such store, for the dispatcher of queue 0.
+// guard asks the driver for the full clock, and to stop the cores that use this process's memory if
+// it is killed. A device that is open exclusively has one such store, for the dispatcher of queue
+// 0.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -231,8 +231,7 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // L1Banks returns the number of L1 banks: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// closeGrace is how long Close still waits after its context has ended: queues without work end
-// within microseconds.
+// closeGrace suffices for queues without work, which end within microseconds.
 const closeGrace = time.Second
 
 // Close ends the command queues and holds every core in reset. It waits for queued work as long as

@@ -2,8 +2,7 @@ package dispatch
 
 import "github.com/reprise-tt/reprise/dispatch/cq"
 
-// dialect is how tt-metal's command-queue firmware reads commands differently. Commands are
-// translated when they are sent, traces when they are written to the device.
+// dialect is how tt-metal's command-queue firmware reads commands differently.
 type dialect struct {
 	movedWaits bool  // the flags of a WAIT follow movedWaitStream
 	slot       uint8 // go message that starts the queue's workers
@@ -35,7 +34,7 @@ func (t dialect) translate(l cq.Layout, stream []byte) {
 			}
 		case cq.SendGoSignal:
 			if c.Multicast != cq.NoMulticast {
-				stream[at+cq.AtGoMulticast] = t.slot
+				stream[at+cq.AtGoMulticast] += t.slot
 			}
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Flags of WAITs move to where newer revisions of tt-metal have them; nothing else changes, also
-// where data look like a WAIT.
 func TestMoveWaits(t *testing.T) {
 	like := []byte{byte(cq.DispatchWait), byte(cq.WaitStream), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -60,8 +58,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A prefetch queue with entries of 4 bytes has the stall flag in bit 31, and its pointer moves by
-// 4.
 func TestWideFetchEntries(t *testing.T) {
 	kd := opened(t, sim.Blackhole())
 	w, err := kd.OpenWindow(2<<20, kmd.Uncached)

@@ -10,7 +10,6 @@ import (
 
 const mostImage = 32 << 20 // bytes of a trace that a dump keeps
 
-// collected is the dump of a hang of the queue.
 func collected(q *Queue) *Dump {
 	w := wait{q: q, what: "nothing"}
 	q.life.mu.RLock()
@@ -27,7 +26,6 @@ func encode(tb testing.TB, d *Dump) []byte {
 	return b.Bytes()
 }
 
-// However large the trace is that was replayed last, the dump can be read back.
 func TestDumpBesideALargeTrace(t *testing.T) {
 	d := started(t, sim.Wormhole(), Options{QueueMemory: 1 << 20})
 	q := d.Queue(0)
@@ -44,8 +42,6 @@ func TestDumpBesideALargeTrace(t *testing.T) {
 	}
 }
 
-// What a dump has of a trace stays as it was when the trace's memory holds something else, and a
-// trace that was forgotten isn't in dumps.
 func TestDumpOfForgottenTrace(t *testing.T) {
 	d := started(t, sim.Wormhole(), Options{})
 	q := d.Queue(0)

@@ -12,13 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The record of an event is what upstream's dispatcher sends, byte for byte, unless the time is
-// asked for; then the time is in the two words that upstream leaves zero.
 func TestEventRecords(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
 			d := started(t, card, Options{Queues: 2, FirstEvent: 0x2A})
-			// No id is reached before the first recording, wherever ids begin.
 			for id := range 2 {
 				words := make([]byte, 0x20)
 				if err := d.read(d.Queue(id).tiles.dispatch, d.ctl.LastEvent[0], words); err != nil {
@@ -63,8 +60,7 @@ func wordsOf(b []byte) []uint32 {
 	return out
 }
 
-// The dispatcher compares ids by their signed 32-bit difference. A recording that is done is waited
-// for by no command once the ids have gone so far that the difference could be negative.
+// The dispatcher compares ids by their signed 32-bit difference.
 func TestWaitForALongGoneRecording(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{Queues: 2})
 	old := d.NewEvent("old", false)
@@ -88,8 +84,6 @@ func TestWaitForALongGoneRecording(t *testing.T) {
 	}
 }
 
-// A host that records and never waits takes reports out all the same, so that the completion queue
-// doesn't fill up.
 func TestRecordingTakesReportsOut(t *testing.T) {
 	d := started(t, sim.Blackhole(), Options{QueueMemory: 1 << 20})
 	q, e := d.Queue(0), d.NewEvent("e", false)
@@ -108,7 +102,6 @@ func TestRecordingTakesReportsOut(t *testing.T) {
 	}
 }
 
-// Event ids are compared for equality alone, so they may wrap at 32 bits between any two of them.
 func TestEventsWrap(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

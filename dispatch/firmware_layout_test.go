@@ -10,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// otherFirmware is this runtime's own base firmware, which says that it is of a revision that loads
-// it where it lies.
 func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	t.Helper()
 	f, err := ownFirmware(arch)
@@ -22,8 +20,6 @@ func otherFirmware(t *testing.T, arch chip.Arch) *Firmware {
 	return f
 }
 
-// Firmware that doesn't fit the chip is refused before anything is written to it, with what
-// differs.
 func TestFirmwareIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -50,7 +46,6 @@ func TestFirmwareIsRefused(t *testing.T) {
 	}
 }
 
-// Initial data of local RAM lies in the scratch area of its processor; text where it is linked.
 func TestFirmwareSegmentsHavePlaces(t *testing.T) {
 	f := otherFirmware(t, chip.Wormhole)
 	for p, want := range map[chip.Processor]uint32{chip.BRISC: 0x7CF4, chip.NCRISC: 0x8CF4, chip.TRISC2: 0xACF4} {

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// hang ends a wait and its queue with an error that has the state of the device.
 func (w *wait) hang(cause error) error {
 	q := w.q
 	q.life.mu.RLock()
@@ -34,7 +33,6 @@ func (w *wait) hangLifeLocked(cause error) error {
 	return q.fail(d.report.Report(w.describeLifeLocked(cause), d.opts.DumpDir))
 }
 
-// blameWatch adds the first failed check to the cause of a hang.
 func (d *machine) blameWatch(cause error) error {
 	var f *watch.Failure
 	if errors.As(cause, &f) {
@@ -46,13 +44,18 @@ func (d *machine) blameWatch(cause error) error {
 	return cause
 }
 
-// kernelAt finds a kernel on a worker by the commands that the queues sent last.
 func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32) {
 	for _, o := range w.q.all {
 		if !o.set.cores.Contains(core) {
 			continue
 		}
-		w.inside(o, func() { of, k, in = o.d.programs.KernelAt(&o.stream.state, core, p, pc) })
+		w.inside(o, func() {
+			l := &o.stream.lanes[0]
+			if o.d.subs != nil {
+				l = &o.stream.lanes[min(int(o.d.subs.of[core]), len(o.stream.lanes)-1)]
+			}
+			of, k, in = o.d.programs.KernelAt(&l.state, core, p, pc)
+		})
 		if k != nil {
 			break
 		}
@@ -60,8 +63,8 @@ func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *progra
 	return of, k, in
 }
 
-// inside calls f with a queue's mu held, and reports whether it did. It doesn't wait for another
-// holder, which may wait for life.mu.
+// inside calls f with a queue's mu held. It doesn't wait for another holder, which may wait for
+// life.mu.
 func (w *wait) inside(o *Queue, f func()) bool {
 	if o != w.q || !w.submits {
 		if !o.mu.TryLock() {
@@ -104,8 +107,6 @@ func (w *wait) describeQueueLifeLocked(o *Queue, h *postmortem.Hang) postmortem.
 	return out
 }
 
-// describeHostLocked describes the host's side of the rings, and keeps the commands of the relevant
-// prefetch queue entries.
 func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	fetch, issue := &q.rings.fetch, &q.rings.issue
 	if reachable {
@@ -113,7 +114,7 @@ func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	}
 	out.Host = postmortem.HostRings{
 		FetchNext: fetch.addr(fetch.next), FetchPut: fetch.put, FetchTaken: fetch.taken,
-		IssueWrite: issue.wr, IssueSize: uint32(len(issue.mem)), Expected: uint32(q.stream.state.Expected),
+		IssueWrite: issue.wr, IssueSize: uint32(len(issue.mem)), Expected: uint32(q.stream.lanes[0].state.Expected),
 	}
 	first := fetch.taken - min(fetch.taken, postmortem.ShownTaken)
 	for n := first; n < min(fetch.put, fetch.taken+postmortem.ShownWaiting); n++ {
@@ -176,8 +177,7 @@ func (e *hungError) Error() string {
 
 func (e *hungError) Unwrap() error { return e.first }
 
-// failure returns why a queue takes no more commands. Only the first error of a hang has the whole
-// text.
+// failure returns why a queue takes no more commands; only a hang's first error has the whole text.
 func (q *Queue) failure() error {
 	err := q.status.failed.Load()
 	if err == nil {

@@ -43,7 +43,7 @@ type HostBuffer struct {
 	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for; guarded by the queue's mu
 }
 
-// edges counts what may have put new data into host memory before a queue's commands.
+// edges counts what may have put new data into host memory.
 type edges struct {
 	delivered uint64 // transfers to the memory, of all queues
 	waits     uint64 // of the queue for other queues
@@ -59,7 +59,6 @@ func (h *HostBuffer) Bytes() []byte { return h.bytes }
 // between would go astray. While a queue hangs the memory stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
-// quiet locks the queues in the order of their numbers and waits until they are idle.
 func (h *HostBuffer) quiet(ctx context.Context, i int) (err error) {
 	if i == len(h.all) {
 		return h.unpin(ctx)
@@ -74,7 +73,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 		return fmt.Errorf("dispatch: unpin %v: %w", h.mem, ErrUnpinned)
 	}
 	for _, q := range h.all {
-		done, _, err := q.recordLocked(ctx, "unpin host memory", false)
+		done, _, err := q.recordLocked(ctx, "unpin host memory", false, q.allLocked())
 		if err == nil {
 			err = q.awaitLocked(ctx, "the end of transfers with host memory that is unpinned", done.done)
 		}
@@ -90,7 +89,6 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 	return h.mem.Close()
 }
 
-// hostBuffers is a device's pinned memory beside its queues'.
 type hostBuffers struct {
 	mu  sync.Mutex
 	all map[*HostBuffer]struct{}
@@ -123,8 +121,8 @@ func (p *hostBuffers) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// repin pins all memory again after a reset, in the order of addresses: most likely it gets the
-// addresses again that programs and traces know.
+// repin keeps the order of addresses: most likely the memory gets the addresses again that programs
+// know.
 func (p *hostBuffers) repin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,8 +197,6 @@ func (h *HostBuffer) check(at, n int) error {
 
 func (d *machine) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
 
-// direct returns an error unless a range can be moved without a copy: bytes of one page, or whole
-// pages without gaps.
 func (b *Interleaved) direct(op string, off, at, n int) error {
 	page := int(b.HostPage)
 	one := off/page == (off+max(n, 1)-1)/page
@@ -279,7 +275,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 		if now.delivered != 0 && now != h.settled[q.id] {
 			q.appendSettleLocked(&cmds)
 		} else if first {
-			cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+			q.appendWaitLocked(&cmds)
 		}
 		page := piece.PageSize
 		if pages == 1 {
@@ -317,8 +313,8 @@ func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, err
 	return addr, nil
 }
 
-// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is a
-// buffer with its first row at Addr, the bank of its first page, and its pages and bytes.
+// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one: a buffer with
+// its first row at Addr, the bank of its first page, pages and bytes.
 func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, pages, size int) error) error {
 	page := int(b.HostPage)
 	for n > 0 {

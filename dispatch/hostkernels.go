@@ -90,7 +90,6 @@ func (d *machine) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores
 	return d.write(c, l1.Go, []byte{0, 0, 0, postmortem.SignalGo})
 }
 
-// dispatchXYs returns the dispatch cores of all queues as commands name them.
 func (d *machine) dispatchXYs() []uint32 {
 	var out []uint32
 	for id := range d.opts.Queues {

@@ -9,9 +9,9 @@ import (
 )
 
 // fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of entries
-// of 16 bits, or 32 bits with newer firmware of tt-metal. An entry is the size of a batch of
-// commands in units of 16 bytes. The prefetcher zeroes each entry that it takes and publishes the
-// entry's address. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
+// of 16 bits, or 32 bits with newer firmware of tt-metal, each the size of a batch in units of 16
+// bytes. The prefetcher zeroes each entry that it takes and publishes its address. Source: tt-metal
+// system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
 	win     *kmd.Window // L1 from winBase on
 	entries uint32
@@ -28,7 +28,6 @@ type fetchRing struct {
 
 func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
-// initialRead is one past the end: the whole ring is free.
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
 // full and spare go by the last read of the device's pointer.
@@ -62,7 +61,7 @@ func (f *fetchRing) advance(n uint64) {
 	}
 }
 
-// push writes an entry. The ring must have room and the commands must be visible.
+// push needs room, and visible commands.
 func (f *fetchRing) push(entry cq.FetchEntry) {
 	at := uint64(f.addr(f.next) - f.winBase)
 	if f.log == 1 {
@@ -77,17 +76,16 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 	f.put++
 }
 
-// queueRings is guarded by Queue.mu.
 type queueRings struct {
 	fetch fetchRing
 	issue issueRing
 }
 
-// roomy reports whether a batch of n bytes is known to fit after the newest one.
+// roomy reports whether n bytes are known to fit after the newest batch.
 func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.full() }
 
-// issueRing is the part of sysmem from which the prefetcher reads commands. Host and prefetcher
-// follow the same rule: a batch that doesn't fit before the end starts at the base.
+// issueRing is the part of sysmem from which the prefetcher reads commands. A batch that doesn't
+// fit before the end starts at the base.
 type issueRing struct {
 	mem   []byte
 	wr    uint32
@@ -100,7 +98,6 @@ const batchEnds = 2048
 
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
 
-// put notes that a batch takes n free bytes from off on.
 func (r *issueRing) put(off, n uint32, batch uint64) {
 	if off != r.wr {
 		r.clear = 0
@@ -111,7 +108,6 @@ func (r *issueRing) put(off, n uint32, batch uint64) {
 
 func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
 
-// placeAfter returns the offset of n bytes after a batch that ends at wr.
 func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	if wr+n > uint32(len(r.mem)) {
 		return 0
@@ -119,8 +115,8 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	return wr
 }
 
-// prefetchAhead is the distance in bytes at which memory is prefetched for writing: a replay has
-// 128 or 192 bytes, and a cache miss takes as long as several replays.
+// prefetchAhead is bytes: a replay has 128 or 192, and a cache miss takes as long as several
+// replays.
 const prefetchAhead = 1024
 
 func (r *issueRing) prefetch() {
@@ -131,8 +127,8 @@ func (r *issueRing) prefetch() {
 
 func (r *issueRing) roomy(n uint32) bool { return r.wr+n <= r.clear }
 
-// free reports whether the prefetcher has read everything in [off, off+n), while batches from
-// number oldest up to next are outstanding. It notes how much is free after wr.
+// free reports whether the prefetcher has read [off, off+n), while batches from oldest up to next
+// are outstanding. It notes how much is free after wr.
 func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	if oldest == next {
 		r.clear = uint32(len(r.mem))

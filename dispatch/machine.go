@@ -44,7 +44,6 @@ type Options struct {
 	Firmware *Firmware
 }
 
-// machine is all that a queue knows of its device.
 type machine struct {
 	queuePlan
 
@@ -61,8 +60,11 @@ type machine struct {
 	grid     chip.Range // for programs
 	l1Banks  []chip.XY  // virtual coordinates, by L1 bank
 	sysmem   *kmd.HostMemory
-	sets     []*workerSet // of the queues
-	eventXYs []uint32     // dispatch cores of all queues, as commands name them
+	sets     []*workerSet        // of the queues
+	subs     *SubDevices         // that are loaded; changed with every Queue.mu held
+	subSets  []*workers          // by sub-device
+	goSlots  map[chip.Core]uint8 // go messages that workers read, if not number 0
+	eventXYs []uint32            // dispatch cores of all queues, as commands name them
 	restarts atomic.Uint64
 
 	programs *program.Target
@@ -79,7 +81,6 @@ func newMachine(kd *kmd.Device, ch *chip.Chip, o Options) *machine {
 		printing: newPrinting(), seed: maphash.MakeSeed()}
 }
 
-// describe tells the program compiler and hang reports about the machine.
 func (d *machine) describe() {
 	d.programs = program.NewTarget(d.ch, d.worker, d.grid)
 	d.programs.Args, d.programs.PackedCores, d.programs.Stock = d.opts.Firmware.argFormat(), d.ctl.PackedCores, d.opts.StockWireFormat
@@ -96,8 +97,8 @@ func (d *machine) layoutOf(c chip.Core) *abi.Layout {
 	return d.queue
 }
 
-// programGrid is all but the last logical row on Wormhole and the last logical column on Blackhole,
-// which hold the command queues. Source: tt-metal core descriptors wormhole_b0_80_arch.yaml and
+// programGrid leaves out the last logical row on Wormhole and the last logical column on Blackhole,
+// for the command queues. Source: tt-metal core descriptors wormhole_b0_80_arch.yaml and
 // blackhole_140_arch.yaml.
 func programGrid(ch *chip.Chip) chip.Range {
 	w, h := ch.Grid()
@@ -133,8 +134,7 @@ func (d *machine) tensixRange() chip.Range {
 	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
 }
 
-// hold holds every core in reset and waits for that: until then cores use the host's memory. The
-// error matches kmd.ErrDeviceLost if the device doesn't answer.
+// hold holds every core in reset and waits for that: until then cores use the host's memory.
 func (d *machine) hold() error {
 	if err := d.kd.Alive(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (d *machine) hold() error {
 	return nil
 }
 
-// heldTries bounds the polls of a core, each a load over PCIe of about a microsecond.
+// A poll is a load over PCIe of about a microsecond.
 const heldTries = 10_000
 
 func (d *machine) held(c chip.Core) error {
@@ -170,7 +170,6 @@ func (d *machine) held(c chip.Core) error {
 	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
 }
 
-// write, read and multicast access L1, bypassing the command queues.
 func (d *machine) write(c chip.Core, addr uint32, p []byte) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {

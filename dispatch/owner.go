@@ -7,26 +7,22 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// workers are cores on which queues start programs. Their next launch message and kernel-config
-// memory are in the State of their owner.
+// workers' next launch message and kernel-config memory are in the State of their owner.
 type workers struct {
 	*workerSet
 
 	mu       sync.Mutex
 	owner    *Queue // that started something on them last
+	work     work   // the owner's last operation
 	reserved *Queue // the only one that may start something, if not nil
 }
 
-// ordering is what a queue's commands are ordered after, and its newest work on shared workers.
-// Guarded by Queue.mu.
+// ordering is guarded by Queue.mu.
 type ordering struct {
-	pos       uint64
-	vclock    clock // what the commands so far are ordered after
-	work      work  // guarded by workers.mu as well
-	prevOwner prevOwner
+	pos    uint64
+	vclock clock // what the commands so far are ordered after
 }
 
-// nowLocked returns the clock of everything before the queue's next command.
 func (q *Queue) nowLocked() clock {
 	seen := &q.d.seen
 	seen.mu.Lock()
@@ -46,6 +42,7 @@ func (q *Queue) tickLocked() clock {
 const (
 	opRun    = "run program"
 	opReplay = "replay trace"
+	opDivide = "divide the workers by"
 	opState  = "set the state after raw commands of"
 )
 
@@ -70,30 +67,45 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of the workers that it shares. The other queue's last
-// work must be ordered before the queue's next command, by events or because the host has seen it
-// done; otherwise the error is an *OverlapError.
-func (q *Queue) acquireLocked(op string, name *string) error {
-	s := q.set
+// acquireLocked makes the queue the owner of lanes that it shares. The other queue's last work there
+// must be ordered before the queue's next command, by events or because the host has seen it done;
+// otherwise the error is an *OverlapError.
+func (q *Queue) acquireLocked(g lanes, op string, name *string) error {
+	q.stream.taken = 0
+	for i := range q.stream.lanes {
+		if !g.has(i) {
+			continue
+		}
+		if err := q.acquireLaneLocked(i, op, name); err != nil {
+			q.rollbackLocked()
+			return err
+		}
+		q.stream.taken |= 1 << i
+	}
+	return nil
+}
+
+func (q *Queue) acquireLaneLocked(i int, op string, name *string) error {
+	l := &q.stream.lanes[i]
+	s := l.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reserved != nil && s.reserved != q {
 		return q.errorf("%s %q: %w", op, *name, ErrReserved)
 	}
 	if o := s.owner; o != nil && o != q {
-		if known := q.nowLocked(); o.order.work.at > known[o.id] {
+		if known := q.nowLocked(); s.work.at > known[o.id] {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id,
-				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
+				Last: fmt.Sprintf("%s %q", s.work.op, *s.work.name)}
 		}
-		// o.stream.state can't change: another run on o would have counted a position that isn't
-		// known here.
-		q.d.programs.TakeOver(&q.stream.state, &o.stream.state)
+		// The state of o's lane can't change: another run on o would have counted a position that
+		// isn't known here.
+		q.d.programs.TakeOver(&l.state, &o.stream.lanes[i].state)
 		q.stream.lastPrepared = nil
 	}
-	q.order.prevOwner.owner, q.order.prevOwner.work = s.owner, q.order.work
-	s.owner = q
+	l.prev = prevOwner{s.owner, s.work}
 	q.order.pos++
-	q.order.work = work{at: q.order.pos, op: op, name: name}
+	s.owner, s.work = q, work{at: q.order.pos, op: op, name: name}
 	return nil
 }
 
@@ -102,9 +114,14 @@ func (q *Queue) rollbackLocked() {
 	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	q.set.owner, q.order.work = q.order.prevOwner.owner, q.order.prevOwner.work
+	for i := range q.stream.lanes {
+		if l := &q.stream.lanes[i]; q.stream.taken.has(i) {
+			l.set.mu.Lock()
+			l.set.owner, l.set.work = l.prev.owner, l.prev.work
+			l.set.mu.Unlock()
+		}
+	}
+	q.stream.taken = 0
 }
 
 type prevOwner struct {
@@ -112,7 +129,6 @@ type prevOwner struct {
 	work  work
 }
 
-// work is a queue's last operation on shared workers.
 type work struct {
 	at   uint64
 	op   string
@@ -122,9 +138,8 @@ type work struct {
 func (q *Queue) forceAcquireLocked() {
 	q.set.mu.Lock()
 	defer q.set.mu.Unlock()
-	q.set.owner = q
 	q.order.pos++
-	q.order.work = work{at: q.order.pos, op: opState, name: &opRaw}
+	q.set.owner, q.set.work = q, work{at: q.order.pos, op: opState, name: &opRaw}
 }
 
 // resetOwnerLocked releases the queue's workers after a restart, with its commands counted as done.
@@ -132,10 +147,13 @@ func (q *Queue) resetOwnerLocked() {
 	var done clock
 	done[q.id] = q.order.pos
 	q.d.seen.add(done)
-	q.set.mu.Lock()
-	defer q.set.mu.Unlock()
-	if q.set.owner == q {
-		q.set.owner = nil
+	for i := range q.stream.lanes {
+		s := q.stream.lanes[i].set
+		s.mu.Lock()
+		if s.owner == q {
+			s.owner = nil
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -154,8 +172,7 @@ func (e *WorkersError) Error() string {
 // Workers returns the logical cores that programs of the queue may use.
 func (q *Queue) Workers() chip.Range { return q.set.cores }
 
-// Fits returns a *WorkersError unless the queue starts all cores of a program.
-func (q *Queue) Fits(im *Image) error {
+func (q *Queue) fits(im *Image) error {
 	if q.set.cores.Contains(im.Bounds().Start) && q.set.cores.Contains(im.Bounds().End) {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// printing knows the kernels that print, as long as HoldPrints says.
 type printing struct {
 	mu       sync.Mutex
 	known    map[string]*printed
@@ -32,14 +31,13 @@ func newPrinting() *printing {
 
 func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
 
-// hold returns once listeners are ready for the programs.
+// hold returns once listeners are ready.
 func (p *printing) hold(programs []print.Program) {
 	if p.learn(programs) {
 		p.tell()
 	}
 }
 
-// learn reports whether a program is new.
 func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +58,6 @@ func (p *printing) learn(programs []print.Program) (more bool) {
 	return more
 }
 
-// drop lets listeners read once more before programs are forgotten.
 func (p *printing) drop(programs []print.Program) {
 	if p.last(programs) {
 		p.tell()
@@ -68,7 +65,7 @@ func (p *printing) drop(programs []print.Program) {
 	}
 }
 
-// last takes a hold off programs, and reports whether one lost its last.
+// last reports whether a program lost its last hold.
 func (p *printing) last(programs []print.Program) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +78,7 @@ func (p *printing) last(programs []print.Program) (last bool) {
 	return last
 }
 
-// forget removes programs without a hold; some may have been held again since last.
+// forget removes programs without a hold.
 func (p *printing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +155,6 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// printHeaders is the bytes of the print rings' headers.
 func printHeaders(l1 *abi.L1Map) int {
 	if l1.Print == 0 {
 		return 0

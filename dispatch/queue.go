@@ -48,16 +48,19 @@ type queueTiles struct {
 	prefetchL1, dispatchL1 *kmd.Window
 }
 
-// streamState is the state after the commands so far. Guarded by Queue.mu.
+// streamState is guarded by Queue.mu.
 type streamState struct {
-	state        State
-	lastPrepared *Prepared // whose After state is, if it was submitted last
-	runs         uint16    // programs run, as their host id
-	replays      uint32    // of traces, as the prefetcher counts them
-	event        cq.Seq    // last recorded
-	waits        uint64    // for other queues
-	end          partEnd   // of the newest part of a linked batch
-	edgePayload  [16]byte  // of that event
+	lanes        []lane
+	stall        lanes                   // that transfers, waits and events wait for
+	taken        lanes                   // by the last acquireLocked
+	counted      [MaxSubDevices]cq.Count // completions of streams that no lane has
+	lastPrepared *Prepared               // whose After state is, if it was submitted last
+	runs         uint16                  // programs run, as their host id
+	replays      uint32                  // of traces, as the prefetcher counts them
+	event        cq.Seq                  // last recorded
+	waits        uint64                  // for other queues
+	end          partEnd                 // of the newest part of a linked batch
+	edgePayload  [16]byte                // of that event
 
 	reserved *Reservation // the only one that may run something, if not nil
 
@@ -80,7 +83,7 @@ func (h *history) name() string {
 	return "nothing"
 }
 
-// show calls f with the newest replay, which can't be forgotten meanwhile.
+// show calls f with the newest replay, if there is one.
 func (h *history) show(f func(*Prepared)) {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -112,7 +115,7 @@ var errClosed = errors.New("the queue is closed")
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stream.state
+	return q.stream.lanes[0].state
 }
 
 func (q *Queue) ID() int { return q.id }
@@ -129,7 +132,6 @@ func (q *Queue) Compare(o *Queue) int {
 // Dispatcher is the core to which the queue's workers report.
 func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
-// usable returns why the queue takes no commands.
 func (q *Queue) usable(op string) error {
 	if err := q.failure(); err != nil {
 		return q.errorf("%s: %w", op, err)
@@ -141,13 +143,12 @@ func (q *Queue) errorf(format string, a ...any) error {
 	return fmt.Errorf("dispatch: queue %d: "+format, append([]any{q.id}, a...)...)
 }
 
-// enter locks mu for a submission, up to leave.
 func (q *Queue) enter() (before bool) {
 	q.mu.Lock()
 	return debug.SetPanicOnFault(true)
 }
 
-// leave unlocks mu after a submission. A fault of a removed device's memory becomes an error.
+// leave makes the fault of a removed device's memory an error.
 func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
 
 func (q *Queue) leaveBy(e any, err *error, before bool) {
@@ -158,7 +159,7 @@ func (q *Queue) leaveBy(e any, err *error, before bool) {
 	}
 }
 
-// fail closes the queue to further commands: host and device may disagree about the rings.
+// fail closes the queue: host and device may disagree about the rings.
 func (q *Queue) fail(err error) error {
 	q.status.failed.CompareAndSwap(nil, &err)
 	return err
@@ -176,16 +177,17 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	if !im.Placed() {
 		return q.errorf("run program %q: its kernels were not placed in DRAM", im.Name())
 	}
-	if err := q.Fits(im); err != nil {
+	l, err := q.homeLocked(im)
+	if err != nil {
 		return err
 	}
 	if q.shared {
-		if err := q.acquireLocked(opRun, im.Label()); err != nil {
+		if err := q.acquireLocked(1<<l.Sub, opRun, im.Label()); err != nil {
 			return err
 		}
 	}
-	st := q.stream.state
-	run := im.Next(&st, q.dispatcher)
+	st := l.state
+	run := im.Next(&st, l.Dispatcher)
 	if n := run.Size(); n <= memmap.MaxCommandSize {
 		// built in the issue ring, to copy the commands once
 		off, err := q.roomLocked(ctx, uint32(n))
@@ -204,7 +206,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		}
 	}
 	q.history.last.Store(im.Label())
-	q.stream.state, q.stream.lastPrepared = st, nil
+	l.state, q.stream.lastPrepared = st, nil
 	q.stream.runs++
 	return nil
 }
@@ -217,9 +219,13 @@ type Prepared struct {
 	Bytes []byte
 	// Counts are 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
-	// After is the queue's state afterwards.
+	// After is the state of sub-device Sub afterwards, More those of others.
 	After Detached
-	Name  string
+	Sub   uint8
+	More  []SubAfter
+	// SubDevices are those with which the commands were made; nil without any.
+	SubDevices *SubDevices
+	Name       string
 	// Image is the trace in DRAM that Bytes run, for hang reports; nil without one. It doesn't
 	// change before Forget.
 	Image []byte
@@ -254,14 +260,20 @@ func (q *Queue) Forget(p *Prepared) {
 	q.history.replayed.CompareAndSwap(p, nil)
 }
 
+// SubAfter is the state of a sub-device after commands.
+type SubAfter struct {
+	Sub   uint8
+	After Detached
+}
+
 // CountPatch is a word in Prepared.Bytes.
 type CountPatch struct {
 	At  int
 	Add cq.Count
+	Sub uint8 // whose count
 }
 
-// submittableLocked checks that the queue takes prepared commands, and acquires shared workers. A
-// reserved queue must be reserved by one of rs.
+// A reserved queue must be reserved by one of rs.
 func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
@@ -272,11 +284,14 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) == 0 && q.stream.reserved != nil {
 		return q.errorf("submit %s: %w", p.Name, ErrReserved)
 	}
+	if p.SubDevices != q.d.subs {
+		return &SubDeviceError{"submit " + p.Name, "it was recorded with other sub-devices: load those"}
+	}
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return q.errorf("submit %s: the reservation has ended", p.Name)
 	}
 	if q.shared {
-		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
+		if err := q.acquireLocked(p.lanes(), opReplay, &p.Name); err != nil {
 			return err
 		}
 	}
@@ -286,21 +301,39 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
-	q.stream.state, q.stream.lastPrepared = q.d.programs.After(p.After), p
+	if p.More == nil {
+		q.stream.lanes[p.Sub].state, q.stream.lastPrepared = q.d.programs.After(p.After), p
+		return
+	}
+	for _, a := range append(p.More, SubAfter{p.Sub, p.After}) {
+		q.stream.lanes[a.Sub].state = q.d.programs.After(a.After)
+	}
+	q.stream.lastPrepared = nil
 }
 
-func (p *Prepared) count(base cq.Count) {
-	if !p.sent || p.base != base {
-		for _, c := range p.Counts {
-			cq.Put32(p.Bytes, c.At, uint32(base+c.Add))
-		}
-		p.sent, p.base = true, base
+// count fills in the counts for a queue whose lanes expect so many completions.
+func (p *Prepared) count(on []lane) {
+	base := on[p.Sub].state.Expected
+	if p.sent && p.base == base && p.More == nil {
+		return
 	}
+	for _, c := range p.Counts {
+		cq.Put32(p.Bytes, c.At, uint32(on[c.Sub].state.Expected+c.Add))
+	}
+	p.sent, p.base = true, base
+}
+
+// lanes are those whose workers the commands start.
+func (p *Prepared) lanes() lanes {
+	g := lanes(1) << p.Sub
+	for _, a := range p.More {
+		g |= 1 << a.Sub
+	}
+	return g
 }
 
 func (q *Queue) builderLocked() cq.Builder { return cq.NewBuilder(q.d.layout(), q.stream.buf[:0]) }
 
-// sendBuiltLocked sends the commands of builderLocked.
 func (q *Queue) sendBuiltLocked(ctx context.Context, op string, b *cq.Builder) error {
 	cmds, err := b.Finish()
 	if err != nil {
@@ -320,7 +353,6 @@ func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 	return nil
 }
 
-// roomLocked waits for room for a batch of n bytes in the issue ring, and returns its offset.
 func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 	if q.rings.roomy(n) {
 		return q.rings.issue.wr, nil
@@ -361,7 +393,6 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 	return !q.rings.fetch.full() && q.rings.issue.free(off, n, oldest, q.rings.fetch.put)
 }
 
-// publishLocked announces n bytes of commands in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.put(off, n, q.rings.fetch.put)
 	if q.translates {

@@ -113,8 +113,7 @@ const (
 	freeHostMemory = "end other processes that have pinned host memory"
 )
 
-// planFrom lays the queues out as firmware files say. It checks everything that the files assume
-// and the host can't adopt.
+// planFrom checks everything that the files assume and the host can't adopt.
 func (d *machine) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
 		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name,
@@ -163,7 +162,6 @@ func (m *matcher) err(fw *QueueFirmware) error {
 	return nil
 }
 
-// core returns the core of a coordinate word, which no program may use.
 func (m *matcher) core(name string, xy uint32) chip.Core {
 	d := m.d
 	for c := range d.tensixRange().Cores() {
@@ -236,8 +234,6 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	}
 }
 
-// addresses checks that words, rings and buffers don't overlap in free L1, as far as the host uses
-// them.
 func (m *matcher) addresses(c *abi.Queue) {
 	low, high := m.d.queue.L1.Unreserved, m.d.queue.L1.Size
 	const do = "use kernels and base firmware of one revision"
@@ -281,7 +277,6 @@ func (d *machine) checkHostMemory() error {
 	return m.err(fw)
 }
 
-// fileHostBlock returns a queue's host memory by its constants and those of queue 0.
 func fileHostBlock(p *chip.Params, c, first *abi.Queue) memmap.Host {
 	return memmap.Host{
 		Base: c.Base - first.Base, Size: c.End() - c.Base,

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// planned returns a device before its bring-up, with that many queues on the whole grid.
 func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
@@ -29,8 +28,6 @@ func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	return d
 }
 
-// filesFor returns firmware that was compiled for the device, with 1 GiB of host memory for all
-// queues.
 func filesFor(d *Device, queues int) *QueueFirmware {
 	fw := &QueueFirmware{Name: "files", Base: &Firmware{Layout: d.queue}}
 	rect := d.ch.Rects(d.grid)[0]
@@ -54,7 +51,6 @@ func filesFor(d *Device, queues int) *QueueFirmware {
 	return fw
 }
 
-// A device adopts what files say about rings, ids and host memory.
 func TestAdoptQueueConstants(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		d := planned(t, arch, 2)
@@ -84,10 +80,8 @@ func TestAdoptQueueConstants(t *testing.T) {
 	}
 }
 
-// EdgeWords returns the first word of traces on several queues.
 func (d *Device) EdgeWords() uint32 { return d.ctl.EdgeWord[0] }
 
-// What a device can't adopt is refused by name, before anything is started.
 func TestRefuseQueueConstants(t *testing.T) {
 	for name, change := range map[string]func(k *QueueKernels){
 		"prefetcher's core":                      func(k *QueueKernels) { k.Constants.PrefetchCore = k.Constants.Workers & 0xFFF },
@@ -153,8 +147,6 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	}
 }
 
-// With this firmware each set of workers has a go message of its own; queues that share one share
-// that too.
 func TestSlotsOfWorkers(t *testing.T) {
 	left, right := chip.Range{End: chip.Core{X: 3, Y: 9}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 5, Y: 3}}
 	for _, c := range []struct {
@@ -187,8 +179,6 @@ func TestSlotsOfWorkers(t *testing.T) {
 	}
 }
 
-// Go signals are sent to the go message of the queue's workers; signals to single cores stay as
-// they are.
 func TestGoMessageOfQueue(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		stream := func(slot uint8) []byte {

@@ -5,7 +5,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// queuePlan is the layout of a device's command queues, own or from files.
 type queuePlan struct {
 	ctl    memmap.Control
 	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core

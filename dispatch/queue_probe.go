@@ -9,10 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// probe runs through everything that other firmware must do: a go signal from the subordinate that
-// resets all launch pointers, a wait for all workers that clears the count, and a write of the
-// dispatcher. It leaves no trace. The error is a *QueueFirmwareError if the write doesn't arrive in
-// time.
+// probe runs through what other firmware must do: a go signal from the subordinate that resets all
+// launch pointers, a wait for all workers that clears the count, and a write of the dispatcher.
 func (q *Queue) probe(ctx context.Context) error {
 	d, word := q.d, q.d.ctl.EdgeWord[0]
 	stream := d.pr.Stream.FirstDispatch

@@ -27,7 +27,6 @@ type immediate struct {
 	value uint32
 }
 
-// prefetchMakes returns the immediates of tt-metal's prefetcher in every build with the constants.
 func prefetchMakes(q *abi.Queue) []immediate {
 	return []immediate{
 		{"word of the prefetch queue's pointer", q.FetchRead}, {"word of the issue queue's pointer", q.IssueRead},
@@ -69,7 +68,6 @@ func (k *StrippedKernel) missing(all []immediate) []immediate {
 	return none
 }
 
-// tableReader finds the constants of the revision's table that agree with all instructions.
 type tableReader struct {
 	d  *machine
 	fw *QueueFirmware
@@ -80,8 +78,7 @@ type tableReader struct {
 	closest []Mismatch // for the constants that fit best; nil before the first
 }
 
-// byTable returns firmware with the constants of the revision's table for this device, checked
-// against its code.
+// byTable returns firmware with the constants of the revision's table that agree with its code.
 func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	r := &tableReader{d: d, fw: fw, rect: d.ch.Rects(d.grid)[0]}
 	if n := min(len(fw.Stripped.Prefetch), len(fw.Stripped.Dispatch), len(fw.Stripped.Subordinate)); n < d.opts.Queues {
@@ -115,7 +112,6 @@ func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	return nil, &QueueFirmwareError{Name: fw.Name, Mismatches: r.closest}
 }
 
-// queues returns all kernels for a form and a size of host memory; nil if some are missing.
 func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	var out []QueueKernels
 	var differ []Mismatch
@@ -132,7 +128,6 @@ func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	return nil
 }
 
-// queue returns the kernels of a queue, and the immediates that they lack of the best constants.
 func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels QueueKernels, differ []Mismatch) {
 	d := r.d
 	at := abi.QueuePlace{
@@ -161,8 +156,6 @@ func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels Qu
 	return kernels, differ
 }
 
-// kernelsAt returns the kernels most likely compiled for a place, and the immediates that they
-// lack.
 func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (kernels QueueKernels, differ []Mismatch) {
 	c := r.fw.Base.Layout.MetalQueue(form, at)
 	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start) // NoC 1 counts from the other corner

@@ -15,9 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// strippedFor returns kernels whose code makes the constants of the table for a device, with that
-// much host memory for each queue. The queues' cores are in the order that tt-metal's host hands
-// them out in, or swapped.
+// strippedFor returns kernels whose code makes the constants of the table for a device. The queues'
+// cores are in tt-metal's order, or swapped.
 func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped bool) *QueueFirmware {
 	fw := &QueueFirmware{Name: "stripped", Base: &Firmware{Layout: d.queue}}
 	rect := d.ch.Rects(d.grid)[0]
@@ -49,7 +48,6 @@ func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped
 	return fw
 }
 
-// metalPlanned is planned with a revision of tt-metal on all cores.
 func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *Device {
 	t.Helper()
 	d := planned(t, arch, queues)
@@ -57,8 +55,6 @@ func metalPlanned(t *testing.T, revision string, arch chip.Arch, queues int) *De
 	return d
 }
 
-// Kernels without constants get those of their revision's table, whichever cores, size of host
-// memory and form they were compiled for, and are sorted into queues.
 func TestQueueConstantsByTable(t *testing.T) {
 	for _, revision := range []string{"2026-01-09", "2026-03-12", "2026-05"} {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -92,7 +88,6 @@ func TestQueueConstantsByTable(t *testing.T) {
 	}
 }
 
-// Code that doesn't make a constant of the table is refused with the constant's name.
 func TestRefuseByTable(t *testing.T) {
 	form := abi.Of("2026-03-12", chip.Blackhole).QueueForms()[0]
 	d := metalPlanned(t, "2026-03-12", chip.Blackhole, 1)
@@ -127,7 +122,6 @@ func TestRefuseByTable(t *testing.T) {
 	}
 }
 
-// Queue firmware that is started and doesn't answer is an error of Start within the hang timeout.
 func TestSilentQueueFirmware(t *testing.T) {
 	loop := []byte{0x6F, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // JAL to itself
 	for _, target := range []kmd.Target{sim.Wormhole(), sim.Blackhole()} {

@@ -29,8 +29,8 @@ func (q *Queue) newWait(what string, t task) wait {
 	return w
 }
 
-// run waits until done returns true, and drains completions meanwhile, so that the device never
-// waits for the host. It fails with a *HangError without progress for the hang timeout.
+// run drains completions meanwhile, so that the device never waits for the host. It fails with a
+// *HangError without progress for the hang timeout.
 func (w *wait) run(ctx context.Context, done func() bool) error {
 	for {
 		ended, err := w.poll(done)
@@ -89,8 +89,8 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 	return nil
 }
 
-// drainOthers drains the device's other queues: this one may wait for a queue whose dispatcher
-// waits for space in its completion ring.
+// drainOthers: this queue may wait for another whose dispatcher waits for space in its completion
+// ring.
 func (q *Queue) drainOthers() {
 	for _, o := range q.all {
 		if o != q {
@@ -135,7 +135,6 @@ func (w *wait) overLifeLocked() error {
 	return w.q.overLifeLocked()
 }
 
-// poll drains completions, calls done and checks for progress, once.
 func (w *wait) poll(done func() bool) (ended bool, err error) {
 	q := w.q
 	q.life.mu.RLock()
@@ -174,7 +173,6 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 	return false, err
 }
 
-// movement is the last fingerprint of a device that makes progress.
 type movement struct {
 	queue  [2]uint64
 	looked time.Time // at queue
@@ -183,7 +181,6 @@ type movement struct {
 	watch  watchDue
 }
 
-// changed notes a fingerprint of the queues, and reports whether it differs.
 func (m *movement) changed(now [2]uint64) bool {
 	if now == m.queue {
 		return false
@@ -192,7 +189,6 @@ func (m *movement) changed(now [2]uint64) bool {
 	return true
 }
 
-// queueDue reports when to read the queue's fingerprint, an access to the device.
 func (w *wait) queueDue() bool {
 	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
 		return false
@@ -201,7 +197,6 @@ func (w *wait) queueDue() bool {
 	return true
 }
 
-// progressLifeLocked returns a fingerprint of this queue and those that it may wait for.
 func (q *Queue) progressLifeLocked() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.all {
@@ -229,9 +224,8 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDeviceLifeLocked counts any change on the device as progress, so that a program longer than
-// the hang timeout is no hang while its kernels move. It reads every core, which is too slow for
-// every poll.
+// Any change on the device is progress: a program longer than the hang timeout is no hang while its
+// kernels move. Reading every core is too slow for every poll.
 func (w *wait) pollDeviceLifeLocked() error {
 	if err := w.q.d.kd.Alive(); err != nil {
 		return w.hangLifeLocked(err)
@@ -254,7 +248,6 @@ func (w *wait) watchLifeLocked() error {
 	return nil
 }
 
-// deviceFingerprint hashes completion counts, waypoints and kernels.
 func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)

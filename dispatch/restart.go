@@ -102,7 +102,6 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	return nil
 }
 
-// restart starts the kernels of an interrupted queue, which still refuses commands.
 func (q *Queue) restart() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +121,6 @@ func (q *Queue) restart() error {
 	return nil
 }
 
-// restore writes contents page by page, bypassing the command queues, and reads them back.
 func (d *Device) restore(ctx context.Context, c *Content) error {
 	if want := c.At.Bytes(); len(c.Data) != want {
 		return fmt.Errorf("%d B for a buffer of %d B", len(c.Data), want)

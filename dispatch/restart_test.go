@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What stops a command-queue kernel for good is named in the report, and a restart makes the queue
-// work again.
 func TestRestartAfterABadCommand(t *testing.T) {
 	garbage := make([]byte, 64)
 	garbage[0] = 0xEE

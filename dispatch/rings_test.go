@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// The host never writes into bytes of the issue ring that the prefetcher may still read, and never
-// waits for room when the prefetcher has read everything but the batch it took last.
 func TestIssueRingNeverOverwrites(t *testing.T) {
 	type batch struct{ off, n uint32 }
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,8 +53,6 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 	})
 }
 
-// The host's idea of how many prefetch queue entries are taken is the prefetcher's, over many laps,
-// whenever it looks.
 func TestFetchRingCountsEntries(t *testing.T) {
 	q, _ := hostOnly(t)
 	f := &q.rings.fetch
@@ -72,7 +68,6 @@ func TestFetchRingCountsEntries(t *testing.T) {
 					q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), f.addr(uint32((taken-1)%memmap.FetchEntries)))
 				}
 			}
-			// What is after some of them is done, as a report said, maybe one from long ago.
 			f.advance(uint64(rapid.IntRange(0, int(taken)).Draw(t, "known")))
 			if err := f.poll(); err != nil {
 				t.Fatal(err)
@@ -84,7 +79,6 @@ func TestFetchRingCountsEntries(t *testing.T) {
 	})
 }
 
-// A read pointer that can't be one is reported, not believed.
 func TestFetchRingRefusesWildPointer(t *testing.T) {
 	q, _ := hostOnly(t)
 	for _, v := range []uint32{0, 0xFFFFFFFF, q.rings.fetch.base - 2, q.rings.fetch.base + 1, q.rings.fetch.addr(memmap.FetchEntries) + 2} {

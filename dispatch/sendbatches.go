@@ -7,9 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// sendBatchesLocked sends commands in batches that end at each of ends: all or none, whenever ctx
-// ends. If they exceed the issue ring, ctx ends only the wait for the first batch: half a program
-// in the queue needs its other half.
+// sendBatchesLocked sends all batches, which end at ends, or none. If they exceed the issue ring,
+// ctx ends only the wait for the first: half a program in the queue needs its other half.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
 	// A ring holds this much wherever it begins, beside the previous batch.
 	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
@@ -43,7 +42,6 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 	return nil
 }
 
-// sendTwoLocked sends commands in two batches, the second from byte cut on: both or none.
 func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
 	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
 	return q.sendTogetherLocked(ctx, p, q.stream.ends)
@@ -114,9 +112,8 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 	return q.patchLocked(ctx, at, patches)
 }
 
-// patchLocked sends the writes of patches. They need no wait before: the prefetcher takes no
-// commands while it reads a trace. After them it stalls until the dispatcher has waited for the
-// writes.
+// The writes need no wait before: the prefetcher takes no commands while it reads a trace. After
+// them it stalls until the dispatcher has waited for the writes.
 func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
 	b := q.builderLocked()

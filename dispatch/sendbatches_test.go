@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// fillRing puts batches of n bytes into a queue until it has no room.
 func fillRing(t *testing.T, q *Queue, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -26,7 +25,6 @@ func fillRing(t *testing.T, q *Queue, n int) {
 	}
 }
 
-// parts are the commands of a program in batches of the largest size and the rest.
 func parts(n int) (p []byte, ends []int) {
 	p = make([]byte, n)
 	for i := range p {
@@ -38,8 +36,6 @@ func parts(n int) (p []byte, ends []int) {
 	return p, append(ends, n)
 }
 
-// A context that ends while a program of several batches waits for room leaves the queue as it was:
-// usable, and without a part of the program.
 func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	q, take := hostOnly(t)
 	fillRing(t, q, memmap.MaxCommandSize)
@@ -67,8 +63,6 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// fetched is what the prefetcher reads for batches, the first of them after one that ends at rd: a
-// batch that doesn't fit before the end of the ring is at its start.
 func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	start := 0
 	for _, end := range ends {
@@ -82,8 +76,6 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 	return p
 }
 
-// Batches that belong together lie where the prefetcher will read each of them, wherever the ring
-// ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128,
 		2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
@@ -101,8 +93,6 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 	}
 }
 
-// A program that is larger than the ring is sent to its end once it has begun, since half a program
-// stops the queue.
 func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	q, _ := hostOnly(t)
 	p, ends := parts(len(q.rings.issue.mem) + memmap.MaxCommandSize)
@@ -137,9 +127,6 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	}
 }
 
-// What is written settled is followed by one stall of the prefetcher, in the batch that has the
-// last data: also if they fill the batch, take several, or lie in pages that are longer than a
-// batch.
 func TestWriteSettled(t *testing.T) {
 	const page = 4096
 	full := memmap.MaxCommandSize / page

@@ -19,12 +19,10 @@ func newQueue(d *machine, id int) *Queue {
 	return q
 }
 
-// start starts the prefetcher and the dispatchers with empty rings. On a restart mu and life.mu are
-// held.
+// On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
-		q.stream.event = d.programs.ReplayState(), nil, 0, 0, cq.Seq(d.opts.FirstEvent)
+	q.stream.runs, q.stream.replays, q.stream.event = 0, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
@@ -37,6 +35,8 @@ func (q *Queue) start() error {
 		return err
 	}
 	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
+	q.stream.lanes, q.stream.counted = nil, [MaxSubDevices]cq.Count{}
+	q.newLanesLocked()
 	q.comp.restart(uint16(id))
 
 	host := d.host[id]
@@ -148,8 +148,6 @@ func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
 	return nil
 }
 
-// close waits for queued work unless ctx ends first, ends the queue's kernels and closes its
-// windows.
 func (q *Queue) close(ctx context.Context) error {
 	q.status.stop.CompareAndSwap(nil, &errClosed) // ends waits, also one that holds mu
 	q.mu.Lock()
@@ -177,8 +175,7 @@ func (q *Queue) releaseLocked(cause error) error {
 }
 
 // terminate makes the kernels leave their loops, so that no transfer to host memory is in flight
-// when that memory goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in
-// this order, each in its own batch.
+// when that memory goes. Source of the order: tt-metal host_runtime_commands.cpp.
 func (q *Queue) terminate(ctx context.Context) error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}

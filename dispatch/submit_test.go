@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// plainNode is an emulated card whose TLB windows are plain memory, like a BAR of a real card but
-// without a device after it. It shows what the host's side of a submission costs by itself.
+// plainNode is an emulated card whose TLB windows are plain memory: it shows what the host's side
+// of a submission costs.
 type plainNode struct{ seam.Node }
 
 type plainFile struct{ seam.File }
@@ -34,16 +34,12 @@ type plainTarget struct{ card *sim.Card }
 func (t plainTarget) Node() seam.Node { return plainNode{t.card.Node()} }
 func (t plainTarget) String() string  { return "plain memory" }
 
-// hostOnly returns a queue whose device is plain memory, and a function that takes all entries put
-// so far, as a prefetcher would.
 func hostOnly(tb testing.TB) (q *Queue, take func()) {
 	tb.Helper()
 	d := hostOnlyDevice(tb, 1)
 	return d.queues[0], func() { takeAll(d.queues[0]) }
 }
 
-// hostOnlyDevice returns a device of plain memory with that many queues, each with workers of its
-// own.
 func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	tb.Helper()
 	kd, err := kmd.Open(context.Background(), plainTarget{sim.Blackhole()})
@@ -80,11 +76,11 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 		q.comp.ring.mem = make([]byte, memmap.PageSize)
 		q.comp.ring.host, q.comp.ring.win = host, q.tiles.prefetchL1
 		d.add(q)
+		q.newLanesLocked()
 	}
 	return d
 }
 
-// takeAll takes all entries put into a queue so far, as its prefetcher would.
 func takeAll(q *Queue) {
 	last := (q.rings.fetch.next + memmap.FetchEntries - 1) % memmap.FetchEntries
 	q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), q.rings.fetch.addr(last))
@@ -107,9 +103,6 @@ func replayCommands(tb testing.TB) *Prepared {
 	}
 }
 
-// A host that waits now and then for what it submitted never reads the device's pointer for room in
-// the rings, which on silicon takes as long as several replays: completions say how far the device
-// is.
 func TestReportsSaveAskingTheDevice(t *testing.T) {
 	q, _ := hostOnly(t) // the pointer that the device publishes stays as it is
 	b := batched(t, q)
@@ -134,7 +127,6 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	}
 }
 
-// The host's side of a replay beside a copy of the same bytes into the same ring.
 func BenchmarkSubmit(b *testing.B) {
 	shared := hostOnlyDevice(b, 1).queues[0]
 	shared.set = &workers{workerSet: &workerSet{shared: true}}

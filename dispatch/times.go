@@ -102,7 +102,6 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 	return dst, lost, nil
 }
 
-// ring reads whole entries from entry first on.
 func (p *ProgramTimes) ring(first uint32, b []byte) error {
 	for len(b) > 0 {
 		at := first % memmap.TimesEntries
@@ -119,7 +118,6 @@ func (p *ProgramTimes) read(off uint32, b []byte) error {
 	return p.q.d.kd.Read(p.q.dispatcher.At, uint64(p.q.d.ctl.Times+off), b)
 }
 
-// inside calls f while the queue can't be restarted.
 func (p *ProgramTimes) inside(f func() error) error {
 	q := p.q
 	q.life.mu.RLock()

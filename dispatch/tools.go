@@ -69,7 +69,7 @@ func (q *Queue) SetState(st State) {
 	if q.shared {
 		q.forceAcquireLocked()
 	}
-	q.stream.state, q.stream.lastPrepared = st, nil
+	q.stream.lanes[0].state, q.stream.lastPrepared = st, nil
 }
 
 // Cores returns the logical coordinates of the queue's prefetch core and dispatch core.

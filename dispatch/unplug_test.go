@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// unpluggable starts a device of an emulated card that its driver can take out. Both are closed at
-// the end of the test.
 func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 	t.Helper()
 	card := sim.Blackhole()
@@ -33,8 +31,6 @@ func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 	return d, drv
 }
 
-// A wait polls the other queues too. When the card is gone and that faults, the other queues' locks
-// are free again, so that they can be closed.
 func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 	for name, look := range map[string]func(q *Queue){
 		"what has come":  func(q *Queue) { q.drainOthers() },
@@ -44,7 +40,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, drv := unpluggable(t, 2)
 			q, other := d.Queue(0), d.Queue(1)
-			if _, _, err := other.record(t.Context(), "something", false); err != nil {
+			if _, _, err := other.record(t.Context(), "something", false, nil); err != nil {
 				t.Fatal(err)
 			}
 			for end := time.Now().Add(time.Minute); other.comp.ring.available() == 0; time.Sleep(time.Millisecond) {

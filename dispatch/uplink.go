@@ -27,7 +27,6 @@ type uplink struct {
 	running bool
 }
 
-// hostSide returns the device whose PCI interface leads to host memory.
 func (d *machine) hostSide() *kmd.Device {
 	if d.up != nil {
 		return d.up.Near
@@ -35,7 +34,6 @@ func (d *machine) hostSide() *kmd.Device {
 	return d.kd
 }
 
-// outside is the addresses that a queue's prefetcher and dispatcher use as host memory.
 type outside struct {
 	xy, hi                     uint32
 	issue, issueSize           uint32
@@ -78,8 +76,6 @@ func (d *machine) outside(id int, host memmap.Host, noc uint64) (outside, error)
 	return mirrorOf(id, xy.Packed()), err
 }
 
-// doorbells are the words that the host shares with the reader of a queue's commands: prefetch and
-// dispatch core, or the near end of the link.
 type doorbells struct {
 	pre, disp                 chip.XY
 	fetch, fetchRd, completRd uint32
@@ -92,10 +88,9 @@ func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 	return doorbells{d.up.Link.Near, d.up.Link.Near, relay.Fetch(id), relay.FetchRead(id), relay.CompletionRead(id)}
 }
 
-// linkTimeout bounds the start and the end of a link's programs, which the base firmware calls.
 const linkTimeout = 2 * time.Second
 
-// startLink starts the link's programs for all queues, before their kernels.
+// startLink comes before the queues' kernels.
 func (d *machine) startLink() error {
 	u := d.up
 	if u == nil {
@@ -217,8 +212,7 @@ func (u *uplink) await(e *end, want uint32) error {
 	}
 }
 
-// stop ends the programs, the near end's first, so that nothing writes to host memory and the base
-// firmware has its tiles for itself.
+// stop ends the near end first, so that nothing writes to host memory.
 func (u *uplink) stop() error {
 	var errs []error
 	ends := u.ends()
@@ -261,9 +255,9 @@ func (u *uplink) close() error {
 	return nil
 }
 
-// guard asks for the full clock of the local chip. It also has the driver stop the near end of the
-// link, which uses this process's memory, if the process is killed: both when the first file goes
-// and right before the last one, with which the memory goes.
+// guard asks for the full clock of the local chip, and to stop the near end of the link, which uses
+// this process's memory, if the process is killed: when the first file goes and right before the
+// last one, with which the memory goes.
 func (u *uplink) guard() (release func() error, err error) {
 	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
 		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)

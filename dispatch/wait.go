@@ -82,10 +82,9 @@ func (w *waiter) spins() bool {
 	return now.Before(w.spin)
 }
 
-// checks is how often the whole device is polled before a wait without progress is a hang.
+// checks is how often the whole device is polled before a hang.
 const checks = 8
 
-// due reports when to poll the whole device.
 func (w *waiter) due() bool {
 	if w.sleep == 0 {
 		return false
@@ -98,9 +97,8 @@ func (w *waiter) due() bool {
 	return true
 }
 
-// polled excludes a poll of the whole device, which may take long over a tunnel, from the time
-// without progress. At least two polls precede a hang: the first only gives a state to compare
-// with.
+// polled excludes a poll of the whole device, which may be slow, from the time without progress. At
+// least two polls precede a hang: the first only gives a state to compare with.
 func (w *waiter) polled(took time.Duration) {
 	if w.sleep == 0 {
 		return // something has moved
@@ -110,8 +108,8 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept excludes time in which the process was stopped by a debugger or had no processor: an
-// emulated device made no progress then.
+// overslept excludes time in which the process was stopped: an emulated device made no progress
+// then.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return
@@ -121,7 +119,7 @@ func (w *waiter) overslept(now time.Time) {
 	}
 }
 
-// pause waits until the next poll. It fails when ctx is done or nothing has moved for the limit.
+// pause fails when ctx is done or nothing has moved for the limit.
 func (w *waiter) pause(ctx context.Context) error {
 	spins := w.spins()
 	if w.rounds > yieldRounds {
@@ -152,8 +150,8 @@ func (w *waiter) pause(ctx context.Context) error {
 }
 
 // nap returns how long to sleep: until shortly before the expected end, briefly around it, else
-// longer and longer. Around a well-known end it is 0: polling costs less there than a late wake-up.
-// late is how late sleeps end; the last sleep before polling is shortened by it, within limits.
+// longer and longer; 0 around a well-known end. late is how late sleeps end, by which the last one
+// is shortened.
 func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
 		gone, margin, most := now.Sub(w.begun), f.margin(), f.mean/spinShare
@@ -180,7 +178,6 @@ func (w *waiter) expect(f forecast) {
 
 func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since(w.begun)} }
 
-// forever is the limit of a wait that is never a hang.
 const forever = 100 * 365 * 24 * time.Hour
 
 // Poll calls done, paced like the waits for queues, until it returns true or an error. It has no
@@ -203,8 +200,8 @@ func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 // before its end and polls often around it. Work of varying duration is waited for as if it were
 // new.
 
-// A task is what a wait waits for: the newest submission, and how much was submitted since the
-// previous wait. Nothing is learned of the zero value.
+// A task is the newest submission and how much was submitted since the previous wait. Nothing is
+// learned of the zero value.
 type task struct {
 	last     string  // what was submitted last, or the wait
 	function uintptr // that a wait calls
@@ -219,7 +216,6 @@ type forecasts struct {
 	next int // that another task takes
 }
 
-// forecastCount is how many tasks have a forecast; new ones replace old ones in turn.
 const forecastCount = 32
 
 type forecast struct {
@@ -238,7 +234,7 @@ func (f *forecasts) find(t task) *forecast {
 	return nil
 }
 
-// get returns the zero value if there is no forecast or its times vary by more than a quarter.
+// get returns nothing if the times vary by more than a quarter.
 func (f *forecasts) get(t task) forecast {
 	if t == (task{}) {
 		return forecast{}

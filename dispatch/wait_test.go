@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A look at the whole device that takes longer than a wait without progress may is no reason to
-// give the wait up, and another one is due before that, to compare with.
 func TestLongLooksAreNoHang(t *testing.T) {
 	const limit = time.Hour // so long that what the test takes is nothing
 	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
@@ -33,7 +31,6 @@ func TestLongLooksAreNoHang(t *testing.T) {
 		if w.due() {
 			t.Errorf("after a look of %v another one is due at once", took)
 		}
-		// It is no hang now, although the wait began that long ago.
 		w.deadline = w.deadline.Add(-limit / 2)
 		if err := w.pause(t.Context()); err != nil {
 			t.Errorf("after a look of %v: %v", took, err)
@@ -45,7 +42,6 @@ func TestLongLooksAreNoHang(t *testing.T) {
 	}
 }
 
-// However short the timeout is, a wait ends.
 func TestShortestTimeoutEnds(t *testing.T) {
 	w := newWaiter(time.Nanosecond, Pace{}, new(nap.Sleeper))
 	for range yieldRounds + 1<<10 {
@@ -59,8 +55,6 @@ func TestShortestTimeoutEnds(t *testing.T) {
 	t.Error("it goes on and on")
 }
 
-// A wait whose process was stopped goes on afterwards: the queue wasn't watched meanwhile, so it is
-// no hang. Without progress it ends all the same.
 func TestStoppedWaitsAreNoHang(t *testing.T) {
 	const limit = time.Hour
 	w := newWaiter(limit, Pace{}, new(nap.Sleeper))
@@ -84,9 +78,6 @@ func TestStoppedWaitsAreNoHang(t *testing.T) {
 	}
 }
 
-// Waits for work that repeats see its end within 20 µs mostly, and nine of ten within 100 µs, while
-// they poll for a twelfth of the time at most, however late sleeps end, and also when single ends
-// or sleeps are late or the work has changed.
 func TestWaitsLearn(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
@@ -144,8 +135,6 @@ func TestWaitsLearn(t *testing.T) {
 	}
 }
 
-// A wait that polls around its expected end without sleeping still ends with its context, and if
-// nothing moves for the limit.
 func TestPollsAroundEnd(t *testing.T) {
 	for _, c := range []struct {
 		limit time.Duration
@@ -168,7 +157,6 @@ func TestPollsAroundEnd(t *testing.T) {
 	}
 }
 
-// What a queue waits for is a task by what it was given last and by how much since the wait before.
 func TestTasks(t *testing.T) {
 	d := started(t, sim.Wormhole(), Options{})
 	q := d.Queue(0)

@@ -1,12 +1,10 @@
 package dispatch
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
 type workerSet struct {
@@ -15,7 +13,6 @@ type workerSet struct {
 	slot   uint8 // go message that starts them: see slotWorkers
 }
 
-// workerSets gives each queue its workers. Overlapping sets are equal.
 func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
@@ -49,9 +46,9 @@ func (d *machine) workerSets() ([]*workerSet, error) {
 	return sets, nil
 }
 
-// slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all
-// workers, a rectangle that is compiled into them. A worker reads only the go message whose number
-// is in its mailbox, at first number 0, the first set's.
+// slotWorkers gives each set a go message of its own: tt-metal's dispatchers send go signals to all
+// workers, and a worker reads only the go message whose number is in its mailbox, at first number
+// 0.
 func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
@@ -62,29 +59,4 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 	}
 }
 
-// selectGoMessages has the workers read the go messages of their sets. Workers of no set read a
-// message that no queue sends.
-func (d *machine) selectGoMessages() error {
-	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
-		return nil
-	}
-	for c := range d.grid.Cores() {
-		slot := uint32(len(d.sets))
-		for _, s := range d.sets {
-			if s.cores.Contains(c) {
-				slot = uint32(s.slot)
-			}
-		}
-		if slot == 0 {
-			continue
-		}
-		l1 := &d.worker.L1
-		if err := d.write(c, l1.Go+4*slot, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
-			return fmt.Errorf("dispatch: bring-up: go message %d of %v: %w", slot, c, err)
-		}
-		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, slot)); err != nil {
-			return fmt.Errorf("dispatch: bring-up: number of the go message of %v: %w", c, err)
-		}
-	}
-	return nil
-}
+// Workers of no set read a message that no queue sends.

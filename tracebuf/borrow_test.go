@@ -7,8 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A trace that was recorded in borrowed memory is the same as one that wasn't, and nothing of it
-// changes when the memory is used again: if it was enough, and if it wasn't.
 func TestBorrowedMemory(t *testing.T) {
 	add := func(r *Recording, n int) {
 		r.Reserve(n)

@@ -79,7 +79,6 @@ type spanReader struct {
 	places   map[*Image][]flow.Place
 }
 
-// openSpan is an open span, of the steps lo to hi only.
 type openSpan struct {
 	at     int // in spanReader.out
 	im     *Image
@@ -150,7 +149,6 @@ func (im *Image) runs(lo, hi int) bool {
 	return slices.ContainsFunc(im.Steps[lo:hi], func(s Step) bool { return s.Program != NoProgram || s.Control.Kind == flow.Call })
 }
 
-// leave closes the spans that the queue has left when it comes to a step.
 func (r *spanReader) leave(im *Image, step int, now uint64) {
 	for k := len(r.open) - 1; k >= 0; k-- {
 		o := &r.open[k]
@@ -163,7 +161,6 @@ func (r *spanReader) leave(im *Image, step int, now uint64) {
 	}
 }
 
-// iterate begins an iteration if the innermost open span is a loop.
 func (r *spanReader) iterate() {
 	k := len(r.open) - 1
 	if k < 0 || r.open[k].kind != SpanLoop {
@@ -184,7 +181,6 @@ func (r *spanReader) innermost(kind SpanKind) int {
 	return -1
 }
 
-// push opens a span of the steps from lo up to hi.
 func (r *spanReader) push(kind SpanKind, name string, number int, im *Image, lo, hi int, start uint64) {
 	s := ControlSpan{Kind: kind, Name: name, Number: number, Depth: len(r.open), Start: start, End: start}
 	if im != nil && kind != SpanLoop {
@@ -210,7 +206,7 @@ func (im *Image) programsOf(lo, hi int) []string {
 	return out
 }
 
-// conditions returns and forgets the number of false conditions in the branch before this one.
+// conditions returns and forgets the number of false conditions of the branch.
 func (r *spanReader) conditions(im *Image, step int) int {
 	n := 0
 	if r.chainIn == im && r.chain == step {
@@ -220,8 +216,7 @@ func (r *spanReader) conditions(im *Image, step int) int {
 	return n
 }
 
-// otherwise handles a false condition. After the last one of its branch, the body for all other
-// cases begins.
+// After the last false condition of its branch, the body for all other cases begins.
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target

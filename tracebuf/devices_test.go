@@ -16,8 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// devicesFile is a trace over four devices: on the second one nothing was recorded, and on the
-// third one it has parts on two queues.
 func devicesFile(t testing.TB, arch chip.Arch) []*tracebuf.File {
 	t.Helper()
 	files := []*tracebuf.File{testFile(t, arch), nil, spanFile(t, arch), testFile(t, arch)}
@@ -34,8 +32,6 @@ func encodeAll(t testing.TB, files []*tracebuf.File) []byte {
 	return b.Bytes()
 }
 
-// A trace over several devices is decoded as it was encoded. One of one device is the file that it
-// always was.
 func TestDevicesRoundTrip(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		files := devicesFile(t, arch)
@@ -71,7 +67,6 @@ func TestDevicesRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of version 3 stay, as [TestFileBytesStay] holds for version 2.
 func TestDevicesBytesStay(t *testing.T) {
 	for arch, want := range map[chip.Arch]string{
 		chip.Wormhole:  "8a8f5cf922ac8bf54bab0c2588a7daeabb779e052210c644cba7c400551156e3",
@@ -83,7 +78,6 @@ func TestDevicesBytesStay(t *testing.T) {
 	}
 }
 
-// What no capture over several devices makes is refused, when it is written and when it is read.
 func TestDevicesRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func([]*tracebuf.File) []*tracebuf.File

@@ -72,7 +72,6 @@ func (c *Contents) masked() []byte {
 	return m
 }
 
-// compare sets the first difference of two steps, and reports whether they differ.
 func (d *Difference) compare(a, b *Contents, ma, mb []byte, sa, sb *StepContents) bool {
 	for i := range max(sa.Count, sb.Count) {
 		if i >= sa.Count || i >= sb.Count {
@@ -115,8 +114,7 @@ func (d *Difference) show(a, b *cq.Reading) {
 	}
 }
 
-// firstDifference describes the first difference of two commands with the bytes ma and mb, "" if
-// they are equal.
+// firstDifference returns "" for equal commands. ma and mb are their bytes.
 func firstDifference(a, b *cq.Reading, ma, mb []byte) string {
 	if bytes.Equal(ma, mb) && a.Name == b.Name {
 		return ""

@@ -27,18 +27,13 @@ const (
 )
 
 func (k EdgeKind) String() string {
-	switch k {
-	case EdgeNone:
-		return "none"
-	case EdgeRecord:
-		return "record"
-	case EdgeWait:
-		return "wait"
-	case EdgeEnd:
-		return "end"
+	if int(k) < len(edgeNames) {
+		return edgeNames[k]
 	}
 	return fmt.Sprintf("edge(%d)", uint8(k))
 }
+
+var edgeNames = [...]string{"none", "record", "wait", "end"}
 
 // Edge is a step between the parts of a trace.
 type Edge struct {

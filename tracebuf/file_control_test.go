@@ -21,7 +21,6 @@ import (
 //go:embed testdata/v4-*.trace.gz
 var controlFiles embed.FS
 
-// controlFile is a trace with loops, conditions and calls, as package reprise has saved it.
 func controlFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
 	return unzipped(t, controlFiles, "testdata/v4-"+arch.String()+".trace.gz")
@@ -36,8 +35,6 @@ func decode(t testing.TB, b []byte) *tracebuf.File {
 	return f
 }
 
-// Files of version 4 stay readable, and are written byte for byte again. Programs that know version
-// 3 only refuse them for their version, and a version 4 without control flow isn't one.
 func TestFileOfVersion4(t *testing.T) {
 	if b := argsFile(t); !bytes.Equal(encode(t, decode(t, b)), b) {
 		t.Error("a file with computed arguments is written otherwise")
@@ -70,7 +67,6 @@ func TestFileOfVersion4(t *testing.T) {
 	}
 }
 
-// A trace over several devices may have control flow on one of them.
 func TestFileOfSeveralDevicesWithControl(t *testing.T) {
 	f, g := decode(t, controlFile(t, chip.Wormhole)), testFile(t, chip.Blackhole)
 	g.Name = f.Name
@@ -86,7 +82,6 @@ func TestFileOfSeveralDevicesWithControl(t *testing.T) {
 	}
 }
 
-// No control flow gets through that a recorder can't have made. Each case changes one thing.
 func TestValidateRefusesControl(t *testing.T) {
 	at := func(f *tracebuf.File, k flow.Kind, nth int) *tracebuf.Step {
 		for i := range f.Image.Steps {
@@ -102,7 +97,6 @@ func TestValidateRefusesControl(t *testing.T) {
 	poke := func(k flow.Kind, nth, off int, v uint32) func(*tracebuf.File) {
 		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, at(f, k, nth).Offset+off, v) }
 	}
-	// retarget has a step go elsewhere, in its command too.
 	retarget := func(k flow.Kind, nth int, to func(*tracebuf.File) int) func(*tracebuf.File) {
 		return func(f *tracebuf.File) {
 			s := at(f, k, nth)
@@ -175,8 +169,6 @@ func TestValidateRefusesControl(t *testing.T) {
 	}
 }
 
-// Any word of the commands and of the sections of control flow may be anything: decoding ends with
-// a trace or an error.
 func TestDecodeControlNeverPanics(t *testing.T) {
 	b := controlFile(t, chip.Blackhole)
 	f := decode(t, b)

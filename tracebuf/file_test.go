@@ -29,13 +29,11 @@ const (
 	binaryPages = 3
 )
 
-// testFile is a small trace as a recorder makes it: two programs, run in turn.
 func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	t.Helper()
 	return testFileOf(t, arch, false)
 }
 
-// testFileOf is testFile with the kernels among the commands, or relayed from DRAM.
 func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
@@ -127,7 +125,6 @@ func encode(t testing.TB, f *tracebuf.File) []byte {
 	return b.Bytes()
 }
 
-// encodeRefuses checks that a file is invalid for a reason and that nothing of it is written.
 func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -141,8 +138,6 @@ func encodeRefuses(t *testing.T, f *tracebuf.File, reason string) {
 	}
 }
 
-// What is decoded is what was encoded, and encodes to the same bytes again, however the reader
-// hands them out: traces of one queue and of several, with buffers of all layouts.
 func TestFileRoundTrip(t *testing.T) {
 	for _, f := range []*tracebuf.File{
 		testFile(t, chip.Wormhole), testFile(t, chip.Blackhole), spanFile(t, chip.Wormhole), spanFile(t, chip.Blackhole),
@@ -174,15 +169,12 @@ var oldFiles embed.FS
 func oldFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
 	b := unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
-	// The commands are those of testFile, but with empty launch messages, which no recorder has
-	// written.
 	im := &testFile(t, arch).Image
 	at := bytes.Index(b, im.Bytes[:64])
 	copy(b[at:], im.Bytes[:im.Size])
 	return seal(b)
 }
 
-// unzipped is a compressed file of testdata.
 func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	t.Helper()
 	r, err := files.Open(name)
@@ -200,8 +192,6 @@ func unzipped(t testing.TB, files embed.FS, name string) []byte {
 	return b
 }
 
-// Files of version 1 are read: their buffers go round all banks, their parameters stand for the
-// whole of the one buffer that is at the address. One that two buffers share isn't guessed.
 func TestFileOfVersion1(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		b := oldFile(t, arch)
@@ -233,9 +223,8 @@ func TestFileOfVersion1(t *testing.T) {
 	}
 }
 
-// The bytes of a version stay: files that people keep can be read by later programs. A change of
-// the sums needs a new FileVersion, unless the trace itself is another one (its pages, for
-// instance, are Recording's choice).
+// Files that people keep can be read by later programs: a change of the sums needs a new
+// FileVersion, unless the trace itself is another one.
 func TestFileBytesStay(t *testing.T) {
 	for _, c := range []struct {
 		arch chip.Arch
@@ -254,8 +243,6 @@ func TestFileBytesStay(t *testing.T) {
 	}
 }
 
-// A file that was cut off or changed anywhere is refused, by the checksum wherever nothing else is
-// wrong first.
 func TestFileDamage(t *testing.T) {
 	b := encode(t, testFile(t, chip.Blackhole))
 	for _, n := range []int{0, 1, 7, 8, 12, 23, 24, 40, len(b) / 2, len(b) - 33, len(b) - 1} {
@@ -284,7 +271,6 @@ func TestFileDamage(t *testing.T) {
 	}
 }
 
-// seal gives a changed file the right length and checksum, as a forger would.
 func seal(b []byte) []byte {
 	b = bytes.Clone(b)
 	binary.LittleEndian.PutUint64(b[16:], uint64(len(b)))
@@ -293,7 +279,6 @@ func seal(b []byte) []byte {
 	return b
 }
 
-// A file that promises more than it holds costs what it holds.
 func TestFileNoAllocationBomb(t *testing.T) {
 	b := encode(t, testFile(t, chip.Blackhole))
 	huge := bytes.Clone(b)
@@ -315,7 +300,6 @@ func TestFileNoAllocationBomb(t *testing.T) {
 	}
 }
 
-// Errors name the part that is wrong, and are of the kind that they say.
 func TestTargetMatch(t *testing.T) {
 	base := testFile(t, chip.Blackhole).Target
 	if err := base.Match(&base); err != nil {
@@ -340,7 +324,6 @@ func TestTargetMatch(t *testing.T) {
 	}
 }
 
-// field is the place of a field of a dispatcher's command in the commands, and its size in bytes.
 func field(t testing.TB, im *tracebuf.Image, command string, nth, at int) int {
 	t.Helper()
 	for e := range cq.All(im.Layout, im.Bytes) {
@@ -358,20 +341,16 @@ func field(t testing.TB, im *tracebuf.Image, command string, nth, at int) int {
 	return 0
 }
 
-// No trace gets through that a recorder can't have made. Each case changes one thing.
 func TestValidateRefuses(t *testing.T) {
-	// poke changes a 32-bit word of the nth command of a name.
 	poke := func(command string, nth, at int, v uint32) func(*tracebuf.File) {
 		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, field(t, &f.Image, command, nth, at), v) }
 	}
-	// launch changes the launch message of the first step.
 	launch := func(change func([]byte, *abi.Launch)) func(*tracebuf.File) {
 		return func(f *tracebuf.File) {
 			m := launchMessage(chip.Blackhole)
 			change(f.Image.Bytes[bytes.Index(f.Image.Bytes, m):][:len(m)], &abi.Own(chip.Blackhole).Launch)
 		}
 	}
-	// waits makes the waits for programs those for the first ones.
 	waits := func(programs int) func(*tracebuf.File) {
 		return func(f *tracebuf.File) {
 			for i := range testSteps {
@@ -496,8 +475,6 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// Kernels among the commands are those of the step's program, from a page of its kernels on, and no
-// words of them can be set.
 func TestKernelsAmongCommands(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		f := testFileOf(t, arch, true)
@@ -518,8 +495,6 @@ func TestKernelsAmongCommands(t *testing.T) {
 	}
 }
 
-// A file whose commands were changed and whose checksum was made right is refused like the trace
-// that it holds.
 func TestDecodeValidates(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	b := encode(t, f)
@@ -531,8 +506,6 @@ func TestDecodeValidates(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, with a right checksum or not: decoding ends, and what it accepts is written
-// back byte for byte.
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(true, argsFile(f))
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -575,7 +548,6 @@ func FuzzDecodeFile(f *testing.F) {
 	})
 }
 
-// A file has no data, or as many as there are, and sections in their order only.
 func TestFileSections(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	for _, c := range []struct{ data, results int }{{0, 0}, {2, 0}, {0, 1}, {1, 1}} {
@@ -596,7 +568,6 @@ func TestFileSections(t *testing.T) {
 	}
 }
 
-// launchMessage starts BRISC with arguments, semaphores and a circular buffer.
 func launchMessage(arch chip.Arch) []byte {
 	layout := abi.Own(arch)
 	l, le := &layout.Launch, binary.LittleEndian
@@ -612,8 +583,6 @@ func launchMessage(arch chip.Arch) []byte {
 	return m
 }
 
-// A file says which revision of tt-metal's base firmware the workers ran, and matches no device
-// with other firmware.
 func TestWorkersFirmware(t *testing.T) {
 	own := testFile(t, chip.Blackhole)
 	f := testFile(t, chip.Blackhole)
@@ -645,7 +614,6 @@ func TestWorkersFirmware(t *testing.T) {
 			t.Errorf("firmware of revision %q: %v", name, err)
 		}
 	}
-	// A launch message of 96 B is none of a revision that has 112.
 	f.Target.Layout = "2026-03-12"
 	if err := f.Validate(); !errors.Is(err, tracebuf.ErrInvalid) {
 		t.Errorf("launch messages of another revision: %v", err)

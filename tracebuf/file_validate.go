@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -128,7 +129,6 @@ func (im *Image) calls(callee int) bool {
 		func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
 }
 
-// validateCallee checks a trace that a part calls. It may call the traces of the shapes.
 func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip) (shape, error) {
 	im := &c.Image
 	if len(im.Buffers) > 0 || len(im.Callees) > 0 {
@@ -146,7 +146,7 @@ func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip)
 	return sh, nil
 }
 
-// validateImage checks a trace on one queue. It may call the callees of the part with these shapes.
+// The image may call callees with these shapes.
 func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, ch *chip.Chip) (shape, error) {
 	if im.Layout != cq.Layout(f.Target.Arch) {
 		return shape{}, invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
@@ -228,46 +228,39 @@ func (t *Target) checkQueue(ch *chip.Chip) error {
 }
 
 func (f *File) checkNames() error {
-	check := func(part, s string) error {
-		if len(s) > maxName {
-			return invalid(part, "its name has %d bytes, at most %d are possible: give it a shorter one", len(s), maxName)
-		}
-		return nil
-	}
-	if err := check("trace", f.Name); err != nil {
+	if err := checkName("trace", f.Name); err != nil {
 		return err
 	}
 	for _, im := range f.everyImage() {
-		for i := range im.Callees {
-			if err := check(fmt.Sprintf("callee %d", i), im.Callees[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Programs {
-			if err := check(fmt.Sprintf("program %d", i), im.Programs[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Steps {
-			if err := check(fmt.Sprintf("step %d", i), im.Steps[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Buffers {
-			if err := check(fmt.Sprintf("buffer %d", i), im.Buffers[i].Name); err != nil {
-				return err
-			}
-		}
-		for i := range im.Params {
-			if err := check(fmt.Sprintf("patch point %d", i), im.Params[i].Name); err != nil {
-				return err
-			}
+		if err := cmp.Or(
+			checkEach("callee", im.Callees, func(c *Callee) string { return c.Name }),
+			checkEach("program", im.Programs, func(p *Program) string { return p.Name }),
+			checkEach("step", im.Steps, func(s *Step) string { return s.Name }),
+			checkEach("buffer", im.Buffers, func(b *Buffer) string { return b.Name }),
+			checkEach("patch point", im.Params, func(p *Param) string { return p.Name }),
+		); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// checkShape checks the sizes, and that the steps tile the commands before the EXEC_BUF_END.
+func checkEach[T any](what string, list []T, name func(*T) string) error {
+	for i := range list {
+		if n := name(&list[i]); len(n) > maxName {
+			return checkName(fmt.Sprintf("%s %d", what, i), n)
+		}
+	}
+	return nil
+}
+
+func checkName(part, s string) error {
+	if len(s) > maxName {
+		return invalid(part, "its name has %d bytes, at most %d are possible: give it a shorter one", len(s), maxName)
+	}
+	return nil
+}
+
 func (im *Image) checkShape() error {
 	if !im.Layout.Valid() {
 		return invalid("commands", "their layout is %d", uint8(im.Layout))
@@ -287,23 +280,23 @@ func (im *Image) checkShape() error {
 	}
 	at := 0
 	for i, s := range im.Steps {
-		if s.Offset != at || s.Size <= 0 || s.Size > im.Size-at {
-			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset,
-				im.Size, at)
-		}
-		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
-		} else if edge && s.Control.Kind != flow.None {
-			if c := &s.Control; c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
+		fail := func(format string, args ...any) error { return invalid(fmt.Sprintf("step %d", i), format, args...) }
+		c, none := &s.Control, s.Program == NoProgram
+		switch {
+		case s.Offset != at || s.Size <= 0 || s.Size > im.Size-at:
+			return fail("%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset, im.Size, at)
+		case !none && (s.Program < 0 || s.Program >= len(im.Programs)):
+			return fail("it runs program %d of %d", s.Program, len(im.Programs))
+		case none && c.Kind != flow.None:
+			if c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
 				c.Kind == flow.Kernels && len(im.Programs) == 0 {
-				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program,
-					len(im.Programs), s.Edge.Kind)
+				return fail("it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
 			}
-		} else if s.Control != (flow.Control{}) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and goes to step %d", s.Program, s.Control.Target)
-		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge &&
-			s.Edge != (Edge{}) {
-			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
+		case s.Control != (flow.Control{}):
+			return fail("it runs program %d and goes to step %d", s.Program, c.Target)
+		case none != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 ||
+			!none && s.Edge != (Edge{}):
+			return fail("it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
 		}
 		at += s.Size
 	}
@@ -348,8 +341,7 @@ func (im *Image) checkBuffers(ch *chip.Chip) error {
 	return nil
 }
 
-// check tests that a buffer has pages, and that its kind of memory has room. The allocator judges
-// the distribution of shards.
+// The allocator judges the distribution of shards.
 func (b *Buffer) check(part string, ch *chip.Chip) error {
 	start, end, banks := uint64(1), uint64(ch.Params().L1Size), ch.All().Size()
 	switch b.Kind {
@@ -380,7 +372,6 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	return nil
 }
 
-// check returns the largest number of pages that a core has room for.
 func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err error) {
 	grid := ch.All()
 	if b.Kind == KindDRAM {
@@ -451,6 +442,30 @@ func (f *File) checkData(what string, data []Data) error {
 				f.Image.Buffers[d.Buffer].Name, size, end)
 		}
 		end = d.Offset + len(d.Bytes)
+	}
+	return nil
+}
+
+func (p *Program) checkPrints(part string, workers chip.Range) error {
+	for i := range p.Prints {
+		r := p.Prints[i]
+		for _, c := range r.Cores {
+			if c.Start.X > c.End.X || c.Start.Y > c.End.Y || !workers.Contains(c.Start) || !workers.Contains(c.End) {
+				return invalid(part, "it prints on cores %v, the queue has %v", c, workers)
+			}
+		}
+		if len(r.Kernels) == 0 || len(r.Kernels) > chip.NumProcessors {
+			return invalid(part, "%d kernels of a core print, there are %d processors", len(r.Kernels), chip.NumProcessors)
+		}
+		for _, k := range r.Kernels {
+			if k.Processor >= chip.NumProcessors || len(k.Name) > maxName {
+				return invalid(part, "a kernel on processor %d with a name of %d bytes prints", k.Processor, len(k.Name))
+			}
+		}
+		id := r.ID
+		if r.Identify(); r.ID != id || r.Name != p.Name {
+			return invalid(part, "what it prints has the name %#x, want %#x", id, r.ID)
+		}
 	}
 	return nil
 }

@@ -40,7 +40,6 @@ func (r *Recording) Own() {
 	r.leave()
 }
 
-// sharable returns what followers may share, and whether that is all.
 func (r *Recording) sharable() (s shared, all bool) {
 	if r.follow.shared != nil {
 		return *r.follow.shared, false
@@ -65,7 +64,6 @@ func (r *Recording) addFollowing(name string, program int, encode Encoder) {
 	r.cmds = append(r.cmds, f.buf...)
 }
 
-// leave copies what is shared with the leader, and drops the leader.
 func (r *Recording) leave() {
 	f := &r.follow
 	if f.leader == nil {

@@ -10,8 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Whatever a recording shares with a leader, its image is the one that it would have by itself; it
-// is the leader's own if all commands are equal and neither changed any.
 func TestFollow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, leader, follower := NewRecording(cq.Blackhole), NewRecording(cq.Blackhole), NewRecording(cq.Blackhole)

@@ -129,8 +129,7 @@ func InspectRaw(l cq.Layout, b []byte, revision string) (*Contents, error) {
 	return c, nil
 }
 
-// split finds the programs between the go signals. Commands between the last go signal and the
-// EXEC_BUF_END are a step of their own.
+// Commands between the last go signal and the EXEC_BUF_END are a step of their own.
 func (c *Contents) split() {
 	start, name := 0, ""
 	add := func(end int) {

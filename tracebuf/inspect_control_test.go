@@ -15,14 +15,11 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// argsFile is a trace with control flow of all kinds that also has computed arguments and
-// conditions on iterations, in a callee too, as package reprise has saved it.
 func argsFile(t testing.TB) []byte {
 	t.Helper()
 	return unzipped(t, controlFiles, "testdata/v4-args-blackhole.trace.gz")
 }
 
-// eachControlFile calls f with files of traces with control flow.
 func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
 	for name, b := range map[string][]byte{"wormhole": controlFile(t, chip.Wormhole), "blackhole": controlFile(t, chip.Blackhole),
 		"arguments": argsFile(t)} {
@@ -30,8 +27,6 @@ func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
 	}
 }
 
-// A listing has every step of control flow by its kind, bodies indented in what they are bodies of,
-// and then what is called.
 func TestPrintControl(t *testing.T) {
 	var out bytes.Buffer
 	if err := inspect(t, decode(t, argsFile(t))).Print(&out); err != nil {
@@ -46,8 +41,6 @@ func TestPrintControl(t *testing.T) {
 	}
 }
 
-// Programs, control flow and the ends of the trace and of what it calls add up to all bytes, and so
-// do kinds.
 func TestStatsOfControlAddUp(t *testing.T) {
 	eachControlFile(t, func(t *testing.T, b []byte) {
 		f := decode(t, b)
@@ -75,9 +68,6 @@ func TestStatsOfControlAddUp(t *testing.T) {
 	})
 }
 
-// A trace with control flow doesn't differ from a copy whose kernels, callees, and words of
-// conditions and arguments lie elsewhere. What a condition compares, a count, and what a callee
-// does are differences.
 func TestDiffOfControl(t *testing.T) {
 	eachControlFile(t, func(t *testing.T, b []byte) {
 		f := decode(t, b)

@@ -25,8 +25,6 @@ func inspect(t testing.TB, f *tracebuf.File) *tracebuf.Contents {
 	return c
 }
 
-// The same bytes show the same programs, whether a file says where they are or only the commands
-// do.
 func TestInspectRawEqualsImage(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		f := testFile(t, arch)
@@ -53,7 +51,6 @@ func TestInspectRawEqualsImage(t *testing.T) {
 	}
 }
 
-// Bytes of a revision that can't be told need its name; a wrong name is refused.
 func TestInspectRawRevisions(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
 	if err != nil {
@@ -83,8 +80,6 @@ func TestInspectRawRevisions(t *testing.T) {
 	}
 }
 
-// Programs and the EXEC_BUF_END add up to all bytes, kinds do too, and runs of one program are one
-// entry.
 func TestStatsAddUp(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	s := inspect(t, f).Stats()
@@ -104,8 +99,6 @@ func TestStatsAddUp(t *testing.T) {
 	}
 }
 
-// A trace doesn't differ from itself, nor from a copy whose kernels lie elsewhere; each change is
-// found in its program and named.
 func TestDiff(t *testing.T) {
 	base := inspect(t, testFile(t, chip.Blackhole))
 	if d := tracebuf.Diff(base, base); len(d) != 0 {
@@ -160,7 +153,6 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// A trace that is a program longer, or whose program is a command longer, differs there.
 func TestDiffOfLengths(t *testing.T) {
 	a := inspect(t, testFile(t, chip.Blackhole))
 	b := *a
@@ -182,7 +174,6 @@ func TestDiffOfLengths(t *testing.T) {
 	}
 }
 
-// A listing names the programs, and has a line for each command.
 func TestPrintContents(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	f.Image.Steps[1].Name = "\x1b[31m"
@@ -201,8 +192,6 @@ func TestPrintContents(t *testing.T) {
 	}
 }
 
-// Whatever is read back from DRAM, looking inside ends, and programs tile the commands but for the
-// end.
 func TestInspectRawTiles(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	rapid.Check(t, func(t *rapid.T) {

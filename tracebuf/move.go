@@ -42,8 +42,6 @@ func (p *Param) SetValue(commands []byte, v uint32) {
 	}
 }
 
-// checkMovable finds an argument with a value inside of a buffer that no patch point of kind
-// BufferAddr covers.
 func (im *Image) checkMovable(inside func(uint32) bool) error {
 	covered := map[int]bool{}
 	for i := range im.Params {
@@ -74,8 +72,6 @@ func (im *Image) checkMovable(inside func(uint32) bool) error {
 	return nil
 }
 
-// argumentsOf returns the range of the commands in which a dispatcher's command has runtime
-// arguments, with other data between them.
 func argumentsOf(r cq.Relayed) ByteRange {
 	list, data := 0, 0 // bytes before the data, and of the data
 	switch c := r.Command.(type) {
@@ -94,8 +90,7 @@ func argumentsOf(r cq.Relayed) ByteRange {
 	return ByteRange{start, start + data}
 }
 
-// residentWord finds a word in what an entry relays from the DRAM of a program's kernels, where
-// arguments may follow the kernels.
+// Arguments may follow the kernels in DRAM.
 func (im *Image) residentWord(e cq.Entry, is func(uint32) bool) (uint32, bool) {
 	relay, ok := e.Command.(cq.RelayPagedPacked)
 	if !ok {

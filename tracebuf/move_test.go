@@ -14,8 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// The relocations of a recording are found in its commands, with edges between the programs and
-// without.
 func TestFindRelocs(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, f := range []*tracebuf.File{testFile(t, arch), spanFile(t, arch)} {
@@ -29,7 +27,6 @@ func TestFindRelocs(t *testing.T) {
 	}
 }
 
-// everyStep returns where each step of a testFile has the word that the patch point names in some.
 func everyStep(f *tracebuf.File) []int {
 	var at []int
 	off := f.Image.Params[0].At[0] - f.Image.Steps[1].Offset
@@ -39,8 +36,6 @@ func everyStep(f *tracebuf.File) []int {
 	return at
 }
 
-// A buffer can move if patch points cover every argument that could be an address in it, and is
-// found where they say then.
 func TestMoveBuffer(t *testing.T) {
 	f := testFile(t, chip.Blackhole)
 	all := everyStep(f)
@@ -64,8 +59,6 @@ func TestMoveBuffer(t *testing.T) {
 	encode(t, f) // which checks the words
 }
 
-// An argument in the DRAM of a program's kernels keeps a buffer in its place; a kernel's text
-// doesn't.
 func TestResidentArgumentsDontMove(t *testing.T) {
 	for large, movable := range map[cq.LargeType]bool{cq.LargeBinaries: true, cq.LargeConfig: false} {
 		rec := tracebuf.NewRecording(cq.Blackhole)
@@ -98,7 +91,6 @@ func TestResidentArgumentsDontMove(t *testing.T) {
 	}
 }
 
-// Pieces are aligned, hold every word once, stay in their page, and are as few as that allows.
 func TestAlignedPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		im := &tracebuf.Image{PageSize: 1024}
@@ -130,7 +122,6 @@ func TestAlignedPieces(t *testing.T) {
 	})
 }
 
-// A file made of parts is the one that its parts describe.
 func TestNewFile(t *testing.T) {
 	f := spanFile(t, chip.Wormhole)
 	bufs := f.Image.Buffers

@@ -129,8 +129,7 @@ func (ps *Patches[B]) Written() {
 	ps.dirty = ps.dirty[:0]
 }
 
-// dropOverlaps sorts pieces and cuts off overlaps. It joins none: pieces may not cross the end of a
-// page.
+// dropOverlaps joins no pieces, which may not cross the end of a page.
 func dropOverlaps(ps []ByteRange) []ByteRange {
 	slices.SortFunc(ps, func(a, b ByteRange) int {
 		if a.Start != b.Start {

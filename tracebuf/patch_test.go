@@ -8,9 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever parameters are set in whatever order, writing the pieces of Changed makes a copy of the
-// commands equal to them; pieces are aligned, don't overlap, and none reaches over the end of a
-// page.
 func TestPatchesWriteWhatChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const align = 64
@@ -68,8 +65,6 @@ func TestPatchesWriteWhatChanged(t *testing.T) {
 	})
 }
 
-// Joined ranges rise, don't touch each other, and hold the bytes that the ranges held; what is
-// subtracted is in none of them, and nothing else is missing.
 func TestByteRanges(t *testing.T) {
 	const size = 40
 	bits := func(rs []ByteRange) (set [size]bool) {

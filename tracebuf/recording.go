@@ -178,8 +178,8 @@ const (
 	maxPageSize = 4096
 )
 
-// pageSize picks the page with the least waste when a buffer takes the same from every bank. Among
-// equals it takes the largest whose pages reach every bank: the prefetcher reads banks in parallel.
+// pageSize picks the page with the least waste when a buffer takes the same from every bank, and
+// then the largest whose pages reach every bank: the prefetcher reads banks in parallel.
 func pageSize(n, banks int) int {
 	best, waste := 0, 0
 	for p := maxPageSize; p >= minPageSize; p /= 2 {

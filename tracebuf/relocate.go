@@ -130,7 +130,6 @@ func (im *Image) SetCond(i int, noc, addr uint32) {
 	cq.Put32(im.Bytes, at+cq.AtBranchAddr, addr)
 }
 
-// place returns how a relay names a page of a program's kernels that are at addr of every bank.
 func (p *Program) place(page int, addr uint64, banks int) (start uint16, base uint32) {
 	return uint16(page % banks), uint32(addr) + uint32(page/banks)*binaryPage
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// spanFile is a trace over two queues whose parts hand over to each other: the first part is that
-// of testFile, with edges between its programs, and the second one has edges only. Its buffers have
-// all layouts.
 func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
@@ -74,7 +71,6 @@ func dispatcher(t *tracebuf.Target) tracebuf.Dispatcher {
 	return tracebuf.Dispatcher{Queue: t.Queue, Core: t.Dispatch, Word: t.Word}
 }
 
-// withEdges is the image of a file with edges in front of its steps, by their number.
 func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, recorded uint32) (tracebuf.Image, error) {
 	old := f.Image
 	rec := tracebuf.NewRecording(old.Layout)
@@ -121,8 +117,6 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 	return *im, nil
 }
 
-// In the order of steps none waits for a later one, all parts have their share, and no step is
-// missing.
 func TestOrder(t *testing.T) {
 	f := spanFile(t, chip.Blackhole)
 	order, err := tracebuf.Order(f.Parts())
@@ -140,7 +134,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Edges follow the queues that a trace runs on after it was loaded, and back.
 func TestRelocateSpan(t *testing.T) {
 	f := spanFile(t, chip.Wormhole)
 	want := encode(t, f)
@@ -176,8 +169,6 @@ func TestRelocateSpan(t *testing.T) {
 	}
 }
 
-// No edge, part or layout gets through that a recorder can't have made. Each case changes one
-// thing.
 func TestValidateRefusesSpans(t *testing.T) {
 	step := func(i int) func(f *tracebuf.File) *tracebuf.Step {
 		return func(f *tracebuf.File) *tracebuf.Step { return &f.Image.Steps[i] }

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// A replay's commands are byte for byte those that tt-metal writes for the same inputs.
 func TestReplayEqualsReference(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("..", "dispatch", "cq", "testdata", "golden", "exec_trace.bin"))
 	if err != nil {
@@ -45,8 +44,6 @@ func record(n int) *tracebuf.Recording {
 	return r
 }
 
-// The extents of a trace hold exactly its pages, go round the banks from bank 0 on, and differ by
-// at most one page.
 func TestExtentsHoldAllPages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		banks := rapid.IntRange(1, 12).Draw(t, "banks")
@@ -70,7 +67,6 @@ func TestExtentsHoldAllPages(t *testing.T) {
 	})
 }
 
-// A trace ends with EXEC_BUF_END, which sends the prefetcher back to its queue.
 func TestTraceEndsItself(t *testing.T) {
 	im, err := record(3).Finish(8)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// walker checks the commands of a trace one by one, without running them.
+// walker checks the commands of a trace without running them.
 type walker struct {
 	im     *Image
 	target *Target
@@ -42,7 +42,6 @@ func (w *walker) fail(at int, format string, args ...any) error {
 	return invalid(where(at), "%s", fmt.Sprintf(format, args...))
 }
 
-// walk checks every command, and that each step is a program's commands up to its go signal.
 func (w *walker) walk() error {
 	im := w.im
 	if err := cq.CheckTrace(im.Layout, cq.DefaultLimits(0), im.Bytes); err != nil {
@@ -71,10 +70,10 @@ func (w *walker) walk() error {
 			continue
 		}
 		if w.step == len(im.Steps) {
-			return w.fail(e.Offset, "%s after the last step", e.Command.ID().String())
+			return w.fail(e.Offset, "%s after the last step", e.Command.ID())
 		}
 		if w.started {
-			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.ID().String(), w.step)
+			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.ID(), w.step)
 		}
 		s := &im.Steps[w.step]
 		if s.Control.Kind == flow.Kernels {
@@ -101,9 +100,9 @@ func (w *walker) walk() error {
 		}
 		switch end := e.Offset + len(e.Raw); {
 		case end > s.Offset+s.Size:
-			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID().String(), w.step, s.Offset+s.Size)
+			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, s.Offset+s.Size)
 		case end == s.Offset+s.Size && !w.started:
-			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.ID().String())
+			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.ID())
 		case end == s.Offset+s.Size && w.readTo > 0:
 			return w.fail(e.Offset, "step %d doesn't take the arguments that READ_ARGs before it name", w.step)
 		case end == s.Offset+s.Size:
@@ -119,15 +118,13 @@ func (w *walker) walk() error {
 	return w.ended()
 }
 
-// expected is the count of completions after all earlier steps.
 func (w *walker) expected() cq.Count {
 	return cq.Count(w.runs * w.target.Workers.Size())
 }
 
-// edge checks the commands of an edge, whose last one is e.
 func (w *walker) edge(e *cq.Entry, s *Step) error {
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
-		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID().String(), w.step, end)
+		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
 	}
 	if len(w.peers) == 0 {
 		return w.fail(s.Offset, "step %d is an edge to other parts, of which the trace has none", w.step)
@@ -162,7 +159,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// ended checks that the part ends with an EdgeEnd if others record: only that clears their words.
+// Only an EdgeEnd clears the words of others' recordings.
 func (w *walker) ended() error {
 	for _, p := range w.peers {
 		if last := &w.im.Steps[len(w.im.Steps)-1]; p.Recorded > 0 && last.Edge.Kind != EdgeEnd {
@@ -180,14 +177,14 @@ func (w *walker) command(e *cq.Entry) error {
 	for r := range e.Relayed {
 		some = true
 		if w.started {
-			return w.fail(r.At, "%s after the go signal of step %d", r.Command.ID().String(), w.step)
+			return w.fail(r.At, "%s after the go signal of step %d", r.Command.ID(), w.step)
 		}
 		if err := w.relayed(r); err != nil {
 			return err
 		}
 	}
 	if !some {
-		return w.fail(e.Offset, "a trace can't contain %s", e.Command.ID().String())
+		return w.fail(e.Offset, "a trace can't contain %s", e.Command.ID())
 	}
 	return nil
 }
@@ -209,9 +206,9 @@ func (w *walker) relayed(r cq.Relayed) error {
 	}
 	switch {
 	case r.Header:
-		return w.fail(r.At, "%s without its data: a trace sends only kernels and the data next to them that way", r.Command.ID().String())
+		return w.fail(r.At, "%s without its data: a trace sends only kernels and the data next to them that way", r.Command.ID())
 	case r.To != cq.Master:
-		return w.fail(r.At, "a trace can't contain %s for the subordinate", r.Command.ID().String())
+		return w.fail(r.At, "a trace can't contain %s for the subordinate", r.Command.ID())
 	}
 	return w.inline(r.At, r.Command)
 }
@@ -253,11 +250,10 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		w.notify = true
 		return nil
 	}
-	return w.fail(at, "a trace can't contain %s", c.ID().String())
+	return w.fail(at, "a trace can't contain %s", c.ID())
 }
 
-// wait allows barriers, and waits for completions of earlier steps: no other wait is certain to
-// end.
+// No other wait is certain to end than barriers and waits for completions of earlier steps.
 func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Flags&^(cq.WaitBarrier|cq.WaitStream) != 0 {
 		return w.fail(at, "a WAIT in a trace may be for a barrier and for completions, this one is %v", c.Flags)
@@ -301,7 +297,7 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		}
 	}
 	for _, r := range c.Rects {
-		if err := w.rect(at, c.ID().String(), r.NOC, int(r.Dests)); err != nil {
+		if err := w.rect(at, c.ID(), r.NOC, int(r.Dests)); err != nil {
 			return err
 		}
 	}
@@ -319,10 +315,10 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if len(c.Rects) > 0 {
 			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
 		}
-		if err := w.kernelConfig(at, c.ID().String(), 1, c.Addr, uint32(c.Size)); err != nil {
+		if err := w.kernelConfig(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
-		if err := w.writes(at, c.ID().String(), 1, c.Addr, uint32(c.Size)); err != nil {
+		if err := w.writes(at, c.ID(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
 		if len(c.Data) > 0 {
@@ -333,20 +329,18 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 	return w.fail(at, "WRITE_PACKED with offset index %d, want 0 or 1", c.OffsetIndex)
 }
 
-// large checks a write of common arguments, circular buffers and semaphores (offset index 1) or of
-// kernels (2).
 func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	if c.OffsetIndex != 1 && c.OffsetIndex != 2 {
 		return w.fail(at, "WRITE_PACKED_LARGE with offset index %d, want 1 or 2", c.OffsetIndex)
 	}
 	for _, s := range c.Subs {
-		if err := w.rect(at, c.ID().String(), s.NOC, int(s.Dests)); err != nil {
+		if err := w.rect(at, c.ID(), s.NOC, int(s.Dests)); err != nil {
 			return err
 		}
-		if err := w.kernelConfig(at, c.ID().String(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
+		if err := w.kernelConfig(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
 			return err
 		}
-		if err := w.writes(at, c.ID().String(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
+		if err := w.writes(at, c.ID(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
 			return err
 		}
 	}
@@ -361,8 +355,7 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 	return nil
 }
 
-// kernels checks that inline kernels are those of the step's program: each begins at a page of
-// them.
+// Inline kernels begin at a page of the step's program.
 func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
 	program := w.im.Steps[w.step].program()
 	p := &w.im.Programs[program]
@@ -390,8 +383,7 @@ func (w *walker) arguments(at, n, header int) {
 	w.args = append(w.args, ByteRange{at + header, at + header + n})
 }
 
-// kernelConfig checks that a write relative to a write offset stays in the kernel-config memory.
-func (w *walker) kernelConfig(at int, name string, index int, addr, n uint32) error {
+func (w *walker) kernelConfig(at int, name fmt.Stringer, index int, addr, n uint32) error {
 	if w.offsets[index] == 0 {
 		return w.fail(at, "%s relative to write offset %d, which isn't set", name, index)
 	}
@@ -410,9 +402,8 @@ func (w *walker) worker(x, y uint8) bool {
 	return ok && w.target.Workers.Contains(c)
 }
 
-// rect checks that a multicast rectangle holds so many workers, and otherwise only columns and rows
-// that multicasts leave out.
-func (w *walker) rect(at int, name string, noc uint32, dests int) error {
+// rect lets a rectangle hold, beside workers, only columns and rows that multicasts leave out.
+func (w *walker) rect(at int, name fmt.Stringer, noc uint32, dests int) error {
 	x0, y0, x1, y1, ok := w.im.Layout.SplitRect(noc)
 	if !ok || x0 > x1 || y0 > y1 {
 		return w.fail(at, "%s to %#x, which is no rectangle", name, noc)
@@ -435,8 +426,7 @@ func (w *walker) rect(at int, name string, noc uint32, dests int) error {
 	return nil
 }
 
-// relays checks that only kernels of the step's program are read from DRAM: each entry has its
-// relocation, in order, and the address of the relocation.
+// Only kernels of the step's program are read from DRAM, each by its relocation, in order.
 func (w *walker) relays(at int, subs []cq.PagedSub) error {
 	im := w.im
 	for i, s := range subs {

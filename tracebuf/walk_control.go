@@ -3,6 +3,7 @@ package tracebuf
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -10,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// nest is the control flow of a trace under check.
 type nest struct {
 	places []flow.Place // by step, and for the end
 
@@ -32,7 +32,6 @@ type shape struct {
 	texts        []text
 }
 
-// noted finds the loops of a trace, and refuses steps that don't nest.
 func (w *walker) noted() (err error) {
 	n := &w.nest
 	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
@@ -43,8 +42,7 @@ func (w *walker) noted() (err error) {
 	return err
 }
 
-// enter is called where a step begins, or the end. The same programs must be counted there on all
-// ways.
+// The same programs must be counted at a step on all ways to it.
 func (w *walker) enter() error {
 	n := &w.nest
 	if n.arriving == nil {
@@ -71,7 +69,6 @@ func (im *Image) offset(step int) int {
 	return last.Offset + last.Size
 }
 
-// arrive notes that commands go from the present step to another one.
 func (w *walker) arrive(step int) error {
 	n := &w.nest
 	if was := n.arriving[step]; was >= 0 && was != w.runs {
@@ -82,11 +79,10 @@ func (w *walker) arrive(step int) error {
 	return nil
 }
 
-// control checks the commands of a step of control flow, whose last one is e.
 func (w *walker) control(e *cq.Entry, s *Step) error {
 	im, n := w.im, &w.nest
 	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
-		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID().String(), w.step, end)
+		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.ID(), w.step, end)
 	}
 	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
 	was := s.Control
@@ -125,7 +121,7 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	}
 	if want := was.Decode(e.Command, n.open, im.stepAt); !ok || was != want {
 		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
-			e.Command.ID().String())
+			e.Command.ID())
 	}
 	n.open = flow.OpenLoops(n.open, e.Command)
 	switch c := e.Command.(type) {
@@ -139,7 +135,6 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// reset checks a step that waits for all earlier programs, and may clear the count of completions.
 func (w *walker) reset(s *Step) error {
 	im, t := w.im, w.target
 	if s.Control != (flow.Control{Kind: flow.Reset}) {
@@ -215,7 +210,7 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 			len(n.open))
 	}
 	if c.Compare != cq.Never && c.Level == 0 {
-		if err := w.word(s.Offset, c.ID().String(), c.NOC, c.Addr); err != nil {
+		if err := w.word(s.Offset, c.ID(), c.NOC, c.Addr); err != nil {
 			return err
 		}
 	}
@@ -234,10 +229,9 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 	return err
 }
 
-// word checks that the next condition or argument reads memory of its buffer. The allocator
-// distributes pages of L1 and of sharded buffers: there any word from the buffer's address on is
-// accepted.
-func (w *walker) word(at int, name string, noc, addr uint32) error {
+// The allocator distributes pages of L1 and of sharded buffers: there any word from the buffer's
+// address on is accepted.
+func (w *walker) word(at int, name fmt.Stringer, noc, addr uint32) error {
 	n := &w.nest
 	if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != at {
 		return w.fail(at, "%s reads a word that no condition names", name)
@@ -315,7 +309,6 @@ func (w *walker) nested() error {
 	return nil
 }
 
-// readArgs checks a step that names words as arguments of the next program.
 func (w *walker) readArgs(s *Step) error {
 	if s.Control != (flow.Control{Kind: flow.Args}) {
 		return w.fail(s.Offset, "step %d names arguments, and goes to step %d", w.step, s.Control.Target)
@@ -325,9 +318,9 @@ func (w *walker) readArgs(s *Step) error {
 		c, ok := relay.Command.(cq.ReadArg)
 		at := s.Offset + e.Offset + cq.AtRelayed
 		if !ok || relay.To != cq.Master || c.OffsetIndex != 1 {
-			return w.fail(at, "step %d names arguments, its command is %s", w.step, e.Command.ID().String())
+			return w.fail(at, "step %d names arguments, its command is %s", w.step, e.Command.ID())
 		}
-		if err := w.word(at, c.ID().String(), c.NOC, c.Addr); err != nil {
+		if err := w.word(at, c.ID(), c.NOC, c.Addr); err != nil {
 			return err
 		}
 		for _, t := range c.Targets {
@@ -335,7 +328,7 @@ func (w *walker) readArgs(s *Step) error {
 				return w.fail(at, "READ_ARG to %#x, which is no worker", t.NOC)
 			}
 			if t.Dests != 0 {
-				if err := w.rect(at, c.ID().String(), t.NOC, int(t.Dests)); err != nil {
+				if err := w.rect(at, c.ID(), t.NOC, int(t.Dests)); err != nil {
 					return err
 				}
 			}
@@ -345,16 +338,14 @@ func (w *walker) readArgs(s *Step) error {
 	return nil
 }
 
-// takesArgs checks that a program's go signal takes the arguments that steps before it name, and
-// that these lie in the program's slot.
 func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
 	if c.Args != (w.readTo > 0) {
-		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID().String(), w.step, w.readTo)
+		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.ID(), w.step, w.readTo)
 	}
 	if w.readTo == 0 {
 		return nil
 	}
-	err := w.kernelConfig(at, c.ID().String(), 1, 0, w.readTo)
+	err := w.kernelConfig(at, c.ID(), 1, 0, w.readTo)
 	w.readTo = 0
 	return err
 }

@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +21,6 @@ type memory struct {
 
 func (f *flight) clone() *flight { return &flight{f.ended, slices.Clone(f.busy)} }
 
-// meet keeps in f what is certain where two ways meet.
 func (f *flight) meet(o *flight) {
 	f.ended = min(f.ended, o.ended)
 	for _, m := range o.busy {
@@ -30,14 +30,12 @@ func (f *flight) meet(o *flight) {
 	}
 }
 
-// landed notes that all programs before number n have ended.
 func (f *flight) landed(n int) {
 	f.ended = max(f.ended, n)
 	f.busy = slices.DeleteFunc(f.busy, func(m memory) bool { return m.run < f.ended })
 }
 
-// text is a place in the kernel-config memory of a rectangle of cores to which the trace writes
-// kernels.
+// text is a place of kernels in the kernel-config memory of a rectangle of cores.
 type text struct {
 	x0, y0, x1, y1 uint8
 	start, end     uint32
@@ -47,9 +45,8 @@ func (t *text) holds(x, y uint8, start, end uint32) bool {
 	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
 }
 
-// writes checks that a write of n bytes relative to a write offset changes nothing that an earlier
-// program may still use, and notes it as used by this one.
-func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
+// writes checks that a write changes nothing that an earlier program may still use.
+func (w *walker) writes(at int, name fmt.Stringer, index int, addr, n uint32) error {
 	start := w.offsets[index] + addr
 	for _, m := range w.flight.busy {
 		if m.run < w.runs && m.start < start+n && start < m.end {
@@ -68,7 +65,6 @@ func (w *walker) use(start, end uint32) {
 	}
 }
 
-// brings notes where a command writes kernels, or the configuration that a launch message names.
 func (w *walker) brings(c *cq.WritePackedLarge) {
 	for _, s := range c.Subs {
 		x0, y0, x1, y1, _ := w.im.Layout.SplitRect(s.NOC)
@@ -91,7 +87,6 @@ func (w *walker) placed(ts ...text) {
 	}
 }
 
-// textAt returns the place of the latest kernels among those that hold some bytes of a core.
 func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	for _, t := range slices.Backward(w.texts) {
 		if t.holds(x, y, start, end) {
@@ -101,8 +96,7 @@ func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 	return text{}, false
 }
 
-// room checks that cores have two launch messages free, for the step's program and one more: a full
-// ring looks like an empty one.
+// room: a full ring of launch messages looks like an empty one.
 func (w *walker) room(at int) error {
 	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
 		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before,
@@ -111,7 +105,6 @@ func (w *walker) room(at int) error {
 	return nil
 }
 
-// flies notes what is certain where commands go from the present step to another one.
 func (w *walker) flies(step int) {
 	if w.nest.flights == nil {
 		w.nest.flights = map[int]*flight{}
@@ -123,7 +116,6 @@ func (w *walker) flies(step int) {
 	w.nest.flights[step] = w.flight.clone()
 }
 
-// lands is called where a step begins. It keeps what is certain on all ways to the step.
 func (w *walker) lands(dead bool) {
 	f := w.nest.flights[w.step]
 	if f == nil {

@@ -48,8 +48,8 @@ func (w *walker) launches(at int, c *cq.WritePacked) error {
 	return nil
 }
 
-// launched checks that the trace has written what a launch message tells a core to read: kernels,
-// in this step or before, and the configuration of circular buffers, in this step.
+// launched checks that the trace has written what a launch message names: kernels, in this step or
+// before, and the configuration of circular buffers, in this step.
 func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	l := &w.target.layout().Launch
 	base, enables := le.Uint32(m[l.ConfigBase:]), le.Uint32(m[l.Enables:])
@@ -78,7 +78,6 @@ func (w *walker) launched(at int, m []byte, x, y uint8) error {
 	return nil
 }
 
-// launch checks that a launch message only starts kernels in the kernel-config memory.
 func (w *walker) launch(at int, m []byte) error {
 	layout := w.target.layout()
 	l := &layout.Launch
@@ -127,7 +126,6 @@ func (w *walker) launch(at int, m []byte) error {
 	return w.launchParts(at, m, base, l)
 }
 
-// launchParts checks the places of semaphores and circular buffer configuration, 16 B each.
 func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
 	last := 0
 	for i := range l.CircularBuffers {

@@ -12,116 +12,81 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// TestTables holds the tables of tt-metal's revisions to numbers that its headers gave when they
-// were compiled: offsetof and sizeof of mailboxes_t, kernel_config_msg_t, watcher_msg_t and
-// core_info_msg_t (tt_metal/hw/inc/hostdev/dev_msgs.h) and the macros of dev_mem_map.h, by revision
-// for Wormhole and Blackhole.
+// TestTables holds tt-metal's revisions to numbers that its headers gave when they were compiled:
+// offsetof and sizeof of dev_msgs.h (tt_metal/hw/inc/hostdev) and the macros of dev_mem_map.h.
 func TestTables(t *testing.T) {
-	type pair [2]uint32 // Wormhole, Blackhole
-	both := func(v uint32) pair { return pair{v, v} }
-	january := map[string]pair{
-		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x31E0),
-		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x310),
-		"go_message_index": both(0x340), "watcher": both(0x348), "core_info": both(0x858),
-		"sizeof(launch_msg_t)": both(0x60), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
-		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x44), "brisc_noc_mode": both(0x45), "min_remote_cb_start_index": both(0x46), "enables": both(0x4C),
-		"ncrisc_kernel_size16": both(0x5A),
-		"preload":              both(0x5F), "NUM_CIRCULAR_BUFFERS": both(32),
-		"MEM_ZEROS_BASE": {0x3200, 0x3240}, "MEM_BRISC_FIRMWARE_BASE": {0x3800, 0x3840}, "MEM_NCRISC_FIRMWARE_BASE": {0x5000, 0x5440},
-		"MEM_TRISC0_FIRMWARE_BASE": {0x5800, 0x5A40}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E00, 0x6040}, "MEM_TRISC2_FIRMWARE_BASE": {0x6400, 0x6640},
-		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x1C00}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0x600}, "MEM_TRISC0_FIRMWARE_SIZE": both(0x600),
-		"MEM_MAP_END": {0x7CF0, 0x82B0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x7CF0, 0x82B0},
-		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8CF0, 0xA2B0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0x9CF0, 0xC2B0},
-		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA4F0, 0xD2B0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xACF0, 0xE2B0},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC4F0, 0x112B0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xCCF0, 0x11AB0},
-		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
-		"DEFAULT_UNRESERVED": {0x19100, 0x196C0}, "NOC_COORD_REG_OFFSET": {4, 0},
+	type six = [6]uint32
+	type row struct {
+		name string
+		got  uint32
+		want six // by revision, Wormhole and Blackhole
 	}
-	march := map[string]pair{
-		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x3260),
-		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x390),
-		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8D8),
-		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
-		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50),
-		"ncrisc_kernel_size16": both(0x5E),
-		"preload":              both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
-		"MEM_ZEROS_BASE": {0x3280, 0x32C0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38C0}, "MEM_NCRISC_FIRMWARE_BASE": {0x5080, 0x5AC0},
-		"MEM_TRISC0_FIRMWARE_BASE": {0x5880, 0x64C0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E80, 0x6EC0}, "MEM_TRISC2_FIRMWARE_BASE": {0x6480, 0x78C0},
-		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
-		"MEM_MAP_END": {0x8120, 0x9DE0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8120, 0x9DE0},
-		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x9120, 0xBDE0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA120, 0xDDE0},
-		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA920, 0xEDE0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB120, 0xFDE0},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC920, 0x12DE0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD120, 0x135E0},
-		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
-		"DEFAULT_UNRESERVED": {0x19520, 0x1B200}, "NOC_COORD_REG_OFFSET": {4, 0},
-	}
-	may := map[string]pair{
-		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x3270),
-		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x390),
-		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8E8),
-		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
-		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50),
-		"ncrisc_kernel_size16": both(0x5E),
-		"preload":              both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
-		"MEM_ZEROS_BASE": {0x3280, 0x32E0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38E0}, "MEM_NCRISC_FIRMWARE_BASE": {0x50A0, 0x5AE0},
-		"MEM_TRISC0_FIRMWARE_BASE": {0x58A0, 0x64E0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5EA0, 0x6EE0}, "MEM_TRISC2_FIRMWARE_BASE": {0x64A0, 0x78E0},
-		"MEM_BRISC_FIRMWARE_SIZE": {0x1820, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
-		"MEM_MAP_END": {0x81C0, 0x9E80}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x81C0, 0x9E80},
-		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x91C0, 0xBE80}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA1C0, 0xDE80},
-		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA9C0, 0xEE80}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB1C0, 0xFE80},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC9C0, 0x12E80}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD1C0, 0x13680},
-		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
-		"DEFAULT_UNRESERVED": {0x195C0, 0x1B280}, "NOC_COORD_REG_OFFSET": {4, 0},
-	}
-	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march, "2026-05": may} {
-		got := map[string]pair{}
-		for i, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-			l := abi.Of(name, arch)
-			m, la, b := &l.L1, &l.Launch, &l.Boot
-			for field, v := range map[string]uint32{
-				"MEM_MAILBOX_BASE": m.Mailbox, "sizeof(mailboxes_t)": m.MailboxSize,
-				"subordinate_sync": m.SubordinateSync - m.Mailbox, "launch_msg_rd_ptr": m.LaunchReadPtr - m.Mailbox, "launch": m.Launch - m.Mailbox,
-				"go_messages": m.Go - m.Mailbox, "go_message_index": m.GoIndex - m.Mailbox, "watcher": b.Watcher.Enable,
-				"core_info":            m.CoreInfo - m.Mailbox,
-				"sizeof(launch_msg_t)": m.LaunchSize, "kernel_config_base": la.ConfigBase, "sem_offset": la.Semaphores, "local_cb_offset": la.Circular,
-				"rta_offset": la.Args, "mode": la.Mode, "kernel_text_offset": la.Text, "local_cb_mask": la.CBMask,
-				"brisc_noc_id": la.NOC, "brisc_noc_mode": la.NOCMode, "min_remote_cb_start_index": la.FirstRemote, "enables": la.Enables,
-				"ncrisc_kernel_size16": la.NCRISCSize,
-				"preload":              la.Preload, "NUM_CIRCULAR_BUFFERS": uint32(la.CircularBuffers),
-				"MEM_ZEROS_BASE": m.Zeros, "MEM_BRISC_FIRMWARE_BASE": m.Firmware[chip.BRISC], "MEM_NCRISC_FIRMWARE_BASE": m.Firmware[chip.NCRISC],
-				"MEM_TRISC0_FIRMWARE_BASE": m.Firmware[chip.TRISC0], "MEM_TRISC1_FIRMWARE_BASE": m.Firmware[chip.TRISC1],
-				"MEM_TRISC2_FIRMWARE_BASE": m.Firmware[chip.TRISC2],
-				"MEM_BRISC_FIRMWARE_SIZE":  m.FirmwareSize[chip.BRISC], "MEM_NCRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.NCRISC],
-				"MEM_TRISC0_FIRMWARE_SIZE": m.FirmwareSize[chip.TRISC0],
-				"MEM_MAP_END":              m.KernelConfig, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.BRISC],
-				"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.NCRISC], "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC0],
-				"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC1], "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC2],
-				"MEM_BANK_TO_NOC_SCRATCH": m.BankTable, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": b.Virtual, "MEM_LOGICAL_TO_VIRTUAL_SIZE": b.VirtualSize,
-				"MEM_NCRISC_IRAM_BASE": b.IRAM, "MEM_NCRISC_IRAM_SIZE": b.IRAMSize,
-				"DEFAULT_UNRESERVED": m.Unreserved, "NOC_COORD_REG_OFFSET": uint32(l.Banks.Shift),
-			} {
-				p := got[field]
-				p[i] = v
-				got[field] = p
-			}
-			if l.Revision.Name != name || l.Revision.Own() || l.Arch != arch || m.Size != arch.Params().L1Size {
-				t.Errorf("%s: %+v", name, l.Revision)
-			}
+	rows := func(l *abi.Layout) []row {
+		m, la, b := &l.L1, &l.Launch, &l.Boot
+		return []row{
+			{"MEM_MAILBOX_BASE", m.Mailbox, six{0x10, 0x60, 0x10, 0x60, 0x10, 0x60}},
+			{"sizeof(mailboxes_t)", m.MailboxSize, six{0x31E0, 0x31E0, 0x3260, 0x3260, 0x3270, 0x3270}},
+			{"subordinate_sync", m.SubordinateSync - m.Mailbox, six{0x8, 0x8, 0x8, 0x8, 0x8, 0x8}},
+			{"launch_msg_rd_ptr", m.LaunchReadPtr - m.Mailbox, six{0xC, 0xC, 0xC, 0xC, 0xC, 0xC}},
+			{"launch", m.Launch - m.Mailbox, six{0x10, 0x10, 0x10, 0x10, 0x10, 0x10}},
+			{"go_messages", m.Go - m.Mailbox, six{0x310, 0x310, 0x390, 0x390, 0x390, 0x390}},
+			{"go_message_index", m.GoIndex - m.Mailbox, six{0x340, 0x340, 0x3C0, 0x3C0, 0x3C0, 0x3C0}},
+			{"watcher", b.Watcher.Enable, six{0x348, 0x348, 0x3C8, 0x3C8, 0x3C8, 0x3C8}},
+			{"core_info", m.CoreInfo - m.Mailbox, six{0x858, 0x858, 0x8D8, 0x8D8, 0x8E8, 0x8E8}},
+			{"sizeof(launch_msg_t)", m.LaunchSize, six{0x60, 0x60, 0x70, 0x70, 0x70, 0x70}},
+			{"kernel_config_base", la.ConfigBase, six{0, 0, 0, 0, 0, 0}},
+			{"sem_offset", la.Semaphores, six{0xC, 0xC, 0xC, 0xC, 0xC, 0xC}},
+			{"local_cb_offset", la.Circular, six{0x12, 0x12, 0x12, 0x12, 0x12, 0x12}},
+			{"rta_offset", la.Args, six{0x16, 0x16, 0x16, 0x16, 0x16, 0x16}},
+			{"mode", la.Mode, six{0x2A, 0x2A, 0x2A, 0x2A, 0x2A, 0x2A}},
+			{"kernel_text_offset", la.Text, six{0x2C, 0x2C, 0x2C, 0x2C, 0x2C, 0x2C}},
+			{"local_cb_mask", la.CBMask, six{0x40, 0x40, 0x40, 0x40, 0x40, 0x40}},
+			{"brisc_noc_id", la.NOC, six{0x44, 0x44, 0x48, 0x48, 0x48, 0x48}},
+			{"brisc_noc_mode", la.NOCMode, six{0x45, 0x45, 0x49, 0x49, 0x49, 0x49}},
+			{"min_remote_cb_start_index", la.FirstRemote, six{0x46, 0x46, 0x4A, 0x4A, 0x4A, 0x4A}},
+			{"enables", la.Enables, six{0x4C, 0x4C, 0x50, 0x50, 0x50, 0x50}},
+			{"ncrisc_kernel_size16", la.NCRISCSize, six{0x5A, 0x5A, 0x5E, 0x5E, 0x5E, 0x5E}},
+			{"preload", la.Preload, six{0x5F, 0x5F, 0x6F, 0x6F, 0x6F, 0x6F}},
+			{"NUM_CIRCULAR_BUFFERS", uint32(la.CircularBuffers), six{32, 32, 32, 64, 32, 64}},
+			{"MEM_ZEROS_BASE", m.Zeros, six{0x3200, 0x3240, 0x3280, 0x32C0, 0x3280, 0x32E0}},
+			{"MEM_BRISC_FIRMWARE_BASE", m.Firmware[chip.BRISC], six{0x3800, 0x3840, 0x3880, 0x38C0, 0x3880, 0x38E0}},
+			{"MEM_NCRISC_FIRMWARE_BASE", m.Firmware[chip.NCRISC], six{0x5000, 0x5440, 0x5080, 0x5AC0, 0x50A0, 0x5AE0}},
+			{"MEM_TRISC0_FIRMWARE_BASE", m.Firmware[chip.TRISC0], six{0x5800, 0x5A40, 0x5880, 0x64C0, 0x58A0, 0x64E0}},
+			{"MEM_TRISC1_FIRMWARE_BASE", m.Firmware[chip.TRISC1], six{0x5E00, 0x6040, 0x5E80, 0x6EC0, 0x5EA0, 0x6EE0}},
+			{"MEM_TRISC2_FIRMWARE_BASE", m.Firmware[chip.TRISC2], six{0x6400, 0x6640, 0x6480, 0x78C0, 0x64A0, 0x78E0}},
+			{"MEM_BRISC_FIRMWARE_SIZE", m.FirmwareSize[chip.BRISC], six{0x1800, 0x1C00, 0x1800, 0x2200, 0x1820, 0x2200}},
+			{"MEM_NCRISC_FIRMWARE_SIZE", m.FirmwareSize[chip.NCRISC], six{0x800, 0x600, 0x800, 0xA00, 0x800, 0xA00}},
+			{"MEM_TRISC0_FIRMWARE_SIZE", m.FirmwareSize[chip.TRISC0], six{0x600, 0x600, 0x600, 0xA00, 0x600, 0xA00}},
+			{"MEM_MAP_END", m.KernelConfig, six{0x7CF0, 0x82B0, 0x8120, 0x9DE0, 0x81C0, 0x9E80}},
+			{"MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH", b.Scratch[chip.BRISC], six{0x7CF0, 0x82B0, 0x8120, 0x9DE0, 0x81C0, 0x9E80}},
+			{"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH", b.Scratch[chip.NCRISC], six{0x8CF0, 0xA2B0, 0x9120, 0xBDE0, 0x91C0, 0xBE80}},
+			{"MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH", b.Scratch[chip.TRISC0], six{0x9CF0, 0xC2B0, 0xA120, 0xDDE0, 0xA1C0, 0xDE80}},
+			{"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH", b.Scratch[chip.TRISC1], six{0xA4F0, 0xD2B0, 0xA920, 0xEDE0, 0xA9C0, 0xEE80}},
+			{"MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH", b.Scratch[chip.TRISC2], six{0xACF0, 0xE2B0, 0xB120, 0xFDE0, 0xB1C0, 0xFE80}},
+			{"MEM_BANK_TO_NOC_SCRATCH", m.BankTable, six{0xC4F0, 0x112B0, 0xC920, 0x12DE0, 0xC9C0, 0x12E80}},
+			{"MEM_LOGICAL_TO_VIRTUAL_SCRATCH", b.Virtual, six{0xCCF0, 0x11AB0, 0xD120, 0x135E0, 0xD1C0, 0x13680}},
+			{"MEM_LOGICAL_TO_VIRTUAL_SIZE", b.VirtualSize, six{0x18, 0x20, 0x18, 0x20, 0x18, 0x20}},
+			{"MEM_NCRISC_IRAM_BASE", b.IRAM, six{0xFFC00000, 0, 0xFFC00000, 0, 0xFFC00000, 0}},
+			{"MEM_NCRISC_IRAM_SIZE", b.IRAMSize, six{0x4000, 0, 0x4000, 0, 0x4000, 0}},
+			{"DEFAULT_UNRESERVED", m.Unreserved, six{0x19100, 0x196C0, 0x19520, 0x1B200, 0x195C0, 0x1B280}},
+			{"NOC_COORD_REG_OFFSET", uint32(l.Banks.Shift), six{4, 0, 4, 0, 4, 0}},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+	for i, r := range abi.Revisions()[1:] {
+		for k, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			l := abi.Of(r.Name, arch)
+			for _, row := range rows(l) {
+				if want := row.want[2*i+k]; row.got != want {
+					t.Errorf("%s of %v on %v is %#x, want %#x", row.name, r, arch, row.got, want)
+				}
+			}
+			if l.Revision != r || r.Own() || l.Arch != arch || l.L1.Size != arch.Params().L1Size {
+				t.Errorf("%v on %v: %+v", r, arch, l)
+			}
 		}
 	}
 }
 
-// Load addresses of base firmware name its revision and architecture; others are refused with what
-// is known.
 func TestByFirmware(t *testing.T) {
 	for _, r := range abi.Revisions() {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -145,7 +110,6 @@ func TestByFirmware(t *testing.T) {
 	}
 }
 
-// What the host writes before cores start has the form that the revision's firmware reads.
 func TestBoot(t *testing.T) {
 	dram := []chip.Bank{{Offset: 5, Endpoint: [2]chip.XY{{X: 1, Y: 2}, {X: 3, Y: 4}}},
 		{Offset: 6, Endpoint: [2]chip.XY{{X: 5, Y: 6}, {X: 7, Y: 8}}}}
@@ -198,8 +162,6 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestL1Map protects the layout of L1: fixed points shared with tt-metal and with our firmware, and
-// that nothing overlaps.
 func TestL1Map(t *testing.T) {
 	type area struct {
 		Name        string
@@ -246,8 +208,6 @@ func TestL1Map(t *testing.T) {
 	}
 }
 
-// The watcher's tables name every tile that kernels reach, in the coordinates in which they do, and
-// harvested rows and columns.
 func TestWatchedTiles(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {
@@ -303,9 +263,9 @@ func TestWatchedTiles(t *testing.T) {
 	}
 }
 
-// TestMetalQueue holds the constants of command-queue kernels to numbers that tt-metal's own
-// sources give for queue 1 of two with 16 MiB each. Those of January on Blackhole follow the
-// formulas that give all 128 constants in the debug information of a build of tt-metal's own.
+// Numbers that tt-metal's own sources give for queue 1 of two with 16 MiB each. Those of January on
+// Blackhole follow the formulas that give all 128 constants in the debug information of a build of
+// tt-metal's own.
 func TestMetalQueue(t *testing.T) {
 	for _, c := range []struct {
 		revision string

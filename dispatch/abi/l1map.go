@@ -60,7 +60,6 @@ func ownL1(arch chip.Arch) L1Map {
 	return m
 }
 
-// l1Map returns the areas that all revisions place alike; those of firmware are adjacent.
 func l1Map(arch chip.Arch, launchSize uint32, t *archTable) L1Map {
 	p := arch.Params()
 	m := L1Map{

@@ -4,11 +4,10 @@ import "github.com/reprise-tt/reprise/chip"
 
 const numNOCs = 2
 
-// revisionTable is a revision of tt-metal. Sources, each of that revision:
-// tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h for L1 maps, scratch areas,
-// bank tables and virtual maps; tt_metal/hw/inc/hostdev/dev_msgs.h (mailboxes_t,
-// kernel_config_msg_t, watcher_msg_t, core_info_msg_t) for the mailbox;
-// tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp for the kernel configuration and the first free byte.
+// revisionTable is a revision of tt-metal. Sources:
+// tt_metal/hw/inc/internal/tt-1xx/{wormhole,blackhole}/dev_mem_map.h for memory maps;
+// tt_metal/hw/inc/hostdev/dev_msgs.h for the mailbox; tt_metal/llrt/hal/tt-1xx/*/*_hal_tensix.cpp
+// for the kernel configuration and the first free byte.
 type revisionTable struct {
 	revision            Revision
 	launch              Launch
@@ -25,7 +24,6 @@ type archTable struct {
 	cbs           int // NUM_CIRCULAR_BUFFERS of tt_metal/api/tt-metalium/circular_buffer_constants.h
 }
 
-// tables returns the revisions of tt-metal, oldest first.
 func tables() []revisionTable {
 	type sizes = [chip.NumProcessors]uint32
 	return []revisionTable{{
@@ -91,8 +89,7 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	return l
 }
 
-// scratch returns the areas of initial data of local RAM, one after the other, each as large as its
-// processor's local RAM. The T cores' is smaller.
+// scratch returns adjacent areas of initial data of local RAM, each as large as its processor's.
 func scratch(first, dataMovement, compute uint32) [chip.NumProcessors]uint32 {
 	t := first + 2*dataMovement
 	return [chip.NumProcessors]uint32{first, first + dataMovement, t, t + compute, t + 2*compute}

@@ -17,8 +17,7 @@ const (
 
 const noCoordinate = 0xFF
 
-// encode fills in the tables of a chip. Source: tt-metal metal_context.cpp
-// (populate_core_info_msg).
+// Source: tt-metal metal_context.cpp (populate_core_info_msg).
 func (w *WatchedTiles) encode(b []byte, ch *chip.Chip) {
 	le := binary.LittleEndian
 	host, hostEnd := uint64(0), uint64(0x13FF_FFFF_FFFF_FFFF)
@@ -61,8 +60,8 @@ func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 	}
 }
 
-// addressed returns the raw coordinates of the tiles of a kind that software uses. On Blackhole the
-// tables have no room for all; those of a DRAM bank are the two by which kernels reach it.
+// addressed returns the raw coordinates of the tiles of a kind that software uses. Blackhole's
+// tables have no room for all: of a DRAM bank they have the two by which kernels reach it.
 func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	all := slices.Collect(ch.Tiles(k))
 	if ch.Arch() == chip.Wormhole {
@@ -82,7 +81,6 @@ func addressed(ch *chip.Chip, k chip.TileKind) []chip.XY {
 	return all
 }
 
-// harvested fills in the harvested rows of a Wormhole, or columns of a Blackhole.
 func (w *WatchedTiles) harvested(b []byte, ch *chip.Chip) {
 	var lines []uint8
 	for xy := range ch.Tiles(chip.Tensix) {

@@ -4,9 +4,8 @@ import (
 	"testing"
 )
 
-// The cases are those of the peers' command assembly measurements: into a hot
-// buffer of 256 KiB, as many of one command as fit, then from the start. Each is
-// beside a plain copy of the same bytes from one place to the next.
+// The peers' command assembly measurements: into a hot buffer of 256 KiB, as many of one command as
+// fit, then from the start; each beside a plain copy.
 
 const hotBuffer = 256 << 10
 
@@ -88,7 +87,6 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The hot path appends without allocating when there is room.
 func TestNoAllocations(t *testing.T) {
 	cases := append(benchCases(), benchCase{"the rest", func(b *Builder) {
 		b.WaitStall(Wait{Flags: WaitStream})
@@ -115,7 +113,6 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}
-	// A builder in a function's own frame stays there.
 	if n := testing.AllocsPerRun(20, func() {
 		b := NewBuilder(Wormhole, buf)
 		p := b.WritePacked(WritePacked{Size: 96, Cores: benchCores})

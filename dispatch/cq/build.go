@@ -11,8 +11,7 @@ func (b *Builder) Append(c PrefetchCommand) int {
 	return at
 }
 
-// inline takes any command for any dispatcher, so that what was decoded encodes again; Check
-// judges.
+// Any dispatcher gets any command, so that what was decoded encodes again; Check judges.
 func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
 	if to > Subordinate {
 		return b.fail(noDispatcher(to))

@@ -53,7 +53,7 @@ func (b *Builder) fail(err error) int {
 	return 0
 }
 
-// grow appends n bytes of unspecified content and returns them.
+// grow appends n bytes of unspecified content.
 func (b *Builder) grow(n int) []byte {
 	at := len(b.buf)
 	if cap(b.buf)-at < n {
@@ -121,7 +121,7 @@ func (b *Builder) small(to Dispatcher, w head) int {
 	return at + HeaderSize
 }
 
-// padded appends a prefetcher command of n bytes of unspecified content, and zeros up to the next.
+// padded appends n bytes of unspecified content, and zeros up to the next command.
 func (b *Builder) padded(n int) (p []byte, at int) {
 	at = len(b.buf)
 	p = b.grow(b.layout.Stride(n))
@@ -129,8 +129,7 @@ func (b *Builder) padded(n int) (p []byte, at int) {
 	return p, at
 }
 
-// relay appends a relay with n bytes of payload. It returns the payload (content unspecified) and
-// its offset; nil after an error.
+// relay appends a relay and returns its payload of n unspecified bytes, nil after an error.
 func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	if b.err != nil {
 		return nil, 0
@@ -153,7 +152,6 @@ func (b *Builder) relay(id PrefetchID, to Dispatcher, n uint64) ([]byte, int) {
 	return p[HeaderSize:end:end], at + HeaderSize
 }
 
-// payload is relay for head bytes of header and data bytes of data, which a NOFLUSH leaves out.
 func (b *Builder) payload(noFlush bool, head int, data uint64) ([]byte, int) {
 	if noFlush {
 		return b.relay(PrefetchRelayInlineNoFlush, Master, uint64(head))
@@ -194,7 +192,6 @@ func (b *Builder) BeginSequence() {
 	clear(b.grow(2 * HeaderSize))
 }
 
-// add appends a command of n bytes to the sequence.
 func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
 	s := &b.inside
 	switch {

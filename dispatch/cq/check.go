@@ -1,8 +1,7 @@
 package cq
 
-// checker tests each command against the firmware's limits, and the order of commands. It follows a
-// queue over its fetch entries: a header and its data may be in two entries, and STALLs count from
-// the start of the queue.
+// checker follows a queue over its fetch entries: a header and its data may be in two entries, and
+// STALLs count from the start of the queue.
 type checker struct {
 	Layout Layout
 	Limits Limits
@@ -51,8 +50,6 @@ func (c *checker) Entry(stream []byte) error {
 	return err
 }
 
-// Idle tests that no header waits for data, and that each notification of the prefetcher has its
-// STALL.
 func (c *checker) Idle() error {
 	if c.header != "" {
 		return bad(ErrOrder, 0, c.header, "the data for its NOFLUSH never come: put a relay after it")

@@ -27,7 +27,6 @@ func exampleArgGo(b *Builder, args bool) {
 	b.ForwardSubordinate(ForwardSubordinate{Wait: true, Args: args, Command: SendGoSignal{WaitStream: 48}})
 }
 
-// Orders that would hang the device or make it read data as commands.
 func TestCheckOrder(t *testing.T) {
 	wait := Wait{Flags: WaitStream, Stream: 48, Count: 1}
 	notify := Wait{Flags: WaitBarrier | NotifyFetch}
@@ -94,7 +93,6 @@ func TestCheckOrder(t *testing.T) {
 	}
 }
 
-// A header in one entry, its data from the host in the next: RELAY_LINEAR_H.
 func TestCheckerFollowsEntries(t *testing.T) {
 	c := checker{Layout: Wormhole, Limits: DefaultLimits(64)}
 	for i, f := range []func(b *Builder){

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// flow checks the control flow of a trace. Loops nest. Targets are commands of the same trace and
-// the same loop, except where a loop is left, and never separate a header from its data. Only a
-// loop's end goes back, so every trace ends.
+// flow checks the control flow of a trace. Loops nest. Targets are commands of the same loop,
+// except where a loop is left, and never separate a header from its data. Only a loop's end goes
+// back, so every trace ends.
 type flow struct {
 	starts  []flowStart // of commands, in order, without those that bring a header's data
 	header  bool        // the next command brings a header's data
@@ -38,7 +38,6 @@ type flowTarget struct {
 	loop int // of the loop that the target must be in
 }
 
-// add takes the next command. header says that the one after it brings its data.
 func (f *flow) add(e Entry, name string, header bool) error {
 	if !f.header {
 		f.starts = append(f.starts, flowStart{uint32(e.Offset), f.loop()})
@@ -89,7 +88,6 @@ func (f *flow) loop() int {
 	return 0
 }
 
-// end takes the end of a loop; the next command is at next.
 func (f *flow) end(c *LoopEnd, name string, at int, next uint32) error {
 	n := len(f.loops)
 	if n == 0 || f.loops[n-1].id != c.Loop {

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// A trace whose control flow would leave it, or cross, is refused before anything reaches a device.
 func TestCheckControlFlow(t *testing.T) {
 	for _, l := range []Layout{Wormhole, Blackhole} {
 		n := uint32(l.PCIeAlign())
@@ -75,7 +74,6 @@ func TestCheckControlFlow(t *testing.T) {
 	}
 }
 
-// Every comparison means on the host what its operator says.
 func TestCompareHolds(t *testing.T) {
 	for _, c := range []struct {
 		c           Compare

@@ -135,7 +135,6 @@ func (p *parser) size(it *item, need uint64) error {
 	return nil
 }
 
-// relay reads the payload of the first item, and removes that item if it makes no sense itself.
 func (p *parser) relay() error {
 	r := &p.items[0]
 	f, to := r.form, Dispatcher(r.u8(1))
@@ -165,8 +164,8 @@ type place struct {
 	whole  bool // it must fill the bytes
 }
 
-// dispatch reads the dispatcher command at the start of b, which is at offset at of the
-// prefetcher's command, and returns its size.
+// dispatch reads the dispatcher command at the start of b, at offset at of the prefetcher's, and
+// returns its size.
 func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	if len(b) < HeaderSize {
 		return 0, bad(ErrTruncated, len(b), "", "%d bytes, a dispatcher command has at least 16", len(b))

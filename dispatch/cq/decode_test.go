@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// All finds the commands of a stream again, at the offsets they were written at.
 func TestAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := NewBuilder(genLayout(t), nil)
@@ -41,8 +40,6 @@ func TestAll(t *testing.T) {
 	})
 }
 
-// Builder reuses what Decode found, in any byte slice long enough, without
-// touching what was there before.
 func TestAppendKeepsPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)
@@ -78,7 +75,6 @@ func goldenFiles(t testing.TB) map[string][]byte {
 	return m
 }
 
-// strict demands of one decoded command what Decode promises.
 func strict(t testing.TB, l Layout, b []byte) int {
 	c, n, err := Decode(l, b)
 	if n < 0 || n > len(b) || n%l.PCIeAlign() != 0 {
@@ -107,8 +103,6 @@ func strict(t testing.TB, l Layout, b []byte) int {
 	return n
 }
 
-// Every byte of a stream means something: changing one either is refused or
-// changes what the command encodes to; none is ignored.
 func TestEveryByteCounts(t *testing.T) {
 	for name, b := range goldenFiles(t) {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +123,6 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// A cut stream is reported as such at every length, never read beyond.
 func TestTruncated(t *testing.T) {
 	for name, b := range goldenFiles(t) {
 		_, n, err := Decode(Blackhole, b)
@@ -198,8 +191,6 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// A command with garbage in its padding is read, beside the error, and the rest
-// of the stream too: rings that held something before leave such padding.
 func TestPaddingDoesNotHideTheCommand(t *testing.T) {
 	b := NewBuilder(Blackhole, nil)
 	b.Wait(Master, Wait{Flags: WaitStream, Stream: 48, Count: 7})

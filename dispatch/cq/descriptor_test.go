@@ -11,14 +11,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// goNames are fields of commands that the Go types name in another way.
 var goNames = map[string]string{
 	"mcast": "McastDests", "start": "StartPage", "log2_page": "LogPageSize", "memory": "DRAM", "unicasts": "NumUnicast",
 	"RELAY_RINGBUFFER start": "Start",
 }
 
-// Each form has a Go type whose fields have the values of the form's, and encodes to the bytes that
-// it was read from.
 func TestDescriptors(t *testing.T) {
 	v := own()
 	test := func(f *form, id uint8, fetch bool) {
@@ -73,8 +70,6 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// sameFields compares fields by name. Those that a Go type has in another form are flags, counts
-// and sizes.
 func sameFields(t *rapid.T, f *form, slots []slot, b []byte, c reflect.Value) {
 	for _, s := range slots {
 		name := strings.ReplaceAll(s.name, "_", "")
@@ -103,7 +98,6 @@ func sameFields(t *rapid.T, f *form, slots []slot, b []byte, c reflect.Value) {
 	}
 }
 
-// An unknown command is an error that says where it is.
 func TestUnknownCommand(t *testing.T) {
 	v := own()
 	for id := range 256 {
@@ -125,7 +119,6 @@ func TestUnknownCommand(t *testing.T) {
 	}
 }
 
-// The size of a command is found without its end.
 func TestReadDispatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := genDispatch(t, false, false)

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// form is the descriptor of a command: its fields, its size, and what firmware accepts. Only
-// encoders have a fast path of their own.
+// form is the descriptor of a command. Only encoders have a fast path of their own.
 type form struct {
 	name   string // "" if the revision has no such command
 	large  bool   // a header of 32 bytes, not 16
@@ -139,8 +138,7 @@ func (it *item) entry(i int) []byte {
 	return it.raw[at : at+it.list.size]
 }
 
-// measure finds the size of the command at the start of raw. With an error, end and data are set as
-// far as known.
+// measure sets end and data as far as known if it fails.
 func (it *item) measure() error {
 	f := it.form
 	it.end = f.size()
@@ -227,7 +225,6 @@ func (it *item) dataBytes() error {
 	return nil
 }
 
-// inline is the number of data bytes in the stream.
 func (it *item) inline() int {
 	if it.kids > 0 || it.form.data == dataRelay {
 		return 0
@@ -335,7 +332,6 @@ type Field struct {
 	Text   string
 }
 
-// fields lists the fields of a command and of those inside it.
 func (v *Revision) fields(l Layout, its []item) []Field {
 	it := &its[0]
 	out := v.appendFields(nil, l, it, it.form.fields, it.raw, 0, -1)
@@ -359,8 +355,6 @@ func (v *Revision) fields(l Layout, its []item) []Field {
 	return out
 }
 
-// appendFields appends the fields of a header, or of entry i of the list, at offset at of the
-// command.
 func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b []byte, at, i int) []Field {
 	for k := range slots {
 		s := &slots[k]

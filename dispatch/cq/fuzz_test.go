@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-// Whatever the bytes: each command is what it encodes to, commands tile the stream, and printers
-// and checks agree with the decoder.
 func FuzzWalk(f *testing.F) {
 	for _, b := range goldenFiles(f) {
 		f.Add(uint8(Blackhole), b)
@@ -40,7 +38,6 @@ func FuzzWalk(f *testing.F) {
 		if err := Dump(io.Discard, l, b); (err == nil) != clean {
 			t.Fatalf("dump says %v, clean is %v", err, clean)
 		}
-		// A stream that passes the check has no error of its own.
 		if err := Check(l, DefaultLimits(0), b); err == nil && !clean {
 			t.Fatal("checked, but it does not decode")
 		}
@@ -48,9 +45,6 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// A trace that CheckTrace accepts ends, whatever its conditions find: the prefetcher's stack of
-// loops is never empty or full where a command needs it, and all that commands go to begins a
-// command. Counts of iterations are cut, to be done soon.
 func FuzzControlFlow(f *testing.F) {
 	n := uint32(Blackhole.PCIeAlign())
 	for _, commands := range [][]PrefetchCommand{
@@ -75,8 +69,6 @@ func FuzzControlFlow(f *testing.F) {
 	})
 }
 
-// runControl does with a trace what the prefetcher does, with conditions that hold by the bits of a
-// number.
 func runControl(t *testing.T, l Layout, trace []byte, conditions uint64) {
 	t.Helper()
 	type loop struct{ left, count uint32 }

@@ -7,8 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Generators of commands, from nothing but their forms.
-
 func genBytes(n int) *rapid.Generator[[]byte] {
 	return rapid.SliceOfN(rapid.Byte(), n, n)
 }
@@ -23,7 +21,6 @@ func genLayout(t *rapid.T) Layout {
 	return rapid.SampledFrom([]Layout{Wormhole, Blackhole}).Draw(t, "layout")
 }
 
-// ids returns the ids of all commands.
 func ids(t *forms) (all []uint8) {
 	for id := range 256 {
 		if t.by(uint8(id)) != nil {
@@ -33,7 +30,6 @@ func ids(t *forms) (all []uint8) {
 	return all
 }
 
-// put writes a field by name, if there is one.
 func put(b []byte, slots []slot, name string, v uint64) {
 	if s := find(slots, name); s != nil {
 		for i := range s.size {
@@ -42,7 +38,6 @@ func put(b []byte, slots []slot, name string, v uint64) {
 	}
 }
 
-// genFields fills fields with what an encoder may write.
 func genFields(t *rapid.T, b []byte, slots []slot) {
 	for _, s := range slots {
 		v := rapid.Uint64().Draw(t, s.name)
@@ -60,7 +55,6 @@ func genFields(t *rapid.T, b []byte, slots []slot) {
 	}
 }
 
-// genForm writes a command of a form: header, list and data.
 func genForm(t *rapid.T, f *form, id uint8, header bool) []byte {
 	b := make([]byte, f.size())
 	genFields(t, b, f.fields)
@@ -129,7 +123,6 @@ func genForm(t *rapid.T, f *form, id uint8, header bool) []byte {
 	return b
 }
 
-// genDispatch writes a command of a dispatcher.
 func genDispatch(t *rapid.T, header, sequences bool) []byte {
 	all := ids(&own().dispatch)
 	if !sequences {
@@ -139,7 +132,6 @@ func genDispatch(t *rapid.T, header, sequences bool) []byte {
 	return genForm(t, own().dispatch.by(id), id, header)
 }
 
-// genStream writes a command of the prefetcher.
 func genStream(t *rapid.T, l Layout) []byte {
 	id := rapid.SampledFrom(ids(&own().prefetch)).Draw(t, "prefetcher id")
 	f := own().prefetch.by(id)
@@ -165,7 +157,6 @@ func genStream(t *rapid.T, l Layout) []byte {
 	return append(b, make([]byte, stride-len(b))...)
 }
 
-// genPrefetch is a command as Decode delivers it: it encodes to the same bytes again.
 func genPrefetch(t *rapid.T) PrefetchCommand {
 	b := genStream(t, Wormhole)
 	c, n, err := Decode(Wormhole, b)
@@ -175,7 +166,6 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 	return c
 }
 
-// appendCommand appends a prefetcher command.
 func appendCommand(dst []byte, l Layout, c PrefetchCommand) ([]byte, error) {
 	b := NewBuilder(l, dst)
 	b.Append(c)

@@ -70,7 +70,6 @@ func goldenGo(b *Builder, to Dispatcher) {
 	b.ExecBuf(goldenExec)
 }
 
-// The bytes are those of tt-metal's own command assembler.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.bin")
 	if err != nil || len(files) != len(goldenCases) {
@@ -93,7 +92,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// equalBytes compares and shows the first difference.
 func equalBytes(t *testing.T, got, want []byte) {
 	t.Helper()
 	if string(got) == string(want) {
@@ -108,8 +106,7 @@ func equalBytes(t *testing.T, got, want []byte) {
 	t.Fatalf("length is %d, want %d", len(got), len(want))
 }
 
-// The worked examples: bytes that two independent encoders agreed on. Rows that
-// are left out are zero.
+// Bytes that two independent encoders agreed on. Rows that are left out are zero.
 var examples = []struct {
 	name  string
 	l     Layout

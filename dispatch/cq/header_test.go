@@ -14,7 +14,6 @@ var update = flag.Bool("update", false, "write the firmware's header instead of 
 
 const headerFile = "../firmware/src/cq/cq_table.h"
 
-// constants are values that firmware shares with this package, beside those of the forms.
 var constants = []struct {
 	name string
 	v    any
@@ -34,7 +33,6 @@ var constants = []struct {
 	{"LOOPS", MaxLoops}, {"CALLS", MaxCalls}, {"READ_ARGS", MaxReadArgs}, {"READ_ARG_BYTES", MaxReadArgBytes},
 }
 
-// header is what the firmware knows of the forms, in C.
 func header() string {
 	var s strings.Builder
 	s.WriteString(`// Code generated from the descriptors in dispatch/cq/commands.go by "go generate ./dispatch/cq"; DO NOT EDIT.
@@ -86,7 +84,6 @@ func header() string {
 	return s.String()
 }
 
-// structure writes a struct of a header, whose first byte is the id, or of an entry.
 func structure(s *strings.Builder, name string, slots []slot, size, at int) {
 	fmt.Fprintf(s, "\nstruct cq_%s {\n", name)
 	if at == 1 {
@@ -122,7 +119,6 @@ func structure(s *strings.Builder, name string, slots []slot, size, at int) {
 	fmt.Fprintf(s, "};\nRP_STATIC_ASSERT(sizeof(struct cq_%s) == %d, \"cq_%s\");\n", name, size, name)
 }
 
-// The firmware's header is what the descriptors give.
 func TestFirmwareHeader(t *testing.T) {
 	if *update {
 		if err := os.WriteFile(headerFile, []byte(header()), 0o644); err != nil {

@@ -9,8 +9,6 @@ import (
 
 func rects(n int) []Rect { return make([]Rect, n) }
 
-// What the format cannot hold is refused by the encoder, at the very edge, and
-// leaves the stream as it was.
 func TestEncoderLimits(t *testing.T) {
 	fill := func(r []Rect) []Rect {
 		for i := range r {
@@ -107,7 +105,6 @@ func TestEncoderLimits(t *testing.T) {
 	}
 }
 
-// What the firmware cannot take is refused by Validate, at the very edge.
 func TestFirmwareLimits(t *testing.T) {
 	m := DefaultLimits(118)
 	cores := func(n int) []uint32 { return make([]uint32, n) }
@@ -212,8 +209,6 @@ func TestFirmwareLimits(t *testing.T) {
 	}
 }
 
-// A relay takes its pages of the dispatcher's ring at once; half of them may be
-// withheld.
 func TestRelayFitsTheRing(t *testing.T) {
 	m := DefaultLimits(0)
 	m.DispatchRing = 128 << 10
@@ -225,8 +220,6 @@ func TestRelayFitsTheRing(t *testing.T) {
 	}
 }
 
-// Commands start at multiples of the PCIe alignment, so a builder takes only
-// whole slots in front of its own.
 func TestBuilderWantsWholeSlots(t *testing.T) {
 	for _, c := range []struct {
 		l  Layout
@@ -240,7 +233,6 @@ func TestBuilderWantsWholeSlots(t *testing.T) {
 	}
 }
 
-// validate tests a command by itself.
 func validate(l Layout, m Limits, c any) error {
 	if d, ok := c.(DispatchCommand); ok {
 		c = RelayInline{Master, d}

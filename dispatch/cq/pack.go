@@ -138,7 +138,6 @@ func (p *packer) settle() {
 	}
 }
 
-// hold adds a command to the relay under construction, or begins a new one.
 func (p *packer) hold(h held) {
 	end := SlotStride(max(p.size, HeaderSize)) + len(h.payload)
 	if len(p.held) > 0 && end > p.page {

@@ -11,7 +11,6 @@ import (
 
 const testPage = 4096
 
-// program is what the runtime sends for a small program, in the stock wire format.
 func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	t.Helper()
 	b := NewBuilder(l, nil)
@@ -30,7 +29,6 @@ func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	return stream, launch, goAt
 }
 
-// A small program takes two relays instead of six, and its go signal no page of the subordinate's.
 func TestPackOfProgram(t *testing.T) {
 	for _, l := range []Layout{Wormhole, Blackhole} {
 		stream, launch, goAt := program(t, l)
@@ -73,8 +71,6 @@ func TestPackOfProgram(t *testing.T) {
 	}
 }
 
-// What a packed stream does is what the stream before did: the same commands to the dispatcher in
-// the same order, with every byte where Moved says, and no sequence is longer than a page.
 func TestPackKeepsCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := genLayout(t)
@@ -136,7 +132,6 @@ func TestPackKeepsCommands(t *testing.T) {
 	})
 }
 
-// sizeOf is how many bytes of a relay a command has.
 func sizeOf(t *rapid.T, l Layout, c DispatchCommand, header bool) int {
 	one := PrefetchCommand(RelayInline{Master, c})
 	if header {
@@ -149,7 +144,6 @@ func sizeOf(t *rapid.T, l Layout, c DispatchCommand, header bool) int {
 	return int(Get32(b, 4))
 }
 
-// flat lists what a stream does, with a hand-over as what it stands for.
 func flat(t *rapid.T, l Layout, stream []byte) []string {
 	var out []string
 	for e, err := range All(l, stream) {
@@ -176,7 +170,6 @@ func flat(t *rapid.T, l Layout, stream []byte) []string {
 	return out
 }
 
-// Sequences that the dispatcher couldn't run are refused.
 func TestSequenceLimits(t *testing.T) {
 	m := DefaultLimits(140)
 	big := WriteLinear{NOC: 1, Length: 4096, Data: make([]byte, 4096)}
@@ -208,9 +201,6 @@ func TestSequenceLimits(t *testing.T) {
 	}
 }
 
-// What a table of the pinned revision reads in a packed stream is what it reads in the stream
-// before, but for the NOTIFY_SUBORDINATE_GO_SIGNAL that a hand-over stands for; the readings tile
-// the stream.
 func TestRevisionReadsPacked(t *testing.T) {
 	for _, l := range []Layout{Wormhole, Blackhole} {
 		stream, _, _ := program(t, l)
@@ -249,7 +239,6 @@ func TestRevisionReadsPacked(t *testing.T) {
 	}
 }
 
-// A builder refuses what can't be in a sequence, and leaves no half of one.
 func TestSequenceBuilder(t *testing.T) {
 	for name, add := range map[string]func(b *Builder){
 		"a prefetcher's command":    func(b *Builder) { b.Stall() },
@@ -275,7 +264,6 @@ func TestSequenceBuilder(t *testing.T) {
 	}
 }
 
-// The packed write at the end of a NOFLUSH may have its data or not, in a sequence as by itself.
 func TestSequenceEndsInPackedWrite(t *testing.T) {
 	for _, data := range [][]byte{nil, bytes.Repeat([]byte{7}, 16)} {
 		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0},

@@ -47,7 +47,6 @@ func Line(l Layout, c PrefetchCommand) string {
 	return line(who.String(), d.ID().String(), fields, data, relayed)
 }
 
-// itemsOf encodes a dispatcher command and reads it; nil if it can't be encoded.
 func itemsOf(l Layout, d DispatchCommand) []item {
 	for _, header := range []bool{true, false} { // without zeros in place of data if possible
 		b := NewBuilder(l, nil)

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
-// A dump of a damaged stream shows what can be read, says what cannot, and
-// returns why.
 func TestPrintDamaged(t *testing.T) {
 	stream := build(t, Blackhole, func(b *Builder) {
 		b.WritePacked(WritePacked{Type: PackedLaunch, Size: 4, Cores: goldenCores(9)})
@@ -47,7 +45,6 @@ func TestPrintReportsItsWriter(t *testing.T) {
 	writertest.EveryWrite(t, func(w io.Writer) error { return Print(w, Blackhole, b) })
 }
 
-// Any command prints as one line, and one for each in a sequence, and dumps every field.
 func TestPrintAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, c := genLayout(t), genPrefetch(t)

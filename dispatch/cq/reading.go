@@ -80,8 +80,6 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	return out, nil
 }
 
-// appendReadings appends the commands at an offset of the stream: those in a relay, but not a
-// forwarded one.
 func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	begin := len(out)
 	for i := range p.items {
@@ -157,7 +155,7 @@ func (v *Revision) strict(it *item) error {
 	return v.waits(it)
 }
 
-// waits demands zeros for fields without their flag, and existing streams, which tell revisions
+// waits demands zeros for fields without their flag, and existing streams: these tell revisions
 // apart.
 func (v *Revision) waits(it *item) error {
 	name, w := it.form.name, v.wait

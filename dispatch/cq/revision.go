@@ -18,7 +18,7 @@ type Revision struct {
 	wait      waitBits
 }
 
-// waitBits are the flags of a WAIT that say which fields matter. clearMemory may be 0.
+// waitBits are the flags of a WAIT that say which fields matter.
 type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
 // Revisions returns all known revisions, oldest first (tt-metal's cq_commands.hpp at several times,
@@ -83,7 +83,6 @@ func RevisionByName(name string) *Revision {
 	return nil
 }
 
-// beforeLinearH makes r a revision of 2025 with commands of 16 bytes only.
 func beforeLinearH(r *Revision) {
 	copy(r.prefetch[2:], r.prefetch[3:stockIDs])
 	r.prefetch[stockIDs-1] = form{}

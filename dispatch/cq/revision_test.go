@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rows lays out a Blackhole stream: each argument is a command, rows of 16 bytes of which the last
-// may be shorter, padded to 64 bytes.
 func rows(t testing.TB, commands ...string) []byte {
 	t.Helper()
 	var out []byte
@@ -42,7 +40,6 @@ func revisionStreams(t testing.TB) map[string][]byte {
 		start   = "05010000 10000000 40000000\n 0e000e03 80000000 76000000 30000000"
 		end     = "08000000 10000000 40000000\n 0b"
 	)
-	// ids moves the prefetcher's ids from the pinned ones to those without RELAY_LINEAR_H.
 	ids := func(s string) string {
 		return map[string]string{"04": "03", "05": "04", "06": "05", "08": "07"}[s[:2]] + s[2:]
 	}
@@ -61,7 +58,6 @@ func revisionStreams(t testing.TB) map[string][]byte {
 	}
 }
 
-// A program's commands are read by the revision that wrote them and by no other.
 func TestDetectTellsRevisionsApart(t *testing.T) {
 	streams := revisionStreams(t)
 	for _, v := range Revisions() {
@@ -99,7 +95,6 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 	}
 }
 
-// What two revisions read alike is refused by name rather than guessed, and so is what none reads.
 func TestDetectRefuses(t *testing.T) {
 	golden := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join("testdata", "golden", name+".bin"))
@@ -148,7 +143,6 @@ func TestDetectRefuses(t *testing.T) {
 	}
 }
 
-// Every revision is found by its name, and no two share one.
 func TestRevisionNames(t *testing.T) {
 	for i, v := range Revisions() {
 		if got := RevisionByName(v.Name); got == nil || got.About != v.About {
@@ -160,7 +154,6 @@ func TestRevisionNames(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, detecting ends, and what a revision reads tiles the stream.
 func FuzzDetect(f *testing.F) {
 	for _, s := range revisionStreams(f) {
 		f.Add(true, s)

@@ -12,7 +12,7 @@ type rule struct {
 	multiple    bound // 0 for any number
 }
 
-// bound is a number or, if negative, a value of the device or its firmware.
+// bound is a number or, if negative, a value of the device.
 type bound int
 
 const (

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Numbers compare by the sign of the 32-bit difference.
 func TestSeqAfter(t *testing.T) {
 	const top = 1<<32 - 1
 	for _, c := range []struct {
@@ -62,7 +61,6 @@ func TestGoWord(t *testing.T) {
 	}
 }
 
-// The words of tiles and rectangles, from the vendor's encodings.
 func TestNOCWords(t *testing.T) {
 	for _, c := range []struct {
 		l    Layout
@@ -94,7 +92,6 @@ func TestNOCWords(t *testing.T) {
 	}
 }
 
-// Ids, and the names that tt-metal gives them.
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		v    fmt.Stringer
@@ -120,8 +117,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What a replay patches: the patched stream is the one that would have been
-// built with the new values.
 func TestPatch(t *testing.T) {
 	for _, l := range []Layout{Wormhole, Blackhole} {
 		build := func(v uint32) (Builder, func(stream []byte)) {

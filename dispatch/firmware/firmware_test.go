@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// Every image fits its place: a longer one would overwrite the next processor's firmware.
 func TestBaseFits(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		images, err := Base(arch)
@@ -74,7 +73,6 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// A caller may patch what it gets without changing what the next one gets.
 func TestOwnMemory(t *testing.T) {
 	a, err := Base(chip.Blackhole)
 	if err != nil {
@@ -90,8 +88,6 @@ func TestOwnMemory(t *testing.T) {
 	}
 }
 
-// Each image has the table of its lines: the processor's first instruction is _start's, and all
-// others have a function and a line.
 func TestLines(t *testing.T) {
 	total := 0
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -122,7 +118,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// So have the command-queue kernels, but for _start, which has no lines.
 func TestCQLines(t *testing.T) {
 	total := 0
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {

@@ -11,9 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// A kernel ends when all that it asked the NoC for is done, and no sooner: whoever is told that it
-// has ended may read what it wrote, and the next program takes over its NoC's counters. The
-// emulator refuses a tile that tells the dispatcher of its end sooner, however quick the NoC was.
+// Whoever is told that a kernel has ended may read what it wrote, and the next program takes over
+// its NoC's counters. The emulator refuses a tile that tells the dispatcher of its end sooner.
 func TestKernelsEndWithTheirRequests(t *testing.T) {
 	const pageSize, source, destination, pages = 64, 0x100000, 0x400000, 5
 	for _, arch := range arches {

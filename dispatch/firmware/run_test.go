@@ -15,9 +15,7 @@ import (
 
 var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
 
-// everywhere runs a test on each architecture: on the emulator, with requests of the NoC that take
-// their time and memory that must be written before it is read, and on the vendor's simulator where
-// that is at hand. In short it takes one order of the processors instead of three.
+// everywhere runs a test on the emulator and on the vendor's simulator where that is at hand.
 func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 	seeds := uint64(3)
 	if testing.Short() {
@@ -52,7 +50,6 @@ func everywhere(t *testing.T, test func(*testing.T, *machine)) {
 // scratch is L1 for tests: above what the runtime gives to anybody.
 func (m *machine) scratch() uint32 { return m.l1.Unreserved&^0xFFF + 0x1000 }
 
-// After boot every core waits at the same place, and knows who it is.
 func TestBoot(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		idle := state{waypoint: "IDLE"}
@@ -65,7 +62,6 @@ func TestBoot(t *testing.T) {
 	})
 }
 
-// In host mode the core says DONE and nothing else changes: no completion, the launch ring stays.
 func TestHostMode(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[9], m.work[0]
@@ -92,9 +88,6 @@ func TestHostMode(t *testing.T) {
 	})
 }
 
-// In device mode an entry is cleared, the ring advances and wraps, and the master counts one
-// completion for each go signal, on the stream that the signal names. With preload the core gets
-// ready before the signal and no further.
 func TestDeviceMode(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[9], m.work[4]
@@ -141,7 +134,6 @@ func TestDeviceMode(t *testing.T) {
 	})
 }
 
-// A core that a program doesn't use gets its go signal all the same, and only reports back.
 func TestUnusedCore(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		master := m.work[0]
@@ -158,8 +150,6 @@ func TestUnusedCore(t *testing.T) {
 	})
 }
 
-// The three signals that take the launch ring back to its start, each with its own answer, also on
-// a go message other than the first.
 func TestResetSignals(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy, master := m.work[6], m.work[1]
@@ -200,7 +190,6 @@ func TestResetSignals(t *testing.T) {
 	})
 }
 
-// A hang report can tell what each core of a tile waits for.
 func TestWaypoints(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy := m.work[2]
@@ -223,8 +212,6 @@ func TestWaypoints(t *testing.T) {
 	})
 }
 
-// Cores that wait run nothing: each polling loop is one an emulator can recognize and park, idle or
-// inside a kernel.
 func TestWaitingCoresRest(t *testing.T) {
 	for _, arch := range arches {
 		t.Run(arch.String(), func(t *testing.T) {
@@ -269,7 +256,6 @@ func TestWaitingCoresRest(t *testing.T) {
 	}
 }
 
-// page returns where the host finds a page of an interleaved buffer.
 func (m *machine) page(base, pageSize, page uint32) (chip.XY, uint64) {
 	banks := m.c.DRAMBanks()
 	b := banks[int(page)%len(banks)]

@@ -29,7 +29,6 @@ const (
 	preload                      uint8 = 0x80
 )
 
-// A target is an emulated card.
 type target struct {
 	node seam.Node
 	chip *emu.Chip
@@ -38,8 +37,6 @@ type target struct {
 func (t *target) Node() seam.Node { return t.node }
 func (t *target) String() string  { return "emulated card" }
 
-// A machine is a chip whose workers run the base firmware, driven by hand: no queues, no
-// dispatcher.
 type machine struct {
 	t    *testing.T
 	d    *kmd.Device
@@ -50,7 +47,6 @@ type machine struct {
 	work []chip.XY // virtual coordinates of all workers
 }
 
-// emulated opens an emulated chip and boots its workers.
 func emulated(t *testing.T, cfg emu.Config) *machine {
 	t.Helper()
 	e, err := emu.New(cfg)
@@ -130,7 +126,6 @@ func words(v ...uint32) []byte {
 	return p
 }
 
-// boot does what the host does at bring-up, on every worker.
 func (m *machine) boot() {
 	m.t.Helper()
 	images, err := firmware.Base(m.d.Arch())
@@ -166,15 +161,12 @@ func (m *machine) bankTable() []byte {
 	return abi.Own(m.c.Arch()).Banks.Encode(m.c.DRAMBanks(), m.work)
 }
 
-// How often wait polls without a pause, which is far more often than any program here takes, and
-// how often a millisecond later each time: a chip that runs beside the test may get no processor
-// for a while.
+// A chip that runs beside the test may get no processor for a while.
 const (
 	polls     = 1 << 20
 	latePolls = 20_000
 )
 
-// again says whether to look once more, after n times.
 func again(n int) bool {
 	if n >= polls {
 		time.Sleep(time.Millisecond)
@@ -182,7 +174,6 @@ func again(n int) bool {
 	return n < polls+latePolls
 }
 
-// wait returns when the go message of each core says DONE.
 func (m *machine) wait(index uint32, cores ...chip.XY) {
 	m.t.Helper()
 	for _, xy := range cores {
@@ -194,7 +185,6 @@ func (m *machine) wait(index uint32, cores ...chip.XY) {
 	}
 }
 
-// until polls a condition that the chip brings about.
 func (m *machine) until(what string, xy chip.XY, cond func() bool) {
 	m.t.Helper()
 	for n := 0; !cond(); n++ {
@@ -204,7 +194,6 @@ func (m *machine) until(what string, xy chip.XY, cond func() bool) {
 	}
 }
 
-// state is what a processor's core state says.
 type state struct {
 	waypoint       string
 	detail, kernel uint32
@@ -228,7 +217,6 @@ func (m *machine) completions(xy chip.XY, stream int) uint32 {
 	return m.word(xy, m.p.Stream.Reg(m.p.Stream.FirstDispatch+stream, chip.SpaceAvailable))
 }
 
-// kernel is what one processor runs.
 type kernel struct {
 	name         string
 	args, common []uint32
@@ -242,7 +230,6 @@ func (k kernel) image(a chip.Arch) (*kernels.Image, error) {
 	return kernels.Prebuilt(a, k.name)
 }
 
-// program is what one core runs.
 type program struct {
 	kernels map[chip.Processor]kernel
 	buffers [][4]uint32 // circular buffers from 0: address, size, pages, page size
@@ -252,8 +239,6 @@ type program struct {
 	origin  chip.Core
 }
 
-// launch writes a program's configuration, at a place of its own in each launch slot, and its
-// launch message.
 func (m *machine) launch(xy chip.XY, p program) {
 	m.t.Helper()
 	l1 := m.l1
@@ -305,13 +290,11 @@ func (m *machine) launch(xy chip.XY, p program) {
 	m.write(xy, l1.Launch+slot*l1.LaunchSize, msg)
 }
 
-// signal writes a go message as the dispatcher would: master counts the completion.
 func (m *machine) signal(xy chip.XY, index uint32, signal, stream uint8, master chip.XY) {
 	m.t.Helper()
 	m.write(xy, m.l1.Go+4*index, []byte{stream, master.X, master.Y, signal})
 }
 
-// run launches a program and waits for its end.
 func (m *machine) run(xy chip.XY, p program) {
 	m.t.Helper()
 	m.launch(xy, p)

@@ -104,9 +104,8 @@ func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 	return s, b
 }
 
-// metalState names what a processor with tt-metal's base firmware does, by the core's go message
-// and by the bytes through which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*,
-// RUN_SYNC_MSG_*).
+// metalState names what a processor does by the core's go message and by the bytes through which
+// BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*, RUN_SYNC_MSG_*).
 func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
 	state := uint8(goMessage >> 24)
 	if p != chip.BRISC {
@@ -165,7 +164,6 @@ const (
 
 const maxNamed = 4
 
-// busyCores says which cores are busy: queues' cores by their activity, workers in ranges.
 func busyCores(cores []CoreState) string {
 	var workers []chip.Core
 	var others []string
@@ -207,7 +205,6 @@ func busyCores(cores []CoreState) string {
 	return s
 }
 
-// ranges covers cores with rectangles: the longest rows, and equal rows below them.
 func ranges(cores []chip.Core) []chip.Range {
 	slices.SortFunc(cores, chip.Core.Compare)
 	var rows, out []chip.Range

@@ -127,7 +127,6 @@ func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
 	return Region{}, false
 }
 
-// core returns the state of a core, zero if the dump lacks it.
 func (d *Dump) core(c chip.Core) (s CoreState) {
 	if i := slices.IndexFunc(d.Cores, func(s CoreState) bool { return s.Core == c }); i >= 0 {
 		s = d.Cores[i]

@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// sampleDump is the dump of a queue whose dispatcher waits for a worker that waits for a word.
 func sampleDump(tb testing.TB) *Dump {
 	tb.Helper()
 	b := cq.NewBuilder(cq.Blackhole, nil)
@@ -72,7 +71,6 @@ func encode(tb testing.TB, d *Dump) []byte {
 	return b.Bytes()
 }
 
-// A dump comes back from its file as it was.
 func TestDumpRoundTrip(t *testing.T) {
 	want := sampleDump(t)
 	got, err := ReadDump(bytes.NewReader(encode(t, want)))
@@ -84,7 +82,6 @@ func TestDumpRoundTrip(t *testing.T) {
 	}
 }
 
-// The text says in words where everything stands.
 func TestDumpPrint(t *testing.T) {
 	var b strings.Builder
 	if err := sampleDump(t).Print(&b); err != nil {
@@ -113,7 +110,6 @@ func TestDumpPrint(t *testing.T) {
 	}
 }
 
-// A file that isn't whole is refused with the reason, whatever is wrong with it.
 func TestReadDumpRefuses(t *testing.T) {
 	whole := encode(t, sampleDump(t))
 	change := func(f func([]byte) []byte) []byte { return f(bytes.Clone(whole)) }
@@ -143,12 +139,10 @@ func TestReadDumpRefuses(t *testing.T) {
 	}
 }
 
-// described is the body of a dump with this description and nothing else.
 func described(text string) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// seal puts a head in front of what may be anything.
 func seal(body []byte) []byte {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
@@ -160,7 +154,6 @@ func seal(body []byte) []byte {
 	return append(append(out, sum[:]...), z.Bytes()...)
 }
 
-// A file whose checksum is right and whose content is hostile is an error or prints; nothing else.
 func FuzzReadDump(f *testing.F) {
 	body := func(file []byte) []byte {
 		z, err := gzip.NewReader(bytes.NewReader(file[dumpHead:]))
@@ -190,7 +183,6 @@ func FuzzReadDump(f *testing.F) {
 	})
 }
 
-// Whatever lies in a ring, the search for commands in it ends and stays inside.
 func TestRingCommandsOfNoise(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	ring := make([]byte, memmap.DispatchPages*memmap.PageSize)

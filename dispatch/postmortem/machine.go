@@ -177,7 +177,7 @@ func (d *Dump) add(name string, c chip.Core, addr uint64, data []byte) {
 	d.Regions = append(d.Regions, Region{Name: name, Core: c, Addr: addr, Size: len(data), Data: data})
 }
 
-// dumpRegion reads a piece of a core's L1, unless it is unreadable: the core's state says why.
+// dumpRegion leaves out what is unreadable: the core's state says why.
 func (m *Machine) dumpRegion(dump *Dump, name string, c chip.Core, addr, size uint32) []byte {
 	p := make([]byte, size)
 	if m.read(c, addr, p) != nil {

@@ -167,8 +167,7 @@ func orNothing(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// entries prints the commands of the prefetch queue's entries. The prefetcher works on the one
-// taken last or on the one before.
+// The prefetcher works on the entry taken last or on the one before.
 func (p *dumpPrinter) entries(q *QueueDump) {
 	for _, e := range q.Entries {
 		state := "waiting"
@@ -191,7 +190,6 @@ func (p *dumpPrinter) entries(q *QueueDump) {
 	}
 }
 
-// commands prints a stream of prefetcher commands; unreadable ones with their error.
 func (p *dumpPrinter) commands(b []byte, indent string) {
 	var s strings.Builder
 	_ = cq.Print(&s, p.layout(), b) // what is wrong with the stream stands in the text
@@ -200,8 +198,7 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 	}
 }
 
-// ring prints the commands between the pages released and the pages published. Readers release
-// pages in blocks and late, so most of the commands have been executed.
+// Readers release pages in blocks and late, so most of the commands have been executed.
 func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {
@@ -270,7 +267,6 @@ func waitsAt(s ProcessorState, w cq.Wait) bool {
 	return false
 }
 
-// trace prints where in the trace of the newest replay the dispatcher waits.
 func (p *dumpPrinter) trace(q *QueueDump) {
 	r, ok := p.d.Region(RegionTrace, q.Prefetch)
 	if !ok {
@@ -310,7 +306,6 @@ func (p *dumpPrinter) trace(q *QueueDump) {
 	}
 }
 
-// workers prints the cores that are not idle, equal ones together.
 func (p *dumpPrinter) workers() {
 	if p.d.Unreachable != "" {
 		return
@@ -367,9 +362,9 @@ type ringCommand struct {
 	command cq.DispatchCommand // nil if unreadable
 }
 
-// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages.
-// The first page may be the middle of one, so pages that don't begin like a command are skipped
-// unless keep wants their first word.
+// ringCommands finds the commands in n pages of a ring. They begin at pages, but the first page may
+// be the middle of one: pages that don't begin like a command are skipped unless keep wants their
+// first word.
 func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32) bool) []ringCommand {
 	pages := uint32(len(ring) / page)
 	flat := make([]byte, 0, int(n)*page)
@@ -388,8 +383,8 @@ func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32)
 	return out
 }
 
-// ringPage reads the command or sequence at the page at the start of b. An unreadable command, if
-// it is to be kept, is nil and the last one.
+// ringPage reads the command or sequence at the start of b. An unreadable command that is kept is
+// nil and the last one.
 func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
 	left := 1
 	if cq.DispatchID(b[0]) == cq.DispatchSequence {

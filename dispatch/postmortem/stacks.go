@@ -16,11 +16,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
-// stackPatience bounds the wait of a report for processors that don't pause.
 const stackPatience = 250 * time.Millisecond
 
-// dumpStacks takes the call stacks of the queue's busy workers or, if there are none, of all busy
-// workers, then those of the queue's own two cores. All processors are paused for that and go on.
+// dumpStacks takes the call stacks of the queue's busy workers, or of all busy workers, then those
+// of the queue's own cores. All processors are paused for that.
 func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 	all := dump.busyWorkers(len(dump.Cores))
 	own := slices.DeleteFunc(slices.Clone(all), func(c chip.Core) bool { return !h.Workers.Contains(c) })
@@ -187,7 +186,7 @@ func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 }
 
 // callers is what equal stacks have in common: a processor that polls is at one of a few
-// instructions of a function.
+// instructions.
 func callers(s *live.Stack) string {
 	var b strings.Builder
 	b.WriteString(s.Note)

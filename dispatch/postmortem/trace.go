@@ -46,10 +46,9 @@ func (p TraceProgram) String() string {
 	return fmt.Sprintf("program %q (step %d of trace %q%s)", p.Program, p.Step, p.Trace, &loops)
 }
 
-// tracePrograms returns the run that a queue waits for in a trace with control flow or, where a
-// loop exceeded its limit, the last one that ended. There are several if the queue can be at
-// several places. workers is the number of completions of a run, and busy are the queue's workers
-// that are not done.
+// tracePrograms returns the runs that a queue may wait for in a trace with control flow or, where a
+// loop exceeded its limit, the last one that ended. workers is the number of completions of a run,
+// and busy are the queue's workers that are not done.
 func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch ProcessorState, workers int,
 	busy []chip.Core) []TraceProgram {
 	if root == nil || !r.Read || len(r.Streams) == 0 {
@@ -123,8 +122,6 @@ func describe(list []traceRun, ended bool) (out []TraceProgram) {
 	return out
 }
 
-// onCores returns the runs whose programs have kernels on all busy workers; all runs if there are
-// none.
 func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	var out []traceRun
 	for _, x := range list {
@@ -140,7 +137,6 @@ func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	return out
 }
 
-// traceGraph is the steps of a trace, and their possible orders.
 type traceGraph struct {
 	flow   *Trace
 	steps  []tracebuf.Step
@@ -158,7 +154,6 @@ type traceWait struct {
 	count uint32
 }
 
-// graphOf adds the graphs of a trace and its callees to a list that has each trace once.
 func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	if i := slices.IndexFunc(*list, func(g *traceGraph) bool { return g.flow == f }); i >= 0 {
 		return (*list)[i]
@@ -201,7 +196,6 @@ func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	return g
 }
 
-// decode notes the waits and resets in the commands of the steps.
 func (g *traceGraph) decode(l cq.Layout) {
 	i := -1
 	for e, err := range cq.All(l, g.flow.Image) {
@@ -226,7 +220,6 @@ func (g *traceGraph) decode(l cq.Layout) {
 	}
 }
 
-// loop returns the first and the last step of a loop.
 func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	if g.flow.Addr != l.Trace {
 		return 0, 0, false
@@ -241,7 +234,6 @@ func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
 	return begin, end, end > begin
 }
 
-// callees adds the traces that are called from step first up to end, and their callees, to a list.
 func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	for i := first; i < end; i++ {
 		if c := g.called(i); c != nil && !slices.Contains(list, c) {
@@ -251,8 +243,8 @@ func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	return list
 }
 
-// backward calls visit for the steps that can come before a step, nearest first, but not beyond a
-// step where visit returns false.
+// backward calls visit for the steps before a step, nearest first, but not beyond one where visit
+// returns false.
 func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	seen := make([]bool, len(g.steps)+1)
 	pending := slices.Clone(g.before[from])
@@ -269,8 +261,7 @@ func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	}
 }
 
-// unfinished returns the runs that a wait in a step can be for, with the number of programs done
-// since the last reset.
+// unfinished returns the runs that a wait can be for, after done programs since the last reset.
 func (g *traceGraph) unfinished(step, done int) (out []traceRun) {
 	g.backward(step, func(i int) bool {
 		if runs(&g.steps[i]) && g.runs[i] == done {
@@ -293,7 +284,6 @@ func (g *traceGraph) called(step int) *traceGraph {
 	return nil
 }
 
-// lastRuns returns the possible last runs in an iteration of a loop.
 func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 	g.backward(end, func(i int) bool {
 		callee := g.called(i)
@@ -313,7 +303,6 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 	return out
 }
 
-// nameProgram notes the program of a trace that the queue waits for. workers are the queue's.
 func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
 	for i := range d.Queues {
@@ -324,7 +313,6 @@ func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
 	}
 }
 
-// coresOf returns the cores of a step's program; the zero Range if unknown.
 func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	if runs(s) && s.Program < len(t.Cores) {
 		return t.Cores[s.Program]
@@ -332,8 +320,6 @@ func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	return chip.Range{}
 }
 
-// inTrace says, for an error's line, in which loop and program of a trace a queue waits, if that is
-// known.
 func (d *QueueDump) inTrace() string {
 	var b strings.Builder
 	if n := len(d.Device.Loops); n > 0 {

@@ -162,8 +162,6 @@ func (s CoreState) Explain(p chip.Processor) string {
 	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
 }
 
-// queuePlaces returns the waypoints of the command-queue kernel on a processor of the core; nil
-// without one.
 func (s CoreState) queuePlaces(p chip.Processor, prefetch, dispatch, subordinate places) places {
 	switch {
 	case s.Kind == Prefetch && p == chip.BRISC:
@@ -176,8 +174,8 @@ func (s CoreState) queuePlaces(p chip.Processor, prefetch, dispatch, subordinate
 	return nil
 }
 
-// awaitedWord names the counter in a word of the dispatch core that a WAIT polls; empty if the word
-// isn't this runtime's. The words of the two architectures don't overlap.
+// awaitedWord names the counter in a word of the dispatch core that a WAIT polls. The words of the
+// two architectures don't overlap.
 func awaitedWord(addr uint32) string {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		ctl := memmap.Own(abi.Own(arch))

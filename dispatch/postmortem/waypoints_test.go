@@ -8,7 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// A dispatcher that waits for another queue says for what, whatever the architecture.
 func TestExplainWaitsForOtherQueues(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		ctl := memmap.Own(abi.Own(arch))
@@ -30,8 +29,6 @@ func TestExplainWaitsForOtherQueues(t *testing.T) {
 	}
 }
 
-// A core with base firmware of tt-metal is described by its waypoints, or by the bytes that start
-// its processors.
 func TestMetalStates(t *testing.T) {
 	for _, tc := range []struct {
 		p    chip.Processor
@@ -66,7 +63,6 @@ func TestMetalStates(t *testing.T) {
 	}
 }
 
-// An error of a hang names the cores that are busy, few of them one by one and many as ranges.
 func TestBusyCores(t *testing.T) {
 	grid := func(kind string, r chip.Range, busy ...chip.Range) []CoreState {
 		var out []CoreState

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// kernelArgs is where a kernel's runtime arguments lie in a program's commands.
 type kernelArgs struct {
 	name   string
 	unique []coreArgs // by core, row by row

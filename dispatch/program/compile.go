@@ -31,7 +31,6 @@ const (
 	offsetBinary = 2 // kernels in that slot
 )
 
-// group is a set of cores with the same kernels, circular buffers and semaphores.
 type group struct {
 	cores   []chip.Core
 	rects   []chip.VirtualRect
@@ -46,8 +45,7 @@ type group struct {
 	page    int // of the binary buffer
 }
 
-// slotLayout is the offsets in bytes of a program's parts in its slot of the kernel-config ring, in
-// tt-metal's order: unique arguments, common arguments, semaphores, circular buffers.
+// slotLayout is the offsets in bytes of a program's parts in its slot, in tt-metal's order.
 type slotLayout struct {
 	args, common         [chip.NumProcessors]uint32
 	argBytes, commonSize [chip.NumProcessors]uint32
@@ -110,14 +108,17 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 	return im, nil
 }
 
-// emit makes the commands of a program: with all arguments and configuration inline or, if such
-// commands exist already, with these in DRAM beside the kernels.
+// emit makes the commands with arguments and configuration inline or, if inline isn't nil, in DRAM
+// beside the kernels.
 func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &t.Workers.L1
 	im := &Image{
 		name: p.Name, slotSize: lay.size, textSize: lay.text, argCount: uint32(lay.ArgFormat), bounds: bounds(groups),
 		layout: t.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(t.Chip.Params().Stream.FirstDispatch), cores: countCores(groups),
+	}
+	for _, g := range groups {
+		im.where = append(im.where, g.cores...)
 	}
 	c := compiler{t: t, p: p, lay: lay, groups: groups, im: im}
 	if inline != nil {
@@ -219,8 +220,8 @@ func (t *Target) groups(p *Program) []*group {
 	return out
 }
 
-// coverCores covers exactly a set of cores with rectangles: from each uncovered core as far right
-// as the set goes, then down over whole rows of that width.
+// coverCores covers cores exactly: from each uncovered core as far right as possible, then down
+// over whole rows.
 func coverCores(cores []chip.Core) []chip.Range {
 	left := map[chip.Core]bool{}
 	for _, c := range cores {

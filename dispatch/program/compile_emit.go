@@ -9,9 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// compiler emits the commands of one program in the order of dispatch: write offsets and kernels,
-// if they have to be sent; write offsets, unique arguments, configuration, launch message, go
-// signal.
+// compiler emits the commands of a program: write offsets and kernels, if they have to be sent;
+// write offsets, unique arguments, configuration, launch message, go signal.
 type compiler struct {
 	t      *Target
 	p      *Program
@@ -26,8 +25,7 @@ type compiler struct {
 	unfit    bool // they can't
 }
 
-// part emits commands after write offsets and a wait, which a run patches for the memory that the
-// commands write, or disables.
+// part emits commands after write offsets and a wait, which a run patches or disables.
 func (c *compiler) part(to *commands, emit func()) error {
 	c.to, c.b = to, cq.NewBuilder(c.t.layout(), nil)
 	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
@@ -44,7 +42,7 @@ func (c *compiler) part(to *commands, emit func()) error {
 	return c.pack()
 }
 
-// maxMergedArgs limits the bytes of several processors' arguments in one write to a core.
+// maxMergedArgs is the most bytes of several processors' arguments in one write.
 const maxMergedArgs = 1 << 10
 
 type argsOf struct {
@@ -72,8 +70,7 @@ func (c *compiler) argsOn(proc int) processorArgs {
 	return processorArgs{proc, list}
 }
 
-// uniqueArgs writes the unique arguments; a core gets those of adjacent processors on the same
-// cores in one write.
+// uniqueArgs gives a core the arguments of adjacent processors on the same cores in one write.
 func (c *compiler) uniqueArgs() {
 	var together []processorArgs
 	for proc := range chip.NumProcessors {
@@ -95,7 +92,6 @@ func (c *compiler) uniqueArgs() {
 	}
 }
 
-// args writes the unique arguments of processors on the same cores, core by core.
 func (c *compiler) args(of []processorArgs) {
 	from, last, cores := c.lay.args[of[0].proc], of[len(of)-1].proc, of[0].list
 	size := c.lay.args[last] + c.lay.argBytes[last] - from
@@ -133,7 +129,6 @@ func (c *compiler) args(of []processorArgs) {
 	}
 }
 
-// config writes what all cores of a group share: common arguments, semaphores and circular buffers.
 func (c *compiler) config() {
 	off := c.lay.common[0]
 	n := c.lay.cbs - off
@@ -183,7 +178,6 @@ func (c *compiler) fillPage() {
 	}
 }
 
-// texts collects the kernels of all groups, each from a page of the binary buffer on.
 func (c *compiler) texts() {
 	for _, g := range c.groups {
 		g.page = len(c.im.binary) / BinaryPageSize
@@ -192,7 +186,6 @@ func (c *compiler) texts() {
 	}
 }
 
-// commonAt notes where the common arguments of a group's kernels lie, with the offset of its block.
 func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	for i := range c.p.Kernels {
 		k := &c.p.Kernels[i]
@@ -205,7 +198,6 @@ func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	}
 }
 
-// groupConfig returns n bytes from the start of the common arguments.
 func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, n)
@@ -228,12 +220,11 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	return b
 }
 
-// maxInlineText limits the bytes of kernels among the commands. The prefetcher reads larger ones
-// from DRAM.
+// The prefetcher reads more bytes of kernels from DRAM.
 const maxInlineText = 4 << 10
 
-// inlineText sends small kernels with the commands, and reports whether it did: a relay, as
-// tt-metal has it, takes the prefetcher ten times as many instructions.
+// inlineText sends small kernels with the commands: a relay takes the prefetcher ten times as many
+// instructions.
 func (c *compiler) inlineText() bool {
 	var subs []cq.LargeSub
 	var data []byte
@@ -290,8 +281,7 @@ func (c *compiler) binaries() {
 	}
 }
 
-// launch writes the launch message of each group. Every run patches its address and the program's
-// slot.
+// Every run patches the message's address and the program's slot.
 func (c *compiler) launch() {
 	l := &c.t.Workers.Launch
 	size := c.t.Workers.L1.LaunchSize
@@ -367,9 +357,10 @@ func (c *compiler) launchMessage(g *group) []byte {
 	return b
 }
 
-// goSignal has the subordinate dispatcher start the workers once all writes have landed.
 func (c *compiler) goSignal() {
-	c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+	if at := c.b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1}); c.t.Stock { // otherwise a part of the go signal
+		c.to.notify = at + cq.AtNotifyMask
+	}
 	at := c.b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{WaitStream: uint32(c.t.Chip.Params().Stream.FirstDispatch)})
 	c.to.goCount = at + cq.AtGoWaitCount
 	c.to.goWord = at + cq.AtGoWord

@@ -13,7 +13,6 @@ const (
 // keeps source and destination aligned to each other on both architectures.
 const SlotAlign = 64
 
-// slot is a part of the kernel-config memory of one run.
 type slot struct {
 	off, size uint32
 	freeAt    uint32 // completion count at which it may be overwritten
@@ -21,9 +20,8 @@ type slot struct {
 
 // configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one
 // for each run, with arguments and configuration. Above are kernels' texts, which stay until their
-// place is needed, so that a repeated program isn't sent again. It is a value that queues copy, and
-// accesses no device: it returns the completion count for which a dispatcher must wait before it
-// writes the memory.
+// place is needed, so that a repeated program isn't sent again. It returns the completion count for
+// which a dispatcher must wait before it writes the memory.
 type configRing struct {
 	size  uint32 // of all the memory
 	end   uint32 // of the slots' part
@@ -38,8 +36,7 @@ func newRing(size uint32) configRing {
 	return configRing{size: size, end: size, texts: texts{low: size}}
 }
 
-// fullRing is occupied until the workers have completed freeAt: the unknown state that a trace
-// leaves.
+// fullRing is the unknown state that a trace leaves.
 func fullRing(size, freeAt uint32) configRing {
 	r := newRing(size)
 	r.n, r.slots[0] = 1, slot{off: 0, size: size, freeAt: freeAt}
@@ -53,8 +50,8 @@ type await struct {
 
 func alignSlot(size uint32) uint32 { return max(size+SlotAlign-1, SlotAlign) &^ (SlotAlign - 1) }
 
-// reserve takes size bytes, at most the slots' part, for a slot that is free again once the count
-// reaches freeAt. The dispatcher must wait before it writes these and the next launch message.
+// reserve takes size bytes for a slot that is free again once the count reaches freeAt. The
+// dispatcher must wait before it writes these and the next launch message.
 func (r *configRing) reserve(size, freeAt uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	off = r.head
@@ -78,7 +75,7 @@ func (r *configRing) drop() await {
 	return w
 }
 
-// clear drops the slots in [off, off+size) and, because programs end in order, all older ones.
+// clear drops the slots in [off, off+size) and all older ones: programs end in order.
 func (r *configRing) clear(off, size uint32) (wait await) {
 	for r.n > 0 && r.overlaps(off, size) {
 		wait = r.drop()
@@ -96,8 +93,7 @@ func (r *configRing) overlaps(off, size uint32) bool {
 	return false
 }
 
-// ended drops the slots up to the program that ends at a count. Without such a slot that program is
-// done already.
+// ended drops the slots up to the program that ends at a count.
 func (r *configRing) ended(count uint32) (wait await) {
 	for i := range r.n {
 		if r.slots[(r.first+i)%maxSlots].freeAt == count {
@@ -142,7 +138,6 @@ type texts struct {
 	list [maxTexts]residentText
 }
 
-// find returns where a text is, and extends its use to a count.
 func (r *configRing) find(id textID, last uint32) (off uint32, ok bool) {
 	for i := range r.texts.list {
 		if t := &r.texts.list[i]; t.id == id {
@@ -153,7 +148,7 @@ func (r *configRing) find(id textID, last uint32) (off uint32, ok bool) {
 	return 0, false
 }
 
-// makeRoom makes the slots' part large enough for a slot. If it has to grow, all texts go.
+// makeRoom drops all texts if the slots' part has to grow.
 func (r *configRing) makeRoom(slot uint32) (wait await) {
 	if alignSlot(slot) <= r.end {
 		return await{}
@@ -163,8 +158,8 @@ func (r *configRing) makeRoom(slot uint32) (wait await) {
 	return wait
 }
 
-// place takes size bytes for a text whose program has a slot of that size, after makeRoom. The
-// dispatcher must wait before it writes these.
+// place takes size bytes for a text, after makeRoom. The dispatcher must wait before it writes
+// these.
 func (r *configRing) place(id textID, size, slot, last uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	least := max(alignSlot(slot), r.size/4) // of the slots' part
@@ -193,7 +188,7 @@ func (r *configRing) evict(off, size uint32) (wait await) {
 	return wait
 }
 
-// entry returns a free entry, or that of the least recently used text before a count.
+// entry returns a free entry or the least recently used.
 func (r *configRing) entry(now uint32) (*residentText, await) {
 	oldest := &r.texts.list[0]
 	for i := range r.texts.list {

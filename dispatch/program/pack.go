@@ -17,8 +17,6 @@ func (t *Target) PackedPage() int {
 	return memmap.PageSize
 }
 
-// pack makes the new commands share relays and pages, unless the wire format is stock, and finds
-// where they may be cut.
 func (c *compiler) pack() error {
 	if page := c.t.PackedPage(); page > 0 {
 		packed, moved, err := cq.Pack(c.t.layout(), page, c.to.bytes)
@@ -48,7 +46,7 @@ func (c *compiler) pack() error {
 	return nil
 }
 
-// mover maps offsets, and keeps the first one that has no place.
+// mover keeps the first offset without a place as an error.
 type mover struct {
 	by  cq.Moved
 	err error
@@ -95,11 +93,9 @@ func (k *kernelArgs) move(by cq.Moved) error {
 	return m.err
 }
 
-// residentSaving is the least saving of a run's bytes for which arguments and configuration are
-// kept in DRAM: below it, the prefetcher's round trip to DRAM isn't worth it.
+// For less, the prefetcher's round trip to DRAM isn't worth it.
 const residentSaving = 8 << 10
 
-// block is bytes for the cores of a rectangle, at an offset in the program's slot.
 type block struct {
 	to   chip.VirtualRect
 	off  uint32
@@ -121,17 +117,15 @@ func (c *compiler) blocks(blocks []block) {
 	}
 }
 
-// endsInPage reports whether a relay's padding after the data, up to the alignment of DRAM, is in
-// the dispatcher's last page of data. Only such bytes are skipped.
+// endsInPage reports whether a relay's padding up to the alignment of DRAM ends in the dispatcher's
+// last page of data, of which the rest is skipped.
 func (c *compiler) endsInPage(head, data int) bool {
 	align := c.b.Layout().DRAMAlign()
 	brought := (data + align - 1) &^ (align - 1)
 	return (head+data+memmap.PageSize-1)/memmap.PageSize == (head+brought+memmap.PageSize-1)/memmap.PageSize
 }
 
-// relay puts the data of the last header beside the kernels and relays them from there. They are
-// contiguous, so an entry of a relay brings much. The last one brings zeros up to the alignment of
-// DRAM, which the dispatcher skips with the rest of its page.
+// relay puts the data of the last header beside the kernels and relays them from there.
 func (c *compiler) relay(data []byte) {
 	align := c.b.Layout().DRAMAlign()
 	page, n := len(c.im.binary)/BinaryPageSize, (len(data)+align-1)&^(align-1)

@@ -88,8 +88,6 @@ func (p *Program) fail(part, format string, a ...any) error {
 	return &ProgramError{Program: p.Name, Part: part, Why: fmt.Sprintf(format, a...)}
 }
 
-// validate checks what doesn't depend on a program's place, for the cores that programs may use and
-// the workers' layout.
 func (p *Program) validate(grid chip.Range, l *abi.Layout) error {
 	if len(p.Kernels) == 0 {
 		return p.fail("program", "it has no kernel: add at least one")

@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// target is that of the workers of a Blackhole.
 func target(tb testing.TB) *Target {
 	tb.Helper()
 	ch, err := chip.New(chip.Blackhole, chip.Harvesting{})
@@ -27,7 +26,6 @@ func target(tb testing.TB) *Target {
 	return t
 }
 
-// A launch message has its fields where the workers' layout has them.
 func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, r := range abi.Revisions() {
@@ -82,8 +80,6 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 	}
 }
 
-// Firmware with the watcher has the number of arguments before them, and 0xFFFF for none; other
-// firmware has neither.
 func TestCountedArgs(t *testing.T) {
 	p := &Program{Kernels: []Kernel{
 		{Processor: chip.BRISC, Args: []CoreArgs{{Args: []uint32{7, 8, 9, 10}}, {Args: []uint32{11}}}},
@@ -118,8 +114,6 @@ func TestCountedArgs(t *testing.T) {
 	}
 }
 
-// A core gets the unique arguments of all its processors in one write, if they are for the same
-// cores and not too long; each argument is found where it lies.
 func TestArgumentsOfSeveralProcessors(t *testing.T) {
 	d := target(t)
 	d.Stock = true
@@ -182,8 +176,6 @@ func TestArgumentsOfSeveralProcessors(t *testing.T) {
 	}
 }
 
-// The variant of a run says where its arguments are and which pages it reads, whatever its length
-// is.
 func TestVariantsOfARun(t *testing.T) {
 	d := target(t)
 	k := Kernel{Name: "k", Cores: []chip.Range{d.Grid}, Text: make([]byte, 3*BinaryPageSize)}
@@ -253,8 +245,6 @@ func TestVariantsOfARun(t *testing.T) {
 	}
 }
 
-// Few bytes of kernels are among the commands that bring them, many are relayed from DRAM, and all
-// are in tt-metal's form. Cores that have no kernel get none.
 func TestKernelsAmongTheCommands(t *testing.T) {
 	d := target(t)
 	rows := func(i, n int) []chip.Range { // the i-th of n

@@ -9,12 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// isPast says whether a count comes after another one, as the 17 bits of a stream's counter tell.
 func isPast(c, other cq.Count) bool { return int32(other-c)<<15 < 0 }
 
-// What is written for a program, its slot, its text and its launch message, never lies where one
-// that may still be running has its own: the later one waits for a count at which the earlier one
-// is done. A text that isn't sent again is still there, whole. Counts start just below their wrap.
 func TestConfigRingNeverOverlapsRunningPrograms(t *testing.T) {
 	type part struct{ off, size uint32 }
 	meets := func(a, b part) bool { return a.off < b.off+b.size && b.off < a.off+a.size }
@@ -30,7 +26,6 @@ func TestConfigRingNeverOverlapsRunningPrograms(t *testing.T) {
 		if rapid.Bool().Draw(t, "full") {
 			r = fullRing(size, uint32(count))
 		}
-		// The programs that run, again and again.
 		type shape struct{ slot, text uint32 }
 		var shapes []shape
 		for range rapid.IntRange(1, 24).Draw(t, "shapes") {
@@ -122,7 +117,6 @@ func slicesMax[T any](s []T, f func(T) uint32) (m uint32) {
 	return m
 }
 
-// Rectangles cover exactly the cores that they are made for, each once.
 func TestCoverCoresIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := map[chip.Core]bool{}

@@ -51,10 +51,11 @@ func (t *Target) After(end Detached) State {
 type Dispatcher struct {
 	At      chip.XY
 	Workers uint32 // completions of one run: one from each worker of the queue, used or not
+	Sub     uint8  // sub-device that is started: its workers have a go message and a completion stream of their own
 }
 
 // GoWord returns a go message of workers that report to the core.
-func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.At.X, d.At.Y, s) }
+func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(d.Sub, d.At.X, d.At.Y, s) }
 
 // After returns the state after that many programs of a trace.
 func (d Dispatcher) After(programs int) Detached {

@@ -66,32 +66,39 @@ func (c *check) check(ctx context.Context) (err error) {
 		return c.checkFlow(ctx)
 	}
 	n := len(c.runs)
-	diff, err := c.compare(ctx, n, func() error {
-		if err := c.s.Replay(ctx); err != nil {
-			return err
-		}
-		return c.finish(ctx)
-	})
+	diff, err := c.compare(ctx, n, func() error { return c.replay(ctx) })
 	if diff == nil || err != nil {
 		return err
 	}
-	var first *CheckError
-	probe := func(k int) (bool, error) {
+	if err := c.search(ctx, n, func(k int) (*CheckError, error) {
 		p, err := c.place(ctx, 0, k)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		d, err := c.compare(ctx, k, func() error { return p.Run(ctx) })
+		return d, errors.Join(err, p.Release(ctx))
+	}); err != nil {
+		return err
+	}
+	diff.Step, diff.Name = -1, ""
+	return diff
+}
+
+func (c *check) search(ctx context.Context, n int, beginning func(programs int) (*CheckError, error)) error {
+	var first *CheckError
+	probe := func(k int) (bool, error) {
+		d, err := beginning(k)
 		if d != nil {
 			first = d
 		}
-		return d == nil, errors.Join(err, p.Release(ctx))
+		return d == nil, err
 	}
-	if _, err := bisect(n, probe); err != nil {
-		return err
-	}
-	if first == nil { // no shorter one differs: the last program does, or what lies in DRAM
-		if _, err := probe(n); err != nil {
+	if n > 0 {
+		_, err := bisect(n, probe)
+		if err == nil && first == nil { // no shorter one differs: the last program does, or what lies in DRAM
+			_, err = probe(n)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -103,51 +110,45 @@ func (c *check) check(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	diff.Step, diff.Name = -1, ""
-	return diff
-}
-
-func (c *check) compare(ctx context.Context, n int, replay func() error) (*CheckError, error) {
-	if err := c.restore(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.oneByOne(ctx, n); err != nil {
-		return nil, err
-	}
-	want, err := c.contents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.restore(ctx); err != nil {
-		return nil, err
-	}
-	if err := replay(); err != nil {
-		return nil, c.stepError(0, n, err)
-	}
-	got, err := c.contents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.difference(n, want, got), nil
-}
-
-func (c *check) difference(n int, want, got [][]byte) *CheckError {
-	for i, b := range c.bufs {
-		if bytes.Equal(want[i], got[i]) {
-			continue
-		}
-		e := c.describe(b, want[i], got[i])
-		e.Step, e.Name = n-1, c.step(c.runs[n-1]).Name
-		return e
-	}
 	return nil
 }
 
-func (c *check) describe(b Buffer, want, got []byte) *CheckError {
-	e := &CheckError{Trace: c.t.Name(), Buffer: b.Name()}
-	e.Offset, e.Differ = differ(want, got)
-	e.Want, e.Got = want[e.Offset], got[e.Offset]
-	return e
+func (c *check) compare(ctx context.Context, n int, replay func() error) (*CheckError, error) {
+	diff, err := c.compareWays(ctx, func() error { return c.oneByOne(ctx, n) }, func() error {
+		if err := replay(); err != nil {
+			return c.stepError(0, n, err)
+		}
+		return nil
+	})
+	if diff != nil {
+		diff.Step, diff.Name = n-1, c.step(c.runs[n-1]).Name
+	}
+	return diff, err
+}
+
+func (c *check) compareWays(ctx context.Context, alone, replay func() error) (*CheckError, error) {
+	var after [2][][]byte
+	for i, run := range []func() error{alone, replay} {
+		err := c.restore(ctx)
+		if err == nil {
+			err = run()
+		}
+		if err == nil {
+			after[i], err = c.contents(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, b := range c.bufs {
+		if want, got := after[0][i], after[1][i]; !bytes.Equal(want, got) {
+			e := &CheckError{Trace: c.t.Name(), Buffer: b.Name()}
+			e.Offset, e.Differ = differ(want, got)
+			e.Want, e.Got = want[e.Offset], got[e.Offset]
+			return e, nil
+		}
+	}
+	return nil, nil
 }
 
 // differ returns the first difference of two slices of one length, -1 without any, and the number
@@ -192,8 +193,7 @@ func (c *check) contents(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-// restore writes the first contents of the buffers back, and waits: the programs may be another
-// queue's.
+// restore also waits: the programs may be another queue's.
 func (c *check) restore(ctx context.Context) error {
 	for i, b := range c.bufs {
 		if err := b.Write(ctx, c.before[i]); err != nil {
@@ -219,23 +219,8 @@ func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
 }
 
 func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int) (bool, error)) (step int, err error) {
-	probe := func(n int) (ok bool, err error) {
-		if err := prepare(n); err != nil {
-			return false, err
-		}
-		p, err := r.place(ctx, 0, n)
-		if err != nil {
-			return false, err
-		}
-		defer func() { err = errors.Join(err, p.Release(ctx)) }()
-		err = p.Run(ctx)
-		if r.s.Hangs(err) {
-			return false, r.s.Recover(ctx)
-		}
-		if err != nil {
-			return false, err
-		}
-		return good(n)
+	probe := func(n int) (bool, error) {
+		return r.probePlaced(ctx, n, prepare, good, func() (Placed, error) { return r.place(ctx, 0, n) })
 	}
 	n := len(r.runs)
 	if ok, err := probe(n); ok || err != nil {
@@ -244,8 +229,7 @@ func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int
 	return bisect(n, probe)
 }
 
-// bisect returns the index of the first of n programs with which good is false. The last beginning
-// is taken to be bad.
+// bisect takes the last beginning to be bad.
 func bisect(n int, good func(programs int) (bool, error)) (int, error) {
 	var failed error
 	i := sort.Search(n-1, func(i int) bool {

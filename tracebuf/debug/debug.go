@@ -182,13 +182,11 @@ func (d *Debugger) Programs() []Program {
 	return out
 }
 
-// run is a call of a Debugger with exclusive use of the queues.
 type run struct {
 	*Debugger
 	s Session
 }
 
-// exclusive calls f with the queues, unless the trace has no programs.
 func (d *Debugger) exclusive(ctx context.Context, op string, f func(*run) error) error {
 	return d.t.Exclusive(ctx, op, func(s Session) error {
 		if len(d.runs) == 0 {
@@ -205,6 +203,13 @@ func (r *run) finish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (r *run) replay(ctx context.Context) error {
+	if err := r.s.Replay(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
 }
 
 func (r *run) stepError(first, end int, err error) error {

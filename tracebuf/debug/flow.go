@@ -49,8 +49,7 @@ func inside(loops []Iteration) string {
 // ErrLimit is the cause of a StepError when a loop exceeds its limit. A replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
-// follower carries out the control flow of a trace on the host, as the prefetcher would, by the
-// buffers' words at that time.
+// follower carries out the control flow of a trace on the host, by the buffers' words at that time.
 type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
@@ -76,10 +75,9 @@ type ranStep struct {
 	counted  int // programs after it
 }
 
-// errEnough ends a flow that has run as many programs as it should.
 var errEnough = errors.New("enough programs have run")
 
-// follow runs the parts one after the other: there are no edges between them.
+// There are no edges between the parts.
 func (f *follower) follow(ctx context.Context) error {
 	if !f.plain {
 		if err := f.heads(ctx); err != nil {
@@ -213,7 +211,7 @@ func (f *follower) sent(ctx context.Context, at tracebuf.At, commands []byte) er
 	return f.s.Send(ctx, f.home(at.Part), name, commands, f.counted)
 }
 
-// clears reports whether a step is a reset after which no program is counted.
+// clears reports whether no program is counted after a step.
 func (d *Debugger) clears(at tracebuf.At) bool {
 	s, im := d.step(at), d.all[at.Part].Image
 	if s.Control.Kind != flow.Reset {
@@ -258,9 +256,9 @@ func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }
 
-// whole returns the end of the loop, branch or call that begins at a step. It is the step itself if
-// none begins there, or if a condition inside compares the iteration of an outer loop, which the
-// device can't know for the piece alone.
+// whole returns the end of the loop, branch or call that begins at a step; the step itself for
+// others, or if a condition inside compares the iteration of an outer loop, which the device can't
+// know for the piece alone.
 func (d *Debugger) whole(image, step int) int {
 	places := d.flow[image]
 	for i := step; i < places[step].End; i++ {
@@ -271,7 +269,6 @@ func (d *Debugger) whole(image, step int) int {
 	return max(step, places[step].End)
 }
 
-// over runs a loop, a branch or a call as a whole on the device.
 func (f *follower) over(ctx context.Context, image, from, to int) error {
 	p, err := f.s.Place(ctx, []Piece{f.wholePiece(image, from, to, f.counted)})
 	if err != nil {
@@ -285,20 +282,14 @@ func (f *follower) over(ctx context.Context, image, from, to int) error {
 	return f.reached()
 }
 
-// wholePiece is the steps from from up to to, entered and left only at these, after counted
-// programs.
+// wholePiece is the steps from from up to to, after counted programs.
 func (r *run) wholePiece(image, from, to, counted int) Piece {
 	im := r.all[image].Image
 	rec := tracebuf.NewRecording(im.Layout)
 	commands := r.s.Commands(image)
 	for i := from; i < to; i++ {
 		s := &im.Steps[i]
-		b := commands[s.Offset : s.Offset+s.Size]
-		if s.Control.Kind == flow.None {
-			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
-			continue
-		}
-		rec.AddControl(s.Name, s.Control, b)
+		addStep(rec, s, commands)
 	}
 	for i := from; i < to; i++ {
 		if c := &im.Steps[i].Control; c.Jumps() {
@@ -310,7 +301,15 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	return p
 }
 
-// countedAfter returns how many programs are counted after some steps, on every way.
+func addStep(rec *tracebuf.Recording, s *tracebuf.Step, commands []byte) {
+	b := commands[s.Offset : s.Offset+s.Size]
+	if s.Program == tracebuf.NoProgram {
+		rec.AddControl(s.Name, s.Control, b)
+		return
+	}
+	rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
+}
+
 func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	im := d.all[image].Image
 	for pc := from; pc < to; pc++ {
@@ -334,8 +333,7 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	return counted
 }
 
-// beginning writes the path up to its nth program to device memory, with loops and branches as the
-// straight line that they were.
+// beginning places the path up to its nth program as the straight line that it was.
 func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
 	var pieces []Piece
 	for part := range r.parts {
@@ -346,19 +344,14 @@ func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, err
 				break
 			}
 			step := r.step(s.At)
-			program := step.Program != tracebuf.NoProgram
-			if program {
+			if step.Program != tracebuf.NoProgram {
 				left--
 			}
 			if r.home(s.Part) != part {
 				continue
 			}
-			b := r.s.Commands(s.Part)[step.Offset : step.Offset+step.Size]
-			if p.After = s.counted; program {
-				rec.Add(step.Name, step.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), step.Variant })
-			} else {
-				rec.AddControl(step.Name, step.Control, b)
-			}
+			p.After = s.counted
+			addStep(rec, step, r.s.Commands(s.Part))
 		}
 		if rec.Len() == 0 {
 			continue
@@ -393,12 +386,9 @@ func nth(path []ranStep, n int) Position {
 }
 
 func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
-	s := r.step(at)
-	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
-	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], n)
+	return r.send(ctx, slices.Index(r.Debugger.runs, at), n)
 }
 
-// waited makes send wait for what it has sent.
 func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(context.Context, tracebuf.At, int) error {
 	return func(ctx context.Context, at tracebuf.At, n int) error {
 		if err := send(ctx, at, n); err != nil {

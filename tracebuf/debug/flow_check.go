@@ -1,15 +1,12 @@
 package debug
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// checkFlow is check for a trace with control flow. The programs one by one decide which way it
-// goes.
 func (c *check) checkFlow(ctx context.Context) error {
 	var path []ranStep
 	alone := func(programs, until int) func() error {
@@ -20,46 +17,26 @@ func (c *check) checkFlow(ctx context.Context) error {
 			return err
 		}
 	}
-	diff, err := c.compareFlow(ctx, alone(0, 0), func() error {
-		if err := c.s.Replay(ctx); err != nil {
-			return err
-		}
-		return c.finish(ctx)
-	})
+	diff, err := c.compareFlow(ctx, alone(0, 0), func() error { return c.replay(ctx) })
 	if diff == nil || err != nil {
 		return err
 	}
-	full, first, at := path, (*CheckError)(nil), Position{}
-	probe := func(n int) (bool, error) {
+	full := path
+	if err := c.search(ctx, programs(full), func(n int) (*CheckError, error) {
 		p, err := c.beginning(ctx, full, n)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		d, err := c.compareFlow(ctx, alone(n, 0), func() error { return p.Run(ctx) })
 		if d != nil {
-			first, at = d, nth(full, n-1)
+			at := nth(full, n-1)
+			d.Step, d.Name, d.Loops = at.Step, at.Name, at.Loops
 		}
-		return d == nil, errors.Join(err, p.Release(ctx))
+		return d, errors.Join(err, p.Release(ctx))
+	}); err != nil {
+		return err
 	}
-	if n := programs(full); n > 0 {
-		if _, err := bisect(n, probe); err != nil {
-			return err
-		}
-		if first == nil {
-			if _, err := probe(n); err != nil {
-				return err
-			}
-		}
-	}
-	if first != nil {
-		first.Step, first.Name, first.Loops = at.Step, at.Name, at.Loops
-		return first
-	}
-	for i := range c.all {
-		if err := c.s.Verify(ctx, i); err != nil {
-			return err
-		}
-	}
+	var first *CheckError
 	if len(c.parts) == 1 { // the first loop, branch or call that differs as a whole
 		ends, steps := c.ends(), c.parts[0].Image.Steps
 		found, err := bisect(len(ends), func(n int) (bool, error) {
@@ -89,7 +66,6 @@ func (c *check) checkFlow(ctx context.Context) error {
 	return diff
 }
 
-// ends returns the ends of the steps of the first part, with each loop, branch and call as one.
 func (d *Debugger) ends() []int {
 	var out []int
 	for pc := 0; pc < len(d.parts[0].Image.Steps); {
@@ -99,11 +75,9 @@ func (d *Debugger) ends() []int {
 	return out
 }
 
-// alone runs that many programs one by one, or those before a step of the first part; 0 stands for
-// all.
+// alone runs programs one by one, or those before a step of the first part; 0 stands for all.
 func (c *check) alone(programs, until int) *follower {
-	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At,
-		_ int) error {
+	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At, _ int) error {
 		return c.s.Run(ctx, at.Part, at.Step)
 	}), plain: true, most: programs, until: until}
 	for i := range c.all {
@@ -114,30 +88,18 @@ func (c *check) alone(programs, until int) *follower {
 	return f
 }
 
-func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (diff *CheckError, err error) {
-	both := [2][][]byte{}
-	for i, run := range []func() error{alone, replay} {
-		if err := c.restore(ctx); err != nil {
-			return nil, err
-		}
-		if err := run(); err != nil {
+func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (*CheckError, error) {
+	named := func(run func() error) func() error {
+		return func() error {
+			err := run()
 			var s *StepError
-			if !errors.As(err, &s) {
+			if err != nil && !errors.As(err, &s) {
 				err = &StepError{Trace: c.t.Name(), First: -1, Last: -1, Name: c.t.Name(), Err: err}
 			}
-			return nil, err
-		}
-		if both[i], err = c.contents(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	for i, b := range c.bufs {
-		if bytes.Equal(both[0][i], both[1][i]) {
-			continue
-		}
-		return c.describe(b, both[0][i], both[1][i]), nil
-	}
-	return nil, nil
+	return c.compareWays(ctx, named(alone), named(replay))
 }
 
 // BisectRun is [Debugger.Bisect] that also returns the iterations of loops. prepare and good count
@@ -168,22 +130,12 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 			return err
 		}
 		n := programs(f.path)
-		ok, err := r.probe(ctx, n, prepare, good, func() error {
-			if err := r.s.Replay(ctx); err != nil {
-				return err
-			}
-			return r.finish(ctx)
-		})
+		ok, err := r.probe(ctx, n, prepare, good, func() error { return r.replay(ctx) })
 		if ok || err != nil || n == 0 {
 			return err
 		}
-		found, err := bisect(n, func(k int) (ok bool, err error) {
-			p, err := r.beginning(ctx, f.path, k)
-			if err != nil {
-				return false, err
-			}
-			defer func() { err = errors.Join(err, p.Release(ctx)) }()
-			return r.probe(ctx, k, prepare, good, func() error { return p.Run(ctx) })
+		found, err := bisect(n, func(k int) (bool, error) {
+			return r.probePlaced(ctx, k, prepare, good, func() (Placed, error) { return r.beginning(ctx, f.path, k) })
 		})
 		if err == nil {
 			p := nth(f.path, found)
@@ -194,7 +146,6 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 	return at, err
 }
 
-// probe reports whether the result of replay is good; a hang isn't.
 func (r *run) probe(ctx context.Context, n int, prepare func(int) error, good func(int) (bool, error), replay func() error) (bool, error) {
 	if err := prepare(n); err != nil {
 		return false, err
@@ -207,4 +158,14 @@ func (r *run) probe(ctx context.Context, n int, prepare func(int) error, good fu
 		return false, err
 	}
 	return good(n)
+}
+
+func (r *run) probePlaced(ctx context.Context, n int, prepare func(int) error, good func(int) (bool, error),
+	place func() (Placed, error)) (ok bool, err error) {
+	p, err := place()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, p.Release(ctx)) }()
+	return r.probe(ctx, n, prepare, good, func() error { return p.Run(ctx) })
 }

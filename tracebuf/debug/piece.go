@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// place writes the programs from first up to end to device memory as a piece.
 func (r *run) place(ctx context.Context, first, end int) (Placed, error) {
 	cuts := r.cut(first, end)
 	recorded := make([]uint32, len(cuts))
@@ -34,7 +33,7 @@ func (r *run) piece(part int, c *cut, recorded []uint32) (Piece, error) {
 	for i := range c.steps {
 		s := &c.steps[i]
 		if s.Program != tracebuf.NoProgram {
-			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, commands[s.Offset:s.Offset+s.Size]...), s.Variant })
+			addStep(rec, s, commands)
 			p.After++
 			continue
 		}
@@ -61,8 +60,8 @@ type recording struct {
 	number uint32
 }
 
-// cut finds the steps of a piece in each part. It keeps the edges inside of the piece; the host's
-// wait before the piece replaces edges from before.
+// cut keeps the edges inside of the piece; the host's wait before the piece replaces edges from
+// before.
 func (r *run) cut(first, end int) []cut {
 	out := make([]cut, len(r.parts))
 	inside := r.inside(first, end, out)
@@ -101,8 +100,6 @@ func (r *run) cut(first, end int) []cut {
 	return out
 }
 
-// inside returns the steps from program first up to end, and counts the earlier programs of each
-// part.
 func (r *run) inside(first, end int, cuts []cut) []tracebuf.At {
 	var out []tracebuf.At
 	n := 0
@@ -126,7 +123,6 @@ func (r *run) inside(first, end int, cuts []cut) []tracebuf.At {
 	return out
 }
 
-// wanted returns the recordings among some steps that one of the steps waits for.
 func (r *run) wanted(steps []tracebuf.At) map[recording]bool {
 	made, out := map[recording]bool{}, map[recording]bool{}
 	for _, at := range steps {

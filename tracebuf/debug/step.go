@@ -107,12 +107,11 @@ func (r *run) heads(ctx context.Context) error {
 	return nil
 }
 
-// send sends the commands of a program, the nth counted one of its queue, from 1.
 func (r *run) send(ctx context.Context, i, nth int) error {
 	at := r.runs[i]
 	s := r.step(at)
 	name := fmt.Sprintf("step %d of trace %q, program %q", i, r.t.Name(), s.Name)
-	return r.s.Send(ctx, at.Part, name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], nth)
+	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], nth)
 }
 
 func (r *run) stepThrough(ctx context.Context, n int, after func(step int) error) error {

@@ -11,8 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// steps takes what is encoded as the commands of a trace, with a WAIT for each run. Its state is
-// the number of programs that are counted.
 type steps struct {
 	t        *rapid.T
 	controls []flow.Control
@@ -80,7 +78,6 @@ func (s *steps) Join(n int) {
 	}
 }
 
-// tree draws nodes at a depth of loops and branches.
 func tree(t *rapid.T, depth int, loops *int) []node {
 	var out []node
 	for range rapid.IntRange(0, 3).Draw(t, "nodes") {
@@ -113,8 +110,6 @@ func tree(t *rapid.T, depth int, loops *int) []node {
 	return out
 }
 
-// What is encoded is read as it was built: each run lies as deep in loops and branches as in the
-// tree, loops and branches end where they go to, and the commands say the same as the steps.
 func TestEncodedIsReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, loops := &steps{t: t}, 0
@@ -163,7 +158,6 @@ func TestEncodedIsReadAgain(t *testing.T) {
 	})
 }
 
-// Loops that don't nest are errors that name the step.
 func TestReadRefuses(t *testing.T) {
 	for what, kinds := range map[string][]flow.Kind{
 		"step 1 ends a loop, and none is open":   {flow.None, flow.End},

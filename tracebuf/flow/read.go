@@ -132,8 +132,7 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 	return places, err
 }
 
-// branchEnd returns the end of the branch that begins at a step: its own branches jump there, and
-// those in loops don't leave these.
+// branchEnd: a branch's own branches jump to its end, and those in loops don't leave these.
 func branchEnd(controls []*Control, step int) int {
 	end := controls[step].Target
 	for i := step; i < min(end, len(controls)); i++ {

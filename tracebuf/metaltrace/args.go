@@ -16,10 +16,9 @@ const noArguments = 0xFFFF
 // region is a part of a core's L1, [start, end); empty without arguments.
 type region struct{ start, end uint64 }
 
-// arguments returns where a launch message has the arguments of a processor's kernel: up to the
-// next part of the program's memory that it names. All unique arguments come first, then all common
-// ones, then the other parts (tt-metal finalize_rt_args). So common arguments below unique ones
-// were never set, and there are no arguments where another part begins.
+// arguments end at the next part of the program's memory. All unique arguments come first, then all
+// common ones, then the other parts (tt-metal finalize_rt_args). So common arguments below unique
+// ones were never set, and there are no arguments where another part begins.
 func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, common region) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	base := uint64(le.Uint32(b[at.ConfigBase:]))
@@ -60,7 +59,6 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 	return unique, common
 }
 
-// configWrite is a command's write of arguments or configuration to all cores of a rectangle.
 type configWrite struct {
 	x0, y0, x1, y1 uint8
 	addr           uint64 // in L1
@@ -74,7 +72,6 @@ type configWrites struct {
 	list   []configWrite
 }
 
-// add notes a command's write, with the offset of its data.
 func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 	switch c := c.(type) {
 	case cq.SetWriteOffset:
@@ -109,7 +106,7 @@ func (ws *configWrites) add(c cq.DispatchCommand, at int) {
 }
 
 // find returns the last write of the word at addr of a core's L1, and the word's offset in its
-// data; nil without one.
+// data.
 func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
 	for i := len(ws.list) - 1; i >= 0; i-- {
 		w := &ws.list[i]
@@ -120,7 +117,6 @@ func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
 	return nil, 0
 }
 
-// words returns the words of a region of a core's L1 as far as commands write them.
 func (ws *configWrites) words(core chip.XY, r region) []uint32 {
 	var out []uint32
 	for addr := r.start; addr+4 <= r.end; addr += 4 {

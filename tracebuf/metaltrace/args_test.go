@@ -8,8 +8,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// Arguments end where the next part of a program's memory begins. A kernel without any has no
-// place, whichever way a revision says so.
 func TestPlacesOfArguments(t *testing.T) {
 	workers := abi.Own(chip.Blackhole)
 	const base = 0x8000

@@ -34,7 +34,6 @@ import (
 var metalTraces = flag.String("metal-traces", "",
 	"`folder` with traces that tt-metal's host code assembled, of kernels in the folder of -metal")
 
-// assembled is what a trace is and what its programs compute.
 type assembled struct {
 	Arch     string   // blackhole or wormhole
 	Firmware string   // revision of the workers' base firmware, as package abi names it
@@ -86,7 +85,6 @@ func (a *assembled) arch() chip.Arch {
 	return chip.Blackhole
 }
 
-// ReadDRAM reads the interleaved kernel buffers, whose pages have 2 KiB.
 func (a *assembled) ReadDRAM(bank int, addr uint64, b []byte) error {
 	for base, kernels := range a.kernels {
 		page := int(addr-base)/2048*a.banks + bank
@@ -99,8 +97,6 @@ func (a *assembled) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return fmt.Errorf("no kernels at %#x of bank %d", addr, bank)
 }
 
-// A trace that tt-metal's own host code assembled is read, its kernels and firmware are found, and
-// the file computes what the programs do, on the emulator and on the vendor's simulator.
 func TestImportAssembledByMetal(t *testing.T) {
 	if *metalTraces == "" || *metalDir == "" {
 		t.Skip("no -metal-traces DIR and -metal DIR: traces that tt-metal's host code assembled, and the cache with their kernels")
@@ -142,7 +138,6 @@ func TestImportAssembledByMetal(t *testing.T) {
 	}
 }
 
-// read decodes the trace and finds its firmware: that of a.Firmware if several have the kernels.
 func (a *assembled) read(t *testing.T, cache *metal.Cache, library *metaltrace.Library) (*metaltrace.Trace, *metal.Firmware) {
 	t.Helper()
 	trace, err := metaltrace.Read(a, a.banks, cq.Layout(a.arch()), a.commands, "")
@@ -170,7 +165,6 @@ func (a *assembled) read(t *testing.T, cache *metal.Cache, library *metaltrace.L
 	return trace, f
 }
 
-// file makes the trace file for queue 0 of a chip.
 func (a *assembled) file(t *testing.T, trace *metaltrace.Trace, f *metal.Firmware, ch *chip.Chip) []byte {
 	t.Helper()
 	o := metaltrace.FileOptions{Name: "assembled", Target: tracebuf.Target{
@@ -195,7 +189,6 @@ func (a *assembled) file(t *testing.T, trace *metaltrace.Trace, f *metal.Firmwar
 	return file
 }
 
-// replay loads the file and compares what its programs compute.
 func (a *assembled) replay(t *testing.T, card kmd.Target, f *metal.Firmware, file []byte) {
 	b := devtest.Open(t, card, reprise.WithFirmware(f.Dir))
 	loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file))

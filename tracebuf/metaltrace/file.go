@@ -79,8 +79,7 @@ func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	return f, nil
 }
 
-// circularEnd is the end of the circular buffers' part of L1. Those from the lowest L1 buffer on
-// lie in a buffer.
+// Circular buffers from the lowest L1 buffer on lie in a buffer.
 func (t *Trace) circularEnd(o *FileOptions) uint64 {
 	buffers := uint64(math.MaxUint64)
 	for i := range o.Buffers {
@@ -109,15 +108,13 @@ type writer struct {
 	relocs   []tracebuf.Reloc
 }
 
-// program is a set of kernels that steps start.
 type program struct {
 	name   string
 	binary []byte
 	pages  map[[sha256.Size]byte]int // where a run of bytes begins
 }
 
-// program returns the index of a step's program. Steps that start the same kernels on the same
-// cores share one.
+// Steps that start the same kernels on the same cores share a program.
 func (w *writer) program(s *Step) int {
 	h := sha256.New()
 	for i := range s.Launches {
@@ -138,7 +135,6 @@ func (w *writer) program(s *Step) int {
 	return i
 }
 
-// page returns the page of the program's kernels at which data begin.
 func (p *program) page(data []byte) int {
 	key := sha256.Sum256(data)
 	page, ok := p.pages[key]
@@ -192,8 +188,7 @@ func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
 	return out, nil
 }
 
-// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Older revisions have the
-// offset of Ethernet cores at that index.
+// Older revisions have the offset of Ethernet cores at that index.
 func (s *Step) textOffset(at int) uint32 {
 	offsets := s.commands[at].cmd.(cq.SetWriteOffset).Offsets
 	for i := at + 1; i < len(s.commands); i++ {
@@ -213,7 +208,6 @@ func (s *Step) textOffset(at int) uint32 {
 	return offsets[1]
 }
 
-// relay appends the command that brings the data of the previous command from DRAM.
 func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 	p := &w.programs[index]
 	var relay cq.RelayPagedPacked
@@ -239,8 +233,8 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 	return nil
 }
 
-// after is the state of a queue after the trace, as package dispatch has it: the count of
-// completions, and the slot of the next launch message.
+// after has the form of package dispatch: the completion count, and the slot of the next launch
+// message.
 func (w *writer) after() []byte {
 	runs := uint32(len(w.trace.Steps))
 	entries := uint32(8)

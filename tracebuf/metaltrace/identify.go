@@ -158,7 +158,6 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 	return nil
 }
 
-// message is a launch message for a rectangle of cores.
 type message struct {
 	offset     int // of its command in the trace
 	start, end chip.XY

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// cardMemory is the DRAM of a card, read through its driver beside the program that uses it.
 type cardMemory struct {
 	dev *kmd.Device
 	ch  *chip.Chip
@@ -40,8 +39,6 @@ func openMemory(t *testing.T, target kmd.Target) cardMemory {
 	return cardMemory{dev, ch}
 }
 
-// imported reads a trace where it lies in DRAM and returns it, and a file of the same buffers as
-// the recorder's own.
 func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.File,
 	find func(*metaltrace.Trace) error) (*metaltrace.Trace, []byte) {
 	t.Helper()
@@ -66,8 +63,6 @@ func save(b *devtest.Bench, trace *reprise.Trace) *tracebuf.File {
 	return f
 }
 
-// A trace in the stock wire format, as it lies in DRAM, becomes a file whose replays compute what
-// the trace computes.
 func TestImportComputesTheSame(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
@@ -109,7 +104,6 @@ func TestImportComputesTheSame(t *testing.T) {
 	}
 }
 
-// Parameters of an imported trace change what its replays compute, and where its buffers are.
 func TestImportedParametersAreSet(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
@@ -146,7 +140,6 @@ func TestImportedParametersAreSet(t *testing.T) {
 			b.Must(err)
 			b.Must(trace.Release(b.Ctx))
 			b.Must(x.Release(b.Ctx))
-			// The old addresses stay taken: the trace gets buffers of its own.
 			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file))
 			b.Must(err)
 			buffers := map[string]*reprise.Buffer{}

@@ -55,7 +55,6 @@ func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) 
 	return nil
 }
 
-// add adds a write, and forgets those that it replaces.
 func (m *l1Memory) add(n l1Write) {
 	kept := m.writes[:0]
 	for _, w := range m.writes {
@@ -69,7 +68,6 @@ func (m *l1Memory) add(n l1Write) {
 	m.writes = append(kept, n)
 }
 
-// read returns the bytes in a core's L1 from an address on, as far as the trace has written them.
 func (m *l1Memory) read(core chip.XY, addr uint32) []byte {
 	var out []byte
 	for at := uint64(addr); ; {
@@ -94,9 +92,8 @@ func (m *l1Memory) read(core chip.XY, addr uint32) []byte {
 	}
 }
 
-// ring is the prefetcher's cache of kernels, which commands fill from DRAM and read in parts.
-// tt-metal empties it before each trace. Source: tt-metal cq_prefetch.cpp
-// (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
+// ring is the prefetcher's cache of kernels, which tt-metal empties before each trace. Source:
+// tt-metal cq_prefetch.cpp (process_paged_to_ringbuffer_cmd, process_set_ringbuffer_offset).
 type ring struct {
 	write  uint64 // where the next kernels go
 	offset uint64 // that reads are relative to
@@ -110,8 +107,6 @@ type ringLoad struct {
 
 func (l *ringLoad) end() uint64 { return l.at + uint64(len(l.data)) }
 
-// load puts data at the write pointer, which then moves by advance bytes. Overwritten data are
-// lost.
 func (r *ring) load(reset bool, data []byte, advance uint64) {
 	if reset {
 		r.write = 0
@@ -128,7 +123,6 @@ func (r *ring) load(reset bool, data []byte, advance uint64) {
 	r.write += advance
 }
 
-// set moves the write pointer, or the start of reads.
 func (r *ring) set(offset uint64, write bool) {
 	if write {
 		r.write = offset
@@ -137,7 +131,6 @@ func (r *ring) set(offset uint64, write bool) {
 	}
 }
 
-// read returns n bytes from start on; ok is false if the trace hasn't loaded them all.
 func (r *ring) read(start, n uint64) (b []byte, ok bool) {
 	at := r.offset + start
 	for i := range r.loads {

@@ -69,8 +69,8 @@ func (l *Library) index(f *metal.Firmware, is func(*known) bool) *[chip.NumProce
 // Firmware returns the base firmware of the cache that has kernels.
 func (l *Library) Firmware() []*metal.Firmware { return slices.Clone(l.firmware) }
 
-// find returns the longest kernel at the start of memory, nil without one. For firmware outside of
-// the library, symbols tell which kernels it runs.
+// find returns the longest kernel at the start of memory. For firmware outside of the library,
+// symbols tell which kernels it runs.
 func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *known {
 	of := l.kernels[f]
 	if of == nil {

@@ -33,7 +33,6 @@ type metalChip struct {
 	chip.Harvesting
 }
 
-// metalChips have the numbers of banks that firmware is built for.
 var metalChips = []metalChip{
 	{chip.Blackhole, 8, 130, chip.Harvesting{}},
 	{chip.Wormhole, 12, 72, chip.Harvesting{}},
@@ -51,9 +50,6 @@ func metalCard(f *metal.Firmware) *sim.Card {
 	return nil
 }
 
-// Kernels that tt-metal built, on its base firmware: the importer finds their names and their
-// firmware by content, and the file replays with the same results. The commands are this runtime's
-// in tt-metal's wire format.
 func TestImportNamesKernels(t *testing.T) {
 	if *metalDir == "" {
 		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
@@ -85,7 +81,6 @@ func TestImportNamesKernels(t *testing.T) {
 				},
 				CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: on, PageSize: tile, Pages: 4}},
 			})
-			// A second one on the same core, with a compute kernel.
 			p := &reprise.Program{
 				Name: "copy", Buffers: []*reprise.Buffer{mid, out},
 				Kernels: []reprise.Kernel{
@@ -151,8 +146,6 @@ func TestImportNamesKernels(t *testing.T) {
 	}
 }
 
-// kernelOf returns a kernel that was linked with the firmware, for a NoC if the folder has logs of
-// compilers.
 func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p chip.Processor, noc chip.NOC) *kernels.Image {
 	t.Helper()
 	for i := range c.Kernels {
@@ -172,8 +165,6 @@ func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p ch
 	return nil
 }
 
-// computeOf returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2 with
-// the same arguments and defines.
 func computeOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string) [3]*kernels.Image {
 	t.Helper()
 	byHash := map[string]*[3]*kernels.Image{}

@@ -47,7 +47,6 @@ func (a *Argument) fail(format string, args ...any) error {
 	return &ArgumentError{*a, fmt.Sprintf(format, args...)}
 }
 
-// params makes parameters of arguments, and finds their words in the image's commands.
 func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Argument) ([]tracebuf.Param, error) {
 	var patches tracebuf.Patches[int] // of the buffer's index, -1 for a value
 	writes := map[int]*configWrites{}
@@ -100,7 +99,6 @@ func (t *Trace) params(im *tracebuf.Image, buffers []tracebuf.Buffer, args []Arg
 	return out, nil
 }
 
-// argument returns the offsets of an argument's words in the decoded commands.
 func (s *Step) argument(writes *configWrites, a *Argument) ([]int, error) {
 	var at []int
 	runs := false

@@ -13,8 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// twoPrograms is a trace of two programs on four cores: unique arguments 0x01010101, common ones
-// 0x02020202.
 func twoPrograms(t *testing.T, arch chip.Arch) (*metalStream, *metaltrace.Trace) {
 	m := newMetalStream(t, arch)
 	m.program()
@@ -29,8 +27,6 @@ func twoPrograms(t *testing.T, arch chip.Arch) (*metalStream, *metaltrace.Trace)
 	return m, trace
 }
 
-// The kernels' arguments are those of the launch's first core, up to the next part of the program's
-// memory.
 func TestArgumentsOfKernels(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		_, trace := twoPrograms(t, arch)
@@ -46,8 +42,6 @@ func TestArgumentsOfKernels(t *testing.T) {
 	}
 }
 
-// Arguments become patch points that hold the argument on each core of each program; the file
-// passes validation, which knows where arguments are.
 func TestArgumentsBecomeParameters(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m, trace := twoPrograms(t, arch)
@@ -93,7 +87,6 @@ func TestArgumentsBecomeParameters(t *testing.T) {
 	}
 }
 
-// What is no argument, or has several values, is refused with its name and the reason.
 func TestArgumentsRefused(t *testing.T) {
 	m, trace := twoPrograms(t, chip.Blackhole)
 	for _, c := range []struct {

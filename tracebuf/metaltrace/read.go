@@ -113,7 +113,6 @@ func (r *reader) command(c *cq.Reading) error {
 	return nil
 }
 
-// prefetch takes a prefetcher command that brings kernels.
 func (r *reader) prefetch(c *cq.Reading) error {
 	switch c.Name {
 	case "STALL":
@@ -176,7 +175,6 @@ func (r *reader) fetch(c *cq.Reading, p place) ([]byte, error) {
 	return data, nil
 }
 
-// block gives the previous command a run of its data.
 func (r *reader) block(c *cq.Reading, data []byte) error {
 	if r.header == nil {
 		return notTrace(c, "no command before it takes what it relays")
@@ -195,7 +193,7 @@ func (r *reader) writeOffset(c *cq.Reading) cq.DispatchCommand {
 	return w
 }
 
-// wait drops the notification of the prefetcher, which goes with its STALL.
+// The notification of the prefetcher goes with its STALL.
 func wait(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.Wait{Stream: uint16(number(c, "stream")), Addr: uint32(number(c, "addr")), Count: uint32(number(c, "count"))}
 	for _, flag := range strings.Split(text(c, "flags"), "|") {
@@ -246,8 +244,7 @@ func (r *reader) packed(c *cq.Reading) error {
 	return r.common(c, &w)
 }
 
-// common turns a WRITE_PACKED of common arguments to rectangles into this runtime's
-// WRITE_PACKED_LARGE.
+// common makes a WRITE_PACKED_LARGE of common arguments to rectangles.
 func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 	if c.Data == 0 || w.Addr%cq.L1Align != 0 {
 		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go",
@@ -280,9 +277,8 @@ func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
 	}
 }
 
-// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words at multiples of 16 in memory and in
-// the command, with zeros between. So lengths are rounded up to what this runtime's dispatcher
-// takes.
+// tt-metal writes whole words at multiples of 16 in memory and in the command, with zeros between:
+// lengths are rounded up to what this runtime's dispatcher takes.
 func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
 		OffsetIndex: uint16(number(c, "offset_index"))}
@@ -336,7 +332,6 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 	return nil
 }
 
-// data returns the data in a command after a list of that many bytes.
 func (r *reader) data(c *cq.Reading, list int) []byte {
 	if c.Data == 0 {
 		return nil

@@ -15,11 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// kernelAddr is where the kernels of written traces lie in DRAM.
 const kernelAddr = 0x8000
 
-// pattern is DRAM in which each page of 2 KiB of the kernels has a byte of its own, and all else is
-// zero.
 type pattern struct{}
 
 var errFar = errors.New("nothing is there")
@@ -34,7 +31,6 @@ func (pattern) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return nil
 }
 
-// metalStream is programs as tt-metal assembles them, on a rectangle of workers.
 type metalStream struct {
 	t      testing.TB
 	layout *abi.Layout
@@ -56,15 +52,12 @@ func (m *metalStream) rect() uint32 {
 	return m.ch.Arch().NOCMulticast(r.Start, r.End)
 }
 
-// target is a queue that starts the cores of the stream.
 func (m *metalStream) target() tracebuf.Target {
 	xy, err := m.ch.Virtual(chip.Core{X: 5, Y: 5})
 	devtest.Must(m.t, err)
 	return tracebuf.Target{Arch: m.ch.Arch(), Workers: m.cores, Banks: len(m.ch.DRAMBanks()), Dispatch: xy, Revision: cq.Pinned}
 }
 
-// config writes write offsets, arguments of each core, common arguments of the same rectangle in
-// both forms, and a semaphore.
 func (m *metalStream) config() {
 	l1 := &m.layout.L1
 	m.b.SetWriteOffset(cq.SetWriteOffset{HostID: 9, Count: 4, Offsets: [4]uint32{0, l1.KernelConfig, l1.KernelConfig + 4096, 0x100}})
@@ -86,7 +79,6 @@ func (m *metalStream) config() {
 		Data: append(append([]byte{3, 3, 3, 3}, make([]byte, 12)...), append(bytes.Repeat([]byte{4}, 20), make([]byte, 12)...)...)})
 }
 
-// kernel sends a kernel of three pages less a few words, in two pieces.
 func (m *metalStream) kernel(before func()) {
 	align := uint32(m.b.Layout().DRAMAlign())
 	before()
@@ -99,7 +91,6 @@ func (m *metalStream) load() {
 	m.b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 11, Advance: 6144, Base: kernelAddr, Length: 6144})
 }
 
-// launch writes the launch message, for BRISC.
 func (m *metalStream) launch() {
 	l1, at := &m.layout.L1, &m.layout.Launch
 	msg := make([]byte, cq.SlotStride(int(l1.LaunchSize)))
@@ -133,7 +124,6 @@ func (m *metalStream) program() {
 	m.start()
 }
 
-// bytes are the commands with the end of a trace.
 func (m *metalStream) bytes() []byte {
 	m.b.ExecBufEnd()
 	b, err := m.b.Finish()
@@ -145,8 +135,6 @@ func (m *metalStream) read(b []byte) (*metaltrace.Trace, error) {
 	return metaltrace.Read(pattern{}, len(m.ch.DRAMBanks()), m.b.Layout(), b, cq.Pinned)
 }
 
-// What tt-metal writes by the word, to rectangles, and past a fourth write offset becomes what this
-// runtime's dispatcher takes.
 func TestMetalFormsAreRewritten(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m := newMetalStream(t, arch)
@@ -192,7 +180,6 @@ func TestMetalFormsAreRewritten(t *testing.T) {
 	}
 }
 
-// What can't be imported is refused with the command and the reason.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -276,7 +263,6 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Whatever the bytes: an error, or a file that is valid.
 func FuzzImport(f *testing.F) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m := newMetalStream(f, arch)

@@ -75,7 +75,6 @@ func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
 	return out
 }
 
-// inRevision changes commands of the pinned revision into those of another one.
 func inRevision(t *testing.T, l cq.Layout, commands []byte, change func(r *cq.Reading, command []byte)) []byte {
 	t.Helper()
 	out := bytes.Clone(commands)
@@ -106,8 +105,6 @@ func waitsAndHostIDs(r *cq.Reading, command []byte) {
 	}
 }
 
-// A trace in the form in which tt-metal assembles it, in each revision of the protocol since
-// packed-large commands have their form, becomes the same file.
 func TestImportFromTheRing(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {

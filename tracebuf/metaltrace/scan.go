@@ -14,7 +14,6 @@ const (
 	maxScan   = 64 << 20 // bytes of commands of the largest trace that is followed
 )
 
-// pageSizes that a trace of tt-metal may have, the smallest first.
 var pageSizes = [...]int{1024, 2048, 4096, 8192}
 
 // Candidate is a possible trace in DRAM: a chain of commands, valid in a revision of the protocol,
@@ -72,7 +71,6 @@ type scanner struct {
 	size   uint64 // of a bank
 }
 
-// candidate returns the trace at an address, with the smallest possible pages; nil without one.
 func (s *scanner) candidate(addr uint64) (*Candidate, error) {
 	for _, page := range pageSizes {
 		var c *Candidate
@@ -95,7 +93,6 @@ func (s *scanner) candidate(addr uint64) (*Candidate, error) {
 	return nil, nil
 }
 
-// follow reads commands in a revision until their end; nil if they aren't a trace's.
 func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, error) {
 	room := int(min((s.size-addr)/uint64(page)*uint64(s.banks)*uint64(page), maxScan))
 	var b []byte
@@ -130,7 +127,7 @@ func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, err
 	}
 }
 
-// start reports whether readings begin a trace: the first go signal waits for nothing.
+// start: the first go signal of a trace waits for nothing.
 func start(readings []cq.Reading) bool {
 	if readings[0].Name != "SET_WRITE_OFFSET" {
 		return false
@@ -143,8 +140,6 @@ func start(readings []cq.Reading) bool {
 	return true
 }
 
-// candidateOf returns the candidate of commands that end with an EXEC_BUF_END; nil if the rest of
-// the page isn't zero or no program is in them.
 func candidateOf(addr uint64, page, size int, v *cq.Revision, readings []cq.Reading, b []byte) *Candidate {
 	c := &Candidate{Addr: addr, Pages: (size + page - 1) / page, PageSize: page, Size: size, Revisions: []string{v.Name}}
 	for i := range readings {

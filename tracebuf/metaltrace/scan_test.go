@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// sparse is DRAM whose pages have been written, and is zero elsewhere.
 type sparse struct {
 	banks int
 	pages map[[2]uint64][]byte // by bank and address, of 64 B
@@ -45,7 +44,6 @@ func (s *sparse) write(bank int, addr uint64, b []byte) {
 	}
 }
 
-// trace writes an interleaved buffer.
 func (s *sparse) trace(addr uint64, page int, b []byte) {
 	for p := 0; len(b) > 0; p++ {
 		n := min(page, len(b))
@@ -63,8 +61,6 @@ func metalCommands(t *testing.T, arch chip.Arch, programs int) []byte {
 	return b[:len(b)-100]
 }
 
-// Traces are found wherever they are aligned, with their page size, and nothing else is taken for
-// one.
 func TestScanFindsTraces(t *testing.T) {
 	const size, window = 1 << 30, 3 << 20
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -105,7 +101,6 @@ func TestScanFindsTraces(t *testing.T) {
 	}
 }
 
-// The scan ends with its context, and with an error of the memory.
 func TestScanEnds(t *testing.T) {
 	s := &sparse{banks: 8}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,8 +138,6 @@ func (m *bankBytes) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return nil
 }
 
-// Whatever the bytes: what is found lies in the window, at an aligned address, is read again as
-// commands of each revision that it is said to be of, and has as many programs.
 func FuzzScan(f *testing.F) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		m := newMetalStream(f, arch)

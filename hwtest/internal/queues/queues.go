@@ -32,6 +32,7 @@ func Cases() rig.Table {
 	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
 	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
 	cs.Add("goroutines on both queues", "goroutines share the queues in the order in which calls return", goroutinesOnBoth)
+	cs.Add("sub-devices", "programs of one sub-device run while one of another doesn't end", subDevices)
 	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
 	return cs
 }
