@@ -14,14 +14,9 @@ func guarded(t *testing.T, n int) []byte {
 	t.Helper()
 	page := int(hostPage())
 	size := (n + page - 1) &^ (page - 1)
-	b, err := unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := value(unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE))(t)
 	t.Cleanup(func() { _ = unix.Munmap(b) })
-	if err := unix.Mprotect(b[size:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mprotect(b[size:], unix.PROT_NONE))
 	return b[size-n : size : size]
 }
 

@@ -16,9 +16,7 @@ import (
 
 func TestSetPower(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{}, kmd.WithoutPower())
-	if err := m.dev.SetPower(kmd.PowerAIClock | kmd.PowerTensix); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.dev.SetPower(kmd.PowerAIClock|kmd.PowerTensix))
 	if flags, _, sent := m.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
 		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
 	}
@@ -32,10 +30,7 @@ func TestSetPower(t *testing.T) {
 		}
 		return f.Ioctl(req, arg)
 	}}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
 	if err := d.SetPower(0); !errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that refuses: %v", err)

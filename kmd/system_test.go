@@ -40,14 +40,9 @@ func machineOf(t *testing.T, cfg driver.Config, cards int) (*driver.Driver, []*d
 		fns = append(fns, f)
 		cfg.Functions = append(cfg.Functions, f)
 	}
-	drv, err := driver.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	drv := value(driver.New(cfg))(t)
 	t.Cleanup(func() {
-		if err := drv.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, drv.Close())
 	})
 	return drv, fns
 }
@@ -59,10 +54,7 @@ func TestListSortsByPlace(t *testing.T) {
 	fns[1].Telemetry = map[uint16]uint32{1: 0x43 << 4, 2: 0xBEEF, 11: 45 << 16, 14: 1350, 7: 88, 6: 800, 8: 60,
 		28: 0x13010200, 61: 5, 62: 6, 32: 99, 34: 0x3FFF &^ 3}
 	for i := range 2 {
-		p, err := drv.NewProcess(4711+i, "python3").Node(1).Open(syscall.O_APPEND)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := value(drv.NewProcess(4711+i, "python3").Node(1).Open(syscall.O_APPEND))(t)
 		defer p.Close()
 	}
 	cards, err := systemOf(drv).List(t.Context())
@@ -117,10 +109,7 @@ func TestListWithoutCards(t *testing.T) {
 
 func TestListTellsWhyNot(t *testing.T) {
 	drv, _ := machineOf(t, driver.Config{Arch: chip.Wormhole}, 1)
-	holder, err := drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := value(drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL))(t)
 	defer holder.Close()
 	l, err := systemOf(drv).List(t.Context())
 	if err != nil || len(l) != 1 {
@@ -172,9 +161,7 @@ func TestInspectWaitsForTheStart(t *testing.T) {
 	if c := kmd.Inspect(t.Context(), target{drv.Node(0)}); c.Problem != nil || c.AICLK.Value != 800 {
 		t.Errorf("%+v", c)
 	}
-	if err := drv.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, drv.Close())
 }
 
 func checks(l []kmd.Check) map[string]kmd.Status {
@@ -211,26 +198,18 @@ func TestDiagnose(t *testing.T) {
 		{name: "firmware silent", spoil: func(t *testing.T, _ *driver.Driver, fn *drivertest.Function) { fn.Telemetry = nil },
 			want: map[string]kmd.Status{"firmware": failed}, fix: map[string]string{"firmware": "tt-flash"}},
 		{name: "held exclusively", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			f, err := drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := value(drv.NewProcess(99, "tt-flash").Node(0).Open(syscall.O_EXCL))(t)
 			t.Cleanup(func() { f.Close() })
 		}, want: lame, fix: map[string]string{"open": "99 (tt-flash)"}},
 		{name: "in use", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			d, err := kmd.Open(t.Context(), target{drv.NewProcess(77, "server").Node(0)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(kmd.Open(t.Context(), target{drv.NewProcess(77, "server").Node(0)}))(t)
 			t.Cleanup(func() { d.Close() })
 			if l, err := d.TryLock(kmd.LockChipInUse); l == nil || err != nil {
 				t.Fatal(l, err)
 			}
 		}, want: map[string]kmd.Status{"locks": warn}, fix: map[string]string{"locks": "wait"}},
 		{name: "reset under way", spoil: func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-			if _, err := kmd.Reset(t.Context(), target{drv.Node(0)}, kmd.ResetConfig{Mode: kmd.ResetUser}); err != nil {
-				t.Fatal(err)
-			}
+			value(kmd.Reset(t.Context(), target{drv.Node(0)}, kmd.ResetConfig{Mode: kmd.ResetUser}))(t)
 		}, want: dead, fix: map[string]string{"chip": "--mode post"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -270,9 +249,7 @@ func TestDiagnose(t *testing.T) {
 
 func inject(f driver.Fault) func(*testing.T, *driver.Driver, *drivertest.Function) {
 	return func(t *testing.T, drv *driver.Driver, _ *drivertest.Function) {
-		if _, err := drv.Node(0).Inject(f); err != nil {
-			t.Fatal(err)
-		}
+		value(drv.Node(0).Inject(f))(t)
 	}
 }
 
@@ -316,9 +293,7 @@ func TestLookingDoesNotDisturb(t *testing.T) {
 	s := kmd.System{Root: drv.FS(), Open: func(string) kmd.Target {
 		return card{target{recorded{drv.Node(0), &flags}}, drv}
 	}}
-	if _, err := s.List(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	value(s.List(t.Context()))(t)
 	s.Diagnose(t.Context())
 	if len(flags) != 2 {
 		t.Errorf("%d opens", len(flags))

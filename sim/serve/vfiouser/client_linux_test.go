@@ -58,9 +58,7 @@ func TestEnumerate(t *testing.T) {
 			if d := cmp.Diff([]byte{1, 5, 0x10}, caps); d != "" {
 				t.Errorf("capabilities (-want +got):\n%s", d)
 			}
-			if err := c.Fault(); err != nil {
-				t.Error(err)
-			}
+			must(t, c.Fault())
 		})
 	}
 }
@@ -80,9 +78,7 @@ func TestResetMarker(t *testing.T) {
 		if v := c.ConfigRead(regCommand); v&(1<<6) == 0 {
 			t.Fatalf("%s: command %#x: the mark isn't there", name, v)
 		}
-		if err := reset(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, reset())
 		if v := c.ConfigRead(regCommand); v&(1<<6) != 0 {
 			t.Errorf("%s: command %#x after the reset", name, v)
 		}
@@ -192,10 +188,7 @@ func TestMemory(t *testing.T) {
 func TestMapRefused(t *testing.T) {
 	c := dial(t, listen(t, present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})))
 	fd, _ := memory(t, 4096)
-	null, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := value(os.OpenFile("/dev/zero", os.O_RDWR, 0))(t)
 	defer null.Close()
 	for name, m := range map[string]func() error{
 		"longer than the file":    func() error { return c.Map(fd, 0, 0, 8192, true) },
@@ -222,10 +215,7 @@ func TestInterrupts(t *testing.T) {
 	card := present(t, newFake(chip.Blackhole), Config{Arch: chip.Blackhole})
 	c := dial(t, listen(t, card))
 	event := func() (int, func() uint64) {
-		fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fd := value(unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC))(t)
 		t.Cleanup(func() { unix.Close(fd) })
 		return fd, func() uint64 {
 			var b [8]byte
@@ -238,18 +228,14 @@ func TestInterrupts(t *testing.T) {
 	intx, gotINTx := event()
 	msi, gotMSI := event()
 	for i, fd := range []int{intx, msi} {
-		if err := c.Events(i, fd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Events(i, fd))
 	}
 	card.Interrupt()
 	card.Interrupt()
 	if n := gotINTx(); n != 1 {
 		t.Errorf("INTA came %d times while it was masked, want 1", n)
 	}
-	if err := c.Unmask(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Unmask())
 	if n := gotINTx(); n != 1 {
 		t.Errorf("INTA came %d times when it was unmasked, want 1", n)
 	}
@@ -261,9 +247,7 @@ func TestInterrupts(t *testing.T) {
 	if n := gotMSI(); n != 1 {
 		t.Errorf("the message came %d times", n)
 	}
-	if err := c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.irqs(irqDataNone|irqActionTrigger, irqMSI, 0))
 	card.Interrupt()
 	if n := gotMSI(); n != 0 {
 		t.Errorf("the message came %d times after it was turned off", n)
@@ -308,24 +292,14 @@ func TestReconnect(t *testing.T) {
 	path := listen(t, present(t, f, Config{Arch: chip.Wormhole}))
 	before := descriptors(t)
 	for i := range 5 {
-		c, err := Dial(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := value(Dial(t.Context(), path))(t)
 		if v := c.BARLoad(0, 0x100, 8); v != uint64(i) {
 			t.Errorf("client %d finds %d", i, v)
 		}
-		fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)); err != nil {
-			t.Fatal(err)
-		}
+		fd := value(unix.MemfdCreate("guest", unix.MFD_CLOEXEC))(t)
+		must(t, errors.Join(unix.Ftruncate(fd, 4096), c.Map(fd, 0, 0, 4096, true), unix.Close(fd)))
 		c.BARStore(0, 0x100, 8, uint64(i+1))
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 	}
 	last := dial(t, path)
 	last.ConfigRead(0)
@@ -367,15 +341,10 @@ func TestServeConnEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- card.ServeConn(ctx, conn) }()
-	c, err := newClient(peer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(newClient(peer))(t)
 	defer c.Close()
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 }
 
 func TestCloseUnderAnAccess(t *testing.T) {
@@ -392,9 +361,7 @@ func TestCloseUnderAnAccess(t *testing.T) {
 	if err := c.Fault(); err != nil {
 		t.Errorf("fault %v", err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, c.Close())
 	if v := <-loaded; v != 0xFFFFFFFF {
 		t.Errorf("a load without an answer gives %#x", v)
 	}
@@ -408,9 +375,7 @@ func TestStranger(t *testing.T) {
 	card := present(t, newFake(chip.Wormhole), Config{Arch: chip.Wormhole, Report: func(err error) { why <- err }})
 	path := listen(t, card)
 	conn := raw(t, path)
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: card\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	value(conn.Write([]byte("GET / HTTP/1.1\r\nHost: card\r\n\r\n")))(t)
 	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
 	}
@@ -430,9 +395,7 @@ func TestStopped(t *testing.T) {
 	s := &session{card: present(t, f, Config{Arch: chip.Wormhole, Report: func(err error) { told = append(told, err) }})}
 	a := access{region: 0, count: 4}
 	for range 3 {
-		if err := s.card.load(&a, make([]byte, 4)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.card.load(&a, make([]byte, 4)))
 	}
 	if len(told) != 1 || !errors.Is(told[0], f.fault) {
 		t.Errorf("told %v", told)

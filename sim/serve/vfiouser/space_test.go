@@ -24,10 +24,7 @@ func chains(s *space) (plain, extended map[uint16]int) {
 
 func TestCapabilities(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		s, err := newSpace(arch.Params(), 0x40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := value(newSpace(arch.Params(), 0x40))(t)
 		plain, extended := chains(s)
 		for id, at := range map[uint16]int{0x01: 0x40, 0x05: 0x50, 0x10: 0x70} {
 			if plain[id] != at {
@@ -41,10 +38,7 @@ func TestCapabilities(t *testing.T) {
 }
 
 func TestErrorReporting(t *testing.T) {
-	s, err := newSpace(chip.Blackhole.Params(), 0x40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(newSpace(chip.Blackhole.Params(), 0x40))(t)
 	read := func(off int) uint32 {
 		var p [4]byte
 		s.read(off, p[:])

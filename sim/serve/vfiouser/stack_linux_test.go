@@ -31,10 +31,7 @@ var functions = []struct {
 }
 
 func emulated(t *testing.T, a chip.Arch) driver.Function {
-	c, err := emu.New(emu.Config{Arch: a})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(emu.New(emu.Config{Arch: a}))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -45,28 +42,17 @@ func simulated(t *testing.T, variable string) driver.Function {
 
 func plug(t *testing.T, fn driver.Function, a chip.Arch) *vfiouser.Client {
 	t.Helper()
-	card, err := vfiouser.New(fn, vfiouser.Config{Arch: a, Report: func(err error) { t.Error(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := value(vfiouser.New(fn, vfiouser.Config{Arch: a, Report: func(err error) { t.Error(err) }}))(t)
 	path := filepath.Join(t.TempDir(), "card")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- card.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must(t, <-ended)
 	})
-	c, err := vfiouser.Dial(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(vfiouser.Dial(ctx, path))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -82,19 +68,11 @@ func TestStack(t *testing.T) {
 			if testing.Short() && f.name[0] == 't' {
 				t.Skip("the simulator takes a while")
 			}
-			d, err := driver.New(driver.Config{Arch: f.arch, Functions: []driver.Function{plug(t, f.make(t), f.arch)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := value(driver.New(driver.Config{Arch: f.arch, Functions: []driver.Function{plug(t, f.make(t), f.arch)}}))(t)
 			defer d.Close()
-			dev, err := reprise.Open(t.Context(), target{d.Node(0)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			dev := value(reprise.Open(t.Context(), target{d.Node(0)}))(t)
 			defer func() {
-				if err := dev.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must(t, dev.Close(t.Context()))
 			}()
 			addSeven(t, dev)
 		})
@@ -151,5 +129,22 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("run %d gave something else", i)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }
