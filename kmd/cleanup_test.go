@@ -91,8 +91,10 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 		if got := made(t, m.dev, l); got != nil {
 			t.Errorf("made before the end: %v", got)
 		}
-		if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, kmd.NOCStore{Addr: 2}); !errors.Is(err, kmd.ErrMisaligned) {
-			t.Errorf("one of two is misaligned: %v", err)
+		for s, want := range map[kmd.NOCStore]error{{Addr: 2}: kmd.ErrMisaligned, {Target: chip.XY{X: 64}}: kmd.ErrOutOfRange, {NOC: 2}: kmd.ErrOutOfRange} {
+			if err := d.SetNOCCleanups(kmd.NOCStore{Addr: 4}, s); !errors.Is(err, want) {
+				t.Errorf("%+v: %v", s, err)
+			}
 		}
 		h := kmd.Inspect(t.Context(), cardOf(m, 0)).Holders
 		if len(h) != 1 || h[0].Files != 4 {

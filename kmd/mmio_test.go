@@ -90,27 +90,6 @@ func TestBulkCopies(t *testing.T) {
 	})
 }
 
-func TestBulkCopyWords(t *testing.T) {
-	for _, n := range []uintptr{4, 8, 12, 60, 64, 68, 72, 128, 196} {
-		for _, off := range []int{0, 4} {
-			mem := guarded(t, int(n)+off)[off:]
-			src := make([]byte, n)
-			for i := range src {
-				src[i] = byte(i + 1)
-			}
-			copyTo(deviceMemoryOf(mem).at(0), &src[0], n)
-			if !bytes.Equal(mem, src) {
-				t.Errorf("%d bytes at %d: %x", n, off, mem)
-			}
-			got := make([]byte, n)
-			copyFrom(&got[0], deviceMemoryOf(mem).at(0), n)
-			if !bytes.Equal(got, src) {
-				t.Errorf("%d bytes back from %d: %x", n, off, got)
-			}
-		}
-	}
-}
-
 func BenchmarkStore32(b *testing.B) {
 	mem := make([]byte, 64)
 	d := deviceMemoryOf(mem)

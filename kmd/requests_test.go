@@ -144,41 +144,6 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-func TestNOCCleanupOfAKilledProcess(t *testing.T) {
-	m := blackhole(t)
-	p := m.drv.NewProcess(77, "victim")
-	d := value(kmd.Open(t.Context(), target{p.Node(0)}))(t)
-	xy := worker(chip.Blackhole)
-	for _, tt := range []struct {
-		s    kmd.NOCStore
-		want error
-	}{
-		{kmd.NOCStore{Addr: 2}, kmd.ErrMisaligned},
-		{kmd.NOCStore{Target: chip.XY{X: 64}}, kmd.ErrOutOfRange},
-		{kmd.NOCStore{NOC: 2}, kmd.ErrOutOfRange},
-		{kmd.NOCStore{Target: xy, Addr: 0x104, Value: 0x47800}, nil},
-	} {
-		if err := d.SetNOCCleanup(&tt.s); !errors.Is(err, tt.want) {
-			t.Errorf("%+v: %v", tt.s, err)
-		}
-	}
-	if v, _ := m.dev.Read32(xy, 0x104); v != 0 {
-		t.Error("the store was made at once")
-	}
-	must(t, p.Kill())
-	if v, err := m.dev.Read32(xy, 0x104); v != 0x47800 || err != nil {
-		t.Errorf("after the kill: %#x, %v", v, err)
-	}
-	if err := d.Close(); err != nil && !errors.Is(err, kmd.ErrClosed) {
-		t.Logf("close of a device whose process is dead: %v", err)
-	}
-	q := value(kmd.Open(t.Context(), target{m.node()}))(t)
-	must(t, errors.Join(q.SetNOCCleanup(&kmd.NOCStore{Target: xy, Addr: 0x108, Value: 1}), q.SetNOCCleanup(nil), q.Close()))
-	if v, _ := m.dev.Read32(xy, 0x108); v != 0 {
-		t.Error("a store that was taken back is made")
-	}
-}
-
 func TestDriversOwnAccesses(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		m := start(t, a, driver.Config{Version: newest})
@@ -329,6 +294,11 @@ func TestExport(t *testing.T) {
 }
 
 func TestHoldPower(t *testing.T) {
+	plain := start(t, chip.Blackhole, driver.Config{}, kmd.WithoutPower())
+	must(t, plain.dev.SetPower(kmd.PowerAIClock|kmd.PowerTensix))
+	if flags, _, sent := plain.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
+		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
+	}
 	m := blackhole(t)
 	aiclk := func() bool {
 		flags, _, _ := m.drv.Node(0).Power()

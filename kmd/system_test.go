@@ -192,6 +192,8 @@ func TestDiagnose(t *testing.T) {
 			want: map[string]kmd.Status{"memory": failed}, fix: map[string]string{"memory": "iommu=pt"}},
 		{name: "old driver", cfg: driver.Config{Version: release(4)},
 			want: map[string]kmd.Status{"power": warn}, fix: map[string]string{"power": "2.6.0"}},
+		{name: "firmware without power settings", spoil: inject(driver.NoPower),
+			want: map[string]kmd.Status{"power": warn}, fix: map[string]string{"power": "tt-flash"}},
 		{name: "windows taken", spoil: inject(driver.BusyWindows),
 			want: map[string]kmd.Status{"windows": failed, "firmware": skipped}, fix: map[string]string{"windows": "end a process"}},
 		{name: "fell off the bus", spoil: inject(driver.AllOnes), want: dead, fix: map[string]string{"chip": "reprise reset"}},

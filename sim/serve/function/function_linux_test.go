@@ -173,34 +173,18 @@ func TestBrokenClient(t *testing.T) {
 	}
 }
 
-func BenchmarkLoad(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
+func BenchmarkAccess(b *testing.B) {
+	c, _, end := start(b, func(string, Callbacks) (Library, error) { return &memory{mem: make([]byte, 64)}, nil })
+	must(b, c.Open("x", true))
+	for name, access := range map[string]func(){"load": func() { c.Load(0, 4) }, "store": func() { c.Store(0, 4, 1) }} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				access()
+			}
+		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Load(0, 4)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
-}
-
-func BenchmarkStore(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Store(0, 4, 1)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
+	must(b, end())
 }
 
 // must ends the test on an error.
@@ -208,14 +192,5 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// value is must for a call with a result.
-func value[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
 	}
 }

@@ -133,12 +133,6 @@ func TestMemory(t *testing.T) {
 	path := listen(t, card)
 	c := dial(t, path)
 	fd, mem := memory(t, 4*page)
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	refused := func(why string, err error) {
 		t.Helper()
 		var e *driver.DMAError
@@ -146,16 +140,16 @@ func TestMemory(t *testing.T) {
 			t.Errorf("access gave %v, want one refused because of %q", err, why)
 		}
 	}
-	check(c.Map(fd, page, 0x10_0000, page, true))
-	check(c.Map(fd, 3*page, 0x10_1000, page, true))
-	check(c.Map(fd, 0, 0x20_0000, page, false))
+	must(t, c.Map(fd, page, 0x10_0000, page, true))
+	must(t, c.Map(fd, 3*page, 0x10_1000, page, true))
+	must(t, c.Map(fd, 0, 0x20_0000, page, false))
 	refused("bus mastering", f.dma.WriteHost(0x10_0000, make([]byte, 4)))
 	c.masters()
 	if v := c.ConfigRead(regCommand); v&commandMaster == 0 {
 		t.Fatalf("command %#x", v)
 	}
 
-	check(f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
+	must(t, f.dma.WriteHost(0x10_0FFC, []byte{1, 2, 3, 4, 5, 6, 7, 8}))
 	if d := cmp.Diff([]byte{1, 2, 3, 4}, mem[2*page-4:2*page]); d != "" {
 		t.Errorf("end of the first part (-want +got):\n%s", d)
 	}
@@ -165,7 +159,7 @@ func TestMemory(t *testing.T) {
 	binary.LittleEndian.PutUint64(mem[page+8:], 0x1122334455667788)
 	for n, want := range map[int][]byte{4: {0x88, 0x77, 0x66, 0x55}, 8: {0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11}} {
 		got := make([]byte, n)
-		check(f.dma.ReadHost(0x10_0008, got))
+		must(t, f.dma.ReadHost(0x10_0008, got))
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%d bytes (-want +got):\n%s", n, d)
 		}
@@ -173,12 +167,12 @@ func TestMemory(t *testing.T) {
 	refused("not mapped the memory for that", f.dma.WriteHost(0x20_0000, []byte{1}))
 	refused("no memory there", f.dma.ReadHost(0x10_1FFF, make([]byte, 2)))
 
-	check(unix.Ftruncate(fd, 3*page))
+	must(t, unix.Ftruncate(fd, 3*page))
 	refused("truncated the file", f.dma.ReadHost(0x10_1000, make([]byte, 4)))
 
-	check(c.Unmap(0x10_0000, page))
+	must(t, c.Unmap(0x10_0000, page))
 	refused("no memory there", f.dma.ReadHost(0x10_0008, make([]byte, 4)))
-	check(c.Close())
+	must(t, c.Close())
 	next := dial(t, path)
 	next.masters()
 	next.ConfigRead(0)
@@ -399,17 +393,6 @@ func TestStopped(t *testing.T) {
 	}
 	if len(told) != 1 || !errors.Is(told[0], f.fault) {
 		t.Errorf("told %v", told)
-	}
-}
-
-func TestDialStranger(t *testing.T) {
-	ours, conn := joined(t)
-	go func() {
-		conn.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
-		conn.Close()
-	}()
-	if _, err := newClient(ours); !errors.Is(err, ErrProtocol) && !errors.Is(err, io.EOF) { // it may be gone before it is asked
-		t.Errorf("dialed %v", err)
 	}
 }
 

@@ -82,24 +82,15 @@ func TestStack(t *testing.T) {
 func addSeven(t *testing.T, dev *reprise.Device) {
 	t.Helper()
 	ctx := t.Context()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	const cores, pages = 4, 4
-	in, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"})
-	check(err)
-	out, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"})
-	check(err)
+	in := value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "in"}))(t)
+	out := value(dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: cores * pages * 64, PageSize: 64, Name: "out"}))(t)
 	on := []chip.Range{chip.Grid(cores, 1)}
 	kernel := func(name string, p chip.Processor, args func(chip.Core) []uint32) reprise.Kernel {
-		image, err := kernels.Prebuilt(dev.Arch(), name)
-		check(err)
+		image := value(kernels.Prebuilt(dev.Arch(), name))(t)
 		return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: on, Args: args}
 	}
-	layer, err := dev.Load(ctx, &reprise.Program{
+	layer := value(dev.Load(ctx, &reprise.Program{
 		Name: "add 7",
 		Kernels: []reprise.Kernel{
 			kernel(kernels.CopyReader, chip.BRISC, func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(c.X) * pages, pages, 64, 0} }),
@@ -111,11 +102,9 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 			{Index: 1, Cores: on, PageSize: 64, Pages: 2},
 		},
 		Buffers: []*reprise.Buffer{in, out},
-	})
-	check(err)
+	}))(t)
 	queue := dev.Queue(0)
-	trace, err := queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) })
-	check(err)
+	trace := value(queue.Capture(ctx, "layer", func(_ context.Context, r *reprise.Recorder) error { return r.Run(layer) }))(t)
 	for i, run := range []func() error{func() error { return queue.Run(ctx, layer) }, func() error { return trace.Replay(ctx) }} {
 		var data, want []byte
 		for w := range cores * pages * 16 {
@@ -123,9 +112,9 @@ func addSeven(t *testing.T, dev *reprise.Device) {
 			want = binary.LittleEndian.AppendUint32(want, uint32(1000*i+w+7))
 		}
 		got := make([]byte, len(data))
-		check(queue.Write(ctx, in, 0, data))
-		check(run())
-		check(queue.Read(ctx, out, 0, got))
+		must(t, queue.Write(ctx, in, 0, data))
+		must(t, run())
+		must(t, queue.Read(ctx, out, 0, got))
 		if !bytes.Equal(got, want) {
 			t.Errorf("run %d gave something else", i)
 		}

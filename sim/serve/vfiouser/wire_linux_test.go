@@ -3,7 +3,6 @@ package vfiouser
 import (
 	"encoding/hex"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -210,14 +209,5 @@ func TestHeaderSize(t *testing.T) {
 		if _, err := parseHeader(b[:]); (err == nil) != ok {
 			t.Errorf("size %d: %v", size, err)
 		}
-	}
-}
-
-func TestErrno(t *testing.T) {
-	if n := errno(syscall.ENOSPC); n != uint32(syscall.ENOSPC) {
-		t.Errorf("errno %d", n)
-	}
-	if n := errno(ErrConfig); n != uint32(syscall.EIO) {
-		t.Errorf("errno of an error of another kind: %d", n)
 	}
 }
