@@ -39,8 +39,7 @@ func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 
 func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd.Device {
 	t.Helper()
-	d := value(kmd.Open(t.Context(), target{node}, opts...))(t)
-	return d
+	return value(kmd.Open(t.Context(), target{node}, opts...))(t)
 }
 
 func TestPinRefusesTheHeap(t *testing.T) {

@@ -82,18 +82,6 @@ func TestHotUnplugUnderUse(t *testing.T) {
 	})
 }
 
-func TestUnknownStatesOfACard(t *testing.T) {
-	m := blackhole(t)
-	end := value(m.drv.Node(0).Inject(driver.SlowReads + "=30ms"))(t)
-	defer end()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	m.fn.Telemetry = nil
-	if _, err := m.dev.Harvesting(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("slow reads: %v", err)
-	}
-}
-
 func FuzzTelemetry(f *testing.F) {
 	f.Add(uint32(0x10001000), uint32(0x10002000), uint32(0x10000), uint32(2), []byte{14, 0, 0, 0, 1, 0, 1, 0})
 	f.Add(uint32(0x1007FFFC), uint32(0x10080000), uint32(0), uint32(1<<31), []byte{})

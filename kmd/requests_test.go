@@ -236,9 +236,7 @@ func pair(t *testing.T, a chip.Arch) (x, y *kmd.Device, fx, fy *drivertest.Funct
 		return d
 	}
 	x, y = open(0), open(1)
-	t.Cleanup(func() {
-		must(t, errors.Join(x.Close(), y.Close(), drv.Close()))
-	})
+	t.Cleanup(func() { must(t, errors.Join(x.Close(), y.Close(), drv.Close())) })
 	return x, y, fx, fy
 }
 

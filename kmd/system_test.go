@@ -41,9 +41,7 @@ func machineOf(t *testing.T, cfg driver.Config, cards int) (*driver.Driver, []*d
 		cfg.Functions = append(cfg.Functions, f)
 	}
 	drv := value(driver.New(cfg))(t)
-	t.Cleanup(func() {
-		must(t, drv.Close())
-	})
+	t.Cleanup(func() { must(t, drv.Close()) })
 	return drv, fns
 }
 

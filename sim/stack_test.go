@@ -68,8 +68,7 @@ func TestStack(t *testing.T) {
 
 func virtual(t *testing.T, c *chip.Chip, core chip.Core) chip.XY {
 	t.Helper()
-	xy := value(c.Virtual(core))(t)
-	return xy
+	return value(c.Virtual(core))(t)
 }
 
 func tiles(t *testing.T, d *kmd.Device, c *chip.Chip) {

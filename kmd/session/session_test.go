@@ -79,8 +79,7 @@ func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
 
 func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
 	t.Helper()
-	p := value(session.Play(bytes.NewReader(file), opts...))(t)
-	return p
+	return value(session.Play(bytes.NewReader(file), opts...))(t)
 }
 
 type how struct {

@@ -56,9 +56,7 @@ func (m *memory) WriteHost(bus uint64, p []byte) error {
 func start(t *testing.T, s libttsim.Settings) *libttsim.Machine {
 	t.Helper()
 	m := value(libttsim.Start(s, &memory{}, func(err error) { t.Errorf("stopped: %v", err) }))(t)
-	t.Cleanup(func() {
-		must(t, m.Close())
-	})
+	t.Cleanup(func() { must(t, m.Close()) })
 	return m
 }
 
@@ -87,8 +85,7 @@ func point(t *testing.T, m *libttsim.Machine, device uint32, at chip.XY) uint64 
 
 func worker(t *testing.T, m *libttsim.Machine, at chip.Core) chip.XY {
 	t.Helper()
-	xy := value(m.Chips()[0].Topology().Virtual(at))(t)
-	return xy
+	return value(m.Chips()[0].Topology().Virtual(at))(t)
 }
 
 func TestDevicesAreToldApart(t *testing.T) {

@@ -1,7 +1,6 @@
 package ttsim_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,67 +25,7 @@ func open(t *testing.T, target kmd.Target) *kmd.Device {
 func describe(t *testing.T, d *kmd.Device) *chip.Chip {
 	t.Helper()
 	h := value(d.Harvesting(context.Background()))(t)
-	c := value(chip.New(d.Arch(), h))(t)
-	return c
-}
-
-func TestCard(t *testing.T) {
-	for name, b := range boards {
-		t.Run(name, func(t *testing.T) {
-			d := open(t, ttsimtest.Card(t, b.variable))
-			if d.Arch().String() != name {
-				t.Errorf("architecture %v, want %s", d.Arch(), name)
-			}
-			must(t, d.Alive())
-			c := describe(t, d)
-			if w, h := c.Grid(); w < 8 || h < 8 {
-				t.Errorf("grid %dx%d", w, h)
-			}
-
-			want := bytes.Repeat([]byte("0123456789abcde\n"), 4096)
-			var first, last chip.XY
-			n := 0
-			for core := range c.Workers() {
-				xy := value(c.Virtual(core))(t)
-				if n == 0 {
-					first = xy
-				}
-				last = xy
-				n++
-			}
-			for _, xy := range []chip.XY{first, last} {
-				must(t, d.Write(xy, 0x20000, want))
-				got := make([]byte, len(want))
-				if err := d.Read(xy, 0x20000, got); err != nil || !bytes.Equal(got, want) {
-					t.Errorf("tile %v reads back wrong: %v", xy, err)
-				}
-			}
-			must(t, d.Multicast(first, last, 0x40000, want[:4096]))
-			for core := range c.Workers() {
-				xy, _ := c.Virtual(core)
-				got := make([]byte, 4096)
-				if err := d.Read(xy, 0x40000, got); err != nil || !bytes.Equal(got, want[:4096]) {
-					t.Fatalf("tile %v did not get the multicast: %v", xy, err)
-				}
-			}
-
-			m := value(d.PinHostMemory(1 << 16))(t)
-			copy(m.Bytes()[0x100:], "from the host")
-			got := make([]byte, 16)
-			if err := d.Read(c.PCIe(chip.NOC0), m.NOCAddr()+0x100, got); err != nil || string(got[:13]) != "from the host" {
-				t.Errorf("host memory reads %q by the device: %v", got, err)
-			}
-			must(t, d.Write32(c.PCIe(chip.NOC0), m.NOCAddr()+0x8, 0xCAFE))
-			if _, err := d.Read32(first, 0x20000); err != nil { // follows the store
-				t.Error(err)
-			}
-			if got := binary.LittleEndian.Uint32(m.Bytes()[8:]); got != 0xCAFE {
-				t.Errorf("host memory is %#x, want 0xcafe", got)
-			}
-			must(t, m.Close())
-			must(t, d.Close())
-		})
-	}
+	return value(chip.New(d.Arch(), h))(t)
 }
 
 func TestCardLost(t *testing.T) {

@@ -103,9 +103,7 @@ func TestKilledProcess(t *testing.T) {
 func TestKilledProcessOfFarChip(t *testing.T) {
 	effort.Long(t)
 	m := sim.N300(sim.Resident())
-	t.Cleanup(func() {
-		must(t, m.Close())
-	})
+	t.Cleanup(func() { must(t, m.Close()) })
 	s := offer(t, m.Card(0))
 	d := value(s.Driver())(t)
 	for range 3 {

@@ -71,9 +71,7 @@ func TestStack(t *testing.T) {
 			d := value(driver.New(driver.Config{Arch: f.arch, Functions: []driver.Function{plug(t, f.make(t), f.arch)}}))(t)
 			defer d.Close()
 			dev := value(reprise.Open(t.Context(), target{d.Node(0)}))(t)
-			defer func() {
-				must(t, dev.Close(t.Context()))
-			}()
+			defer func() { must(t, dev.Close(t.Context())) }()
 			addSeven(t, dev)
 		})
 	}

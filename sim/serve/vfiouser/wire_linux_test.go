@@ -20,8 +20,7 @@ func talk(t testing.TB, a chip.Arch) (*session, *fake) {
 
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
-	b := value(hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text)))(t)
-	return b
+	return value(hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text)))(t)
 }
 
 func parse(t testing.TB, text string, fds ...int) *message {
