@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// IOMMU says whether an IOMMU translates the addresses that a card uses for the machine's memory.
+// IOMMU says whether an IOMMU translates a card's addresses of host memory.
 type IOMMU uint8
 
 const (
@@ -60,8 +60,8 @@ type Card struct {
 	IOMMU      IOMMU
 	Holders    []Holder // the processes that had the card open
 
-	// Problem is why opening the card or querying its firmware failed, or nil. The other fields
-	// still have what the system's files say.
+	// Problem is why opening the card or querying its firmware failed; the other fields are
+	// still valid.
 	Problem error
 }
 
@@ -85,13 +85,12 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 	return cards, nil
 }
 
-// Inspect describes one card: see [System.List].
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
 	return s.inspect(ctx, t, s.slotOf(t))
 }
 
-// slotOf returns the slot of a target, with a negative ordinal if the system's files lack it.
+// slotOf returns a negative ordinal if the system's files lack the target.
 func (s System) slotOf(t Target) slot {
 	slots, _ := s.slots()
 	for _, n := range slots {
@@ -139,7 +138,6 @@ func (s System) inspect(ctx context.Context, t Target, n slot) Card {
 	return c
 }
 
-// attributes reads the card's files in sysfs (tt-kmd docs/sysfs-attributes.md).
 func (s System) attributes(c *Card) {
 	pci := pciDir + "/" + c.BDF
 	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
@@ -199,7 +197,7 @@ func (s System) hwmon(pci string) (string, bool) {
 	return pci + "/hwmon/" + l[0].Name(), true
 }
 
-// iommu reports as the driver does: an IOMMU translates unless its domain is the identity (tt-kmd
+// iommu reports as the driver does: an IOMMU whose domain isn't the identity translates (tt-kmd
 // memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
@@ -218,7 +216,6 @@ func (s System) iommu(bdf string) IOMMU {
 	return IOMMUOff
 }
 
-// fill adds the values from telemetry that the card lacks.
 func (t *Telemetry) fill(c *Card) {
 	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
 		if v, ok := t.Value(tag); ok && !at.OK {
@@ -259,13 +256,11 @@ func boardName(code uint16) string {
 	}[code]
 }
 
-// LockState is a held lock; Mine if this Device holds it.
 type LockState struct {
 	Index LockIndex
 	Mine  bool
 }
 
-// Locks lists the locks of the device that are held.
 func (d *Device) Locks() ([]LockState, error) {
 	var l []LockState
 	for i := range LockIndex(kabi.LockCount) {

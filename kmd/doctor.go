@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Status is the outcome of a check.
 type Status string
 
 const (
@@ -23,7 +22,6 @@ const (
 	StatusSkipped Status = "skipped" // an earlier check failed, or the system's files don't say
 )
 
-// Check is the result of one check.
 type Check struct {
 	Name   string
 	Device string // the card, "" for a check of the machine
@@ -32,10 +30,9 @@ type Check struct {
 	Fix    string // what to do, "" if nothing
 }
 
-// doctorWindows is how many windows of the smallest size a program wants.
 const doctorWindows = 8
 
-// Diagnose checks the machine and each of its cards for obstacles to running programs.
+// Diagnose checks the machine and its cards for obstacles to running programs.
 func (s System) Diagnose(ctx context.Context) []Check {
 	x := &examination{s: s}
 	x.machine()
@@ -49,7 +46,7 @@ func (s System) Diagnose(ctx context.Context) []Check {
 	return x.checks
 }
 
-// DiagnoseTarget checks one card, and its machine if that has files to read.
+// DiagnoseTarget checks one card, and its machine if that has files.
 func DiagnoseTarget(ctx context.Context, t Target) []Check {
 	s := SystemOf(t)
 	x := &examination{s: s}
@@ -106,7 +103,6 @@ func (x *examination) machine() {
 	}
 }
 
-// card checks one card; later checks need the earlier ones.
 func (x *examination) card(ctx context.Context, t Target, n slot) {
 	name := t.String()
 	add := func(check string, st Status, found, fix string) { x.add(name, check, st, found, fix) }
@@ -287,7 +283,6 @@ func named(l []Holder) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// cause is an error's message without the package and the device.
 func cause(err error) string {
 	var op *OpError
 	if errors.As(err, &op) {

@@ -14,9 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file is the driver's device node of a remote chip. A window is an id and a target; each access is
-// a command to the Ethernet firmware. Requests that need a PCI interface fail as on a driver
-// without them.
+// file is a remote chip's device node. A window is an id and a target; each access is a command to
+// the Ethernet firmware. Requests that need a PCI interface fail as on a driver without them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -55,8 +54,8 @@ func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()
 // windowShift shifts a window's id to its mmap offset, above all of BAR 0.
 const windowShift = 36
 
-// Mmap maps a register of the PCI tile for an offset below the windows: package kmd reads its NoC
-// node id to check whether the chip answers, and another tile's serves as well.
+// For an offset below the windows Mmap maps a register of the PCI tile: package kmd reads its NoC
+// node id to check the chip, and another tile's serves as well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +139,6 @@ func (f *file) driverInfo(arg []byte) error {
 	})
 }
 
-// alive returns the driver's error for a lost device.
 func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
@@ -151,7 +149,6 @@ func (f *file) alive() error {
 	return nil
 }
 
-// mappings returns none: the chip has no BARs.
 func (f *file) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
@@ -183,7 +180,7 @@ func (f *file) allocateWindow(arg []byte) error {
 			taken++
 		}
 	}
-	// As many as a card has, so a leak of windows fails on any chip.
+	// As many as a card has, so leaks fail on any chip.
 	if taken == classes[i].Count || f.next == 1<<20-1 {
 		return syscall.ENOMEM
 	}

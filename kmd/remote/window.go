@@ -11,8 +11,7 @@ import (
 )
 
 // window accesses a remote chip by words, and by blocks for bulk copies. A smaller store is a
-// read-modify-write, not atomic. A failed load returns all ones and a failed store does nothing,
-// like an aborted bus access.
+// read-modify-write, not atomic. A failed load returns all ones, like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64
@@ -67,7 +66,7 @@ func (w *window) Store(off uint64, width int, v uint64) {
 	if l == nil || w.id {
 		return
 	}
-	// An error loses the tunnel, so later accesses fail too.
+	// An error loses the tunnel.
 	if l.multicast {
 		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(context.Background(), xy, l.addr+off, uint32(v)) })
 		return
@@ -95,7 +94,6 @@ func (w *window) Write(off uint64, p []byte) {
 	}
 }
 
-// read reads any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -117,10 +115,10 @@ func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// registers is where a Tensix or Ethernet tile's registers start, which take only word accesses.
+// registers is where a Tensix or Ethernet tile's word-only registers start.
 const registers = 0xFFB00000
 
-// write writes any bytes: aligned blocks as blocks, the rest as words.
+// read and write take aligned blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
 	for len(p) > 0 {
 		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
@@ -181,8 +179,8 @@ const (
 // bulkMulticast is from how many bytes on a tile multicasts itself, by a dozen words of requests.
 const bulkMulticast = 64
 
-// multicast writes long data to one tile of a rectangle, whose NoC interface multicasts it to the
-// others: loading all cores' firmware would take 80 times as long otherwise.
+// multicast writes long data to one tile, whose NoC interface multicasts it: loading all cores'
+// firmware would take 80 times as long otherwise.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })

@@ -53,7 +53,6 @@ func (o *writer) put(p []byte) {
 	}
 }
 
-// fits reports whether Read could read the recording with one more event.
 func (o *writer) fits(e *Event) bool {
 	const number = binary.MaxVarintLen64
 	pieces := len(e.Host) + len(e.Device)
@@ -66,7 +65,6 @@ func (o *writer) fits(e *Event) bool {
 	return o.n < o.mostEvents && o.pieces+uint64(pieces) <= o.mostEvents && o.size+uint64(size) <= o.mostBytes
 }
 
-// blob returns a reference to bytes, and writes new ones.
 func (o *writer) blob(p []byte) uint64 {
 	if len(p) == 0 {
 		return 0
@@ -81,7 +79,6 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event, unless the recording is full.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -170,7 +167,7 @@ func (c *counted) ReadByte() (byte, error) {
 	return b, err
 }
 
-// bytes reads n bytes. Its buffer grows with the input, so a wrong length costs nothing.
+// The buffer grows with the input, so a wrong length costs nothing.
 func (c *counted) bytes(n uint64) ([]byte, error) {
 	if n > maxBytes || c.n+n > maxBytes {
 		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)

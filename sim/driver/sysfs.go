@@ -12,16 +12,15 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// FS is the machine's dev, proc and sys, as far as the driver and PCI are concerned, and always
-// current (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+// FS is the machine's dev, proc and sys, always current (tt-kmd docs/sysfs-attributes.md,
+// enumerate.c, telemetry.c).
 func (d *Driver) FS() fs.FS { return machineFS{d} }
 
 type machineFS struct{ d *Driver }
 
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files at a name and below. For speed it leaves out other devices' files,
-// and the firmware's values for names below proc.
+// For speed tree leaves out other devices' files, and the firmware's values for names below proc.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
 	for _, dev := range d.list() {
@@ -56,7 +55,6 @@ func (d *device) directories() (pci, class string) {
 	return "sys/bus/pci/devices/" + d.address(), fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
 }
 
-// publish adds a device's files.
 func (d *device) publish(t tree, telemetry bool) {
 	d.mu.Lock()
 	detached, running, waiting := d.detached, d.fn != nil, d.needsInit
@@ -112,7 +110,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// configWordLocked reads configuration space. Before a card is started only its ids are known.
+// Before a card is started only its ids are known.
 func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
 	switch {
@@ -134,7 +132,6 @@ func cardType(code uint16) string {
 	return "unknown"
 }
 
-// telemetryValues reads the firmware's table through the driver's own window.
 func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	d.reset.RLock()
 	defer d.reset.RUnlock()

@@ -29,8 +29,7 @@ var (
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 
-// A LibraryError is the reason why a library can't be used: one of the sentinels, or an error of
-// the file system.
+// A LibraryError is why a library can't be used: a sentinel, or the file system's error.
 type LibraryError struct {
 	Path string // as given to Start
 	Err  error
@@ -54,7 +53,7 @@ const (
 	CategoryHostDMA = "HostDMA" // the device accessed host memory that is not pinned for it
 )
 
-// An Error is the reason why the simulated device stopped.
+// An Error is why the simulated device stopped.
 type Error struct {
 	Category string    // the library's category, or one of the Category constants
 	Function string    // the refusing function of the library, if any
@@ -80,8 +79,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// parseError finds the library's error in the server's output: "[clock] ERROR: Category: function:
-// message" (ttsim src/common.cpp ttsim_error), perhaps behind other output.
+// parseError finds the library's "[clock] ERROR: Category: function: message" (ttsim src/common.cpp
+// ttsim_error), perhaps behind other output.
 func parseError(output string) (*Error, bool) {
 	const marker = "] ERROR: "
 	i := strings.LastIndex(output, marker)

@@ -49,4 +49,3 @@ func FuzzParseError(f *testing.F) {
 		}
 	})
 }
-

@@ -24,8 +24,7 @@ var entryPoints = [...]string{
 	"libttsim_clock",
 }
 
-// checkLibrary checks a library for better errors than the dynamic loader's, and returns its
-// absolute path: the loader would search for a bare name.
+// checkLibrary's errors are better than the dynamic loader's, which would search for a bare name.
 func checkLibrary(path string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &LibraryError{Path: path, Err: err, Hint: hint}
@@ -82,7 +81,6 @@ func checkLibrary(path string) (string, error) {
 	return abs, nil
 }
 
-// supported reports whether this system can load the library.
 func supported() bool {
 	_, ok := machines[runtime.GOARCH]
 	return ok && runtime.GOOS == "linux"

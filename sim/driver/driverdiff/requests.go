@@ -11,14 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// hideAddress keeps only an address's presence and its offset in a page.
 func hideAddress(b []byte, off int) {
 	if v := binary.LittleEndian.Uint64(b[off:]); v != 0 {
 		binary.LittleEndian.PutUint64(b[off:], 1<<63|v%uint64(os.Getpagesize()))
 	}
 }
 
-// arg returns the bytes of an input.
 func arg[T kabi.Part](in T) []byte { return append([]byte(nil), kabi.PartBytes(&in)...) }
 
 func (r *run) outputSize(n int) uint32 { return uint32(oneOf(r, n, n, n, n, 0, 1, n-1, n+8, 64)) }
@@ -123,7 +121,7 @@ func (r *run) lock(f int) {
 	in := kabi.LockCtlIn{OutputSizeBytes: r.outputSize(4), Index: uint8(oneOf(r, 0, 1, 63, 63, 64, 255)),
 		Flags: uint32(oneOf(r, kabi.LockAcquire, kabi.LockRelease, kabi.LockTest, 4, 1<<20))}
 	if r.pick(6) == 0 && in.Index < kabi.LockCount {
-		// A wait would never end here, so wait only for a free lock.
+		// A wait would never end here.
 		test := in
 		test.OutputSizeBytes, test.Flags = 4, kabi.LockTest
 		b, ok := r.ioctl(f, "LOCK_CTL", kabi.IoctlLockCtl, arg(test), nil, nil)
@@ -146,7 +144,7 @@ func (r *run) allocateWindow(f int) {
 	r.known.offsets[f][out.ID] = oneOf(r, out.MmapOffsetUC, out.MmapOffsetWC)
 }
 
-// window returns a window of a file, sometimes a missing one or another file's.
+// window is sometimes a missing one or another file's.
 func (r *run) window(f int) uint32 {
 	ids := slices.Sorted(maps.Keys(r.known.windows[f]))
 	if len(ids) == 0 || r.pick(6) == 0 {
@@ -170,7 +168,7 @@ func (r *run) configureWindow(f int) {
 	in := kabi.ConfigureTLBIn{ID: id, Config: kabi.NOCTLBConfig{XEnd: uint16(t.X), YEnd: uint16(t.Y), Ordering: 1}}
 	aimed := true
 	if r.pick(3) == 0 {
-		// Anywhere: no access uses the window until it is aimed again.
+		// No access uses the window until it is aimed again.
 		aimed = false
 		c := &in.Config
 		size := max(r.known.windows[f][id], 1<<20)
@@ -190,7 +188,6 @@ func (r *run) configureWindow(f int) {
 	}
 }
 
-// exhaust takes all of a resource, and releases it with the file.
 func (r *run) exhaust(f int) {
 	page := uint64(os.Getpagesize())
 	size, flags := oneOf[uint64](r, 0, 1<<20, 2<<20, 16<<20, 4<<30), oneOf[uint32](r, kabi.PinPagesNOCDMA, kabi.PinPagesNOCTopDown)
@@ -257,7 +254,7 @@ func (r *run) power(f int) {
 	r.ioctl(f, "SET_POWER_STATE", kabi.IoctlSetPowerState, arg(in), nil, nil)
 }
 
-// exportWindow makes only refused requests: an exported window prevents resets.
+// Only refused requests: an exported window prevents resets.
 func (r *run) exportWindow(f int) {
 	in := kabi.ExportTLBDMABuf{Argsz: uint32(kabi.Size[kabi.ExportTLBDMABuf]()), TLBID: r.window(f)}
 	switch r.pick(5) {
@@ -275,7 +272,6 @@ func (r *run) exportWindow(f int) {
 	r.ioctl(f, "EXPORT_TLB_DMABUF", kabi.IoctlExportTLBDMABuf, arg(in), nil, nil)
 }
 
-// peer requests a range of the same card, or of no card.
 func (r *run) peer(f int) {
 	in := kabi.MapPeerBarIn{PeerBarIndex: uint32(oneOf(r, 0, 0, 1, 2, 4, 6, 17, 18)), PeerBarLength: oneOf[uint32](r, 4096, 4096,
 		0, 1, 1<<31),
@@ -300,13 +296,11 @@ func (r *run) peer(f int) {
 	})
 }
 
-// unknown makes requests that no release of the driver has.
 func (r *run) unknown(f int) {
 	req := oneOf[uint32](r, kabi.IoctlGetHarvesting, kabi.IoctlFreeDMABuf, kabi.Magic<<8|21, kabi.Magic<<8|255, 0x5401, 0)
 	r.ioctl(f, fmt.Sprintf("request %#x", req), req, make([]byte, 16), nil, nil)
 }
 
-// reset resets the card in one of the driver's modes, and ends the reset as the mode requires.
 func (r *run) reset(f int) {
 	n := uint32(kabi.Size[kabi.ResetDeviceOut]())
 	mode := oneOf[uint32](r, kabi.ResetRestoreState, kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC,
@@ -317,7 +311,7 @@ func (r *run) reset(f int) {
 		time.Sleep(r.cfg.Settle)
 		return ok && field[kabi.ResetDeviceOut](b, kabi.Size[kabi.ResetDeviceIn]()).Result == 0
 	}
-	// A refused reset leaves the windows, which may have any target.
+	// A refused reset leaves windows with any target.
 	if ask(mode) && mode >= kabi.ResetPCIeLink && mode <= kabi.ResetASICDMC {
 		for i := range fileCount {
 			for m := range r.sides[0].maps[i] {

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Access is one access of the host to a BAR.
 type Access struct {
 	BAR   int
 	Off   uint64
@@ -30,7 +29,7 @@ type Target struct {
 	Linked, StaticVC, Reserved uint8
 }
 
-// Function is the chip. Set the exported fields before the first access.
+// Function is the chip. Set its fields before the first access.
 type Function struct {
 	Arch       chip.Arch
 	Subsystem  uint32                    // PCI subsystem vendor (low half) and id
@@ -200,7 +199,7 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, true)
 }
 
-// accessLocked panics on undefined behaviour, a bug of the caller.
+// accessLocked panics on undefined behaviour of the caller.
 func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {

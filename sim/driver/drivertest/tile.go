@@ -87,7 +87,6 @@ func (f *Function) table(x, y uint8) {
 	}
 }
 
-// HostAddress translates an offset of the aperture that the NoC reaches.
 func (f *Function) HostAddress(off uint64, size int) (bus uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,7 +25,6 @@ type process struct {
 	host  hostMemory
 }
 
-// errNoServer: nothing listens at the socket.
 var errNoServer = errors.New("cards: nothing serves the card")
 
 func (c *Target) dial() (*serve.Conn, error) {
@@ -125,7 +124,7 @@ func (c *Target) drop() {
 	p.idle, p.first = nil, nil
 }
 
-// call makes a request. A lost server counts as a lost device.
+// A lost server counts as a lost device.
 func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byte, err error) {
 	conn, err := c.take()
 	if err != nil {

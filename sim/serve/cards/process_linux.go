@@ -122,7 +122,6 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle returns the reply, its payload, and a descriptor for it or -1.
 func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
 	give = -1
 	defer func() {

@@ -186,11 +186,3 @@ func BenchmarkAccess(b *testing.B) {
 	}
 	must(b, end())
 }
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

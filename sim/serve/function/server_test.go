@@ -37,3 +37,11 @@ func TestEndWithoutWaiting(t *testing.T) {
 		must(t, errors.Join(shm.Unmap(), f.Close()))
 	}
 }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

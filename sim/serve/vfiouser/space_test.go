@@ -62,3 +62,20 @@ func TestErrorReporting(t *testing.T) {
 		t.Errorf("the mask is %#x after a reset", v)
 	}
 }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
