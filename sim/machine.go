@@ -67,7 +67,7 @@ func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.h
 // have seeds of their own, and their product's harvesting unless Harvesting sets another. Opening a
 // card of an impossible machine fails; Err says why.
 func NewMachine(spec chip.Machine, opts ...Option) *Machine {
-	m := &Machine{spec: spec}
+	m := &Machine{spec: spec, faults: map[[2]int]emu.LinkFaults{}}
 	c := config{driver: driver.Config{Name: "emulated " + spec.Name + " ", Arch: spec.Arch}}
 	for _, o := range opts {
 		o(&c)
@@ -229,32 +229,25 @@ func (m *Machine) Inject(name string) error {
 	if err1 != nil || err2 != nil || err3 != nil || n == 0 {
 		return fmt.Errorf("sim: link fault %q: %w: want one such as link-down=0:8 or link-drop=0:8/10", name, emu.ErrConfig)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.faults[[2]int{i, channel}]
 	switch kind {
 	case "link-down":
 		return m.emu.SetLink(i, channel, false)
 	case "link-drop":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Drop = n })
+		u.Drop = n
 	case "link-duplicate":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Duplicate = n })
+		u.Duplicate = n
 	case "link-delay":
-		return m.changeLinkFaults(i, channel, func(u *emu.LinkFaults) { u.Delay = n })
+		u.Delay = n
+	default:
+		return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
 	}
-	return fmt.Errorf("sim: link fault %q: %w: want link-down, link-drop, link-duplicate or link-delay", name, emu.ErrConfig)
-}
-
-func (m *Machine) changeLinkFaults(i, channel int, change func(*emu.LinkFaults)) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := [2]int{i, channel}
-	u := m.faults[at]
-	change(&u)
 	if err := m.emu.SetLinkFaults(i, channel, u); err != nil {
 		return err
 	}
-	if m.faults == nil {
-		m.faults = map[[2]int]emu.LinkFaults{}
-	}
-	m.faults[at] = u
+	m.faults[[2]int{i, channel}] = u
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,20 +140,15 @@ func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32)
 // Read reads a remote tile's memory; address and length are multiples of 32. Errors wrap
 // [ErrRange], [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
-		at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
-		}
-	}, commandRead|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandRead|commandBlock)
 }
 
 // Write writes a remote tile's memory, aligned as for Read, and returns after the last write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandWrite|commandBlock)
 }
 
-func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
+func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
@@ -161,9 +157,8 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		return err
 	}
 	defer unlock()
-	for len(p) > 0 {
-		b := p[:min(len(p), BlockSize)]
-		if copyOut == nil {
+	for b := range slices.Chunk(p, BlockSize) {
+		if flags&commandWrite != 0 {
 			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
 			for i := 0; i < len(b); i += 4 {
 				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
@@ -173,10 +168,13 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		if err != nil {
 			return err
 		}
-		if copyOut != nil {
-			copyOut(slot, b)
+		if flags&commandRead != 0 {
+			at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
+			for i := 0; i < len(b); i += 4 {
+				binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+			}
 		}
-		p, addr = p[len(b):], addr+uint64(len(b))
+		addr += uint64(len(b))
 	}
 	return nil
 }

@@ -95,55 +95,48 @@ func (w *window) Write(off uint64, p []byte) {
 }
 
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Read(context.Background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
-		v, err := t.Load32(context.Background(), xy, addr&^3)
-		if err != nil {
-			return err
-		}
+	return pieces(xy, addr, p, t.Read, func(addr uint64, p []byte) error {
 		var b [4]byte
+		v, err := t.Load32(context.Background(), xy, addr&^3)
 		binary.LittleEndian.PutUint32(b[:], v)
-		n := copy(p, b[addr&3:])
-		p, addr = p[n:], addr+uint64(n)
-	}
-	return nil
+		copy(p, b[addr&3:])
+		return err
+	})
 }
 
-// registers is where a Tensix or Ethernet tile's word-only registers start.
-const registers = 0xFFB00000
-
-// read and write take aligned blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Write(context.Background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
+	return pieces(xy, addr, p, t.Write, func(addr uint64, p []byte) error {
 		var b [4]byte
-		n := min(len(p), 4-int(addr&3))
-		if n < 4 {
+		if len(p) < 4 {
 			v, err := t.Load32(context.Background(), xy, addr&^3)
 			if err != nil {
 				return err
 			}
 			binary.LittleEndian.PutUint32(b[:], v)
 		}
-		copy(b[addr&3:], p[:n])
-		if err := t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:])); err != nil {
-			return err
+		copy(b[addr&3:], p)
+		return t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:]))
+	})
+}
+
+// registers is where a Tensix or Ethernet tile's word-only registers start.
+const registers = 0xFFB00000
+
+// pieces passes aligned blocks to block, and the rest to part, at most a word at a time.
+func pieces(xy chip.XY, addr uint64, p []byte, block func(context.Context, chip.XY, uint64, []byte) error,
+	part func(addr uint64, p []byte) error,
+) (err error) {
+	for len(p) > 0 && err == nil {
+		n := len(p) &^ 31
+		if addr%32 == 0 && n > 0 && addr < registers {
+			err = block(context.Background(), xy, addr, p[:n])
+		} else {
+			n = min(len(p), 4-int(addr&3))
+			err = part(addr, p[:n])
 		}
 		p, addr = p[n:], addr+uint64(n)
 	}
-	return nil
+	return err
 }
 
 func (l *windowTarget) each(do func(xy chip.XY) error) error {

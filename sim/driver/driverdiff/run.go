@@ -1,6 +1,8 @@
 package driverdiff
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -113,18 +115,12 @@ func (r *run) both(request string, ask func(s *side) string) (answer string, sam
 }
 
 func errText(err error) string {
-	if err == nil {
+	var no syscall.Errno
+	switch {
+	case err == nil:
 		return "ok"
-	}
-	for e := err; e != nil; {
-		if no, ok := e.(syscall.Errno); ok {
-			return fmt.Sprintf("errno %d (%v)", int(no), no)
-		}
-		u, ok := e.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		e = u.Unwrap()
+	case errors.As(err, &no):
+		return fmt.Sprintf("errno %d (%v)", int(no), no)
 	}
 	return err.Error()
 }
@@ -217,17 +213,14 @@ func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*sid
 	const room, canary = 1024, 0xA5
 	var first []byte
 	got, same := r.both(fmt.Sprintf("file %d: %s %x", f, name, arg), func(s *side) string {
-		b := make([]byte, room)
-		for i := range b {
-			b[i] = canary
-		}
+		b := bytes.Repeat([]byte{canary}, room)
 		copy(b, arg)
 		if before != nil {
 			before(s, b)
 		}
 		err := s.files[f].Ioctl(req, b)
 		if first == nil {
-			first = append(first, b...)
+			first = bytes.Clone(b)
 		}
 		if hide != nil {
 			hide(b)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -160,13 +161,12 @@ func (c *Client) Store(addr uint64, width int, v uint64) {
 
 // Read copies to p from an address, in pieces.
 func (c *Client) Read(addr uint64, p []byte) (ok bool) {
-	for len(p) > 0 {
-		n := min(len(p), serve.ReplyBytes)
-		dst := p[:n]
-		if _, ok := c.ask(&serve.Head{Op: serve.OpRead, Off: addr, Val: uint64(n)}, nil, func(b []byte) { copy(dst, b) }); !ok {
+	for dst := range slices.Chunk(p, serve.ReplyBytes) {
+		n := uint64(len(dst))
+		if _, ok := c.ask(&serve.Head{Op: serve.OpRead, Off: addr, Val: n}, nil, func(b []byte) { copy(dst, b) }); !ok {
 			return false
 		}
-		addr, p = addr+uint64(n), p[n:]
+		addr += n
 	}
 	return true
 }
@@ -175,10 +175,12 @@ func (c *Client) Read(addr uint64, p []byte) (ok bool) {
 func (c *Client) Write(addr uint64, p []byte, stop func() bool) {
 	c.use.RLock()
 	defer c.use.RUnlock()
-	for len(p) > 0 && !c.closed && !stop() {
-		n := min(len(p), serve.RequestBytes)
-		c.push(&serve.Head{Op: serve.OpWrite, Off: addr}, p[:n])
-		addr, p = addr+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.RequestBytes) {
+		if c.closed || stop() {
+			return
+		}
+		c.push(&serve.Head{Op: serve.OpWrite, Off: addr}, b)
+		addr += uint64(len(b))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -187,10 +188,10 @@ func (c *Client) RegionSize(index int) (uint64, error) {
 
 // Map makes a part of a file reachable for the device at a bus address, in whole pages.
 func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
-	return c.mapping(bus, size, offset, writable, fd)
-}
-
-func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) error {
+	var fds []int
+	if fd >= 0 {
+		fds = []int{fd}
+	}
 	flags := uint32(dmaReadable)
 	if writable {
 		flags |= dmaWritable
@@ -227,22 +228,26 @@ func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
 }
 
 func (c *Client) read(region int, off uint64, p []byte) error {
-	for len(p) > 0 {
-		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		err := c.ask(cmdRegionRead, b[:], func(r []byte) error {
-			if len(r) != accessSize+n {
-				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
+	return c.pieces(region, off, p, func(head, p []byte) error {
+		return c.ask(cmdRegionRead, head, func(r []byte) error {
+			if len(r) != accessSize+len(p) {
+				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, len(p), len(r), accessSize+len(p))
 			}
 			copy(p, r[accessSize:])
 			return nil
 		})
-		if err != nil {
+	})
+}
+
+func (c *Client) pieces(region int, off uint64, p []byte, do func(head, p []byte) error) error {
+	for p := range slices.Chunk(p, c.most) {
+		var b [accessSize]byte
+		a := access{offset: off, region: uint32(region), count: uint32(len(p))}
+		a.put(b[:])
+		if err := do(b[:], p); err != nil {
 			return err
 		}
-		off, p = off+uint64(n), p[n:]
+		off += uint64(len(p))
 	}
 	return nil
 }
@@ -251,17 +256,9 @@ func (c *Client) read(region int, off uint64, p []byte) error {
 func (c *Client) write(region int, off uint64, p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(p) > 0 {
-		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		if err := c.sendLocked(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
-			return err
-		}
-		off, p = off+uint64(n), p[n:]
-	}
-	return nil
+	return c.pieces(region, off, p, func(head, p []byte) error {
+		return c.sendLocked(cmdRegionWrite, flagNoReply, head, p)
+	})
 }
 
 // All ones if the server refuses.
@@ -319,7 +316,7 @@ func (c *Client) AttachDMA(d driver.DMA) {
 		_ = c.lost(fmt.Errorf("%w: the server has no twin socket and can't reach memory without a descriptor", ErrProtocol))
 		return
 	}
-	if err := c.mapping(0, 1<<63, 0, true); err != nil {
+	if err := c.Map(-1, 0, 0, 1<<63, true); err != nil {
 		_ = c.lost(err)
 	}
 	c.masters()

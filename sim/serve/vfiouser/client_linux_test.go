@@ -184,15 +184,16 @@ func TestMapRefused(t *testing.T) {
 	fd, _ := memory(t, 4096)
 	null := value(os.OpenFile("/dev/zero", os.O_RDWR, 0))(t)
 	defer null.Close()
+	one := encode(dmaMap{dmaMapSize, dmaReadable, 0, 0, 4096})
 	for name, m := range map[string]func() error{
 		"longer than the file":    func() error { return c.Map(fd, 0, 0, 8192, true) },
 		"beyond the file":         func() error { return c.Map(fd, 4096, 0, 4096, true) },
 		"not at a page":           func() error { return c.Map(fd, 8, 0, 8, true) },
 		"an offset that wraps":    func() error { return c.Map(fd, ^uint64(4095), 0, 8192, true) },
 		"a device":                func() error { return c.Map(int(null.Fd()), 0, 0, 4096, true) },
-		"two descriptors":         func() error { return c.mapping(0, 4096, 0, true, fd, fd) },
+		"two descriptors":         func() error { return c.ask(cmdDMAMap, one, nil, fd, fd) },
 		"nothing":                 func() error { return c.Map(fd, 0, 0, 0, true) },
-		"more descriptors than 8": func() error { return c.mapping(0, 4096, 0, true, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
+		"more descriptors than 8": func() error { return c.ask(cmdDMAMap, one, nil, fd, fd, fd, fd, fd, fd, fd, fd, fd) },
 	} {
 		if err := m(); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: %v, want EINVAL", name, err)
