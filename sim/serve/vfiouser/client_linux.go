@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"syscall"
 
@@ -228,37 +227,43 @@ func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
 }
 
 func (c *Client) read(region int, off uint64, p []byte) error {
-	return c.pieces(region, off, p, func(head, p []byte) error {
-		return c.ask(cmdRegionRead, head, func(r []byte) error {
-			if len(r) != accessSize+len(p) {
-				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, len(p), len(r), accessSize+len(p))
+	for len(p) > 0 {
+		n := min(len(p), c.most)
+		head := accessHead(region, off, n)
+		err := c.ask(cmdRegionRead, head[:], func(r []byte) error {
+			if len(r) != accessSize+n {
+				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
 			}
 			copy(p, r[accessSize:])
 			return nil
 		})
-	})
-}
-
-func (c *Client) pieces(region int, off uint64, p []byte, do func(head, p []byte) error) error {
-	for p := range slices.Chunk(p, c.most) {
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(len(p))}
-		a.put(b[:])
-		if err := do(b[:], p); err != nil {
+		if err != nil {
 			return err
 		}
-		off += uint64(len(p))
+		off, p = off+uint64(n), p[n:]
 	}
 	return nil
+}
+
+func accessHead(region int, off uint64, n int) (b [accessSize]byte) {
+	a := access{offset: off, region: uint32(region), count: uint32(n)}
+	a.put(b[:])
+	return b
 }
 
 // write is posted.
 func (c *Client) write(region int, off uint64, p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pieces(region, off, p, func(head, p []byte) error {
-		return c.sendLocked(cmdRegionWrite, flagNoReply, head, p)
-	})
+	for len(p) > 0 {
+		n := min(len(p), c.most)
+		head := accessHead(region, off, n)
+		if err := c.sendLocked(cmdRegionWrite, flagNoReply, head[:], p[:n]); err != nil {
+			return err
+		}
+		off, p = off+uint64(n), p[n:]
+	}
+	return nil
 }
 
 // All ones if the server refuses.
