@@ -158,7 +158,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	if c.ReadOnly {
 		flags |= kabi.PinPagesReadOnly
 	}
-	n := (total + chunk - 1) / chunk
+	n, done := (total+chunk-1)/chunk, 0
 	for i := range n {
 		at := i
 		if topDown {
@@ -181,11 +181,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 		if err != nil {
 			return errors.Join(err, m.unpin())
 		}
-		if c.Progress != nil {
-			done := 0
-			for _, p := range m.pins {
-				done += p.size
-			}
+		if done += p.size; c.Progress != nil {
 			c.Progress(done, total)
 		}
 	}

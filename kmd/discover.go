@@ -16,7 +16,6 @@ import (
 type IOMMU uint8
 
 const (
-	// IOMMUUnknown: the system's files don't say.
 	IOMMUUnknown     IOMMU = iota // the system's files don't say
 	IOMMUTranslating              // any memory can be pinned
 	IOMMUOff                      // absent or in passthrough: only physically contiguous memory can be pinned
@@ -178,23 +177,13 @@ func (s System) attributes(c *Card) {
 	number(&c.AICLK, class+"/tt_aiclk", 1)
 	number(&c.AXICLK, class+"/tt_axiclk", 1)
 	number(&c.Heartbeat, class+"/tt_heartbeat", 1)
-	if dir, ok := s.hwmon(pci); ok {
+	if l, _ := s.dir(pci + "/hwmon"); len(l) > 0 {
+		dir := pci + "/hwmon/" + l[0].Name()
 		number(&c.Temperature, dir+"/temp1_input", 1000)
 		number(&c.Voltage, dir+"/in0_input", 1000)
 		number(&c.Current, dir+"/curr1_input", 1000)
 		number(&c.Power, dir+"/power1_input", 1e6)
 	}
-}
-
-func (s System) hwmon(pci string) (string, bool) {
-	if s.Root == nil {
-		return "", false
-	}
-	l, err := fs.ReadDir(s.Root, pci+"/hwmon")
-	if err != nil || len(l) == 0 {
-		return "", false
-	}
-	return pci + "/hwmon/" + l[0].Name(), true
 }
 
 // iommu reports as the driver does: an IOMMU whose domain isn't the identity translates (tt-kmd

@@ -87,10 +87,7 @@ func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
 // slots lists the device nodes by PCI address: node numbers don't follow the order on the bus.
 func (s System) slots() ([]slot, error) {
-	if s.Root == nil {
-		return nil, nil
-	}
-	entries, err := fs.ReadDir(s.Root, nodeDir)
+	entries, err := s.dir(nodeDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -126,16 +123,17 @@ func (s System) find(bdf string) (slot, bool) {
 	return slot{}, false
 }
 
+func (s System) dir(name string) ([]fs.DirEntry, error) {
+	if s.Root == nil {
+		return nil, nil
+	}
+	return fs.ReadDir(s.Root, name)
+}
+
 // PCICards returns the PCI addresses of the machine's Tenstorrent devices, also of those without a
 // driver.
 func (s System) PCICards() []string {
-	if s.Root == nil {
-		return nil
-	}
-	entries, err := fs.ReadDir(s.Root, pciDir)
-	if err != nil {
-		return nil
-	}
+	entries, _ := s.dir(pciDir)
 	var l []string
 	for _, e := range entries {
 		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == kabi.VendorTenstorrent {

@@ -260,8 +260,10 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 }
 
 func (e *Event) read(c *counted, blobs [][]byte) error {
-	var request, in, data, text uint64
-	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
+	var request uint64
+	var refs [3]uint64
+	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
+		&refs[2], &e.Errno} {
 		var err error
 		if *f, err = c.varint(); err != nil {
 			return err
@@ -271,15 +273,14 @@ func (e *Event) read(c *counted, blobs [][]byte) error {
 		return fmt.Errorf("request %#x", request)
 	}
 	e.Request = uint32(request)
-	var errs [3]error
-	var t []byte
-	e.In, errs[0] = reference(blobs, in)
-	e.Data, errs[1] = reference(blobs, data)
-	t, errs[2] = reference(blobs, text)
-	e.Text = string(t)
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
+	var text []byte
+	for i, to := range []*[]byte{&e.In, &e.Data, &text} {
+		var err error
+		if *to, err = reference(blobs, refs[i]); err != nil {
+			return err
+		}
 	}
+	e.Text = string(text)
 	for _, l := range []*[]Delta{&e.Host, &e.Device} {
 		n, err := c.varint()
 		if err != nil {

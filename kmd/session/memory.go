@@ -91,8 +91,8 @@ func (p *pages) copyTo(to, from []byte) {
 }
 
 func (m *memory) number(file, va uint64) (int, bool) {
-	for i := len(m.pins) - 1; i >= 0; i-- {
-		if p := m.pins[i]; p.file == file && p.va == va && va != 0 && p.region != nil {
+	for i, p := range slices.Backward(m.pins) {
+		if p.file == file && p.va == va && va != 0 && p.region != nil {
 			return i, true
 		}
 	}
@@ -135,13 +135,9 @@ func (m *memory) drop(i int, restore bool) (err error) {
 	if r.end != nil {
 		err = r.end(restore)
 	}
-	m.forget(r)
-	return err
-}
-
-func (m *memory) forget(r *region) {
 	r.host, r.device, r.seen = nil, nil, nil
 	m.regions = slices.DeleteFunc(m.regions, func(o *region) bool { return o == r })
+	return err
 }
 
 func (m *memory) dropFile(file uint64) error {
@@ -274,21 +270,14 @@ func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	return out
 }
 
-func (m *memory) regionOf(pin uint64) *region {
+func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
+	end := d.Off + uint64(len(d.Data))
 	for _, r := range m.regions {
-		if uint64(r.first) == pin {
-			return r
+		if uint64(r.first) == d.Pin && d.Off <= end && end <= uint64(len(r.host)) {
+			return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
 		}
 	}
-	return nil
-}
-
-func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
-	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
-		return nil, nil, nil
-	}
-	end := d.Off + uint64(len(d.Data))
-	return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
+	return nil, nil, nil
 }
 
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }

@@ -256,7 +256,13 @@ func (e *Event) answer() error {
 	return nil
 }
 
-func (p *Player) refused() error { return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff) }
+// answer returns the recorded error, or ENODEV after a difference.
+func (p *Player) answer(want *Event) error {
+	if want == nil {
+		return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff)
+	}
+	return want.answer()
+}
 
 type playedNode struct{ *Player }
 
@@ -266,10 +272,7 @@ func (n playedNode) Open(flags int) (seam.File, error) {
 	defer p.mu.Unlock()
 	got := Event{Kind: KindOpen, File: p.files, Value: uint64(flags)}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Value == got.Value })
-	if want == nil {
-		return nil, p.refused()
-	}
-	if err := want.answer(); err != nil {
+	if err := p.answer(want); err != nil {
 		return nil, err
 	}
 	p.files++
@@ -299,7 +302,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	}
 	switch {
 	case want == nil:
-		return p.refused()
+		return p.answer(nil)
 	case want == &got:
 		return nil // not in the recording
 	case req != kabi.IoctlConfigureTLB: // its argument has no output
@@ -350,13 +353,7 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		got.Value = 1
 	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
-	err := error(nil)
-	if want == nil {
-		err = p.refused()
-	} else {
-		err = want.answer()
-	}
-	if err != nil {
+	if err := p.answer(want); err != nil {
 		if buffer != nil {
 			err = errors.Join(err, p.mem.drop(slices.Index(p.mem.pins, buffer), false))
 		}
@@ -384,10 +381,7 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	if buffer != nil {
 		err = p.mem.drop(slices.Index(p.mem.pins, buffer), false)
 	}
-	if want == nil {
-		return p.refused()
-	}
-	return errors.Join(want.answer(), err)
+	return errors.Join(p.answer(want), err)
 }
 
 func (f *playedFile) Close() error {
@@ -396,10 +390,7 @@ func (f *playedFile) Close() error {
 	defer p.mu.Unlock()
 	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anyEvent)
 	_ = p.mem.dropFile(f.n) // the memory is the host's own
-	if want == nil {
-		return p.refused()
-	}
-	return want.answer()
+	return p.answer(want)
 }
 
 // ReleaseLast does nothing: no device needs protection.

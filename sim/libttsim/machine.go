@@ -124,11 +124,7 @@ func (m *Machine) serve() error {
 		if err != nil {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
-		m.running.Add(1)
-		go func() {
-			defer m.running.Done()
-			_ = cards.Serve(ctx, l, d, i) // problems of other tools don't concern the host
-		}()
+		m.running.Go(func() { _ = cards.Serve(ctx, l, d, i) }) // problems of other tools don't concern the host
 	}
 	return nil
 }

@@ -36,11 +36,7 @@ func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) er
 		if !s.add(c) {
 			break
 		}
-		s.running.Add(1)
-		go func() {
-			defer s.running.Done()
-			s.serve(c)
-		}()
+		s.running.Go(func() { s.serve(c) })
 	}
 	s.hangUp()
 	s.running.Wait()
