@@ -155,11 +155,7 @@ func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
 }
 
 // OpenFiles counts open files, also those that only a mapping keeps.
-func (n *Node) OpenFiles() int {
-	n.dev.mu.Lock()
-	defer n.dev.mu.Unlock()
-	return len(n.dev.files)
-}
+func (n *Node) OpenFiles() int { return n.dev.openFiles() }
 
 // Unplug takes card i out: mappings fault, files are ENODEV, pins and buffers are gone. Open files
 // keep the node's number.
@@ -192,12 +188,9 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 
 // takenLocked counts old while it is open.
 func (d *Driver) takenLocked(n int, old *device, open bool) bool {
-	for _, dev := range append(slices.Clone(d.devices), d.gone...) {
-		if dev.ordinal == n && (dev != old || open) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(d.devices, d.gone), func(dev *device) bool {
+		return dev.ordinal == n && (dev != old || open)
+	})
 }
 
 func (d *device) openFiles() int {

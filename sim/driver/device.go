@@ -212,10 +212,7 @@ func (d *device) release(f *file) error {
 			d.locks[i] = nil
 		}
 	}
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	delete(d.files, f)
 	idle := f.power.Validity == kabi.PowerValidity(kabi.PowerFlagCount, 0) && f.power.PowerFlags == 0
 	if !d.detached && !d.needsInit && !idle {
@@ -232,6 +229,13 @@ func (d *device) release(f *file) error {
 		return fn.Close()
 	}
 	return nil
+}
+
+func (d *device) freeWindowsLocked(f *file) {
+	for id := range f.tlbs {
+		d.tlbs[id] = false
+	}
+	clear(f.tlbs)
 }
 
 func (d *device) isDetached() bool {

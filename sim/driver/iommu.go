@@ -38,10 +38,6 @@ const (
 )
 
 // The highest free address is taken first.
-func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
-	return m.insert(busRange{size: size, mem: mem, readOnly: readOnly})
-}
-
 func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
 	size := r.size
 	m.mu.Lock()

@@ -23,7 +23,7 @@ type fileMemory struct {
 func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
 	r = reach{region: noRegion, mem: mem}
 	var ok bool
-	if r.bus, ok = d.dma.add(mem, mem.size, readOnly); !ok {
+	if r.bus, ok = d.dma.insert(busRange{size: mem.size, mem: mem, readOnly: readOnly}); !ok {
 		err = syscall.ENOMEM
 	} else if noc {
 		if r.region, nocAddr, err = d.iatu.mapOutbound(d.fn, topDown, mem.size, r.bus); err != nil {

@@ -108,10 +108,7 @@ func (d *device) invalidate(by *file, window bool) {
 }
 
 func (d *device) reclaim(f *file) {
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	for _, p := range f.pins {
 		d.iatu.unmapOutbound(nil, &p.region)
 	}
