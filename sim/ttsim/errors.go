@@ -66,15 +66,13 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
-	if e.Function != "" {
-		b.WriteString(": " + e.Function)
+	s := fmt.Sprintf("ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
+	for _, more := range []string{e.Function, e.Message} {
+		if more != "" {
+			s += ": " + more
+		}
 	}
-	if e.Message != "" {
-		b.WriteString(": " + e.Message)
-	}
-	return b.String()
+	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -95,10 +93,7 @@ func parseError(output string) (*Error, bool) {
 	if err != nil {
 		return nil, false
 	}
-	rest := strings.TrimRight(output[i+len(marker):], "\n")
-	if k := strings.IndexByte(rest, '\n'); k >= 0 {
-		rest = rest[:k]
-	}
+	rest, _, _ := strings.Cut(output[i+len(marker):], "\n")
 	category, rest, ok := strings.Cut(rest, ": ")
 	if !ok || category == "" || strings.ContainsAny(category, " \t") {
 		return nil, false

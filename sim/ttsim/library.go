@@ -13,16 +13,8 @@ import (
 )
 
 // entryPoints are the library functions that the server calls (ttsim docs/libttsim_api.md).
-var entryPoints = [...]string{
-	"libttsim_init",
-	"libttsim_exit",
-	"libttsim_set_pci_dma_mem_callbacks",
-	"libttsim_pci_config_rd32",
-	"libttsim_pci_config_wr32",
-	"libttsim_pci_mem_rd_bytes",
-	"libttsim_pci_mem_wr_bytes",
-	"libttsim_clock",
-}
+var entryPoints = [...]string{"init", "exit", "set_pci_dma_mem_callbacks", "pci_config_rd32", "pci_config_wr32",
+	"pci_mem_rd_bytes", "pci_mem_wr_bytes", "clock"}
 
 // checkLibrary's errors are better than the dynamic loader's, which would search for a bare name.
 func checkLibrary(path string) (string, error) {
@@ -67,6 +59,7 @@ func checkLibrary(path string) (string, error) {
 	}
 	var missing []string
 	for _, name := range entryPoints {
+		name = "libttsim_" + name
 		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == name && s.Section != elf.SHN_UNDEF }) {
 			missing = append(missing, name)
 		}

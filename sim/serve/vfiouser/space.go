@@ -32,7 +32,6 @@ const (
 	commandMaster  = 1 << 2
 	commandNoIRQ   = 1 << 10
 	commandMask    = 1<<1 | commandMaster | 1<<6 | 1<<8 | commandNoIRQ
-	statusIRQ      = 1 << 3
 	statusCaps     = 1 << 4
 	statusErrors   = 0xF900
 	msiEnable      = 1 << 0

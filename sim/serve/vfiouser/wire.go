@@ -13,23 +13,19 @@ var order = binary.LittleEndian
 type command uint16
 
 const (
-	cmdVersion       command = 1
-	cmdDMAMap        command = 2
-	cmdDMAUnmap      command = 3
-	cmdDeviceInfo    command = 4
-	cmdRegionInfo    command = 5
-	cmdRegionIOFDs   command = 6
-	cmdIRQInfo       command = 7
-	cmdSetIRQs       command = 8
-	cmdRegionRead    command = 9
-	cmdRegionWrite   command = 10
-	cmdDMARead       command = 11
-	cmdDMAWrite      command = 12
-	cmdDeviceReset   command = 13
-	cmdWriteMulti    command = 15
-	cmdDeviceFeature command = 16
-	cmdMigRead       command = 17
-	cmdMigWrite      command = 18
+	cmdVersion     command = 1
+	cmdDMAMap      command = 2
+	cmdDMAUnmap    command = 3
+	cmdDeviceInfo  command = 4
+	cmdRegionInfo  command = 5
+	cmdIRQInfo     command = 7
+	cmdSetIRQs     command = 8
+	cmdRegionRead  command = 9
+	cmdRegionWrite command = 10
+	cmdDMARead     command = 11
+	cmdDMAWrite    command = 12
+	cmdDeviceReset command = 13
+	cmdWriteMulti  command = 15
 )
 
 // Bits of a header's flags.
