@@ -32,8 +32,8 @@ func (d *Device) SetNOCCleanup(s *NOCStore) error {
 }
 
 // SetNOCCleanups sets any number of stores. Each after the first opens the device once more,
-// without a power request; a death during the call may mix old and new stores. An Exclusive Device
-// sets only the first, and the error matches ErrBusy.
+// without a power request; if the process dies during the call, old and new stores may mix. An
+// Exclusive Device sets only the first, and the error matches ErrBusy.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {

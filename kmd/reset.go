@@ -69,7 +69,7 @@ type ResetReport struct {
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError: other processes have a card open that isn't reset by force. It matches ErrBusy.
+// HeldError: other processes have the card open, and the reset isn't forced. It matches ErrBusy.
 type HeldError struct{ Holders []Holder }
 
 func (e *HeldError) Error() string {
@@ -193,7 +193,8 @@ func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	case a.Out.Result != 0 && m == ResetPost:
 		return fmt.Errorf("%w: the chip did not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
 	case a.Out.Result != 0 && m == ResetConfigWrite:
-		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, reload its module; otherwise try mode asic", ErrReset)
+		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, reload its module; "+
+			"otherwise try mode asic", ErrReset)
 	case a.Out.Result != 0:
 		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
 	}

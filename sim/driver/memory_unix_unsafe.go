@@ -11,7 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// newPages is in an anonymous file if there are any, for other processes.
+// newPages uses an anonymous file if the system has those, for other processes.
 func newPages(size uint64) (hostPages, error) {
 	fd, flags := newMemoryFile(size)
 	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, flags)

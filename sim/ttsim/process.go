@@ -168,7 +168,8 @@ func (p *process) startError() error {
 	if f.Category != CategoryExit && f.Category != CategorySignal {
 		return f
 	}
-	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
+	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; "+
+		"check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
 		p.cmd.Args, f, p.out.String())
 }
 
