@@ -15,14 +15,12 @@ import (
 type PinConfig struct {
 	// Size in bytes is rounded up to whole pages.
 	Size int
-	// Memory, if not nil, is pinned instead of new memory: whole pages that the caller has mmap'ed,
-	// private anonymous or shared, and unmaps after Close.
+	// Memory, if not nil, is pinned instead: whole pages mmap'ed by the caller, who unmaps them
+	// after Close.
 	Memory []byte
 	// Chunk is how many bytes to pin at a time, rounded up to whole pages; 0 is all at once. Each
-	// chunk takes one of the device's 16 outbound regions. Without an IOMMU a chunk is at most a
-	// huge page.
-	Chunk int
-	// Progress, if not nil, is called after each chunk.
+	// takes one of 16 outbound regions, and is at most a huge page without an IOMMU.
+	Chunk    int
 	Progress func(pinned, total int)
 	// ReadOnly keeps the device from writing the memory. It needs FeatureReadOnlyPins.
 	ReadOnly bool
@@ -36,9 +34,9 @@ const (
 )
 
 // Pin makes memory reachable for the device at consecutive NoC addresses. New memory is in huge
-// pages if the machine has any, on the card's NUMA node. The error matches ErrOutOfRange for a size
+// pages if there are any, on the card's NUMA node. The error matches ErrOutOfRange for a size
 // beyond what the device can address, ErrNotContiguous without a translating IOMMU and enough huge
-// pages, and ErrBusy if all outbound regions or addresses are taken.
+// pages, and ErrBusy if all regions or addresses are taken.
 func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	m, err := d.pin(c)
 	if err != nil {
@@ -102,7 +100,6 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		m := &HostMemory{dev: d, whole: mem, mem: mem[:size:size]}
 		err = d.pinChunks(m, chunk, c)
 		if errors.Is(err, syscall.EINVAL) && chunk > class && class > page {
-			// Not contiguous as a whole; a single huge page always is.
 			err = d.pinChunks(m, class, c)
 		}
 		if err == nil {
@@ -121,7 +118,6 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 	panic("kmd: no class of pages") // unreachable: the last class always returns
 }
 
-// keep records pinned memory with the device.
 func (d *Device) keep(m *HostMemory) (*HostMemory, error) {
 	m.noc, m.phys = m.pins[0].noc, m.pins[0].phys
 	m.name = fmt.Sprintf("host memory of %s at %#x", humanize.IBytes(uint64(len(m.mem))), m.noc)
@@ -139,8 +135,8 @@ type pinnedRange struct {
 	noc, phys uint64
 }
 
-// pinChunks pins the memory at consecutive NoC addresses. The driver takes the lowest gap for each
-// chunk; if the chunks aren't adjacent, pinChunks tries the highest addresses, last chunk first.
+// pinChunks relies on the driver's choice of the lowest gap; if the chunks aren't adjacent, it
+// tries the highest addresses, last chunk first.
 func (d *Device) pinChunks(m *HostMemory, chunk int, c PinConfig) error {
 	m.chunk, m.config = chunk, c
 	m.config.Progress = nil
@@ -162,7 +158,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 	if c.ReadOnly {
 		flags |= kabi.PinPagesReadOnly
 	}
-	n := (total + chunk - 1) / chunk
+	n, done := (total+chunk-1)/chunk, 0
 	for i := range n {
 		at := i
 		if topDown {
@@ -185,11 +181,7 @@ func (d *Device) pinUp(m *HostMemory, chunk int, c PinConfig, topDown bool) erro
 		if err != nil {
 			return errors.Join(err, m.unpin())
 		}
-		if c.Progress != nil {
-			done := 0
-			for _, p := range m.pins {
-				done += p.size
-			}
+		if done += p.size; c.Progress != nil {
 			c.Progress(done, total)
 		}
 	}

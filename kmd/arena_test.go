@@ -39,11 +39,7 @@ func huge(sizes ...int) func(size, page, node int) ([]byte, error) {
 
 func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd.Device {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), target{node}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return value(kmd.Open(t.Context(), target{node}, opts...))(t)
 }
 
 func TestPinRefusesTheHeap(t *testing.T) {
@@ -55,17 +51,9 @@ func TestPinRefusesTheHeap(t *testing.T) {
 		if _, err := m.dev.Pin(kmd.PinConfig{Memory: b[skip : skip+size]}); err == nil || !strings.Contains(err.Error(), "Go's heap") {
 			t.Errorf("%d B: %v", size, err)
 		}
-		mapped, err := kmd.MapMemory(size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := m.dev.Pin(kmd.PinConfig{Memory: mapped})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(h.Close(), unix.Munmap(mapped)); err != nil {
-			t.Error(err)
-		}
+		mapped := value(kmd.MapMemory(size))(t)
+		h := value(m.dev.Pin(kmd.PinConfig{Memory: mapped}))(t)
+		must(t, errors.Join(h.Close(), unix.Munmap(mapped)))
 	}
 }
 
@@ -96,9 +84,7 @@ func TestPinInChunks(t *testing.T) {
 	} else if err := whole.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 	if a, err := m.dev.PinHostMemory(1); err != nil || a.NOCAddr() != chip.Blackhole.Params().PCI.NOCBase {
 		t.Errorf("regions stay: %v, %v", a, err)
 	} else if err := a.Close(); err != nil {
@@ -110,19 +96,13 @@ func TestChunksAreConsecutive(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})
 	var pages []*kmd.HostMemory
 	for range 3 {
-		p, err := m.dev.PinHostMemory(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := value(m.dev.PinHostMemory(1))(t)
 		pages = append(pages, p)
 	}
 	if err := pages[1].Close(); err != nil { // a gap of one page
 		t.Fatal(err)
 	}
-	h, err := m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(m.dev.Pin(kmd.PinConfig{Size: 4 * 4096, Chunk: 4096}))(t)
 	p := chip.Wormhole.Params().PCI
 	if want := p.NOCBase + p.NOCSize - 4*4096; h.NOCAddr() != want {
 		t.Errorf("at %#x, want the top, %#x", h.NOCAddr(), want)
@@ -132,10 +112,7 @@ func TestChunksAreConsecutive(t *testing.T) {
 			t.Errorf("page %d: %d, %v", i, h.Bytes()[4096*i], err)
 		}
 	}
-	top, err := m.dev.Pin(kmd.PinConfig{Size: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := value(m.dev.Pin(kmd.PinConfig{Size: 4096}))(t)
 	_ = top
 	n := uint64(0)
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
@@ -197,32 +174,21 @@ func TestPinHugePages(t *testing.T) {
 
 func TestMapRealPages(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{NUMANode: 1})
-	d, err := kmd.Open(t.Context(), cardOf(m, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), cardOf(m, 0)))(t)
 	defer d.Close()
-	h, err := d.PinHostMemory(4 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(d.PinHostMemory(4 << 20))(t)
 	for i := 0; i < len(h.Bytes()); i += 4096 {
 		if h.Bytes()[i] != 0 {
 			t.Fatal("memory isn't zeroed")
 		}
 		h.Bytes()[i] = 1
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 }
 
 func TestReadOnlyPins(t *testing.T) {
 	m := blackhole(t)
-	h, err := m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true}))(t)
 	h.Bytes()[0] = 7
 	var p [1]byte
 	if err := m.fn.ReadHost(h.NOCAddr(), p[:]); err != nil || p[0] != 7 {
@@ -231,7 +197,5 @@ func TestReadOnlyPins(t *testing.T) {
 	if err := m.fn.WriteHost(h.NOCAddr(), p[:]); err == nil {
 		t.Error("the device writes to it")
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, h.Close())
 }

@@ -2,7 +2,7 @@ package kmd
 
 import "github.com/reprise-tt/reprise/internal/seam"
 
-// Accesses returns mem, a mapping of a BAR, as a seam.MMIO, for recorders and observers of a card.
+// Accesses returns a mapping of a BAR as a seam.MMIO, for recorders and observers.
 func Accesses(mem []byte) seam.MMIO { return barMemory{deviceMemoryOf(mem)} }
 
 type barMemory struct{ deviceMemory }

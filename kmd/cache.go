@@ -16,8 +16,7 @@ const (
 	bulkThreshold  = 256 // bytes from which a write goes through a write-combined window
 )
 
-// windowCache holds the Device's own windows. A miss re-targets the least recently used one, so
-// scattered accesses don't take more of the shared pool.
+// windowCache holds the Device's own windows, and re-targets the least recently used.
 type windowCache struct {
 	dev *Device
 
@@ -74,7 +73,6 @@ func (k *windowCache) getLocked(c *WindowConfig, bulk bool) (*Window, error) {
 	return e.Window, nil
 }
 
-// find returns the window configured for c, or else the least recently used one, or nil.
 func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	var oldest *cachedWindow
 	for i := range set {
@@ -89,7 +87,7 @@ func find(set []cachedWindow, c *WindowConfig) *cachedWindow {
 	return oldest
 }
 
-// size is that of the smallest class, which has most windows.
+// The smallest class has most windows.
 func (k *windowCache) size() uint64 { return k.dev.params.Windows[0].Size }
 
 func (k *windowCache) close() {
@@ -99,8 +97,8 @@ func (k *windowCache) close() {
 	k.mu.Unlock()
 }
 
-// Read copies len(p) bytes from addr of the tile at the virtual NoC 0 coordinates xy. Four bytes at
-// a multiple of four are exactly one access, as registers need.
+// Read copies len(p) bytes from addr of a tile at virtual NoC 0 coordinates. Four bytes at a
+// multiple of four are exactly one access, as registers need.
 func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, false); err != nil {
 		return d.opError(err, "read %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr)
@@ -108,9 +106,9 @@ func (d *Device) Read(xy chip.XY, addr uint64, p []byte) error {
 	return nil
 }
 
-// Write copies p to addr of the tile at the virtual NoC 0 coordinates xy, four bytes at a multiple
-// of four in exactly one access. Writes of one caller arrive in order; a Read from the same tile
-// proves their arrival. See Window.Write for unaligned edges.
+// Write copies p to addr of a tile at virtual NoC 0 coordinates, four bytes at a multiple of four
+// in one access. Writes of one caller arrive in order; a Read from the same tile proves their
+// arrival. Edges are as in Window.Write.
 func (d *Device) Write(xy chip.XY, addr uint64, p []byte) error {
 	if err := d.transfer(WindowConfig{Target: xy}, addr, p, true); err != nil {
 		return d.opError(err, "write %s at %v %#x", humanize.IBytes(uint64(len(p))), xy, addr)
@@ -187,7 +185,6 @@ func (d *Device) word(c *WindowConfig, addr uint64, v *uint32, store bool) error
 	return d.checkFault()
 }
 
-// transfer splits a copy at window boundaries.
 func (d *Device) transfer(c WindowConfig, addr uint64, p []byte, store bool) error {
 	if len(p) == 0 {
 		return nil

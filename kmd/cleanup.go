@@ -21,9 +21,9 @@ type NOCStore struct {
 }
 
 // SetNOCCleanup has the driver make a store when the device's file is closed or the process dies,
-// before it unpins memory, also after a reset by another process. It can stop a device that would
-// go on using that memory. A later call replaces the store; nil removes it. The error matches
-// ErrDriverTooOld before driver 2.2.0 and ErrOutOfRange for a store that the driver refuses.
+// before it unpins memory, also after a reset by another process: it can stop a device from using
+// that memory. A later call replaces the store; nil removes it. The error matches ErrDriverTooOld
+// before driver 2.2.0 and ErrOutOfRange for a store that the driver refuses.
 func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	if s == nil {
 		return d.SetNOCCleanups()
@@ -31,10 +31,9 @@ func (d *Device) SetNOCCleanup(s *NOCStore) error {
 	return d.SetNOCCleanups(*s)
 }
 
-// SetNOCCleanups is SetNOCCleanup for any number of stores. The driver makes one per file, so each
-// further store opens the device once more, without a power request. If the process dies during a
-// call, the driver may make a mix of old and new stores. On an Exclusive Device only the first
-// store is set, and the error matches ErrBusy.
+// SetNOCCleanups sets any number of stores. Each after the first opens the device once more,
+// without a power request; if the process dies during the call, old and new stores may mix. An
+// Exclusive Device sets only the first, and the error matches ErrBusy.
 func (d *Device) SetNOCCleanups(stores ...NOCStore) error {
 	err := d.need(FeatureNOCCleanup)
 	if err == nil {
@@ -110,8 +109,8 @@ func (d *Device) setCleanup(f seam.File, s *NOCStore) error {
 	return nil
 }
 
-// openCleanupFile opens the device once more. The process's end must release the first file, which
-// has the memory pinned, after this one.
+// openCleanupFile opens the device once more. Process end must release the first file, which pins
+// the memory, last.
 func (d *Device) openCleanupFile() (seam.File, error) {
 	if d.flags&syscall.O_EXCL != 0 {
 		return nil, fmt.Errorf("%w: it is open exclusively, so it can't be opened again", ErrBusy)
@@ -135,7 +134,6 @@ func (d *Device) openCleanupFile() (seam.File, error) {
 	return g, nil
 }
 
-// closeCleanupFiles makes the driver do the stores of all files but the first.
 func (d *Device) closeCleanupFiles() error {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()

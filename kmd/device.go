@@ -84,27 +84,27 @@ type options struct {
 	mapMemory func(size, page, node int) ([]byte, error)
 }
 
-// Exclusive makes Open wait until the device is open nowhere else, and bars other openers. Drivers
-// before 2.10.0 ignore it.
+// Exclusive makes Open wait until the device is open nowhere else, and bars others. Drivers before
+// 2.10.0 ignore it.
 func Exclusive() Option { return func(o *options) { o.flags |= syscall.O_EXCL } }
 
-// WithoutWaiting makes Open fail with ErrBusy at once instead of waiting for an exclusive opener.
+// WithoutWaiting makes Open fail with ErrBusy instead of waiting for an exclusive opener.
 func WithoutWaiting() Option { return func(o *options) { o.noWait = true } }
 
 // InSystem sets the machine of the device, where SystemOf can't know it.
 func InSystem(s System) Option { return func(o *options) { o.sys = &s } }
 
-// WithoutPower opens the device without requesting clocks and memory wake-up, to inspect a device
-// whose firmware hangs. Drivers before 2.6.0 ignore it.
+// WithoutPower opens the device without requesting clocks and memory wake-up, as for firmware that
+// hangs. Drivers before 2.6.0 ignore it.
 func WithoutPower() Option { return func(o *options) { o.flags |= syscall.O_APPEND } }
 
-// TrackLeaks has Close report every Window and HostMemory that is still open and the place that
-// opened it. Recording the place costs a microsecond per handle.
+// TrackLeaks has Close report every Window and HostMemory still open and who opened it, for a
+// microsecond per handle.
 func TrackLeaks(report func(Leak)) Option { return func(o *options) { o.leaks = report } }
 
 const busyPoll = 10 * time.Millisecond
 
-// Open opens a device. It waits for another process's exclusive use to end, until ctx ends. Errors
+// Open opens a device, waiting for another process's exclusive use to end until ctx ends. Errors
 // are *OpError; they match ErrNoDevice, ErrPermission, ErrNotDevice, ErrUnsupportedArch,
 // ErrDriverTooOld, ErrBusy or ErrUnsupportedSystem.
 func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
@@ -207,7 +207,6 @@ func (d *Device) identify(ctx context.Context) error {
 	return nil
 }
 
-// opError wraps err, unless nil, as an *OpError.
 func (d *Device) opError(err error, op string, args ...any) error {
 	if err == nil {
 		return nil
@@ -235,13 +234,11 @@ func (d *Device) lostError() error {
 // String returns the path the device was opened by.
 func (d *Device) String() string { return d.path }
 
-// Arch returns the device's architecture.
 func (d *Device) Arch() chip.Arch { return d.arch }
 
-// Params returns the constants of the device's architecture, for reading.
+// Params returns the architecture's constants, for reading.
 func (d *Device) Params() *chip.Params { return d.params }
 
-// Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
 
 func (d *Device) otherHolders() string {
@@ -259,20 +256,19 @@ func (d *Device) otherHolders() string {
 	return " (open by " + strings.Join(names, ", ") + ")"
 }
 
-// Files returns how many files of the node this Device has open: one, and one for each store of
-// [Device.SetNOCCleanups] after the first.
+// Files returns how many files of the node this Device has open: one, and one for each further
+// store of [Device.SetNOCCleanups].
 func (d *Device) Files() int {
 	d.cleanupMu.Lock()
 	defer d.cleanupMu.Unlock()
 	return 1 + len(d.cleanups)
 }
 
-// Fault returns why the device stopped: the emulator refused undefined behaviour, or a simulator
-// ended. On silicon it is nil.
+// Fault returns why an emulator or simulator stopped. On silicon it is nil.
 func (d *Device) Fault() error { return d.file.Fault() }
 
-// Alive checks that the device's file is valid and that a register doesn't read as all ones.
-// Otherwise the error matches ErrDeviceLost, and the device stays lost.
+// Alive checks that the file is valid and that a register isn't all ones. Otherwise the error
+// matches ErrDeviceLost, and the device stays lost.
 func (d *Device) Alive() error {
 	err := d.usable()
 	if err == nil {
@@ -306,8 +302,8 @@ func (d *Device) alive() error {
 	return nil
 }
 
-// nodeID reads the NoC coordinate register of the chip's PCIe bridge through BAR 0, which is never
-// all ones on a chip that answers (tt-umd device/tt_device/hang_detection).
+// nodeID reads the NoC coordinate register of the PCIe bridge, never all ones on a chip that
+// answers (tt-umd device/tt_device/hang_detection).
 func (d *Device) nodeID() (v uint32, err error) {
 	reg := uint64(d.params.BAR.NIU[0]) + 0x44
 	if d.arch == chip.Wormhole {
@@ -335,8 +331,8 @@ func (d *Device) nodeID() (v uint32, err error) {
 	return v, err
 }
 
-// Close closes every window and the device, and unpins and unmaps all pinned memory. Further calls
-// do nothing. No Window or HostMemory may be in use.
+// Close closes every window and the device, and unpins and unmaps all pinned memory, none of which
+// may be in use. Further calls do nothing.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -372,7 +368,6 @@ func (d *Device) Close() error {
 	return d.opError(errors.Join(errs...), "close")
 }
 
-// inOrder lists a set by key.
 func inOrder[T comparable, K cmp.Ordered](set map[T]struct{}, key func(T) K) []T {
 	return slices.SortedFunc(maps.Keys(set), func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// IOMMU says whether an IOMMU translates the addresses that a card uses for the machine's memory.
+// IOMMU says whether an IOMMU translates a card's addresses of host memory.
 type IOMMU uint8
 
 const (
-	// IOMMUUnknown: the system's files don't say.
 	IOMMUUnknown     IOMMU = iota // the system's files don't say
 	IOMMUTranslating              // any memory can be pinned
 	IOMMUOff                      // absent or in passthrough: only physically contiguous memory can be pinned
@@ -60,8 +59,8 @@ type Card struct {
 	IOMMU      IOMMU
 	Holders    []Holder // the processes that had the card open
 
-	// Problem is why opening the card or querying its firmware failed, or nil. The other fields
-	// still have what the system's files say.
+	// Problem is why opening the card or querying its firmware failed; the other fields are
+	// still valid.
 	Problem error
 }
 
@@ -85,13 +84,12 @@ func (s System) List(ctx context.Context) ([]Card, error) {
 	return cards, nil
 }
 
-// Inspect describes one card: see [System.List].
 func Inspect(ctx context.Context, t Target) Card {
 	s := SystemOf(t)
 	return s.inspect(ctx, t, s.slotOf(t))
 }
 
-// slotOf returns the slot of a target, with a negative ordinal if the system's files lack it.
+// slotOf returns a negative ordinal if the system's files lack the target.
 func (s System) slotOf(t Target) slot {
 	slots, _ := s.slots()
 	for _, n := range slots {
@@ -139,7 +137,6 @@ func (s System) inspect(ctx context.Context, t Target, n slot) Card {
 	return c
 }
 
-// attributes reads the card's files in sysfs (tt-kmd docs/sysfs-attributes.md).
 func (s System) attributes(c *Card) {
 	pci := pciDir + "/" + c.BDF
 	class := fmt.Sprintf("%s/tenstorrent!%d", classDir, c.Ordinal)
@@ -180,7 +177,8 @@ func (s System) attributes(c *Card) {
 	number(&c.AICLK, class+"/tt_aiclk", 1)
 	number(&c.AXICLK, class+"/tt_axiclk", 1)
 	number(&c.Heartbeat, class+"/tt_heartbeat", 1)
-	if dir, ok := s.hwmon(pci); ok {
+	if l, _ := s.dir(pci + "/hwmon"); len(l) > 0 {
+		dir := pci + "/hwmon/" + l[0].Name()
 		number(&c.Temperature, dir+"/temp1_input", 1000)
 		number(&c.Voltage, dir+"/in0_input", 1000)
 		number(&c.Current, dir+"/curr1_input", 1000)
@@ -188,18 +186,7 @@ func (s System) attributes(c *Card) {
 	}
 }
 
-func (s System) hwmon(pci string) (string, bool) {
-	if s.Root == nil {
-		return "", false
-	}
-	l, err := fs.ReadDir(s.Root, pci+"/hwmon")
-	if err != nil || len(l) == 0 {
-		return "", false
-	}
-	return pci + "/hwmon/" + l[0].Name(), true
-}
-
-// iommu reports as the driver does: an IOMMU translates unless its domain is the identity (tt-kmd
+// iommu reports as the driver does: an IOMMU whose domain isn't the identity translates (tt-kmd
 // memory.c, test/enumeration.cpp).
 func (s System) iommu(bdf string) IOMMU {
 	t, ok := s.read(pciDir + "/" + bdf + "/iommu_group/type")
@@ -218,7 +205,6 @@ func (s System) iommu(bdf string) IOMMU {
 	return IOMMUOff
 }
 
-// fill adds the values from telemetry that the card lacks.
 func (t *Telemetry) fill(c *Card) {
 	number := func(at *Reading, tag chip.TelemetryTag, scale float64) {
 		if v, ok := t.Value(tag); ok && !at.OK {
@@ -259,13 +245,11 @@ func boardName(code uint16) string {
 	}[code]
 }
 
-// LockState is a held lock; Mine if this Device holds it.
 type LockState struct {
 	Index LockIndex
 	Mine  bool
 }
 
-// Locks lists the locks of the device that are held.
 func (d *Device) Locks() ([]LockState, error) {
 	var l []LockState
 	for i := range LockIndex(kabi.LockCount) {

@@ -13,8 +13,8 @@ import (
 )
 
 // DMABuffer is physically contiguous kernel memory, of at most 256 MiB, that the device reaches
-// over its NoC. It needs neither an IOMMU nor huge pages, but without a reserve (cma= on the
-// kernel's command line) the kernel often has only a few MiB. The memory is freed with the Device.
+// over its NoC without an IOMMU or huge pages. Without a reserve (cma= on the kernel's command
+// line) there are often only a few MiB. It is freed with the Device.
 type DMABuffer struct {
 	dev       *Device
 	mapping   seam.Mapping
@@ -23,9 +23,9 @@ type DMABuffer struct {
 	once sync.Once
 }
 
-// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages. A device
-// has at most 256 buffers. The error matches ErrOutOfRange for an impossible size, and ErrBusy if
-// the kernel lacks contiguous memory or the device lacks addresses.
+// AllocateDMABuffer has the driver allocate and map size bytes, rounded up to whole pages; at most
+// 256 buffers per device. The error matches ErrOutOfRange for an impossible size, and ErrBusy
+// without enough contiguous memory or addresses.
 func (d *Device) AllocateDMABuffer(size int) (*DMABuffer, error) {
 	b, err := d.allocateDMABuffer(size)
 	return b, d.opError(err, "allocate %s in the kernel", humanize.IBytes(uint64(max(size, 0))))
@@ -68,14 +68,14 @@ func (d *Device) allocateDMABuffer(size int) (*DMABuffer, error) {
 	return b, nil
 }
 
-// Bytes returns the memory, until Close. Don't touch it once the device is lost: the driver frees
-// a removed card's buffers under their mappings.
+// Bytes returns the memory, until Close. Don't touch it once the device is lost: the driver frees a
+// removed card's buffers.
 func (b *DMABuffer) Bytes() []byte { return b.mapping.Mem }
 
-// NOCAddr returns the address of the first byte in the device's PCIe tile.
+// NOCAddr returns the buffer's address in the device's PCIe tile.
 func (b *DMABuffer) NOCAddr() uint64 { return b.noc }
 
-// BusAddr returns the address of the first byte for the PCI device itself.
+// BusAddr returns the buffer's address for the PCI device itself.
 func (b *DMABuffer) BusAddr() uint64 { return b.phys }
 
 // Close unmaps the buffer, which the device can access until the Device is closed.

@@ -19,7 +19,7 @@ var (
 	ErrDriverTooOld = errors.New("kernel driver too old")
 	// ErrUnsupportedSystem: the operating system has no Tenstorrent driver.
 	ErrUnsupportedSystem = errors.New("no Tenstorrent driver on this operating system")
-	// ErrDeviceLost: the device was reset by another process, was removed, fell off the bus, or its
+	// ErrDeviceLost: the device was reset by another process, removed, fell off the bus, or its
 	// simulator stopped. It stays lost until Recover.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrBusy: a shared resource (TLB windows, outbound regions, an exclusive opener) is taken.
@@ -44,7 +44,6 @@ var (
 	ErrFirmware = errors.New("management firmware")
 )
 
-// OpError is the error of an operation on a device.
 type OpError struct {
 	Op   string // the operation, such as "open" or "pin 2.0 MiB"
 	Path string // the device
@@ -55,7 +54,7 @@ func (e *OpError) Error() string { return fmt.Sprintf("kmd: %s: %s: %v", e.Path,
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// UnknownDeviceError is a PCI device that this package doesn't know. It matches ErrUnsupportedArch.
+// UnknownDeviceError is an unknown PCI device. It matches ErrUnsupportedArch.
 type UnknownDeviceError struct{ Vendor, Device uint16 }
 
 func (e *UnknownDeviceError) Error() string {

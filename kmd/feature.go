@@ -45,9 +45,8 @@ func (f Feature) String() string {
 // features caches probes: 0 unknown, 1 absent, 2 present.
 type features [numFeatures]atomic.Uint32
 
-// Has reports whether the loaded driver has a feature. It probes once: a request without an
-// argument is EFAULT if the driver knows its number, and EINVAL otherwise (tt-kmd chardev.c,
-// tt_cdev_ioctl).
+// Has reports whether the loaded driver has a feature, by one probe: a request without an argument
+// is EFAULT if its number is known, and EINVAL otherwise (tt-kmd chardev.c, tt_cdev_ioctl).
 func (d *Device) Has(f Feature) bool {
 	has, err := d.probe(f)
 	return has && err == nil

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// The driver itself waits up to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c);
-	// after a reset a card takes longer.
+	// The driver waits up to 0.5 s for readiness and 1 s for an answer (tt-kmd msgqueue.c); after a
+	// reset a card takes longer.
 	firmwareTimeout = 10 * time.Second
 	firmwarePoll    = 100 * time.Microsecond
 )
 
-// Harvesting queries the management firmware for fused-off units: by message 0x57 on Wormhole, from
-// telemetry on Blackhole. It waits up to ten seconds for firmware that is starting. The error
-// matches ErrFirmware if there is no answer.
+// Harvesting queries the fused-off units: by message 0x57 on Wormhole, from telemetry on Blackhole.
+// It waits up to ten seconds for starting firmware. The error matches ErrFirmware without an
+// answer.
 func (d *Device) Harvesting(ctx context.Context) (chip.Harvesting, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
@@ -45,13 +45,13 @@ type Telemetry struct {
 	values  map[chip.TelemetryTag]uint32
 }
 
-// Value returns the value of a tag, and false if the firmware lacks it.
+// Value returns a tag's value, and false if the firmware lacks it.
 func (t *Telemetry) Value(tag chip.TelemetryTag) (uint32, bool) {
 	v, ok := t.values[tag]
 	return v, ok
 }
 
-// Telemetry reads the telemetry table. It waits up to ten seconds for firmware that is starting.
+// Telemetry reads the telemetry table. It waits up to ten seconds for starting firmware.
 func (d *Device) Telemetry(ctx context.Context) (*Telemetry, error) {
 	ctx, cancel := context.WithTimeout(ctx, firmwareTimeout)
 	defer cancel()
@@ -118,16 +118,15 @@ func (d *Device) telemetry(ctx context.Context) (*Telemetry, error) {
 	return t, nil
 }
 
-// inCSM reports whether n bytes at a firmware pointer are aligned words of its memory (CSM).
 func (d *Device) inCSM(p, n uint32) bool {
 	arc := &d.params.ARC
 	at := arc.PointerBase + uint64(p)
 	return p&3 == 0 && at >= arc.CSM && uint64(n) <= uint64(arc.CSMSize) && at-arc.CSM <= uint64(arc.CSMSize)-uint64(n)
 }
 
-// message sends a message without arguments to Wormhole's firmware and returns its answer. The
-// protocol has a single slot, so processes take the driver's lock (tt-kmd wormhole.c,
-// wormhole_send_arc_fw_message_with_args; tt-umd device/arc/wormhole_arc_messenger.cpp).
+// message sends a message to Wormhole's firmware and returns its answer. Its single slot needs the
+// driver's lock (tt-kmd wormhole.c, wormhole_send_arc_fw_message_with_args; tt-umd
+// device/arc/wormhole_arc_messenger.cpp).
 func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint32, err error) {
 	if err := d.lock(ctx, LockARCMessage); err != nil {
 		return 0, err
@@ -164,7 +163,7 @@ func (d *Device) message(ctx context.Context, code chip.ARCMessage) (answer uint
 	}
 	var status uint32
 	err = d.poll(ctx, func() (bool, error) {
-		// All ones means an unknown message; Read32 has checked that the device is alive.
+		// All ones means an unknown message.
 		status, err = d.Read32(xy, scratch(5))
 		return status&0xFFFF == uint32(code) || status == allOnes, err
 	})

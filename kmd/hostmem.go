@@ -8,7 +8,7 @@ import (
 )
 
 // HostMemory is memory of this process that the device reaches over its NoC. Access shared words
-// with sync/atomic; the store of a word or a doorbell publishes earlier data.
+// with sync/atomic; a word's store publishes earlier data.
 type HostMemory struct {
 	dev    *Device
 	whole  []byte // the mapping, in whole huge pages; nil for the caller's memory
@@ -34,13 +34,13 @@ func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 // Bytes returns the memory, page-aligned, until Close.
 func (m *HostMemory) Bytes() []byte { return m.mem }
 
-// NOCAddr returns the address of the first byte in the device's PCIe tile (chip.Chip.PCIe).
+// NOCAddr returns the memory's address in the device's PCIe tile (chip.Chip.PCIe).
 func (m *HostMemory) NOCAddr() uint64 { return m.noc }
 
 func (m *HostMemory) String() string { return m.name }
 
 // Close unpins and unmaps the memory, which the device must not access any more: without an IOMMU
-// nothing would stop it. Further calls do nothing.
+// nothing stops it. Further calls do nothing.
 func (m *HostMemory) Close() error {
 	d := m.dev
 	d.mu.Lock()
@@ -59,9 +59,8 @@ func (m *HostMemory) Close() error {
 	return d.opError(err, "unpin %s", m.name)
 }
 
-// Repin pins the memory again, with its contents, after a Recover or a reset of the chip. The NoC
-// address may change. After a failure Repin can be called again. The error is one of Pin, or
-// matches ErrClosed.
+// Repin pins the memory again, with its contents, after a Recover or a reset. The NoC address may
+// change. After a failure it can be called again. The error is one of Pin, or matches ErrClosed.
 func (m *HostMemory) Repin() error {
 	return m.dev.opError(m.repin(), "pin %s again", m.name)
 }
@@ -96,7 +95,7 @@ func (m *HostMemory) repin() error {
 	return err
 }
 
-// release unpins and unmaps the memory; a lost device's memory can't be unpinned and needn't be.
+// A lost device's memory can't be unpinned and needn't be.
 func (m *HostMemory) release() error {
 	if err := m.unpinAndUnmap(); err != nil && !m.dev.lost.Load() {
 		return err
@@ -104,8 +103,7 @@ func (m *HostMemory) release() error {
 	return nil
 }
 
-// unpinAndUnmap ends the pins, then the mapping. If a reset made the file stale, the kernel keeps
-// the pinned pages until the file closes.
+// If a reset made the file stale, the kernel keeps the pinned pages until it closes.
 func (m *HostMemory) unpinAndUnmap() error {
 	err := m.unpin()
 	if err != nil {
@@ -114,7 +112,7 @@ func (m *HostMemory) unpinAndUnmap() error {
 	return errors.Join(err, m.unmap())
 }
 
-// unpin ends the pins; the driver wants exactly the pinned ranges.
+// The driver wants exactly the pinned ranges.
 func (m *HostMemory) unpin() error {
 	var errs []error
 	for _, p := range m.pins {

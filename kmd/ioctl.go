@@ -10,27 +10,24 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// ioctl performs a request and repeats it after EINTR, which the driver returns while it waits. A
-// reset must not be repeated.
+// ioctl repeats a request after EINTR, which the driver returns while it waits.
 func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 	return ioctlContext(context.Background(), f, req, arg)
 }
 
-// ioctlContext is ioctl that doesn't repeat an interrupted request once ctx has ended.
 func ioctlContext[T kabi.Arg](ctx context.Context, f seam.File, req uint32, arg *T) error {
 	kabi.SetSize(arg)
 	return ioctlBytes(ctx, f, req, kabi.Bytes(arg))
 }
 
-// maxInterrupted bounds repetitions, if the file isn't the driver's. A profiler sends 100 signals a
-// second, so this is many seconds.
+// maxInterrupted bounds repetitions if the file isn't the driver's: many seconds of a profiler's
+// 100 signals a second.
 const maxInterrupted = 1000
 
 func ioctlBytes(ctx context.Context, f seam.File, req uint32, arg []byte) error {
 	return uninterrupted(ctx, func() error { return f.Ioctl(req, arg) })
 }
 
-// uninterrupted repeats a call that signals interrupt, until ctx ends.
 func uninterrupted(ctx context.Context, call func() error) error {
 	for range maxInterrupted {
 		err := call()
@@ -44,7 +41,6 @@ func uninterrupted(ctx context.Context, call func() error) error {
 	return fmt.Errorf("interrupted %d times in a row: %w", maxInterrupted, syscall.EINTR)
 }
 
-// driverInfo queries the driver's version, as every file that isn't dead can.
 func driverInfo(ctx context.Context, f seam.File) (kabi.GetDriverInfoOut, error) {
 	var a kabi.GetDriverInfo
 	err := ioctlContext(ctx, f, kabi.IoctlGetDriverInfo, &a)

@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// liveFile is the file of a Device, which Recover replaces. Without a file requests are ENODEV.
+// liveFile is the file of a Device, which Recover replaces. Without one requests are ENODEV.
 type liveFile struct{ p atomic.Pointer[seam.File] }
 
 var _ seam.File = (*liveFile)(nil)
@@ -51,7 +51,6 @@ func (l *liveFile) Close() error {
 	return nil
 }
 
-// as returns the open file as a T, if it is one.
 func as[T any](l *liveFile) (t T, ok bool) {
 	if f := l.p.Load(); f != nil {
 		t, ok = (*f).(T)
@@ -59,7 +58,6 @@ func as[T any](l *liveFile) (t T, ok bool) {
 	return t, ok
 }
 
-// missing is the error of an optional request of the file: it is closed, or can't do that.
 func (l *liveFile) missing() error {
 	if l.p.Load() == nil {
 		return syscall.ENODEV
@@ -67,7 +65,6 @@ func (l *liveFile) missing() error {
 	return syscall.EOPNOTSUPP
 }
 
-// descriptor returns the file's descriptor, for another file's ioctl.
 func (l *liveFile) descriptor() (int, error) {
 	if d, ok := as[interface{ Descriptor() (int, error) }](l); ok {
 		return d.Descriptor()
@@ -75,7 +72,6 @@ func (l *liveFile) descriptor() (int, error) {
 	return -1, l.missing()
 }
 
-// releaseLast makes the process's end release the file after all others.
 func (l *liveFile) releaseLast() error {
 	if r, ok := as[interface{ ReleaseLast() error }](l); ok {
 		return r.ReleaseLast()

@@ -45,8 +45,8 @@ func (i LockIndex) String() string {
 // lockPoll is how often a held lock is tried again: a context can't end the driver's blocking form.
 const lockPoll = time.Millisecond
 
-// Lock is a lock that this Device holds. The driver releases it with the device's file; after a
-// reset nothing else does.
+// Lock is a lock that this Device holds. The driver releases it with the device's file, not with a
+// reset.
 type Lock struct {
 	dev   *Device
 	index LockIndex
@@ -76,7 +76,7 @@ func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
 	return v&1 != 0, v&2 != 0, d.opError(err, "test %v", i)
 }
 
-// Unlock releases the lock. The error matches ErrClosed if it isn't held any more.
+// Unlock releases the lock. The error matches ErrClosed if it isn't held.
 func (l *Lock) Unlock() error {
 	v, err := l.dev.lockOp(context.Background(), kabi.LockRelease, l.index)
 	if err == nil && v != 1 {
@@ -99,7 +99,6 @@ func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, err
 	return a.Out.Value, nil
 }
 
-// lock takes a lock, waiting until its holder releases it or ctx ends.
 func (d *Device) lock(ctx context.Context, i LockIndex) error {
 	for {
 		v, err := d.lockOp(ctx, kabi.LockAcquire, i)

@@ -32,8 +32,8 @@ func settle(mem []byte, page, node int) error {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
 	if page > int(hostPage()) {
-		// A missing huge page raises SIGBUS at its first use, so populate all now. Kernels before
-		// 5.14 return EINVAL and have reserved the pages with the mapping.
+		// A missing huge page raises SIGBUS at its first use, so populate now. Kernels before 5.14
+		// return EINVAL and have reserved the pages.
 		const populateWrite = 23 // MADV_POPULATE_WRITE
 		if err := unix.Madvise(mem, populateWrite); err != nil && err != unix.EINVAL {
 			return err
@@ -42,9 +42,8 @@ func settle(mem []byte, page, node int) error {
 	return nil
 }
 
-// onHeap reports whether an address is in the run of adjacent mappings that holds this goroutine's
-// stack, which is in Go's heap. The runtime maps its arenas adjacently while the addresses are
-// free, so this finds a usual heap, and nothing that mmap placed itself.
+// onHeap reports whether an address is in the adjacent mappings around this goroutine's stack,
+// which is in Go's heap: while addresses are free the runtime maps its arenas adjacently.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

@@ -2,7 +2,7 @@ package kmd
 
 import "unsafe"
 
-// Only these routines access device memory, each by one instruction per access, in assembly. The
+// Device memory is accessed by these assembly routines only, one instruction per access. The
 // compiler may drop, merge, split or narrow accesses through pointers; on amd64 atomic stores are
 // locked exchanges, and copy moves vectors.
 
@@ -41,10 +41,9 @@ func copyTo(dst unsafe.Pointer, src *byte, n uintptr)
 //go:noescape
 func copyFrom(dst *byte, src unsafe.Pointer, n uintptr)
 
-// fence pushes earlier stores, also write-combined ones, out of the processor before later ones.
 func fence()
 
-// allOnes is the result of a 32-bit read that no device answers.
+// allOnes is a 32-bit read that no device answers.
 const allOnes = 0xFFFFFFFF
 
 type deviceMemory struct{ base unsafe.Pointer }
@@ -55,7 +54,6 @@ func deviceMemoryOf(mem []byte) deviceMemory {
 
 func (d deviceMemory) at(off uint64) unsafe.Pointer { return unsafe.Add(d.base, off) }
 
-// read takes partial words at the edges from a load of the whole word.
 func (d deviceMemory) read(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		w := load32(d.at(off - lead))
@@ -77,8 +75,7 @@ func (d deviceMemory) read(off uint64, p []byte) {
 	}
 }
 
-// write reads, merges and writes back partial words at the edges, not atomically, as every
-// Tenstorrent host library does.
+// write merges partial words at the edges, not atomically, as every Tenstorrent host library does.
 func (d deviceMemory) write(off uint64, p []byte) {
 	if lead := off & 3; lead != 0 && len(p) > 0 {
 		n := min(4-int(lead), len(p))
@@ -103,5 +100,4 @@ func (d deviceMemory) merge(off uint64, at int, p []byte) {
 	store32(d.at(off), w)
 }
 
-// addressOf returns the address of mmap'ed memory.
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }

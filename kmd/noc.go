@@ -11,9 +11,9 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// NOCRead has the driver load 1, 2, 4 or 8 bytes of a tile at a multiple of the width. It needs no
-// window, can't fault, and is much slower than a Window. The error matches ErrDriverTooOld unless
-// the driver has FeatureNOCAccess.
+// NOCRead has the driver load 1, 2, 4 or 8 bytes at a multiple of the width, without a window or
+// faults, but much slower. The error matches ErrDriverTooOld unless the driver has
+// FeatureNOCAccess.
 func (d *Device) NOCRead(n chip.NOC, xy chip.XY, addr uint64, width int) (uint64, error) {
 	v, err := d.nocAccess(kabi.IoctlNOCRead, n, xy, addr, width, 0)
 	return v, d.opError(err, "driver's read of %d bytes at %v %#x", width, xy, addr)
@@ -47,9 +47,9 @@ func (d *Device) nocAccess(req uint32, n chip.NOC, xy chip.XY, addr uint64, widt
 const smcPoll = 200 * time.Microsecond
 
 // SMCMessage sends a message to the management firmware through the driver and waits for the
-// answer, until ctx ends. A first word other than 0 is an error code, and the error matches
-// ErrFirmware. It matches ErrDriverTooOld unless the driver has FeatureSMCMessage, and ErrBusy
-// while another message of this Device is under way.
+// answer, until ctx ends. A first word other than 0 is an error code, which matches ErrFirmware.
+// The error matches ErrDriverTooOld without FeatureSMCMessage, and ErrBusy during another message
+// of this Device.
 func (d *Device) SMCMessage(ctx context.Context, request [8]uint32) (answer [8]uint32, err error) {
 	answer, err = d.smcMessage(ctx, request)
 	return answer, d.opError(err, "firmware message %#x", request[0])

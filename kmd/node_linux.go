@@ -13,8 +13,8 @@ type systemNode string
 
 func (n systemNode) String() string { return string(n) }
 
-// Open doesn't use an *os.File, whose finalizer could close the descriptor at any time: a mapping
-// keeps the device busy, and a later ioctl could hit another file.
+// An *os.File's finalizer could close the descriptor at any time: a mapping keeps the device busy,
+// and a later ioctl could hit another file.
 func (n systemNode) Open(flags int) (seam.File, error) {
 	fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -29,7 +29,6 @@ type systemFile struct {
 	last int          // the socket of ReleaseLast, or -1
 }
 
-// Fault returns nil: silicon reports no reason.
 func (f *systemFile) Fault() error { return nil }
 
 func (f *systemFile) Descriptor() (int, error) {

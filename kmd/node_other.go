@@ -8,10 +8,8 @@ type systemNode string
 
 func (n systemNode) String() string { return string(n) }
 
-// Open fails: Tenstorrent's driver is for Linux.
 func (n systemNode) Open(int) (seam.File, error) { return nil, ErrUnsupportedSystem }
 
-// No driver pins memory here.
 func hugeFlags(int) (int, bool)     { return 0, false }
 func settle([]byte, int, int) error { return nil }
 func onHeap(uint64) bool            { return false }

@@ -20,9 +20,8 @@ const (
 	PowerL2CPU   Power = kabi.PowerL2CPU      // the clock of Blackhole's L2CPU tiles
 )
 
-// HoldPower requests p, in addition to an ordinary Open's request, until release is called. Holds
-// of one Device add up. Drivers without FeaturePower, and firmware without power settings, leave
-// the card as it is without an error.
+// HoldPower requests p, besides Open's request and other holds, until release is called. Without
+// FeaturePower or power settings in the firmware it does nothing.
 func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	if err := d.usable(); err != nil {
 		return nil, d.opError(err, "hold power")
@@ -61,10 +60,10 @@ func (d *Device) HoldPower(p Power) (release func() error, err error) {
 	}, nil
 }
 
-// SetPower replaces this Device's power request, which ends with Close. An ordinary Open requests
-// everything but PowerAIClock, WithoutPower nothing. Unnamed units stay on. The error matches
-// ErrDriverTooOld before driver 2.6.0, and ErrFirmware if the firmware refuses, though the driver
-// keeps the request.
+// SetPower replaces this Device's power request, which ends with Close. Open requests everything
+// but PowerAIClock, WithoutPower nothing; unnamed units stay on. The error matches ErrDriverTooOld
+// before driver 2.6.0, and ErrFirmware if the firmware refuses, though the driver keeps the
+// request.
 func (d *Device) SetPower(p Power) error {
 	err := d.need(FeaturePower)
 	if err == nil {

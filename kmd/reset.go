@@ -46,21 +46,19 @@ func ParseResetMode(s string) (ResetMode, error) {
 	return 0, fmt.Errorf("kmd: reset mode %q: want %s: %w", s, strings.Join(resetNames, ", "), ErrOutOfRange)
 }
 
-// needsPost reports whether the driver refuses all work after the reset until ResetPost.
+// needsPost: the driver refuses all work until ResetPost.
 func (m ResetMode) needsPost() bool { return m == ResetUser || m == ResetASIC || m == ResetBoard }
 
 // ResetConfig says how to reset a card.
 type ResetConfig struct {
 	Mode ResetMode
-	// Force resets a card that processes have open. They lose the card, and their mappings fault.
+	// Force resets a card that processes have open: they lose it, and their mappings fault.
 	Force bool
 	// System is the card's machine, where SystemOf can't know it.
-	System *System
-	// Progress, if not nil, is called at the start of each step.
+	System   *System
 	Progress func(step string)
 }
 
-// ResetReport is the result of a reset.
 type ResetReport struct {
 	BDF        string
 	Arch       chip.Arch
@@ -71,8 +69,7 @@ type ResetReport struct {
 	Harvesting *chip.Harvesting // read from the card afterwards; nil after ResetUser
 }
 
-// HeldError is the error of a reset without Force of a card that other processes have open. It
-// matches ErrBusy.
+// HeldError: other processes have the card open, and the reset isn't forced. It matches ErrBusy.
 type HeldError struct{ Holders []Holder }
 
 func (e *HeldError) Error() string {
@@ -96,7 +93,7 @@ const (
 // Reset resets a card, opens it again, and reads a register and its harvesting. Without Force the
 // card must not be open in this process. The error matches ErrBusy with a *HeldError if other
 // processes have it open, ErrReset if the card doesn't come back, ErrDriverTooOld if the driver
-// doesn't know the mode, or is one of Open.
+// lacks the mode, or is one of Open.
 func Reset(ctx context.Context, t Target, c ResetConfig) (*ResetReport, error) {
 	r := &resetter{target: t, sys: SystemOf(t), cfg: c}
 	if c.System != nil {
@@ -148,8 +145,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	case r.cfg.Mode == ResetPost, r.cfg.Mode == ResetRestoreState:
 		err = f.Close()
 	default:
-		// Drivers before 2.10 make the resetter's own file stale too, and a card that went through
-		// hotplug has another node, so the rest uses a new file.
+		// Drivers before 2.10 make this file stale too, and hotplug changes the node.
 		if err = f.Close(); err == nil {
 			err = r.finish(ctx)
 		}
@@ -161,7 +157,6 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 	return &r.rep, err
 }
 
-// trigger resets the card, unless other processes would lose it.
 func (r *resetter) trigger(d *Device, f seam.File) error {
 	var others []Holder
 	for _, h := range r.sys.holdersOf(r.rep.BDF) {
@@ -183,7 +178,7 @@ func (r *resetter) trigger(d *Device, f seam.File) error {
 	return resetIoctl(f, r.cfg.Mode, d)
 }
 
-// resetIoctl makes the request once: an interrupted reset reports that in its result.
+// An interrupted reset reports that in its result, and isn't repeated.
 func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	a := kabi.ResetDevice{In: kabi.ResetDeviceIn{Flags: uint32(m)}}
 	kabi.SetSize(&a)
@@ -198,14 +193,14 @@ func resetIoctl(f seam.File, m ResetMode, d *Device) error {
 	case a.Out.Result != 0 && m == ResetPost:
 		return fmt.Errorf("%w: the chip did not come back, or can't be initialised: try mode board, then a cold boot", ErrReset)
 	case a.Out.Result != 0 && m == ResetConfigWrite:
-		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, reload its module; otherwise try mode asic", ErrReset)
+		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): after a reset through sysfs, reload its module; "+
+			"otherwise try mode asic", ErrReset)
 	case a.Out.Result != 0:
 		return fmt.Errorf("%w: the driver couldn't do it (see dmesg): try mode board, then a cold boot", ErrReset)
 	}
 	return nil
 }
 
-// finish waits for the card and ends the reset on a new file.
 func (r *resetter) finish(ctx context.Context) error {
 	if r.rep.Arch == chip.Wormhole {
 		if err := sleep(ctx, settleWait); err != nil {
@@ -257,8 +252,8 @@ func sleep(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// markerClear reports whether the card's PCI command register has lost the bit that the driver set
-// before the reset (tt-kmd pcie.c); true if the machine doesn't show the register.
+// markerClear reports whether the PCI command register has lost the bit that the driver set before
+// the reset (tt-kmd pcie.c); true if it can't be read.
 func (r *resetter) markerClear() (bool, error) {
 	if r.sys.Root == nil {
 		return true, nil
@@ -274,7 +269,6 @@ func (r *resetter) markerClear() (bool, error) {
 	return b[command]&parity == 0 && b[command] != 0xFF, nil
 }
 
-// reopen opens the card's node, whose number may have changed.
 func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 	t := r.target
 	if n, ok := r.sys.find(r.rep.BDF); ok {

@@ -11,14 +11,13 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// BARMapping is a PCI resource that the driver can map; Offset is in the driver's file.
+// BARMapping is a PCI resource that can be mapped; Offset is in the driver's file.
 type BARMapping struct {
 	BAR          int
 	Caching      Caching
 	Offset, Size uint64
 }
 
-// Mappings lists the card's PCI resources that can be mapped.
 func (d *Device) Mappings() (l []BARMapping, err error) {
 	var a kabi.QueryMappings
 	if err = d.usable(); err == nil {
@@ -34,10 +33,9 @@ func (d *Device) Mappings() (l []BARMapping, err error) {
 	return l, d.opError(err, "list mappings")
 }
 
-// MapPeerBAR makes a range of another card's BAR 0, 2 or 4 reachable for this card, until this
-// Device is closed, and returns its bus address. On the vendor's simulator a read of the range
-// stops the card. The error matches ErrOutOfRange for a range or a pair of cards that the driver
-// refuses.
+// MapPeerBAR returns the bus address for this card of a range of another's BAR 0, 2 or 4, until
+// this Device is closed. On the vendor's simulator a read of the range stops the card. The error
+// matches ErrOutOfRange for a range or pair of cards that the driver refuses.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
 	return addr, d.opError(err, "map %s at %#x of BAR %d of %s", humanize.IBytes(uint64(length)), offset, bar, peer)
@@ -73,10 +71,9 @@ func (d *Device) mapPeer(peer *Device, bar int, offset, length uint32) (uint64, 
 	return a.Out.DMAAddress, nil
 }
 
-// Export makes a dma-buf of a range of the window, in whole pages, for other drivers to import; a
-// size of 0 extends to the end. Until the file and its duplicates are closed, the window stays out
-// of the pool and the card can't be reset. The error matches ErrDriverTooOld unless the driver has
-// FeatureExport.
+// Export makes a dma-buf of a range of the window, in whole pages, for other drivers; a size of 0
+// extends to the end. Until its file and duplicates are closed, the window stays out of the pool
+// and the card can't be reset. The error matches ErrDriverTooOld without FeatureExport.
 func (w *Window) Export(offset, size uint64) (*os.File, error) {
 	f, err := w.export(offset, size)
 	return f, w.dev.opError(err, "export %s", w.name)

@@ -25,22 +25,17 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 		}
 		return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	})}
-	d, err := kmd.Open(t.Context(), target{node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), target{node}))(t)
 	defer d.Close()
 	xy := worker(chip.Blackhole)
-	if err := d.Write32(xy, 0, 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Write32(xy, 0, 5))
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("a fault elsewhere was taken for the device's")
 			}
 		}()
-		err = d.Guard(func() error {
+		_ = d.Guard(func() error {
 			var p *[1 << 20]byte
 			p[1<<19] = 1
 			return nil
@@ -50,9 +45,7 @@ func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
 		t.Errorf("after a fault elsewhere: %v", err)
 	}
 	for _, fd := range fds {
-		if err := errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(unix.Ftruncate(fd, 0), unix.Close(fd)))
 	}
 	if err := d.Write32(xy, 0, 6); !errors.Is(err, kmd.ErrDeviceLost) {
 		t.Errorf("store to a mapping without pages: %v", err)
@@ -73,10 +66,7 @@ func TestSIGBUSUnderAlive(t *testing.T) {
 			defer unix.Close(fd)
 			return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		})}
-		d, err := kmd.Open(t.Context(), target{node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target{node}))(t)
 		defer d.Close()
 		if err := d.Alive(); !errors.Is(err, kmd.ErrDeviceLost) {
 			t.Errorf("a register without a page: %v", err)

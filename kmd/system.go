@@ -23,8 +23,8 @@ type System struct {
 // Host is the machine that this process runs on.
 func Host() System { return System{Root: os.DirFS("/"), Open: Path} }
 
-// SystemOf returns the machine of a target: Host for a device node, a machine of its own for an
-// emulated card, and one without files for others.
+// SystemOf returns the machine of a target: Host for a device node, an emulated card's own, and one
+// without files for others.
 func SystemOf(t Target) System {
 	switch m := t.(type) {
 	case pathTarget:
@@ -40,7 +40,6 @@ func SystemOf(t Target) System {
 	return System{Open: func(string) Target { return t }}
 }
 
-// besideTarget is another card of an emulated machine.
 type besideTarget struct{ node seam.Node }
 
 func (b besideTarget) Node() seam.Node { return b.node }
@@ -53,7 +52,6 @@ const (
 	classDir = "sys/class/tenstorrent"
 )
 
-// read returns a file's text without surrounding space, and whether the file could be read.
 func (s System) read(name string) (string, bool) {
 	if s.Root == nil {
 		return "", false
@@ -80,7 +78,6 @@ func (s System) DriverVersion() string {
 	return v
 }
 
-// slot is a device node and the PCI device that it leads to.
 type slot struct {
 	ordinal int
 	bdf     string // "" if it isn't known
@@ -90,10 +87,7 @@ func (n slot) path() string { return fmt.Sprintf("/%s/%d", nodeDir, n.ordinal) }
 
 // slots lists the device nodes by PCI address: node numbers don't follow the order on the bus.
 func (s System) slots() ([]slot, error) {
-	if s.Root == nil {
-		return nil, nil
-	}
-	entries, err := fs.ReadDir(s.Root, nodeDir)
+	entries, err := s.dir(nodeDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -121,7 +115,6 @@ func (s System) bdfOf(ordinal int) string {
 	return ""
 }
 
-// find returns the node of a PCI device, which a reset may change.
 func (s System) find(bdf string) (slot, bool) {
 	l, _ := s.slots()
 	if i := slices.IndexFunc(l, func(n slot) bool { return n.bdf == bdf }); i >= 0 {
@@ -130,16 +123,17 @@ func (s System) find(bdf string) (slot, bool) {
 	return slot{}, false
 }
 
+func (s System) dir(name string) ([]fs.DirEntry, error) {
+	if s.Root == nil {
+		return nil, nil
+	}
+	return fs.ReadDir(s.Root, name)
+}
+
 // PCICards returns the PCI addresses of the machine's Tenstorrent devices, also of those without a
 // driver.
 func (s System) PCICards() []string {
-	if s.Root == nil {
-		return nil
-	}
-	entries, err := fs.ReadDir(s.Root, pciDir)
-	if err != nil {
-		return nil
-	}
+	entries, _ := s.dir(pciDir)
 	var l []string
 	for _, e := range entries {
 		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == kabi.VendorTenstorrent {
@@ -164,8 +158,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%d (%s)", h.PID, h.Name)
 }
 
-// holders lists the processes that have a node open (driver 2.5.0 and newer); those of other
-// containers have the number 0.
+// holders lists who has a node open (driver 2.5.0 and newer); processes of other containers are 0.
 func (s System) holders(ordinal int) []Holder {
 	t, _ := s.read(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", ordinal))
 	var l []Holder
@@ -185,7 +178,7 @@ func (s System) holders(ordinal int) []Holder {
 	return l
 }
 
-// withoutOne drops this process from a list of holders if its only file is the one of the query.
+// withoutOne drops this process if its only file is the one of the query.
 func withoutOne(l []Holder) []Holder {
 	return slices.DeleteFunc(l, func(h Holder) bool { return h.PID == os.Getpid() && h.Files == 1 })
 }
@@ -204,8 +197,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Identity returns the serial number of the board at a PCI address, "" if unknown, and the card's
-// NUMA node, negative if unknown, without opening a card.
+// Identity returns the board's serial number at a PCI address, "" if unknown, and its NUMA node,
+// negative if unknown, without opening a card.
 func (s System) Identity(bdf string) (serial string, numaNode int) {
 	numaNode = -1
 	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {

@@ -9,8 +9,8 @@ type Target interface {
 	String() string // for errors and reports
 }
 
-// Path is the target of a device node of Tenstorrent's kernel driver, such as /dev/tenstorrent/0.
-// On systems other than Linux opening it fails with ErrUnsupportedSystem.
+// Path is the target of a device node such as /dev/tenstorrent/0. Except on Linux opening it fails
+// with ErrUnsupportedSystem.
 func Path(p string) Target { return pathTarget(p) }
 
 type pathTarget string

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Caching is the host's memory type of a window: a physical range must have one type at a time.
+// Caching is the host's memory type of a window: a physical range has one type at a time.
 type Caching uint8
 
 const (
@@ -71,12 +71,10 @@ type WindowConfig struct {
 	StaticVC bool
 }
 
-// Window is a mapped TLB window: a range of a BAR that maps a range of a tile's address space.
-// Accesses are single instructions of exactly the method's width and don't allocate. Don't
-// configure or close a window during an access.
-//
-// A misaligned access, or one outside of the window or after Close, doesn't reach the device: a
-// load returns all ones, as on a bus without an answer, and Err reports the first.
+// Window is a mapped TLB window. Accesses are single instructions of the method's width and don't
+// allocate. Don't configure or close a window during one. A misaligned access, or one outside of
+// the window or after Close, doesn't reach the device: a load returns all ones, as on a bus without
+// an answer, and Err reports the first.
 type Window struct {
 	dev       *Device
 	id        uint32
@@ -156,7 +154,6 @@ func (d *Device) openWindow(size uint64, c Caching) (*Window, error) {
 	return w, nil
 }
 
-// note classifies an error of the driver and records that the device is lost.
 func (d *Device) note(err error) error {
 	if errors.Is(err, syscall.ENODEV) {
 		if d.gone() {
@@ -171,8 +168,8 @@ func (d *Device) note(err error) error {
 
 const mmapTries = 50
 
-// mmap maps a range of the driver's file. During a reset by another process the driver can't wait
-// in mmap and returns ENODEV; gone waits until the reset has returned.
+// During a reset by another process mmap can't wait and returns ENODEV; gone waits until the reset
+// has returned.
 func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 	for range mmapTries {
 		m, err = d.file.Mmap(offset, length)
@@ -190,20 +187,17 @@ func (d *Device) gone() bool {
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 
-// ID returns the driver's number of the window, from 0.
 func (w *Window) ID() int { return int(w.id) }
 
-// Size returns the window's size in bytes.
 func (w *Window) Size() uint64 { return w.size }
 
-// Caching returns the window's memory type.
 func (w *Window) Caching() Caching { return w.caching }
 
 func (w *Window) String() string { return w.name }
 
-// Configure re-targets the window. Earlier stores leave the processor first and go to the old
-// target; Configure doesn't wait for their arrival. The error matches ErrMisaligned or
-// ErrOutOfRange for a configuration that hardware can't hold.
+// Configure re-targets the window. Earlier stores leave the processor first, for the old target,
+// without waiting for their arrival. The error matches ErrMisaligned or ErrOutOfRange for a
+// configuration that hardware can't hold.
 func (w *Window) Configure(c WindowConfig) error {
 	if err := w.configure(&c); err != nil {
 		return w.dev.opError(err, "configure %s", w.name)
@@ -277,7 +271,7 @@ func (w *Window) release() error {
 	return nil
 }
 
-// unmapAndFree unmaps first: the driver refuses to free a mapped window.
+// The driver refuses to free a mapped window.
 func (w *Window) unmapAndFree() error {
 	w.Drain()
 	err := w.mapping.Unmap()

@@ -2,7 +2,7 @@ package sim
 
 import "io/fs"
 
-// FS is the dev, proc and sys of the card's machine, as far as the driver and PCI are concerned.
+// FS is the dev, proc and sys of the card's machine.
 func (c *Card) FS() fs.FS {
 	if c.drv == nil {
 		return nothing{}

@@ -66,9 +66,7 @@ func TestGalaxiesAreCheap(t *testing.T) {
 				return err
 			})
 		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Wait())
 		took := time.Since(start)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -106,7 +104,5 @@ func TestImpossibleMachines(t *testing.T) {
 		t.Errorf("a link of a card by itself: %v", err)
 	}
 	m := machine(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-delay=1:1/5"), sim.LinkFault("link-duplicate=0:9/5")))
-	if err := m.SetLink(0, 8, true); err != nil {
-		t.Error(err)
-	}
+	must(t, m.SetLink(0, 8, true))
 }

@@ -33,8 +33,8 @@ func (m *message) append(b []byte) []byte {
 	return b
 }
 
-// readMessage reads one message; head is room for its length. The error of an invalid message wraps
-// emu.ErrConfig; the emulator checks the signal.
+// head is room for the length. An invalid message's error wraps emu.ErrConfig; the emulator checks
+// the signal.
 func readMessage(r io.Reader, head []byte) (m message, err error) {
 	if _, err := io.ReadFull(r, head[:4]); err != nil {
 		return m, err

@@ -165,10 +165,7 @@ func runMistake(t *testing.T, card *sim.Card, m mistake) error {
 	defer dev.Close(ctx) // it has stopped
 	q := dev.Queue(0)
 	s := &site{grid: dev.Grid(), image: func(name string) *kernels.Image {
-		im, err := kernels.Prebuilt(dev.Arch(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := value(kernels.Prebuilt(dev.Arch(), name))(t)
 		return im
 	}}
 	for i, b := range []**reprise.Buffer{&s.a, &s.b, &s.c} {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// Card is an emulated card, a kmd.Target. The chip starts with the first open and ends, with all
-// its state, with the last close.
+// Card is an emulated card, a kmd.Target. The chip runs from the first open to the last close,
+// which ends its state.
 type Card struct {
 	node seam.Node
 	drv  *driver.Driver
@@ -44,35 +44,33 @@ type config struct {
 // fails.
 func Harvesting(h chip.Harvesting) Option { return func(c *config) { c.chip.Harvesting = h } }
 
-// Seed chooses the order in which the chip's processors run and the delays on its networks.
+// Seed chooses the processors' order and the networks' delays.
 func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 
-// Synchronous makes the chip run inside the host's accesses: with a seed, every run of a
-// single-threaded host is the same.
+// Synchronous runs the chip inside the host's accesses: with a seed, every run of a single-threaded
+// host is the same.
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
-// Interpreter interprets the processors' instructions instead of translating them to machine code:
-// the same results, slower.
+// Interpreter doesn't translate instructions to machine code: the same results, slower.
 func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true } }
 
-// Parallel runs busy tiles at the same time on all of Go's processors. With Synchronous the order
-// of instructions depends on the seed only. It does nothing on slow networks or with checks of each
-// instruction.
+// Parallel runs busy tiles on all of Go's processors. With Synchronous the order of instructions
+// depends on the seed only. It does nothing on slow networks or with checks of each instruction.
 func Parallel() Option { return func(c *config) { c.chip.Parallel = true } }
 
 // Awake keeps an idle chip polling for work on a processor of the host, so a doorbell never costs a
 // system call.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 
-// Paced makes the chip's processors execute some instructions between two loads of the host, for
-// hosts in virtual machines, which expect progress between two polls.
+// Paced makes processors execute some instructions between two loads of the host, for hosts in
+// virtual machines, which expect progress between polls.
 func Paced() Option { return func(c *config) { c.chip.Paced = true } }
 
 // EasesIdle throttles processors that only count, as some firmware does.
 func EasesIdle() Option { return func(c *config) { c.chip.EasesIdle = true } }
 
-// Delay delays requests on the networks by up to so many clocks at each step, so responses come in
-// any order that the hardware allows.
+// Delay delays requests on the networks by up to so many clocks at each step: responses come in any
+// order that hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }
 
 // RefuseUnwritten refuses reads of unwritten L1, DRAM and local RAM, several times slower.
@@ -93,8 +91,8 @@ func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = 
 
 func refuseUnmapped(c *config) { c.chip.RefuseUnmapped = true }
 
-// Waive exempts the code of single programs, such as tt-metal's firmware, from checks of Strict and
-// from Delay (emu.SentIsRead).
+// Waive exempts single programs' code, such as tt-metal's firmware, from checks of Strict and from
+// Delay (emu.SentIsRead).
 func Waive(w ...emu.Waiver) Option {
 	return func(c *config) { c.chip.Waivers = append(c.chip.Waivers, w...) }
 }
@@ -106,8 +104,8 @@ func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed:
 // slow and reordering networks, the data cache, and refusals of unwritten memory, undocumented
 // addresses, stale code, races, wrong counters and stack overflows. Instructions take about twenty
-// times as long (BenchmarkBusyCoreChecked of package emu), and each line of 64 bytes of L1 some 30
-// more bytes of host memory, and more once used.
+// times as long (BenchmarkBusyCoreChecked of package emu), and each line of 64 bytes of L1 30 more
+// bytes of host memory, and more once used.
 func Strict(seed uint64) Option {
 	return func(c *config) {
 		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(),
@@ -117,12 +115,11 @@ func Strict(seed uint64) Option {
 	}
 }
 
-// WithoutIOMMU leaves the machine no translating IOMMU: only physically contiguous memory can be
-// pinned.
+// WithoutIOMMU leaves no translating IOMMU: only physically contiguous memory can be pinned.
 func WithoutIOMMU() Option { return func(c *config) { c.driver.NoIOMMU = true } }
 
 // Fault makes the card or its machine misbehave from the start, with a fault of package driver,
-// such as "slow-reads=700ms". With an unknown fault, opening the card fails.
+// such as "slow-reads=700ms". An unknown fault fails the card's opening.
 func Fault(name string) Option {
 	return func(c *config) { c.faults = append(c.faults, driver.Fault(name)) }
 }
@@ -135,7 +132,7 @@ func DriverVersion(major, minor, patch uint8) Option {
 // Name sets the card's name in errors and reports.
 func Name(name string) Option { return func(c *config) { c.driver.Name = name } }
 
-// Resident makes the chip start with the card and keep its state until Close, as silicon does.
+// Resident starts the chip with the card and keeps its state until Close, as silicon does.
 func Resident() Option { return func(c *config) { c.stays = true } }
 
 // Blackhole returns an emulated Blackhole card.
@@ -196,8 +193,8 @@ func (c *Card) Node() seam.Node { return c.node }
 
 func (c *Card) String() string { return c.node.String() }
 
-// Driver returns the driver model that has the card as device 0, for code that acts as the machine.
-// The error is that of an impossible card.
+// Driver returns the driver model with the card as device 0, for code that acts as the machine. The
+// error is that of an impossible card.
 func (c *Card) Driver() (*driver.Driver, error) { return c.drv, c.err }
 
 // Close ends the chip of a Resident card; programs that have it open lose it.
@@ -208,15 +205,14 @@ func (c *Card) Close() error {
 	return c.drv.Close()
 }
 
-// Chip returns the card's emulated chip, for inspection; nil before the card is first opened. After
-// the last close it is the last chip.
+// Chip returns the card's chip, for inspection; nil before the first open, the last one after the
+// last close.
 func (c *Card) Chip() *emu.Chip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chip
 }
 
-// impossible is the node of an impossible machine.
 type impossible struct {
 	name string
 	err  error

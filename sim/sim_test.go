@@ -13,10 +13,7 @@ import (
 
 func open(t *testing.T, c kmd.Target) *kmd.Device {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), c))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -37,16 +34,11 @@ func TestHarvestedCards(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want %+v", d.Arch(), got, err, tt.want)
 			continue
 		}
-		c, err := chip.New(d.Arch(), got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := value(chip.New(d.Arch(), got))(t)
 		n := uint32(0)
 		for core := range c.Workers() {
 			n++
-			if err := d.Write32(virtual(t, c, core), 0x1000, n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Write32(virtual(t, c, core), 0x1000, n))
 		}
 		for core := range c.Workers() {
 			n--
@@ -75,15 +67,11 @@ func TestCardsStartAndEnd(t *testing.T) {
 	a := open(t, card)
 	b := open(t, card)
 	first := card.Chip()
-	if err := a.Write32(xy, 0x40, 7); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Write32(xy, 0x40, 7))
 	if v, err := b.Read32(xy, 0x40); v != 7 || err != nil {
 		t.Errorf("a second opener sees %d, %v", v, err)
 	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(a.Close(), b.Close()))
 	c := open(t, card)
 	if card.Chip() == first {
 		t.Error("the chip outlived its last opener")
@@ -143,5 +131,22 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	}
 	if !errors.Is(d.Fault(), emu.ErrRefused) {
 		t.Errorf("fault %v", d.Fault())
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

@@ -55,11 +55,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dev, err := reprise.Open(ctx, card)
 	must(err)
-	defer func() {
-		if err := dev.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must(dev.Close(ctx)) }()
 	q := dev.Queue(0)
 	grid := dev.Grid()
 	n := grid.Size()
@@ -213,9 +209,7 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 			t.Fatalf("worker %d has mark %#x, want %#x", i, v, want)
 		}
 	}
-	if err := card.Chip().Fault(); err != nil {
-		t.Fatal(err)
-	}
+	must(card.Chip().Fault())
 }
 
 func at(g chip.Range, i int) chip.Core {

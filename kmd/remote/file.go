@@ -14,9 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// file is the driver's device node of a remote chip. A window is an id and a target; each access is
-// a command to the Ethernet firmware. Requests that need a PCI interface fail as on a driver
-// without them.
+// file is a remote chip's device node. A window is an id and a target; each access is a command to
+// the Ethernet firmware. Requests that need a PCI interface fail as on a driver without them.
 type file struct {
 	t     *Target
 	local *kmd.Device
@@ -55,8 +54,8 @@ func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()
 // windowShift shifts a window's id to its mmap offset, above all of BAR 0.
 const windowShift = 36
 
-// Mmap maps a register of the PCI tile for an offset below the windows: package kmd reads its NoC
-// node id to check whether the chip answers, and another tile's serves as well.
+// For an offset below the windows Mmap maps a register of the PCI tile: package kmd reads its NoC
+// node id to check the chip, and another tile's serves as well.
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,62 +84,56 @@ func argument[T kabi.Part](arg []byte) (in T, rest []byte, err error) {
 	return in, arg[copy(b, arg):], nil
 }
 
-func reply[T kabi.Part](rest []byte, out T) error {
-	if copy(rest, kabi.PartBytes(&out)) < kabi.Size[T]() {
-		return syscall.EFAULT
+// handle answers a request with the output of do.
+func handle[In, Out kabi.Part](arg []byte, do func(In) (Out, error)) error {
+	in, rest, err := argument[In](arg)
+	if err != nil {
+		return err
 	}
-	return nil
+	out, err := do(in)
+	if err == nil && copy(rest, kabi.PartBytes(&out)) < kabi.Size[Out]() {
+		err = syscall.EFAULT
+	}
+	return err
 }
 
 func (f *file) Ioctl(req uint32, arg []byte) error {
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
-		return f.deviceInfo(arg)
+		return handle(arg, f.deviceInfo)
 	case kabi.IoctlGetDriverInfo:
-		return f.driverInfo(arg)
+		return handle(arg, f.driverInfo)
 	case kabi.IoctlQueryMappings:
 		return f.mappings(arg)
 	case kabi.IoctlAllocateTLB:
-		return f.allocateWindow(arg)
+		return handle(arg, f.allocateWindow)
 	case kabi.IoctlConfigureTLB:
 		return f.configureWindow(arg)
 	case kabi.IoctlFreeTLB:
 		return f.freeWindow(arg)
 	case kabi.IoctlLockCtl:
-		return f.lock(arg)
+		return handle(arg, f.lock)
 	}
 	return syscall.EINVAL
 }
 
-func (f *file) deviceInfo(arg []byte) error {
-	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) deviceInfo(kabi.GetDeviceInfoIn) (kabi.GetDeviceInfoOut, error) {
 	i := f.local.Info()
-	return reply(rest, kabi.GetDeviceInfoOut{
+	return kabi.GetDeviceInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDeviceInfoOut]()), VendorID: i.Vendor, DeviceID: i.Device,
 		SubsystemVendorID: i.SubsystemVendor, SubsystemID: i.SubsystemDevice, PCIDomain: i.Domain,
 		BusDevFn: uint16(i.Bus)<<8 | uint16(i.Slot)<<3 | uint16(i.Function),
-	})
+	}, nil
 }
 
-func (f *file) driverInfo(arg []byte) error {
-	_, rest, err := argument[kabi.GetDriverInfoIn](arg)
-	if err == nil {
-		err = f.alive()
-	}
-	if err != nil {
-		return err
-	}
+func (f *file) driverInfo(kabi.GetDriverInfoIn) (kabi.GetDriverInfoOut, error) {
 	v := f.local.Info().Driver
-	return reply(rest, kabi.GetDriverInfoOut{
+	return kabi.GetDriverInfoOut{
 		OutputSizeBytes: uint32(kabi.Size[kabi.GetDriverInfoOut]()), DriverVersion: kabi.DriverAPIVersion,
 		DriverVersionMajor: v.Major, DriverVersionMinor: v.Minor, DriverVersionPatch: v.Patch,
-	})
+	}, f.alive()
 }
 
-// alive returns the driver's error for a lost device.
 func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
@@ -151,7 +144,6 @@ func (f *file) alive() error {
 	return nil
 }
 
-// mappings returns none: the chip has no BARs.
 func (f *file) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
@@ -165,15 +157,11 @@ func (f *file) mappings(arg []byte) error {
 	return nil
 }
 
-func (f *file) allocateWindow(arg []byte) error {
-	in, rest, err := argument[kabi.AllocateTLBIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) allocateWindow(in kabi.AllocateTLBIn) (out kabi.AllocateTLBOut, err error) {
 	classes := f.local.Params().Windows
 	i := slices.IndexFunc(classes, func(c chip.WindowClass) bool { return c.Size == in.Size })
 	if i < 0 {
-		return syscall.EINVAL
+		return out, syscall.EINVAL
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,14 +171,14 @@ func (f *file) allocateWindow(arg []byte) error {
 			taken++
 		}
 	}
-	// As many as a card has, so a leak of windows fails on any chip.
+	// As many as a card has, so leaks fail on any chip.
 	if taken == classes[i].Count || f.next == 1<<20-1 {
-		return syscall.ENOMEM
+		return out, syscall.ENOMEM
 	}
 	f.next++ // ids are unique, so an old mapping can't access a newer window
 	f.windows[f.next] = &window{tun: f.tun, size: in.Size}
 	at := uint64(f.next) << windowShift
-	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
+	return kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at}, nil
 }
 
 func (f *file) configureWindow(arg []byte) error {
@@ -226,36 +214,25 @@ func (f *file) freeWindow(arg []byte) error {
 	return nil
 }
 
-func (f *file) lock(arg []byte) error {
-	in, rest, err := argument[kabi.LockCtlIn](arg)
-	if err != nil {
-		return err
-	}
+func (f *file) lock(in kabi.LockCtlIn) (out kabi.LockCtlOut, err error) {
 	if in.Index >= kabi.LockCount {
-		return syscall.EINVAL
+		return out, syscall.EINVAL
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := f.locks[in.Index]
-	var out kabi.LockCtlOut
+	held := &f.locks[in.Index]
+	if *held {
+		out.Value = 1
+	}
 	switch in.Flags {
 	case kabi.LockAcquire:
-		f.locks[in.Index] = true
-		out.Value = b2u(!held)
+		out.Value, *held = 1-out.Value, true
 	case kabi.LockRelease:
-		f.locks[in.Index] = false
-		out.Value = b2u(held)
+		*held = false
 	case kabi.LockTest:
-		out.Value = 3 * b2u(held)
+		out.Value *= 3
 	default:
-		return syscall.EINVAL
+		err = syscall.EINVAL
 	}
-	return reply(rest, out)
-}
-
-func b2u(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
+	return out, err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Target is a Wormhole without a PCI interface, as a target for kmd.Open. The chip can't reach host
-// memory; command queues use the link of kmd.Device.Uplink.
+// Target is a Wormhole without a PCI interface, for kmd.Open. The chip can't reach host memory;
+// command queues use the link of kmd.Device.Uplink.
 type Target struct {
 	Local kmd.Target // the chip in front, with a PCI interface
 	Name  string     // such as "0000:01:00.0/(1,0)"

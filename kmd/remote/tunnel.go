@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,9 +43,8 @@ type Place struct{ X, Y uint8 }
 
 func (p Place) String() string { return fmt.Sprintf("(%d,%d)", p.X, p.Y) }
 
-// Tunnel accesses the tiles of a remote Wormhole. Each command waits for its answer. An access
-// holds the driver's lock kmd.LockNonMMIO, as in tt-umd. Methods may be called from several
-// goroutines.
+// Tunnel accesses the tiles of a remote Wormhole. Each command waits for its answer, under the
+// driver's lock kmd.LockNonMMIO as in tt-umd. Methods may be called from several goroutines.
 type Tunnel struct {
 	mu    sync.Mutex
 	dev   *kmd.Device
@@ -56,8 +56,8 @@ type Tunnel struct {
 }
 
 const (
-	// answerTime bounds a command while its link is up. Silicon takes microseconds; the vendor's
-	// simulator, and the emulator with every check on a busy host, are slow.
+	// answerTime bounds a command while its link is up: microseconds on silicon, long in the
+	// vendor's simulator and a fully checked emulator.
 	answerTime   = time.Minute
 	eagerPolls   = 64                     // before the first sleep, which takes as long as fifty polls
 	linkPatience = 500 * time.Millisecond // a link may retrain during a command
@@ -65,8 +65,8 @@ const (
 )
 
 // OpenTunnel returns a tunnel to the chip at a place through an Ethernet tile of d, a raw NoC 0
-// coordinate, whose link must be up. It holds one window of d until Close. The error wraps
-// [ErrUnreachable] if d isn't a Wormhole.
+// coordinate, whose link must be up. It holds a window until Close. The error wraps
+// [ErrUnreachable] unless d is a Wormhole.
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	t := &Tunnel{dev: d, place: to, limit: answerTime, name: fmt.Sprintf("chip %v behind %v, tile %v", to, d, tile)}
 	if d.Arch() != chip.Wormhole {
@@ -79,7 +79,6 @@ func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	return t, nil
 }
 
-// EthernetWindow opens a window to the L1 of an Ethernet tile.
 func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	size := d.Params().Windows[0].Size
 	for _, c := range d.Params().Windows {
@@ -100,7 +99,6 @@ func (t *Tunnel) String() string { return t.name }
 
 func (t *Tunnel) Close() error { return t.w.Close() }
 
-// lock keeps other tunnels of the device out, in this process and others.
 func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	t.mu.Lock()
 	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
@@ -139,24 +137,18 @@ func (t *Tunnel) Store32(ctx context.Context, xy chip.XY, addr uint64, v uint32)
 	return err
 }
 
-// Read reads memory of a remote tile. Address and length are multiples of 32. Errors wrap
+// Read reads a remote tile's memory; address and length are multiples of 32. Errors wrap
 // [ErrRange], [ErrNoAnswer] or those of package kmd.
 func (t *Tunnel) Read(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, func(slot uint64, b []byte) {
-		at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
-		}
-	}, commandRead|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandRead|commandBlock)
 }
 
-// Write writes memory of a remote tile, aligned as for Read, and returns after the last write.
+// Write writes a remote tile's memory, aligned as for Read, and returns after the last write.
 func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) error {
-	return t.blocks(ctx, xy, addr, p, nil, commandWrite|commandBlock)
+	return t.blocks(ctx, xy, addr, p, commandWrite|commandBlock)
 }
 
-// blocks transfers p in blocks: from the chip if copyOut, which copies an answer's data, is set.
-func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
+func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
 		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
@@ -165,9 +157,8 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		return err
 	}
 	defer unlock()
-	for len(p) > 0 {
-		b := p[:min(len(p), BlockSize)]
-		if copyOut == nil {
+	for b := range slices.Chunk(p, BlockSize) {
+		if flags&commandWrite != 0 {
 			at := commandBuffers + uint64(t.w.Load32(requestQueue+queueWrite)&3)*BlockSize
 			for i := 0; i < len(b); i += 4 {
 				t.w.Store32(at+uint64(i), binary.LittleEndian.Uint32(b[i:]))
@@ -177,15 +168,18 @@ func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, 
 		if err != nil {
 			return err
 		}
-		if copyOut != nil {
-			copyOut(slot, b)
+		if flags&commandRead != 0 {
+			at := commandBuffers + (slot-responseQueue-queueCommands)/32*BlockSize
+			for i := 0; i < len(b); i += 4 {
+				binary.LittleEndian.PutUint32(b[i:], t.w.Load32(at+uint64(i)))
+			}
 		}
-		p, addr = p[len(b):], addr+uint64(len(b))
+		addr += uint64(len(b))
 	}
 	return nil
 }
 
-// drainLocked waits for abandoned commands, which the firmware executes when the link is up again.
+// The firmware executes abandoned commands when the link is up again.
 func (t *Tunnel) drainLocked(ctx context.Context) error {
 	p := t.patience(min(drainTime, t.limit))
 	for {
@@ -200,7 +194,6 @@ func (t *Tunnel) drainLocked(ctx context.Context) error {
 	}
 }
 
-// patience is a wait for the firmware.
 type patience struct {
 	t        *Tunnel
 	deadline time.Time
@@ -211,8 +204,8 @@ func (t *Tunnel) patience(limit time.Duration) patience {
 	return patience{t: t, deadline: time.Now().Add(limit)}
 }
 
-// over returns an error when the wait must end. A link's limit starts with the first poll that
-// finds it down: this process may have been stopped meanwhile.
+// A link's limit starts with the first poll that finds it down: this process may have been stopped
+// meanwhile.
 func (p *patience) over(ctx context.Context, pollLink bool) error {
 	t := p.t
 	if err := t.w.Err(); err != nil {
@@ -245,7 +238,7 @@ func (p *patience) over(ctx context.Context, pollLink bool) error {
 	return nil
 }
 
-// commandLocked executes a command and returns the address of a read's answer.
+// commandLocked returns the address of a read's answer.
 func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
 		return 0, fmt.Errorf("remote: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)

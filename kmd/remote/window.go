@@ -11,8 +11,7 @@ import (
 )
 
 // window accesses a remote chip by words, and by blocks for bulk copies. A smaller store is a
-// read-modify-write, not atomic. A failed load returns all ones and a failed store does nothing,
-// like an aborted bus access.
+// read-modify-write, not atomic. A failed load returns all ones, like an aborted bus access.
 type window struct {
 	tun    *Tunnel
 	size   uint64
@@ -67,7 +66,7 @@ func (w *window) Store(off uint64, width int, v uint64) {
 	if l == nil || w.id {
 		return
 	}
-	// An error loses the tunnel, so later accesses fail too.
+	// An error loses the tunnel.
 	if l.multicast {
 		_ = l.each(func(xy chip.XY) error { return w.tun.Store32(context.Background(), xy, l.addr+off, uint32(v)) })
 		return
@@ -95,57 +94,49 @@ func (w *window) Write(off uint64, p []byte) {
 	}
 }
 
-// read reads any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) read(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Read(context.Background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
-		v, err := t.Load32(context.Background(), xy, addr&^3)
-		if err != nil {
-			return err
-		}
+	return pieces(xy, addr, p, t.Read, func(addr uint64, p []byte) error {
 		var b [4]byte
+		v, err := t.Load32(context.Background(), xy, addr&^3)
 		binary.LittleEndian.PutUint32(b[:], v)
-		n := copy(p, b[addr&3:])
-		p, addr = p[n:], addr+uint64(n)
-	}
-	return nil
+		copy(p, b[addr&3:])
+		return err
+	})
 }
 
-// registers is where a Tensix or Ethernet tile's registers start, which take only word accesses.
-const registers = 0xFFB00000
-
-// write writes any bytes: aligned blocks as blocks, the rest as words.
 func (t *Tunnel) write(xy chip.XY, addr uint64, p []byte) error {
-	for len(p) > 0 {
-		if n := len(p) &^ 31; addr%32 == 0 && n > 0 && addr < registers {
-			if err := t.Write(context.Background(), xy, addr, p[:n]); err != nil {
-				return err
-			}
-			p, addr = p[n:], addr+uint64(n)
-			continue
-		}
+	return pieces(xy, addr, p, t.Write, func(addr uint64, p []byte) error {
 		var b [4]byte
-		n := min(len(p), 4-int(addr&3))
-		if n < 4 {
+		if len(p) < 4 {
 			v, err := t.Load32(context.Background(), xy, addr&^3)
 			if err != nil {
 				return err
 			}
 			binary.LittleEndian.PutUint32(b[:], v)
 		}
-		copy(b[addr&3:], p[:n])
-		if err := t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:])); err != nil {
-			return err
+		copy(b[addr&3:], p)
+		return t.Store32(context.Background(), xy, addr&^3, binary.LittleEndian.Uint32(b[:]))
+	})
+}
+
+// registers is where a Tensix or Ethernet tile's word-only registers start.
+const registers = 0xFFB00000
+
+// pieces passes aligned blocks to block, and the rest to part, at most a word at a time.
+func pieces(xy chip.XY, addr uint64, p []byte, block func(context.Context, chip.XY, uint64, []byte) error,
+	part func(addr uint64, p []byte) error,
+) (err error) {
+	for len(p) > 0 && err == nil {
+		n := len(p) &^ 31
+		if addr%32 == 0 && n > 0 && addr < registers {
+			err = block(context.Background(), xy, addr, p[:n])
+		} else {
+			n = min(len(p), 4-int(addr&3))
+			err = part(addr, p[:n])
 		}
 		p, addr = p[n:], addr+uint64(n)
 	}
-	return nil
+	return err
 }
 
 func (l *windowTarget) each(do func(xy chip.XY) error) error {
@@ -181,8 +172,8 @@ const (
 // bulkMulticast is from how many bytes on a tile multicasts itself, by a dozen words of requests.
 const bulkMulticast = 64
 
-// multicast writes long data to one tile of a rectangle, whose NoC interface multicasts it to the
-// others: loading all cores' firmware would take 80 times as long otherwise.
+// multicast writes long data to one tile, whose NoC interface multicasts it: loading all cores'
+// firmware would take 80 times as long otherwise.
 func (t *Tunnel) multicast(l *windowTarget, addr uint64, p []byte) error {
 	if len(p) < bulkMulticast || addr >= registers || addr%16 != 0 || l.from == l.to {
 		return l.each(func(xy chip.XY) error { return t.write(xy, addr, p) })

@@ -113,9 +113,7 @@ func TestPlayGoroutines(t *testing.T) {
 			var file bytes.Buffer
 			r := session.Record(card(), &file)
 			const rounds = 5
-			if err := errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(atOnce(t.Context(), r, rounds, 0), r.Close()))
 			for i := range 8 {
 				p := play(t, file.Bytes())
 				if err := errors.Join(atOnce(t.Context(), p, rounds, 0), p.Err()); err != nil || p.Left() != 0 {
@@ -221,9 +219,7 @@ func TestPlayHang(t *testing.T) {
 	if err := hang(t.Context(), r); !errors.As(err, &want) {
 		t.Fatalf("recorded: %v", err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 	p := play(t, file.Bytes())
 	if err := hang(t.Context(), p); !errors.As(err, &got) || p.Err() != nil {
 		t.Fatalf("played: %v, difference %v", err, p.Err())
@@ -237,10 +233,7 @@ func TestPlayHang(t *testing.T) {
 
 func TestPlayWaitsForEver(t *testing.T) {
 	file, _ := record(t, sim.Wormhole())
-	s, err := session.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(session.Read(bytes.NewReader(file)))(t)
 	n := 0
 	for _, e := range s.Events {
 		if e.Kind != session.KindDevice {
@@ -251,7 +244,7 @@ func TestPlayWaitsForEver(t *testing.T) {
 	s.Events = s.Events[:n]
 	p := s.Player(session.Patience(200 * time.Millisecond))
 	start := time.Now()
-	_, err = demo(t.Context(), p, nil)
+	_, err := demo(t.Context(), p, nil)
 	var d *session.DifferenceError
 	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" ||
 		!strings.Contains(d.Got, "the host waits: it has polled") {

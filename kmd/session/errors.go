@@ -13,16 +13,15 @@ var (
 	// ErrDamaged: the recording was changed, or cut off because its Recorder wasn't closed.
 	ErrDamaged = errors.New("the recorded session is damaged")
 	// ErrTooLong: the recording ends after 4194304 events, as many pieces of memory, or 1 GiB. It
-	// can be read and played.
+	// can be played.
 	ErrTooLong = errors.New("the session was too long to be recorded whole")
-	// ErrConcurrent: requests overlapped outside of Concurrent. Only a host that happens to repeat
-	// the order can play the recording.
+	// ErrConcurrent: requests overlapped outside of Concurrent: only a host that repeats the order
+	// can play them.
 	ErrConcurrent = errors.New("goroutines used the device at the same time; call Recorder.Concurrent before they do")
 	// ErrRefused is wrapped by the answers of a target that has seen a difference.
 	ErrRefused = errors.New("the playback has stopped")
 )
 
-// DifferenceError is the first difference of a playback from its recording.
 type DifferenceError struct {
 	Index int    // of the event in the recording, from 0
 	Want  string // the recorded event, "" after the end

@@ -46,21 +46,21 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Event is one interaction of host and driver.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// At is the event's end in nanoseconds since the start of the recording. Task is 0, or 1 during
+	// At is the event's end in nanoseconds since the start. Task is 0, or 1 during
 	// Recorder.Concurrent; earlier releases numbered goroutines.
 	At   uint64 `json:"at_ns"`
 	Task uint64 `json:"task,omitempty"`
-	// File numbers open files from 0 in the order of opening, Map the mappings.
+	// Files and mappings are numbered from 0 in the order of opening.
 	File uint64 `json:"file"`
 	Map  uint64 `json:"map,omitempty"`
 	// Off is the offset of an access or a mapping, Size its bytes, Value the loaded or stored value
 	// or open's flags; for Fault and Device the host's polls since its last change, 0 if it is
-	// idle; for a mapping and its end, 1 means a buffer of the driver in host memory.
+	// idle; for a mapping and its end 1 for a buffer of the driver.
 	Off   uint64 `json:"offset,omitempty"`
 	Size  uint64 `json:"size,omitempty"`
 	Value uint64 `json:"value,omitempty"`
-	// Request is the number of an ioctl, In its argument before and Data after it, with pin numbers
-	// for addresses. Data is also the bytes of a Read or Write.
+	// Request is an ioctl, In its argument before and Data after it, with pin numbers for
+	// addresses. Data is also the bytes of a Read or Write.
 	Request uint32 `json:"request,omitempty"`
 	In      []byte `json:"in,omitempty"`
 	Data    []byte `json:"data,omitempty"`
@@ -80,8 +80,7 @@ type Delta struct {
 }
 
 // isQuery reports from the host's arguments whether an event may change nothing, and so may come
-// more or less often than recorded. A host maps a register to check for a card, so mapping device
-// memory is one.
+// more or less often. A host maps a register to check for a card, so mapping device memory is one.
 func (e *Event) isQuery() bool {
 	switch {
 	case e.Kind == KindMmap || e.Kind == KindUnmap:
@@ -108,12 +107,10 @@ func decode[T kabi.Part](arg []byte) (part T) {
 	return part
 }
 
-// output returns the part of a request's argument behind its input.
 func output[In, Out kabi.Part](arg []byte) Out {
 	return decode[Out](arg[min(kabi.Size[In](), len(arg)):])
 }
 
-// isChange reports whether a completed event must come again in a playback.
 func (e *Event) isChange() bool {
 	if e.Kind == KindDevice || e.Kind == KindFault {
 		return false
@@ -125,15 +122,12 @@ func (e *Event) isChange() bool {
 	return in.Flags == kabi.LockRelease || in.Flags != kabi.LockTest && out.Value != 0
 }
 
-// isLoad reports whether the host loads device memory, which shows it the device's earlier writes.
 func (e *Event) isLoad() bool { return e.Kind == KindLoad || e.Kind == KindRead }
 
-// isRelease reports whether an event only releases something: a host may use any order at its end.
 func (e *Event) isRelease() bool {
 	return e.Kind == KindUnmap || e.Kind == KindIoctl && (e.Request == kabi.IoctlUnpinPages || e.Request == kabi.IoctlFreeTLB)
 }
 
-// carriesWrites reports whether the host's earlier writes to pinned memory belong to the event.
 func (e *Event) carriesWrites() bool { return e.isChange() && e.Kind != KindOpen && !e.isQuery() }
 
 var ioctlNames = map[uint32]string{
@@ -203,7 +197,6 @@ func deltas(ds []Delta) string {
 	return b.String()
 }
 
-// short is the start of p in hexadecimal.
 func short(p []byte) string {
 	const shown = 24
 	if len(p) > shown {

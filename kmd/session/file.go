@@ -53,7 +53,6 @@ func (o *writer) put(p []byte) {
 	}
 }
 
-// fits reports whether Read could read the recording with one more event.
 func (o *writer) fits(e *Event) bool {
 	const number = binary.MaxVarintLen64
 	pieces := len(e.Host) + len(e.Device)
@@ -66,7 +65,6 @@ func (o *writer) fits(e *Event) bool {
 	return o.n < o.mostEvents && o.pieces+uint64(pieces) <= o.mostEvents && o.size+uint64(size) <= o.mostBytes
 }
 
-// blob returns a reference to bytes, and writes new ones.
 func (o *writer) blob(p []byte) uint64 {
 	if len(p) == 0 {
 		return 0
@@ -81,7 +79,6 @@ func (o *writer) blob(p []byte) uint64 {
 	return n
 }
 
-// event adds an event, unless the recording is full.
 func (o *writer) event(e *Event) {
 	if o.full = o.full || !o.fits(e); o.full {
 		return
@@ -170,7 +167,7 @@ func (c *counted) ReadByte() (byte, error) {
 	return b, err
 }
 
-// bytes reads n bytes. Its buffer grows with the input, so a wrong length costs nothing.
+// The buffer grows with the input, so a wrong length costs nothing.
 func (c *counted) bytes(n uint64) ([]byte, error) {
 	if n > maxBytes || c.n+n > maxBytes {
 		return nil, fmt.Errorf("it unpacks to more than %d B", maxBytes)
@@ -263,8 +260,10 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 }
 
 func (e *Event) read(c *counted, blobs [][]byte) error {
-	var request, in, data, text uint64
-	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &in, &data, &text, &e.Errno} {
+	var request uint64
+	var refs [3]uint64
+	for _, f := range []*uint64{&e.At, &e.Task, &e.File, &e.Map, &e.Off, &e.Size, &e.Value, &request, &refs[0], &refs[1],
+		&refs[2], &e.Errno} {
 		var err error
 		if *f, err = c.varint(); err != nil {
 			return err
@@ -274,15 +273,14 @@ func (e *Event) read(c *counted, blobs [][]byte) error {
 		return fmt.Errorf("request %#x", request)
 	}
 	e.Request = uint32(request)
-	var errs [3]error
-	var t []byte
-	e.In, errs[0] = reference(blobs, in)
-	e.Data, errs[1] = reference(blobs, data)
-	t, errs[2] = reference(blobs, text)
-	e.Text = string(t)
-	if err := errors.Join(errs[:]...); err != nil {
-		return err
+	var text []byte
+	for i, to := range []*[]byte{&e.In, &e.Data, &text} {
+		var err error
+		if *to, err = reference(blobs, refs[i]); err != nil {
+			return err
+		}
 	}
+	e.Text = string(text)
 	for _, l := range []*[]Delta{&e.Host, &e.Device} {
 		n, err := c.varint()
 		if err != nil {

@@ -10,10 +10,8 @@ import (
 )
 
 // follower plays a recording of a device that runs by itself: every change must come as recorded,
-// and polls as often as the speed of host and device makes them.
-//
-// A host with one goroutine keeps the recorded order, except around the device's writes to host
-// memory. Concurrent goroutines keep the order at each register.
+// polls as often as the speeds make them. A host with one goroutine keeps the recorded order,
+// except around the device's writes to host memory; concurrent goroutines keep it at each register.
 type follower struct {
 	events   []Event
 	keys     map[string]*stream
@@ -33,13 +31,12 @@ type follower struct {
 	seen     time.Time     // the host's last poll or change
 }
 
-// stream is the events of one key. polls[0] is the current answer; answered says that it was given.
+// stream is the events of one key. polls[0] is the current answer.
 type stream struct {
 	changes, polls []int
 	answered       bool
 }
 
-// span is the range of events of a goroutine.
 type span struct{ first, last int }
 
 const (
@@ -87,7 +84,6 @@ func newFollower(events []Event) *follower {
 	return f
 }
 
-// next returns the index of the first required event to play, or len(events).
 func (f *follower) next() int {
 	if f.front == len(f.required) {
 		return len(f.events)
@@ -95,7 +91,6 @@ func (f *follower) next() int {
 	return f.required[f.front]
 }
 
-// before returns the event to play first, or nil.
 func (f *follower) before() *Event {
 	if i := f.next(); i < len(f.events) {
 		return &f.events[i]
@@ -103,7 +98,6 @@ func (f *follower) before() *Event {
 	return nil
 }
 
-// last returns the index of the last event before which all were played, or -1.
 func (f *follower) last() int {
 	if f.front == 0 {
 		return -1
@@ -145,7 +139,6 @@ func (f *follower) mayOvertake(i int) bool {
 	return false
 }
 
-// pop returns the next required event of a stream, or -1.
 func (f *follower) pop(key string) int {
 	s := f.keys[key]
 	if s == nil {
@@ -192,7 +185,6 @@ func (p *Player) playChangeLocked(got *Event, same func(want *Event) bool) *Even
 	return want
 }
 
-// allOf reports whether all events of a file before event i were played.
 func (f *follower) allOf(file uint64, i int) bool {
 	for _, k := range f.required[f.front:] {
 		if k >= i {
@@ -205,8 +197,7 @@ func (f *follower) allOf(file uint64, i int) bool {
 	return true
 }
 
-// checkWrites compares the host's writes to pinned memory. Events that overtake each other may have
-// each other's writes.
+// Events that overtake each other may have each other's writes.
 func (p *Player) checkWrites(got, want *Event, i int, inOrder bool) bool {
 	f := p.follow
 	if f.concurrent != nil {
@@ -253,7 +244,7 @@ func (p *Player) stopAtWrite(got *Event, d *pendingWrite) {
 	p.stopAt(&is, &want, d.event)
 }
 
-// arrivesLocked plays the device's own events that are due, after a poll or for an idle host.
+// arrivesLocked plays the device's own due events, after a poll or for an idle host.
 func (p *Player) arrivesLocked(polled, quiet bool) bool {
 	f := p.follow
 	for ; f.arrived < len(f.arrive); f.arrived++ {
@@ -296,7 +287,6 @@ func (f *follower) countWait() {
 	f.seen = now
 }
 
-// playQueryLocked answers a query as recorded last between the same required events.
 func (p *Player) playQueryLocked(got *Event) *Event {
 	f := p.follow
 	if !got.isLoad() {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// region is host memory that the device reaches. During recording the device has memory of its own,
-// and the recorder copies writes from one to the other.
+// region is host memory that the device reaches. The recorder gives the device memory of its own
+// and copies writes between them.
 type region struct {
 	host   []byte   // nil once it is gone
 	device []byte   // nil in a playback
@@ -21,7 +21,6 @@ type region struct {
 	end    func(restore bool) error
 }
 
-// pin is a range of a region that a file has pinned.
 type pin struct {
 	file   uint64
 	va     uint64 // 0 for a buffer of the driver
@@ -52,12 +51,11 @@ func (m *memory) attach(p *pin, r *region) {
 	r.pins++
 }
 
-// newRegion returns a region whose bytes both sides have seen.
 func newRegion(host, device []byte) *region {
 	return &region{host: host, device: device, seen: bytes.Clone(host), used: [2]pages{{all: true}, {all: true}}}
 }
 
-// pages tracks the pages of a memory that were ever used, so that unused ones needn't be compared.
+// pages tracks which pages of a memory were ever used.
 type pages struct {
 	all  bool // treat all as used
 	used []bool
@@ -84,7 +82,6 @@ func (p *pages) update(mem []byte) {
 
 func (p *pages) has(at int) bool { return p.all || p.used[at/syscall.Getpagesize()] }
 
-// copyTo copies the used pages of from to zeroed memory.
 func (p *pages) copyTo(to, from []byte) {
 	for at := 0; at < len(from); at += memoryBlock {
 		if p.has(at) {
@@ -93,18 +90,16 @@ func (p *pages) copyTo(to, from []byte) {
 	}
 }
 
-// number returns the number of the newest pin at an address.
 func (m *memory) number(file, va uint64) (int, bool) {
-	for i := len(m.pins) - 1; i >= 0; i-- {
-		if p := m.pins[i]; p.file == file && p.va == va && va != 0 && p.region != nil {
+	for i, p := range slices.Backward(m.pins) {
+		if p.file == file && p.va == va && va != 0 && p.region != nil {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-// holding returns the region that has a range, and the range's offset. overlaps: a region has at
-// least a part of the range.
+// overlaps: a region has at least a part of the range.
 func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) {
 	for _, r := range m.regions {
 		start, n := addressOf(r.host), uint64(len(r.host))
@@ -118,16 +113,15 @@ func (m *memory) holding(va, size uint64) (r *region, at uint64, overlaps bool) 
 	return nil, 0, overlaps
 }
 
-// recordable returns the region of a range to pin, nil for a new one. ok is false if the driver
-// refuses the range, or a region has only a part of it.
+// recordable returns the region of a range to pin, nil for a new one; not ok if the driver refuses
+// the range, or a region has only a part of it.
 func (m *memory) recordable(va, size uint64) (in *region, at uint64, ok bool) {
 	in, at, overlaps := m.holding(va, size)
 	page := uint64(syscall.Getpagesize())
 	return in, at, size != 0 && (va|size)%page == 0 && (in != nil || !overlaps)
 }
 
-// drop stops comparing a pin, which the host may unmap. With restore the host gets the device's
-// memory back.
+// With restore the host gets the device's memory back.
 func (m *memory) drop(i int, restore bool) (err error) {
 	p := m.pins[i]
 	r := p.region
@@ -141,16 +135,11 @@ func (m *memory) drop(i int, restore bool) (err error) {
 	if r.end != nil {
 		err = r.end(restore)
 	}
-	m.forget(r)
+	r.host, r.device, r.seen = nil, nil, nil
+	m.regions = slices.DeleteFunc(m.regions, func(o *region) bool { return o == r })
 	return err
 }
 
-func (m *memory) forget(r *region) {
-	r.host, r.device, r.seen = nil, nil, nil
-	m.regions = slices.DeleteFunc(m.regions, func(o *region) bool { return o == r })
-}
-
-// dropFile drops a file's pins. Buffers of the driver stay until they are unmapped.
 func (m *memory) dropFile(file uint64) error {
 	var errs []error
 	for i, p := range m.pins {
@@ -171,8 +160,8 @@ func (m *memory) fromHost() []Delta {
 	return m.changes(func(r *region) (from, to []byte, used *pages) { return r.host, r.device, &r.used[0] })
 }
 
-// fromDevice returns the device's new writes and shows them to the host. A device writes data
-// before its flag, perhaps during the comparison, so the comparison repeats until nothing changes.
+// A device writes data before its flag, perhaps during the comparison, so it repeats until nothing
+// changes.
 func (m *memory) fromDevice() []Delta {
 	var out []Delta
 	for {
@@ -203,8 +192,8 @@ func (m *memory) merged(ds []Delta) (out []Delta) {
 	return out
 }
 
-// show writes the device's writes to the host's memory, the last piece first: other goroutines may
-// load meanwhile, and in every layout flags lie before their data.
+// show writes the last piece first: other goroutines may load meanwhile, and in every layout flags
+// lie before their data.
 func (m *memory) show(ds []Delta, seen bool) bool {
 	for i := range ds {
 		if r, _, _ := m.piece(&ds[i]); r == nil && seen {
@@ -224,7 +213,7 @@ func (m *memory) show(ds []Delta, seen bool) bool {
 	return true
 }
 
-// changes finds differences from the last comparison, and writes them to the second memory, if any.
+// changes finds differences from the last comparison, and writes them to the second memory.
 func (m *memory) changes(which func(*region) (from, to []byte, used *pages)) []Delta {
 	var out []Delta
 	for _, r := range m.regions {
@@ -255,8 +244,8 @@ func (r *region) changes(from, to []byte, used *pages) (out []Delta) {
 	return out
 }
 
-// unmapped is deferred around accesses to memory that a host may unmap without unpinning. before is
-// the result of debug.SetPanicOnFault.
+// unmapped is deferred around accesses to memory that a host may unmap without unpinning, with
+// debug.SetPanicOnFault's result.
 func unmapped(before bool) {
 	debug.SetPanicOnFault(before)
 	if e := recover(); e != nil {
@@ -281,25 +270,16 @@ func pieces(out []Delta, n uint64, at int, now, was []byte) []Delta {
 	return out
 }
 
-func (m *memory) regionOf(pin uint64) *region {
+func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
+	end := d.Off + uint64(len(d.Data))
 	for _, r := range m.regions {
-		if uint64(r.first) == pin {
-			return r
+		if uint64(r.first) == d.Pin && d.Off <= end && end <= uint64(len(r.host)) {
+			return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
 		}
 	}
-	return nil
+	return nil, nil, nil
 }
 
-// piece returns the memory of a delta in its region, or nil.
-func (m *memory) piece(d *Delta) (r *region, host, seen []byte) {
-	if r = m.regionOf(d.Pin); r == nil || d.Off > uint64(len(r.host)) || uint64(len(d.Data)) > uint64(len(r.host))-d.Off {
-		return nil, nil, nil
-	}
-	end := d.Off + uint64(len(d.Data))
-	return r, r.host[d.Off:end:end], r.seen[d.Off:end:end]
-}
-
-// apply writes recorded writes of the device. It returns false for a piece outside of all pins.
 func (m *memory) apply(ds []Delta) bool { return m.show(ds, true) }
 
 func (m *memory) holds(d *Delta) bool {

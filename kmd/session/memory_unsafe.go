@@ -6,7 +6,6 @@ import (
 	"unsafe"
 )
 
-// memoryAt returns mmap'ed memory at an address that this process has just pinned.
 func memoryAt(va, size uint64) []byte {
 	return unsafe.Slice((*byte)(pointerTo(va)), int(size))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 )
 
-// pendingWrite is a recorded host write before an event.
 type pendingWrite struct {
 	event   int
 	piece   *Delta
@@ -15,9 +14,8 @@ type pendingWrite struct {
 }
 
 // pendingWrites is the host memory that goroutines write at the same time. A write recorded with
-// one goroutine's event may be another's, before that goroutine's next event, so it must appear at
-// either. A word that is written again meanwhile isn't compared: the recording may have caught half
-// of a write.
+// one goroutine's event may be another's, before that one's next event, so it must appear at
+// either. A word written again meanwhile isn't compared: the recording may have half of a write.
 type pendingWrites struct{ at map[int][]*pendingWrite }
 
 type word struct{ pin, off uint64 }
@@ -62,7 +60,6 @@ func newPendingWrites(f *follower) *pendingWrites {
 	return ds
 }
 
-// played checks the writes that may appear at an event, and returns the first overdue one.
 func (ds *pendingWrites) played(m *memory, event int) (missing *pendingWrite) {
 	for _, d := range ds.at[event] {
 		whole := d.check(m)
@@ -87,7 +84,6 @@ func (d *pendingWrite) check(m *memory) bool {
 	return whole
 }
 
-// oldest returns the first missing write whose event was played.
 func (ds *pendingWrites) oldest(m *memory, played []bool) (missing *pendingWrite) {
 	for _, l := range ds.at {
 		for _, d := range l {

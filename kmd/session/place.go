@@ -7,8 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// places tracks the targets of mappings: the name of an access must not depend on which window the
-// host had free.
+// places tracks the targets of mappings: an access's name must not depend on which window the host
+// had free.
 type places struct {
 	windows map[object]*window
 	offsets map[offset]view
@@ -62,7 +62,6 @@ func (p *places) note(e *Event) {
 	}
 }
 
-// configOf returns the configuration in a request, without the window's number.
 func configOf(arg []byte) string {
 	in := decode[kabi.ConfigureTLBIn](arg)
 	in.ID = 0

@@ -18,9 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Player is a target that answers as recorded, as often as the recorded target was opened. After
-// the first difference loads return all ones, requests fail with ENODEV, and the device's Fault is
-// a *DifferenceError.
+// Player is a target that answers as recorded, opened as often. After the first difference loads
+// return all ones, requests fail with ENODEV, and Fault is a *DifferenceError.
 type Player struct {
 	s     *Session
 	steps bool // Lockstep
@@ -45,7 +44,7 @@ var _ kmd.Target = (*Player)(nil)
 
 type PlayOption func(*Player)
 
-// Lockstep compares every event in order, also loads and queries. It needs a device that runs only
+// Lockstep compares every event in order, also loads and queries, for a device that runs only
 // during the host's accesses (sim.Synchronous).
 func Lockstep() PlayOption { return func(p *Player) { p.steps = true } }
 
@@ -78,7 +77,7 @@ func (p *Player) Err() error {
 	return p.diff
 }
 
-// Left returns how many events, in lockstep of all and otherwise of the required ones, are left.
+// Left returns how many events, in lockstep of all, otherwise of the required ones, are left.
 func (p *Player) Left() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +97,7 @@ func (p *Player) Node() seam.Node { return playedNode{p} }
 
 func (p *Player) String() string { return p.s.Target }
 
-// eventLocked compares the host's event with the recording and returns the recorded one; nil for a
-// difference.
+// eventLocked returns the recorded event, nil for a difference.
 func (p *Player) eventLocked(got *Event, same func(want *Event) bool) *Event {
 	if p.diff != nil {
 		return nil
@@ -176,7 +174,6 @@ func (p *Player) stopAt(got, want *Event, index int) {
 		p.diff = d
 		return
 	}
-	// Show only what is compared.
 	w, g := *want, *got
 	w.Device, w.Errno, w.Text = nil, 0, ""
 	if w.Kind == KindLoad {
@@ -203,7 +200,6 @@ func (p *Player) stopAt(got, want *Event, index int) {
 	p.diff = d
 }
 
-// firstByte is the index of the first difference, or -1.
 func firstByte(a, b []byte) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i] != b[i] {
@@ -213,7 +209,6 @@ func firstByte(a, b []byte) int {
 	return -1
 }
 
-// firstDelta describes the first difference of two lists that differ.
 func firstDelta(a, b []Delta) string {
 	for i := range min(len(a), len(b)) {
 		x, y := &a[i], &b[i]
@@ -261,7 +256,13 @@ func (e *Event) answer() error {
 	return nil
 }
 
-func (p *Player) refused() error { return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff) }
+// answer returns the recorded error, or ENODEV after a difference.
+func (p *Player) answer(want *Event) error {
+	if want == nil {
+		return fmt.Errorf("%w (%w)", syscall.ENODEV, p.diff)
+	}
+	return want.answer()
+}
 
 type playedNode struct{ *Player }
 
@@ -271,10 +272,7 @@ func (n playedNode) Open(flags int) (seam.File, error) {
 	defer p.mu.Unlock()
 	got := Event{Kind: KindOpen, File: p.files, Value: uint64(flags)}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Value == got.Value })
-	if want == nil {
-		return nil, p.refused()
-	}
-	if err := want.answer(); err != nil {
+	if err := p.answer(want); err != nil {
 		return nil, err
 	}
 	p.files++
@@ -304,7 +302,7 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	}
 	switch {
 	case want == nil:
-		return p.refused()
+		return p.answer(nil)
 	case want == &got:
 		return nil // not in the recording
 	case req != kabi.IoctlConfigureTLB: // its argument has no output
@@ -323,7 +321,6 @@ func (f *playedFile) Ioctl(req uint32, arg []byte) error {
 	return nil
 }
 
-// pinned lists memory that the host has pinned, as the recorder did.
 func (p *Player) pinned(file uint64, arg []byte) {
 	va, size := pinRange(arg)
 	in, at, ok := p.mem.recordable(va, size)
@@ -356,13 +353,7 @@ func (f *playedFile) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		got.Value = 1
 	}
 	want := p.eventLocked(&got, func(w *Event) bool { return w.Off == got.Off && w.Size == got.Size })
-	err := error(nil)
-	if want == nil {
-		err = p.refused()
-	} else {
-		err = want.answer()
-	}
-	if err != nil {
+	if err := p.answer(want); err != nil {
 		if buffer != nil {
 			err = errors.Join(err, p.mem.drop(slices.Index(p.mem.pins, buffer), false))
 		}
@@ -390,10 +381,7 @@ func (f *playedFile) unmap(n uint64, buffer *pin) error {
 	if buffer != nil {
 		err = p.mem.drop(slices.Index(p.mem.pins, buffer), false)
 	}
-	if want == nil {
-		return p.refused()
-	}
-	return errors.Join(want.answer(), err)
+	return errors.Join(p.answer(want), err)
 }
 
 func (f *playedFile) Close() error {
@@ -402,13 +390,10 @@ func (f *playedFile) Close() error {
 	defer p.mu.Unlock()
 	want := p.eventLocked(&Event{Kind: KindClose, File: f.n}, anyEvent)
 	_ = p.mem.dropFile(f.n) // the memory is the host's own
-	if want == nil {
-		return p.refused()
-	}
-	return want.answer()
+	return p.answer(want)
 }
 
-// ReleaseLast does nothing: a playback has no device to protect.
+// ReleaseLast does nothing: no device needs protection.
 func (f *playedFile) ReleaseLast() error { return nil }
 
 func (f *playedFile) Fault() error {

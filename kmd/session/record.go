@@ -42,9 +42,8 @@ var _ kmd.Target = (*Recorder)(nil)
 
 const hostQuiet = 250 * time.Millisecond // an idle host then polls pinned memory, which the device writes
 
-// Record returns a target that behaves like t and records everything to w. It serialises all
-// accesses, and each compares all pinned memory, so little of it (reprise.WithQueueMemory) is
-// faster.
+// Record returns a target that behaves like t and records everything to w. It serialises accesses,
+// and each compares all pinned memory, so little of it (reprise.WithQueueMemory) is faster.
 func Record(t kmd.Target, w io.Writer) *Recorder {
 	r := &Recorder{node: t.Node(), name: t.String(), start: time.Now()}
 	r.out = newWriter(w, r.name)
@@ -69,8 +68,8 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// Concurrent announces that several goroutines use the device at the same time, until end is
-// called. If requests overlap without it, Close returns an error that wraps [ErrConcurrent].
+// Concurrent announces that goroutines use the device at the same time, until end is called. If
+// requests overlap without it, Close's error wraps [ErrConcurrent].
 func (r *Recorder) Concurrent() (end func()) {
 	set := func(phase uint64) {
 		r.mu.Lock()
@@ -81,7 +80,6 @@ func (r *Recorder) Concurrent() (end func()) {
 	return func() { set(0) }
 }
 
-// begin locks the recorder for a request that may change something.
 func (r *Recorder) begin() {
 	n := r.busy.Add(1)
 	r.mu.Lock()
@@ -132,7 +130,6 @@ func (r *Recorder) whenQuiet() {
 	r.quiet.Reset(hostQuiet / 8)
 }
 
-// pollLocked records a poll of the host, which may show the device's writes.
 func (r *Recorder) pollLocked() {
 	r.polls++
 	r.last = time.Now()
@@ -169,7 +166,7 @@ func (e *Event) failed(err error) {
 	}
 }
 
-// changeLocked records an event with the host's earlier writes to pinned memory, and the device's
+// changeLocked records the host's earlier writes to pinned memory with an event, and the device's
 // by its end.
 func (r *Recorder) changeLocked(e *Event, do func()) {
 	e.Host = r.mem.fromHost()
@@ -223,8 +220,7 @@ func (f *recordedFile) Ioctl(req uint32, arg []byte) (err error) {
 	return err
 }
 
-// pin gives the device memory of its own in place of the host's. If that fails, the driver isn't
-// asked.
+// pin gives the device memory of its own. If that fails, the driver isn't asked.
 func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	r := f.r
 	va, size := pinRange(arg)
@@ -258,7 +254,6 @@ func (f *recordedFile) pin(e *Event, arg []byte, do func(arg []byte)) error {
 	return nil
 }
 
-// unpin merges the host's and the device's copy of the memory.
 func (f *recordedFile) unpin(e *Event, arg []byte, do func(arg []byte)) {
 	r := f.r
 	n, ok := r.mem.unpinned(f.n, arg)
@@ -391,7 +386,6 @@ type recordedMap struct {
 	file, n uint64
 }
 
-// load records one load, which shows the host the device's earlier writes.
 func (m *recordedMap) load(e Event, do func(e *Event)) uint64 {
 	m.r.mu.Lock()
 	defer m.r.mu.Unlock()

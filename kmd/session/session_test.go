@@ -72,23 +72,14 @@ func record(t *testing.T, card kmd.Target) ([]byte, [][][digits.Classes]int32) {
 	t.Helper()
 	var file bytes.Buffer
 	r := session.Record(card, &file)
-	scores, err := demo(t.Context(), r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	scores := value(demo(t.Context(), r, nil))(t)
+	must(t, r.Close())
 	return file.Bytes(), scores
 }
 
 func play(t *testing.T, file []byte, opts ...session.PlayOption) *session.Player {
 	t.Helper()
-	p, err := session.Play(bytes.NewReader(file), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return value(session.Play(bytes.NewReader(file), opts...))(t)
 }
 
 type how struct {
@@ -114,9 +105,7 @@ func TestPlayDemo(t *testing.T) {
 				for range w.times {
 					p := play(t, file, w.play...)
 					got, err := demo(t.Context(), p, nil)
-					if err = errors.Join(err, p.Err()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errors.Join(err, p.Err()))
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Errorf("scores (-recorded +played):\n%s", diff)
 					}
@@ -124,14 +113,11 @@ func TestPlayDemo(t *testing.T) {
 						t.Errorf("%d events were not played", n)
 					}
 				}
-				s, err := session.Read(bytes.NewReader(file))
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := value(session.Read(bytes.NewReader(file)))(t)
 				t.Logf("%d B, %d events", len(file), len(s.Events))
 
 				p := play(t, file, w.play...)
-				_, err = demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
+				_, err := demo(t.Context(), p, func(images *[]digits.Image) { (*images)[2].Pixels[10] ^= 1 })
 				var d *session.DifferenceError
 				if !errors.As(p.Err(), &d) || !errors.Is(err, session.ErrRefused) {
 					t.Fatalf("another image: %v, difference %v", err, p.Err())
@@ -208,15 +194,12 @@ func TestDifferences(t *testing.T) {
 		}
 	}
 	t.Run("the end", func(t *testing.T) {
-		s, err := session.Read(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := value(session.Read(bytes.NewReader(file)))(t)
 		const left = 300
 		s.Events = s.Events[:left]
 		for _, opts := range [][]session.PlayOption{{session.Lockstep()}, nil} {
 			p := s.Player(opts...)
-			_, err = demo(t.Context(), p, nil)
+			_, err := demo(t.Context(), p, nil)
 			var d *session.DifferenceError
 			if err == nil || !errors.As(p.Err(), &d) || d.Index != left || !strings.Contains(d.Error(), "recorded: nothing more; now:") {
 				t.Errorf("error %v, difference %v", err, p.Err())
@@ -227,10 +210,7 @@ func TestDifferences(t *testing.T) {
 
 func changed(t *testing.T, file []byte, change func(*session.Event) bool) (s *session.Session, at int) {
 	t.Helper()
-	s, err := session.Read(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = value(session.Read(bytes.NewReader(file)))(t)
 	for i := range s.Events {
 		if e := s.Events[i]; change(&e) {
 			s.Events[i] = e
@@ -267,14 +247,8 @@ func TestRecordPlainMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(barTarget{sim.Blackhole()}, &file)
 	use := func(target kmd.Target) []any {
-		d, err := kmd.Open(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := d.OpenWindow(2<<20, kmd.Uncached)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(kmd.Open(t.Context(), target))(t)
+		w := value(d.OpenWindow(2<<20, kmd.Uncached))(t)
 		w.Store64(0, 0x1122334455667788)
 		w.Store32(8, 0xA1A2A3A4)
 		w.Store16(12, 0xB1B2)
@@ -283,9 +257,7 @@ func TestRecordPlainMemory(t *testing.T) {
 		p := make([]byte, 24)
 		w.Read(0, p)
 		got := []any{w.Load8(14), w.Load16(12), w.Load32(8), w.Load64(0), p}
-		if err := errors.Join(w.Err(), w.Close(), d.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.Err(), w.Close(), d.Close()))
 		return got
 	}
 	want := []any{uint8(0xC1), uint16(0xB1B2), uint32(0xA1A2A3A4), uint64(0x1122334455667788),
@@ -293,21 +265,14 @@ func TestRecordPlainMemory(t *testing.T) {
 	if diff := cmp.Diff(want, use(r)); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 	p := play(t, file.Bytes())
 	if diff := cmp.Diff(want, use(p)); diff != "" || p.Err() != nil || p.Left() != 0 {
 		t.Errorf("%v, %d left, played (-want +got):\n%s", p.Err(), p.Left(), diff)
 	}
-	s, err := session.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := value(session.Read(&file))(t)
 	var text strings.Builder
-	if err := s.Print(&text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Print(&text))
 	rest := text.String()
 	for _, part := range []string{"plain memory: ", "open flags", "GET_DEVICE_INFO", "store 64 bits at 0x0", ": 0x1122334455667788",
 		"store 32 bits at 0x8",
@@ -351,9 +316,7 @@ func TestRecordHostMemory(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(sim.Synchronous()), &file)
 	want, err := use(r, 5)
-	if err := errors.Join(err, r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, r.Close()))
 	if !bytes.Contains(want, []byte{0x44, 0x33, 0x22, 0x11}) || !bytes.Contains(want, []byte("from the device!")) {
 		t.Fatalf("the device wrote %q", want)
 	}
@@ -374,13 +337,8 @@ func TestRecordHostMemory(t *testing.T) {
 func TestPlayInterrupted(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
-	dev, err := kmd.Open(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(dev.Close(), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	dev := value(kmd.Open(t.Context(), r))(t)
+	must(t, errors.Join(dev.Close(), r.Close()))
 	s, _ := changed(t, file.Bytes(), func(e *session.Event) bool {
 		e.Errno, e.Data = uint64(syscall.EINTR), e.In
 		return e.Request == kabi.IoctlGetDriverInfo
@@ -424,14 +382,8 @@ func (f endingFile) Ioctl(req uint32, arg []byte) error {
 func TestRecordAFault(t *testing.T) {
 	var file bytes.Buffer
 	r := session.Record(sim.Wormhole(), &file)
-	dev, err := reprise.Open(t.Context(), r, reprise.WithQueueMemory(1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := kernels.Prebuilt(dev.Arch(), kernels.Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := value(reprise.Open(t.Context(), r, reprise.WithQueueMemory(1<<20)))(t)
+	image := value(kernels.Prebuilt(dev.Arch(), kernels.Store))(t)
 	x, err := dev.Load(t.Context(), &reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
 		Image: image, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
 	}}})
@@ -442,17 +394,29 @@ func TestRecordAFault(t *testing.T) {
 	if err := errors.Join(q.Run(t.Context(), x), q.Wait(t.Context())); err == nil {
 		t.Fatal("a wild store ended well")
 	}
-	if err := errors.Join(dev.Close(t.Context()), r.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := session.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(dev.Close(t.Context()), r.Close()))
+	s := value(session.Read(&file))(t)
 	for _, e := range s.Events {
 		if e.Kind == session.KindFault && strings.Contains(e.Text, "0x7fff0000") {
 			return
 		}
 	}
 	t.Error("the fault isn't in the recording")
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

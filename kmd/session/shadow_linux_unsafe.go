@@ -11,7 +11,7 @@ import (
 )
 
 // split moves the pages, huge ones too, to another address for the device, and gives the host new
-// pages with the same bytes. No other code may use the memory meanwhile.
+// ones with the same bytes. Nothing may use the memory meanwhile.
 func split(va, size uint64) (*region, error) {
 	at, err := moveAway(va, size)
 	if err != nil {
@@ -33,7 +33,7 @@ func split(va, size uint64) (*region, error) {
 	return r, nil
 }
 
-// moveAway moves pages to a new address, reserved first, and leaves empty pages.
+// moveAway moves pages to a reserved address, and leaves empty pages.
 func moveAway(va, size uint64) (unsafe.Pointer, error) {
 	at, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// handle decodes a request's input for do. An argument that is too short is EFAULT, like a bad
-// pointer.
+// A too short argument is EFAULT, like a bad pointer.
 func handle[T kabi.Part](do func(in T, rest []byte) error, arg []byte) error {
 	var in T
 	b := kabi.PartBytes(&in)
@@ -30,7 +29,7 @@ func update[T kabi.Part](do func(in T) (T, error), arg []byte) error {
 
 func put[T kabi.Part](arg []byte, out *T) { copy(arg, kabi.PartBytes(out)) }
 
-// answer encodes an output of which the caller asked for n bytes, the rest as zeroes.
+// answer encodes an output for a caller who asked for n bytes, the rest zero.
 func answer[T kabi.Part](arg []byte, n uint32, out *T) error {
 	if uint64(n) > uint64(len(arg)) {
 		return syscall.EFAULT

@@ -24,19 +24,18 @@ func (v Version) atLeast(major, minor uint8) bool {
 type Config struct {
 	Arch      chip.Arch  // of every card
 	Functions []Function // the cards, which Driver.Close closes
-	// Start, instead of Functions, makes a single card when its node is first opened, until its
-	// last reference goes.
+	// Start, instead of Functions, makes a single card on first open, until its last reference
+	// goes.
 	Start func() (Function, error)
 	// Name is the prefix of the nodes' names, "/dev/tenstorrent/" if empty.
 	Name     string
 	Version  Version // of the driver, 2.10.0 if zero
 	NoIOMMU  bool    // pins need physically contiguous pages
 	NoExport bool    // a kernel before 5.8, which can't export windows as dma-bufs
-	// PageSizeAt returns, with NoIOMMU, the size of the page at a virtual address, inside which
-	// ranges are contiguous. Nil asks the operating system.
+	// PageSizeAt returns, with NoIOMMU, the size of the contiguous page at an address; nil asks the
+	// system.
 	PageSizeAt func(va uint64) uint64
-	// Ordinals are the numbers of the nodes, 0, 1, 2… if nil. They have gaps after a card was
-	// removed, and in containers.
+	// Ordinals are the nodes' numbers, 0, 1, 2… if nil. Removed cards and containers leave gaps.
 	Ordinals []int
 	// Addresses are the PCI addresses as bus<<8 | device<<3 | function; buses 1, 2, 3… if nil.
 	Addresses []uint16
@@ -108,7 +107,7 @@ func New(cfg Config) (*Driver, error) {
 
 func (d *Driver) Len() int { return len(d.list()) }
 
-// Node returns the node of device i, 0 <= i < Len, until another card is plugged into its place.
+// Node returns the node of device i until another card takes its place.
 func (d *Driver) Node(i int) *Node { return &d.list()[i].node }
 
 func (d *Driver) list() []*device {
@@ -117,7 +116,7 @@ func (d *Driver) list() []*device {
 	return slices.Clone(d.devices)
 }
 
-// Close unloads the driver: open files become ENODEV, mappings are zapped, functions are closed.
+// Close unloads the driver: files become ENODEV, mappings are zapped, functions closed.
 func (d *Driver) Close() error {
 	var errs []error
 	for _, dev := range d.list() {
@@ -133,7 +132,7 @@ var _ seam.Node = (*Node)(nil)
 
 func (n *Node) String() string { return n.dev.name }
 
-// Open opens the node. O_APPEND, O_EXCL and O_NONBLOCK mean the same as in tt-kmd.
+// Open's O_APPEND, O_EXCL and O_NONBLOCK mean the same as in tt-kmd.
 func (n *Node) Open(flags int) (seam.File, error) { return opened(n.dev.open(n.dev.drv.self, flags)) }
 
 // opened avoids a non-nil interface with a nil *file.
@@ -148,27 +147,21 @@ func (n *Node) Ordinal() int { return n.dev.ordinal }
 
 func (n *Node) Address() string { return n.dev.address() }
 
-// Power returns the flags and settings that the driver last sent to the firmware, and the number of
-// sends.
+// Power returns the flags and settings last sent to the firmware, and the number of sends.
 func (n *Node) Power() (flags uint16, settings [14]uint16, sent int) {
 	n.dev.mu.Lock()
 	defer n.dev.mu.Unlock()
 	return n.dev.power.PowerFlags, n.dev.power.PowerSettings, n.dev.powerSent
 }
 
-// OpenFiles counts the node's open files, also those that only a mapping keeps.
-func (n *Node) OpenFiles() int {
-	n.dev.mu.Lock()
-	defer n.dev.mu.Unlock()
-	return len(n.dev.files)
-}
+// OpenFiles counts open files, also those that only a mapping keeps.
+func (n *Node) OpenFiles() int { return n.dev.openFiles() }
 
-// Unplug takes card i out of the running machine: mappings fault, files are ENODEV, pins and
-// buffers are gone. Open files keep the node's number.
+// Unplug takes card i out: mappings fault, files are ENODEV, pins and buffers are gone. Open files
+// keep the node's number.
 func (d *Driver) Unplug(i int) error { return d.list()[i].remove() }
 
-// Plug puts a card into the place that Unplug(i) left, with the old PCI address and the lowest free
-// number.
+// Plug replaces an unplugged card, with its PCI address and the lowest free number.
 func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,14 +186,11 @@ func (d *Driver) Plug(i int, fn Function) (*Node, error) {
 	return &dev.node, nil
 }
 
-// takenLocked reports whether a number is in use; old counts while it is open.
+// takenLocked counts old while it is open.
 func (d *Driver) takenLocked(n int, old *device, open bool) bool {
-	for _, dev := range append(slices.Clone(d.devices), d.gone...) {
-		if dev.ordinal == n && (dev != old || open) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(d.devices, d.gone), func(dev *device) bool {
+		return dev.ordinal == n && (dev != old || open)
+	})
 }
 
 func (d *device) openFiles() int {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPipe returns a pipe that no child process inherits, whichever goroutine starts it.
+// No child process inherits the pipe, whichever goroutine starts it.
 func newPipe() (p [2]int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -30,7 +30,6 @@ func newDescriptor() (int, error) {
 	return p[0], nil
 }
 
-// closeDescriptor closes a descriptor of the model's own: no caller could handle the error.
 func closeDescriptor(fd int) { _ = unix.Close(fd) }
 
 func isDescriptor(fd int) bool {
@@ -38,8 +37,7 @@ func isDescriptor(fd int) bool {
 	return err == nil
 }
 
-// newWatched returns a descriptor to give away, and one that tells when all its duplicates are
-// closed.
+// keep tells when all duplicates of give are closed.
 func newWatched() (give, keep int, err error) {
 	p, err := newPipe()
 	if err != nil {
@@ -48,7 +46,6 @@ func newWatched() (give, keep int, err error) {
 	return p[1], p[0], nil
 }
 
-// closedBy reports whether the counterpart of keep is closed.
 func closedBy(keep int) bool {
 	p := []unix.PollFd{{Fd: int32(keep), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)

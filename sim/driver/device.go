@@ -21,7 +21,7 @@ type device struct {
 	dma     iommu
 	faults  faults
 
-	// reset is held for writing by a reset, and for reading by all other uses; mmap only tries it.
+	// reset is held for writing by a reset, else for reading; mmap only tries.
 	reset sync.RWMutex
 
 	mu        sync.Mutex
@@ -40,12 +40,11 @@ type device struct {
 	barSize   [6]uint64
 	exports   exports
 
-	// forPeers is fn for other cards, which must not wait for mu: its holder may wait for them.
+	// forPeers is fn for other cards, without mu, whose holder may wait for them.
 	forPeers atomic.Pointer[Function]
 
-	// strided has a bit for every strided multicast register that a mapping of BAR 0 has written.
-	// The driver zeroes them on every configuration; the model only if needed, because the vendor's
-	// simulator lacks them.
+	// strided has a bit for each strided multicast register written through BAR 0. The driver
+	// zeroes all on every configuration, the model only those: the vendor's simulator lacks them.
 	strided      atomic.Uint32
 	kernelWindow sync.Mutex // held while the driver's own window is in use
 }
@@ -83,7 +82,7 @@ func (d *device) attach(fn Function) {
 	d.forPeers.Store(&fn)
 }
 
-// open admits a file as tt-kmd's admit_chardev_open: O_EXCL waits until no file is open, others
+// open admits a file as admit_chardev_open of tt-kmd: O_EXCL waits until no file is open, others
 // until no O_EXCL file is. With O_NONBLOCK either is EAGAIN.
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
@@ -138,8 +137,8 @@ func (d *device) unplugLaterLocked() {
 	}
 }
 
-// aggregatePowerLocked combines the requests of all live files: flags by or, settings by maximum.
-// An undeclared flag counts as on (tt-kmd chardev.c).
+// Live files' flags are combined by or, settings by maximum. An undeclared flag counts as on
+// (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
 	if !d.cfg.Version.atLeast(2, 6) {
 		return
@@ -163,7 +162,6 @@ func (d *device) aggregatePowerLocked() {
 	d.powerSent++
 }
 
-// remove ends the device: hot removal, or unloading the driver.
 func (d *device) remove() error {
 	d.reset.Lock()
 	d.mu.Lock()
@@ -185,7 +183,7 @@ func (d *device) remove() error {
 	return fn.Close()
 }
 
-// zapLocked makes every BAR and window mapping fault (tt-kmd memory.c, tenstorrent_vma_zap).
+// zapLocked makes all mappings fault (tt-kmd memory.c, tenstorrent_vma_zap).
 func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
@@ -198,8 +196,7 @@ func (d *device) zapLocked() {
 	}
 }
 
-// release ends a file in the driver's order: cleanup write, pins and buffers, locks, windows,
-// power.
+// release takes the driver's order: cleanup write, pins and buffers, locks, windows, power.
 func (d *device) release(f *file) error {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
@@ -215,10 +212,7 @@ func (d *device) release(f *file) error {
 			d.locks[i] = nil
 		}
 	}
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	delete(d.files, f)
 	idle := f.power.Validity == kabi.PowerValidity(kabi.PowerFlagCount, 0) && f.power.PowerFlags == 0
 	if !d.detached && !d.needsInit && !idle {
@@ -235,6 +229,13 @@ func (d *device) release(f *file) error {
 		return fn.Close()
 	}
 	return nil
+}
+
+func (d *device) freeWindowsLocked(f *file) {
+	for id := range f.tlbs {
+		d.tlbs[id] = false
+	}
+	clear(f.tlbs)
 }
 
 func (d *device) isDetached() bool {

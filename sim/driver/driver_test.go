@@ -26,7 +26,6 @@ type regFile struct {
 	command uint32
 	dma     DMA
 	onReset func()
-	stuck   bool
 	closed  bool
 	fault   error
 }
@@ -72,9 +71,6 @@ func (r *regFile) Close() error                           { r.closed = true; ret
 func (r *regFile) Reset() error {
 	if r.onReset != nil {
 		r.onReset()
-	}
-	if r.stuck {
-		return errors.New("stuck")
 	}
 	r.command &^= commandParity
 	return nil

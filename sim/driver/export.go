@@ -2,7 +2,7 @@ package driver
 
 import "slices"
 
-// export is a window exported as a dma-buf, which stays out of the pool until its last duplicate is
+// export is a window's dma-buf; the window stays out of the pool until its last duplicate is
 // closed.
 type export struct {
 	window uint32
@@ -11,7 +11,6 @@ type export struct {
 
 type exports []export
 
-// live drops closed dma-bufs and returns the others.
 func (l *exports) live() exports {
 	*l = slices.DeleteFunc(*l, func(e export) bool {
 		if !closedBy(e.keep) {

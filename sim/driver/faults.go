@@ -27,7 +27,6 @@ const (
 	secondName = "second"
 )
 
-// load delays a slow read and reports whether it has no answer.
 func (u *faults) load() bool {
 	if d := u.slowReads.Load(); d != 0 {
 		time.Sleep(time.Duration(d))

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// file is an open file of a node, until its descriptor, its mappings and its requests are gone.
+// file lives until its descriptor, its mappings and its requests are gone.
 type file struct {
 	dev  *device
 	proc *Process
@@ -32,7 +32,7 @@ type file struct {
 	fileMemory
 }
 
-// smcMessage is a posted message whose answer the file hasn't read.
+// smcMessage is posted, its answer not read.
 type smcMessage struct {
 	answer [8]uint32
 	early  bool // the next poll comes too early
@@ -78,7 +78,6 @@ func (f *file) RemoteFault(x, y uint8) error {
 	return nil
 }
 
-// Close drops the descriptor; the file lives on while it is mapped.
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
 	f.closeOnce.Do(func() {
@@ -91,7 +90,6 @@ func (f *file) Close() error {
 	return err
 }
 
-// ReleaseLast makes the process's end release the file after all its other files.
 func (f *file) ReleaseLast() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -102,7 +100,7 @@ func (f *file) ReleaseLast() error {
 	return nil
 }
 
-// put drops a reference of the descriptor or a mapping. The process's end drops all at once.
+// The process's end drops all references at once.
 func (f *file) put() error {
 	f.dev.mu.Lock()
 	if !f.killed {
@@ -111,8 +109,8 @@ func (f *file) put() error {
 	return f.unlockAndRelease()
 }
 
-// enter takes a request's reference, as fdget does in the kernel: a file that is closed meanwhile
-// is released after the request.
+// enter takes a reference, as the kernel's fdget: a file closed meanwhile is released after the
+// request.
 func (f *file) enter() error {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()
@@ -123,7 +121,7 @@ func (f *file) enter() error {
 	return nil
 }
 
-// leave drops a request's reference. The reset lock must not be held.
+// The reset lock must not be held.
 func (f *file) leave() {
 	f.dev.mu.Lock()
 	f.calls--
@@ -149,8 +147,7 @@ func (f *file) overLocked() bool {
 
 func (f *file) closedLocked() bool { return f.fd < 0 || f.killed }
 
-// Descriptor returns a descriptor by which an ioctl of another file can name this file, until it is
-// closed.
+// Descriptor names this file in another's ioctl, until it is closed.
 func (f *file) Descriptor() (int, error) {
 	d := f.dev
 	d.mu.Lock()
@@ -183,7 +180,6 @@ func (f *file) dropDescriptorLocked() {
 	f.desc = 0
 }
 
-// exitRank orders files at the end of their process.
 func (f *file) exitRank() int {
 	switch {
 	case f.last:

@@ -13,72 +13,65 @@ package driver
 
 import "fmt"
 
-// Function is a Tenstorrent chip as a PCI function: configuration space, BARs 0, 2 and 4, and DMA
-// to host memory. Methods may be called from any goroutine.
+// Function is a Tenstorrent chip as a PCI function, used from any goroutine.
 type Function interface {
 	// ConfigRead and ConfigWrite access an aligned 32-bit word of configuration space.
 	ConfigRead(off uint32) uint32
 	ConfigWrite(off uint32, v uint32)
-	// BARLoad performs one aligned load of width 1, 2, 4 or 8 bytes, without allocating.
+	// BARLoad is one aligned load of 1, 2, 4 or 8 bytes, without allocating.
 	BARLoad(bar int, off uint64, width int) uint64
-	// BARStore performs one aligned store, posted: later accesses don't overtake it. It doesn't
-	// allocate.
+	// BARStore is one aligned, posted store, without allocating: later accesses don't overtake it.
 	BARStore(bar int, off uint64, width int, v uint64)
-	// BARRead and BARWrite move bulk data through a TLB window, in any accesses.
+	// BARRead and BARWrite move bulk data through a TLB window.
 	BARRead(bar int, off uint64, p []byte)
 	BARWrite(bar int, off uint64, p []byte)
-	// AttachDMA gives the function access to host memory, once, before any other access.
+	// AttachDMA gives access to host memory, once, before any other access.
 	AttachDMA(DMA)
 	Fault() error // why the function stopped, or nil
 	Close() error // the last call
 }
 
 // DMA is host memory for a PCI function. Aligned accesses of 4 or 8 bytes are atomic. An access to
-// an address that the driver hasn't mapped is an error and moves nothing.
+// an unmapped address is an error and moves nothing.
 type DMA interface {
 	ReadHost(bus uint64, p []byte) error
 	WriteHost(bus uint64, p []byte) error
 }
 
-// Peer is a Function that takes accesses of other cards to its BARs, without blocking, also while
-// it accesses the calling card. They happen in the order of the calls, before the host's later
-// accesses.
+// Peer takes other cards' accesses to its BARs without blocking, also while it accesses the calling
+// card, in the order of the calls and before the host's later accesses.
 type Peer interface {
-	// PeerWrite queues a write and copies its bytes. taken, which must not block, is called once
-	// the write is done or dropped, from any goroutine, perhaps inside PeerWrite.
+	// PeerWrite queues a copy. taken, which must not block, is called once the write is done or
+	// dropped, from any goroutine, perhaps inside PeerWrite.
 	PeerWrite(bar int, off uint64, p []byte, taken func())
-	// PeerRead requests n bytes for done, called like taken; all ones if the function has stopped.
+	// PeerRead calls done like taken, with all ones if the function has stopped.
 	PeerRead(bar int, off uint64, n int, done func(p []byte))
 }
 
 // PeerDMA is DMA that also reaches other cards.
 type PeerDMA interface {
 	DMA
-	// ReadPeer requests n bytes of a Peer at a bus address, as PeerRead, and returns false for
-	// other addresses. ReadHost of such an address is an error.
+	// ReadPeer reads a Peer at a bus address as PeerRead; false for others. ReadHost refuses a
+	// Peer.
 	ReadPeer(bus uint64, n int, done func(p []byte)) bool
-	// Posted is the number of bytes in unfinished writes to Peers, by which a function throttles
-	// itself.
+	// Posted is the bytes of unfinished writes to Peers, to throttle by.
 	Posted() int64
 }
 
-// Resetter is a Function that can be reset. Reset returns when configuration reads are answered
-// again, and clears the parity-error-response bit of the PCI command register, the driver's reset
-// marker.
+// Resetter can be reset. Reset returns when configuration reads are answered, and clears the
+// parity-error-response bit of the PCI command register, the driver's reset marker.
 type Resetter interface {
 	Reset() error
 }
 
-// ResetAsker is a Function whose firmware takes requests for a reset of its chip by the board's
-// management controller, message 0x56 (tt-kmd wormhole.c wormhole_reset, blackhole.c
-// blackhole_reset).
+// ResetAsker takes its firmware's requests for a reset by the board's management controller,
+// message 0x56 (tt-kmd wormhole.c wormhole_reset, blackhole.c blackhole_reset).
 type ResetAsker interface {
-	// OnResetAsked sets the callback for such a request. It is called from any goroutine in the
-	// middle of an access to the function, which it must not access, and must return at once.
+	// ask is called from any goroutine inside an access to the function, which it must not access,
+	// and must return at once.
 	OnResetAsked(ask func())
 }
 
-// DMAError is an access to host memory that a device's IOMMU refused.
 type DMAError struct {
 	Bus   uint64
 	Size  int

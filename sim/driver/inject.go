@@ -19,18 +19,18 @@ const (
 	Resetting   Fault = "resetting"    // another process resets the device, so mmap is ENODEV
 	StuckReset  Fault = "stuck-reset"  // resets fail
 	NoPower     Fault = "no-power"     // the firmware has no power settings; the driver keeps the request
-	// Unplug=DURATION: Driver.Unplug this long after the card is opened, or from now if it is open.
+	// Unplug=DURATION: Driver.Unplug this long after the card is opened, or from now if it is.
 	Unplug Fault = "unplug"
-	// SecondProcess: another process has the device open and is among the holders. An exclusive
-	// opener waits for it. Driver.NewProcess makes a process that can act.
+	// SecondProcess: another process is among the holders; an exclusive opener waits for it.
+	// Driver.NewProcess makes one that can act.
 	SecondProcess Fault = "second-process"
-	// SmallBAR4=BYTES: the system gave BAR 4 less room than the driver counts windows for. Mapping
-	// a window beyond is ENXIO.
+	// SmallBAR4=BYTES: BAR 4 has less room than the driver counts windows for. Mapping one beyond
+	// is ENXIO.
 	SmallBAR4 Fault = "small-bar4"
 )
 
-// Inject makes the device misbehave until end is called. The error of an unknown name or value
-// wraps ErrConfig.
+// Inject makes the device misbehave until end is called. The error of an unknown fault wraps
+// ErrConfig.
 func (n *Node) Inject(f Fault) (end func(), err error) {
 	name, value, _ := strings.Cut(string(f), "=")
 	d := n.dev

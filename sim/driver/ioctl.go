@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
+// gate precedes every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
 func (f *file) gate(req uint32) error {
 	d := f.dev
 	d.mu.Lock()
@@ -209,8 +209,8 @@ func (f *file) lockCtl(in kabi.LockCtlIn, rest []byte) error {
 	return answer(rest, in.OutputSizeBytes, &out)
 }
 
-// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without blocking resets, and
-// until the device is lost for this file.
+// awaitLocked waits as acquire_resource_lock_blocking: without blocking resets, until the device is
+// lost for this file.
 func (f *file) awaitLocked(i uint8) error {
 	d := f.dev
 	signals := f.proc.signals.Load()
@@ -235,8 +235,7 @@ func (f *file) awaitLocked(i uint8) error {
 	return syscall.ENODEV
 }
 
-// Messenger is a Function whose management firmware has a message queue; an answer's first word is
-// 0 for success.
+// Messenger is a Function with a message queue; an answer's first word is 0 for success.
 type Messenger interface {
 	Message(request [8]uint32) (answer [8]uint32)
 }
@@ -277,8 +276,7 @@ func (f *file) smcMessage(in kabi.SMCMessage) (kabi.SMCMessage, error) {
 	return in, nil
 }
 
-// nocAccess makes one access to a tile through the driver's own window, which no reset unmaps
-// (tenstorrent/tt-kmd#283).
+// No reset unmaps the driver's own window (tenstorrent/tt-kmd#283).
 func (f *file) nocAccess(in kabi.NOCAccess, store bool) (kabi.NOCAccess, error) {
 	if w := in.Width; w > 8 || bits.OnesCount8(w) != 1 || in.Argsz != uint32(kabi.Size[kabi.NOCAccess]()) || in.Flags != 0 ||
 		in.Reserved0 != [2]uint8{} || in.NOC > 1 || in.X > 63 || in.Y > 63 || in.Addr%uint64(w) != 0 {

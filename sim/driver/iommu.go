@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// iommu is the address space of a card's IOMMU domain.
 type iommu struct {
 	limit  uint64       // highest bus address
 	posted atomic.Int64 // bytes of unfinished writes to peers
@@ -17,7 +16,6 @@ type iommu struct {
 	ranges []busRange // sorted by bus address
 }
 
-// busRange maps bus addresses [bus, bus+size) to host memory or a peer.
 type busRange struct {
 	bus, size uint64
 	mem       hostPages
@@ -39,11 +37,7 @@ const (
 	firstBus = 1 << 20 // lower ones stay unused
 )
 
-// add maps memory at a free bus address, highest first.
-func (m *iommu) add(mem hostPages, size uint64, readOnly bool) (bus uint64, ok bool) {
-	return m.insert(busRange{size: size, mem: mem, readOnly: readOnly})
-}
-
+// The highest free address is taken first.
 func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
 	size := r.size
 	m.mu.Lock()
@@ -61,7 +55,6 @@ func (m *iommu) insert(r busRange) (bus uint64, ok bool) {
 	return bus, true
 }
 
-// gap finds the highest free range of size bytes in [low, high).
 func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	end := high
 	for _, r := range slices.Backward(m.ranges) {
@@ -79,8 +72,7 @@ func (m *iommu) gap(low, high, size uint64) (uint64, bool) {
 	return end - size, end >= low && end-low >= size
 }
 
-// remove unmaps the range at a bus address. Afterwards only accesses that are under way to a peer
-// may be in progress.
+// Afterwards only accesses to a peer may be under way.
 func (m *iommu) remove(bus uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +83,6 @@ func (m *iommu) remove(bus uint64) {
 
 func (r busRange) compare(bus uint64) int { return cmp.Compare(r.bus, bus) }
 
-// findLocked returns the range that holds [bus, bus+n).
 func (m *iommu) findLocked(bus, n uint64) *busRange {
 	i, exact := slices.BinarySearchFunc(m.ranges, bus, busRange.compare)
 	if exact {
@@ -123,8 +114,8 @@ func (m *iommu) WriteHost(bus uint64, p []byte) error {
 	return peer.write(m, bus, off, p)
 }
 
-// access accesses memory, or returns the peer and the offset in its BAR, for an access without the
-// lock: the peer may wait for memory to be mapped.
+// access may return a peer and the offset in its BAR, for an access without the lock: the peer may
+// wait for memory to be mapped.
 func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -66,20 +66,6 @@ func wait(r *rig, f seam.File, i uint8) <-chan error {
 	return done
 }
 
-func TestAssertion34_CloseWakesWaiters(t *testing.T) {
-	r := newRig(t, chip.Wormhole)
-	a, b := r.open(0), r.open(0)
-	if v, _ := lock(a, kabi.LockAcquire, 1); v != 1 {
-		t.Fatal("no lock")
-	}
-	done := wait(r, b, 1)
-	want(t, "close", a.Close(), nil)
-	want(t, "waiter", soon(t, "waking", done), nil)
-	if v, _ := lock(b, kabi.LockTest, 1); v != 3 {
-		t.Errorf("after waking: %d", v)
-	}
-}
-
 func TestAssertion35_ResetWakesWaiters(t *testing.T) {
 	r := newRig(t, chip.Wormhole)
 	a, b, by := r.open(0), r.open(0), r.open(0)
@@ -191,15 +177,6 @@ func TestAssertion38_ResetModes(t *testing.T) {
 	old := newRig(t, chip.Blackhole, version(2, 3)).open(0)
 	_, err = reset(old, kabi.ResetUser)
 	want(t, "mode 3 before 2.4", err, syscall.EINVAL)
-}
-
-func TestResetThatFails(t *testing.T) {
-	r := newRig(t, chip.Blackhole)
-	r.fn.stuck = true
-	f := r.open(0)
-	if res, err := reset(f, kabi.ResetASIC); res != 1 || err != nil {
-		t.Errorf("reset: %d, %v", res, err)
-	}
 }
 
 func TestAssertion39_WhoSurvivesAReset(t *testing.T) {
@@ -355,21 +332,4 @@ func TestAssertion45_NOCCleanup(t *testing.T) {
 			t.Error("it fires on a detached device")
 		}
 	})
-}
-
-func TestAssertion50_PeerArguments(t *testing.T) {
-	f := newRig(t, chip.Wormhole).open(0)
-	for _, tt := range []struct {
-		name string
-		in   kabi.MapPeerBarIn
-		want error
-	}{
-		{"flags", kabi.MapPeerBarIn{Flags: 1, PeerBarLength: 1}, syscall.EINVAL},
-		{"no length", kabi.MapPeerBarIn{}, syscall.EINVAL},
-		{"resource 17", kabi.MapPeerBarIn{PeerBarIndex: 17, PeerBarLength: 1}, syscall.EINVAL},
-		{"bad descriptor", kabi.MapPeerBarIn{PeerFD: 1 << 30, PeerBarLength: 1}, syscall.EBADF},
-	} {
-		a := kabi.MapPeerBar{In: tt.in}
-		want(t, tt.name, f.Ioctl(kabi.IoctlMapPeerBar, kabi.Bytes(&a)), tt.want)
-	}
 }

@@ -31,13 +31,6 @@ func (r *rig) file(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-func TestAssertion06_VersionEqualsSysfs(t *testing.T) {
-	r := newRig(t, chip.Wormhole, func(c *Config) { c.Version = Version{2, 9, 3} })
-	if v := r.file("sys/module/tenstorrent/version"); v != "2.9.3" {
-		t.Errorf("sysfs says %q", v)
-	}
-}
-
 func TestAssertion07_DeviceInfoEqualsSysfs(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		r := newRig(t, a)
@@ -441,6 +434,7 @@ func TestAssertion50_MapPeerBAR(t *testing.T) {
 		{"no descriptor", func(a *kabi.MapPeerBarIn) { a.PeerFD = 1<<32 - 1 }, syscall.EBADF},
 		{"another kind of file", func(a *kabi.MapPeerBarIn) { a.PeerFD = uint32(dir.Fd()) }, syscall.EINVAL},
 		{"no length", func(a *kabi.MapPeerBarIn) { a.PeerBarLength = 0 }, syscall.EINVAL},
+		{"resource 17", func(a *kabi.MapPeerBarIn) { a.PeerBarIndex = 17 }, syscall.EINVAL},
 		{"a BAR that isn't", func(a *kabi.MapPeerBarIn) { a.PeerBarIndex = 1 }, syscall.EINVAL},
 		{"beyond the BAR", func(a *kabi.MapPeerBarIn) { a.PeerBarOffset = 512<<20 - 0x1000 }, syscall.EINVAL},
 		{"flags", func(a *kabi.MapPeerBarIn) { a.Flags = 1 }, syscall.EINVAL},

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// barMap is a mapping of a BAR's range. Accesses outside of it or after a zap raise SIGBUS.
+// Accesses outside of a barMap or after a zap raise SIGBUS.
 type barMap struct {
 	file   *file
 	fn     Function
@@ -23,7 +23,6 @@ type barMap struct {
 
 var _ seam.MMIO = (*barMap)(nil)
 
-// has reports whether [off, off+n) is accessible, inlined.
 func (m *barMap) has(off, n uint64) bool {
 	size := m.whole.Load()
 	return off <= size && n <= size-off
@@ -120,7 +119,6 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 	return seam.Mapping{}, syscall.EINVAL
 }
 
-// mapWindowLocked maps a window's start.
 func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	d := f.dev
 	id, class, bar, start, ok := d.arch.windowByOffset(off)
@@ -137,7 +135,7 @@ func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	return f.mappedLocked(&barMap{file: f, fn: d.fn, bar: bar, base: start, size: n, window: int(id)}), nil
 }
 
-// mappedLocked lists a mapping, which references the file until it is unmapped.
+// The mapping references the file until it is unmapped.
 func (f *file) mappedLocked(m *barMap) seam.Mapping {
 	if f.maps == nil {
 		f.maps = map[*barMap]struct{}{}
@@ -176,7 +174,7 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 }
 
 // Backing returns the descriptor of a mapped buffer's memory, which stays the driver's, and the
-// mapping's offset in it; false on systems without anonymous files.
+// offset in it; false without anonymous files.
 func (f *file) Backing(mem []byte) (fd int, off int64, ok bool) {
 	f.dev.mu.Lock()
 	defer f.dev.mu.Unlock()

@@ -33,7 +33,7 @@ func Areas() ([]Area, error) {
 	return l, nil
 }
 
-// parseArea parses a line "start-end perm offset device inode name"; false: another one of smaps.
+// A line is "start-end perm offset device inode name"; smaps has others.
 func parseArea(line string) (a Area, ok bool) {
 	f := strings.Fields(line)
 	if len(f) < 5 || len(f[1]) < 4 {
@@ -52,8 +52,8 @@ func parseArea(line string) (a Area, ok bool) {
 	return a, errors.Join(errs[:]...) == nil
 }
 
-// checkPages returns the error of pinning a range: EFAULT if its first page isn't accessible,
-// EINVAL if a later one isn't (the driver pins fewer pages than asked).
+// A first page that isn't accessible is EFAULT, a later one EINVAL, as the driver then pins fewer
+// pages than asked.
 func checkPages(va, size uint64, write bool) error {
 	areas, err := Areas()
 	if err != nil {
@@ -78,7 +78,7 @@ func checkPages(va, size uint64, write bool) error {
 	return syscall.EINVAL
 }
 
-// pageSizeAt returns the size of the page at an address, which hugetlbfs enlarges.
+// hugetlbfs has larger pages.
 func pageSizeAt(va uint64) uint64 {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -101,8 +101,8 @@ func pageSizeAt(va uint64) uint64 {
 	return pageSize()
 }
 
-// holdPages makes pinned pages of a shared mapping survive the caller's mapping: mremap with old
-// size 0 duplicates it (mremap(2)). Pins of private memory end with the mapping.
+// holdPages keeps pinned pages of a shared mapping beyond the caller's: mremap with old size 0
+// duplicates it (mremap(2)). Pins of private memory end with the mapping.
 func holdPages(va, size uint64) hostPages {
 	p, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(va), 0, uintptr(size), unix.MREMAP_MAYMOVE, 0, 0)
 	if no != 0 {
@@ -124,7 +124,7 @@ func newMemoryFile(size uint64) (fd, flags int) {
 	return -1, unix.MAP_ANON | unix.MAP_PRIVATE
 }
 
-// faultPage maps a page beyond the end of a file: SIGBUS with BUS_ADRERR, as from a zapped mapping.
+// A page beyond the end of a file is SIGBUS with BUS_ADRERR, as a zapped mapping.
 func faultPage() []byte {
 	fd, err := unix.MemfdCreate("zapped", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -4,7 +4,6 @@ package driver
 
 import "golang.org/x/sys/unix"
 
-// A device's access to unmapped memory is an error on this system, and pins end with their mapping.
 func checkPages(va, size uint64, write bool) error { return nil }
 func pageSizeAt(uint64) uint64                     { return pageSize() }
 func holdPages(va, size uint64) hostPages          { return hostPages{addr: va, size: size} }

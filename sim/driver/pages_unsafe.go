@@ -8,8 +8,7 @@ import (
 	"unsafe"
 )
 
-// hostPages is memory of this process that a device reaches: pinned pages or a buffer of the
-// driver. It is mmap'ed, never Go's heap.
+// hostPages is memory that a device reaches, mmap'ed, never Go's heap.
 type hostPages struct {
 	addr  uint64
 	size  uint64
@@ -22,8 +21,7 @@ func (h *hostPages) at(off uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// access copies between the pages and p. A real pin keeps unmapped pages; the model only does for
-// shared mappings.
+// A real pin keeps unmapped pages, the model's only of shared mappings.
 func (h *hostPages) access(off uint64, p []byte, write bool) error {
 	if len(p) == 0 || Move(unsafe.Slice((*byte)(h.at(off)), len(p)), p, write) {
 		return nil
@@ -31,9 +29,8 @@ func (h *hostPages) access(off uint64, p []byte, write bool) error {
 	return &DMAError{Bus: h.addr + off, Size: len(p), Write: write, Why: "the pinned memory was unmapped"}
 }
 
-// Move copies between shared memory and p, of equal length above 0; false: the memory faults.
-// Aligned accesses of 4 and 8 bytes are single loads and stores, so both sides see whole pointers
-// and flags.
+// Move copies between shared memory and p, of equal length above 0; false: a fault. Aligned
+// accesses of 4 and 8 bytes are single, so both sides see whole pointers and flags.
 func Move(mem, p []byte, write bool) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	q := unsafe.Pointer(unsafe.SliceData(mem))

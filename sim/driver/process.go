@@ -12,8 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Process is another process of the modelled machine, with files of its own and this process's
-// memory.
+// Process is another process, with its own files and this one's memory.
 type Process struct {
 	drv     *Driver
 	pid     int
@@ -25,7 +24,6 @@ type Process struct {
 	taken map[int]struct{} // descriptors in use
 }
 
-// descriptor takes the lowest free descriptor, as open(2) does.
 func (p *Process) descriptor() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +54,6 @@ func (d *Driver) NewProcess(pid int, name string) *Process {
 	return p
 }
 
-// Node returns the node of device i as this process opens it.
 func (p *Process) Node(i int) seam.Node { return processNode{p, p.drv.list()[i]} }
 
 type processNode struct {
@@ -83,10 +80,10 @@ func (p *Process) Signal() {
 	}
 }
 
-// Kill ends the process as kill -9 does, in Linux's order: mappings before descriptors (do_exit
-// calls exit_mm before exit_files), and descriptors highest first: exit_files closes upwards, and
-// the deferred work runs last in, first out (kernel/task_work.c, since Linux 4.3). Files of
-// ReleaseLast come after all others, and a file with a request in progress after that request.
+// Kill ends the process as kill -9, in Linux's order: mappings before descriptors (do_exit), and
+// those highest first: exit_files closes upwards, and the deferred work runs last in, first out
+// (kernel/task_work.c, since Linux 4.3). Files of ReleaseLast come last, and a file with a
+// running request after it.
 func (p *Process) Kill() error {
 	p.dead.Store(true)
 	p.Signal()
@@ -109,8 +106,7 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// take kills the process's files and returns those to release; a request in progress releases its
-// own.
+// A request in progress releases its file.
 func (p *Process) take() (files []*file) {
 	for _, d := range p.drv.all() {
 		d.mu.Lock()
@@ -136,7 +132,6 @@ func (p *Process) take() (files []*file) {
 	return files
 }
 
-// all returns every device with a node or with open files.
 func (d *Driver) all() []*device {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -84,9 +84,9 @@ func (d *device) zapSince27Locked() {
 	}
 }
 
-// invalidate precedes the reset of a chip in modes 2 to 5: a new generation, and mappings are
-// zapped. From 2.10 on it releases the windows and outbound regions of stale files; the reset wipes
-// the regions in hardware (tt-kmd memory.c, tenstorrent_reset_reclaim_iatus).
+// invalidate precedes modes 2 to 5: a new generation, and mappings are zapped. From 2.10 on it
+// releases stale files' windows and outbound regions, which the reset wipes in hardware (tt-kmd
+// memory.c, tenstorrent_reset_reclaim_iatus).
 func (d *device) invalidate(by *file, window bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,10 +108,7 @@ func (d *device) invalidate(by *file, window bool) {
 }
 
 func (d *device) reclaim(f *file) {
-	for id := range f.tlbs {
-		d.tlbs[id] = false
-	}
-	clear(f.tlbs)
+	d.freeWindowsLocked(f)
 	for _, p := range f.pins {
 		d.iatu.unmapOutbound(nil, &p.region)
 	}

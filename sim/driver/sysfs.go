@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -12,16 +13,15 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// FS is the machine's dev, proc and sys, as far as the driver and PCI are concerned, and always
-// current (tt-kmd docs/sysfs-attributes.md, enumerate.c, telemetry.c).
+// FS is the machine's dev, proc and sys, always current (tt-kmd docs/sysfs-attributes.md,
+// enumerate.c, telemetry.c).
 func (d *Driver) FS() fs.FS { return machineFS{d} }
 
 type machineFS struct{ d *Driver }
 
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files at a name and below. For speed it leaves out other devices' files,
-// and the firmware's values for names below proc.
+// For speed tree leaves out other devices' files, and the firmware's values for names below proc.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
 	for _, dev := range d.list() {
@@ -56,7 +56,6 @@ func (d *device) directories() (pci, class string) {
 	return "sys/bus/pci/devices/" + d.address(), fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
 }
 
-// publish adds a device's files.
 func (d *device) publish(t tree, telemetry bool) {
 	d.mu.Lock()
 	detached, running, waiting := d.detached, d.fn != nil, d.needsInit
@@ -112,7 +111,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	d.attributes(t, class, pci)
 }
 
-// configWordLocked reads configuration space. Before a card is started only its ids are known.
+// Before a card is started only its ids are known.
 func (d *device) configWordLocked(off uint32) uint32 {
 	p := d.arch.params
 	switch {
@@ -126,15 +125,11 @@ func (d *device) configWordLocked(off uint32) uint32 {
 
 // cardType names a board (tt-kmd telemetry.c, tt_sysfs_show_card_type).
 func cardType(code uint16) string {
-	names := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
-		0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}
-	if n, ok := names[code]; ok {
-		return n
-	}
-	return "unknown"
+	name := map[uint16]string{0x14: "n300", 0x18: "n150", 0x35: "galaxy-wormhole", 0x36: "p100", 0x40: "p150a",
+		0x41: "p150b", 0x42: "p150c", 0x43: "p100a", 0x44: "p300b", 0x45: "p300a", 0x46: "p300c", 0x47: "galaxy-blackhole"}[code]
+	return cmp.Or(name, "unknown")
 }
 
-// telemetryValues reads the firmware's table through the driver's own window.
 func (d *device) telemetryValues() map[chip.TelemetryTag]uint32 {
 	d.reset.RLock()
 	defer d.reset.RUnlock()
@@ -202,11 +197,14 @@ func (d *device) attributes(t tree, class, pci string) {
 	} else {
 		has("tt_therm_trip_count", decimal, chip.TagThermalTrips)
 	}
-	has("tt_serial", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagBoardIDLow]) }, chip.TagBoardIDHigh)
-	has("tt_asic_id", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagASICIDLow]) }, chip.TagASICIDHigh)
+	long := func(low chip.TelemetryTag) func(uint32) string {
+		return func(high uint32) string { return fmt.Sprintf("%08X%08X", high, v[low]) }
+	}
+	has("tt_serial", long(chip.TagBoardIDLow), chip.TagBoardIDHigh)
+	has("tt_asic_id", long(chip.TagASICIDLow), chip.TagASICIDHigh)
 	has("tt_card_type", func(hi uint32) string { return cardType(uint16(hi >> 4)) }, chip.TagBoardIDHigh)
-	if _, ok := v[chip.TagASICIDHigh]; ok {
-		id := fmt.Sprintf("%08X%08X", v[chip.TagASICIDHigh], v[chip.TagASICIDLow])
+	if high, ok := v[chip.TagASICIDHigh]; ok {
+		id := long(chip.TagASICIDLow)(high)
 		t[fmt.Sprintf("dev/tenstorrent/by-id/%v-%s", d.arch.params.Arch, id)] = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777,
 			Data: fmt.Appendf(nil, "../%d", d.ordinal)}
 	}

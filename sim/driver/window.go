@@ -7,7 +7,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// configureWindow programs a window's registers, which are only 4-byte aligned on Blackhole.
+// The registers are only 4-byte aligned on Blackhole.
 func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) error {
 	p := d.arch.params
 	if c.Addr&(size-1) != 0 || p.Arch == chip.Wormhole && c.Addr >= 1<<36 {
@@ -44,7 +44,6 @@ func (d *device) noteStore(off uint64, n uint64) {
 	}
 }
 
-// kernelAccess makes a strictly ordered access through the driver's own window.
 func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64, store bool) (uint64, error) {
 	d.kernelWindow.Lock()
 	defer d.kernelWindow.Unlock()
@@ -66,9 +65,8 @@ func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64,
 	return d.fn.BARLoad(bar, off+in, width), nil
 }
 
-// kernelWrite32 makes the cleanup write at the end of a file; one that hardware can't express is
-// dropped. The driver's unpinning takes long enough for the posted write's arrival; here a read,
-// which can't overtake the write, waits for it.
+// A cleanup write that hardware can't express is dropped. The driver's unpinning takes long enough
+// for its arrival; here a read, which can't overtake it, waits.
 func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
 	if d.fn != nil {
 		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)

@@ -23,12 +23,10 @@ var (
 	ErrStopped = errors.New("the chip has stopped")
 )
 
-// deviceStride is the distance in bytes of the BARs of consecutive PCI devices, beyond the end of a
-// Blackhole's BAR 4, 64 GiB.
+// deviceStride separates consecutive devices' BARs, in bytes, beyond a Blackhole's BAR 4 of 64 GiB.
 const deviceStride = 1 << 40
 
-// Machine is an emulated machine with its PCI functions. Call Close after all other methods
-// returned.
+// Machine is an emulated machine with its PCI functions. Call Close last.
 type Machine struct {
 	settings  Settings
 	waivers   int // number of waivers
@@ -49,8 +47,8 @@ type barRange struct {
 }
 
 // Start starts a machine. Its chips access host memory from their own goroutines until Close
-// returns. When a chip stops, stopped is called once, from another goroutine, with the error of the
-// next access. Errors wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
+// returns. stopped is called once, from another goroutine, with the next access's error. Errors
+// wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
 func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
 	spec, opts, err := s.machine()
 	if err != nil {
@@ -101,7 +99,6 @@ func (m *Machine) watch(i int, report func(error)) {
 	}
 }
 
-// address returns the physical address of a BAR from the chip's configuration space.
 func (m *Machine) address(device int, bar int) uint64 {
 	c := m.functions[device]
 	lo, hi := c.ConfigRead(0x10+4*uint32(bar)), c.ConfigRead(0x14+4*uint32(bar))
@@ -127,11 +124,7 @@ func (m *Machine) serve() error {
 		if err != nil {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
-		m.running.Add(1)
-		go func() {
-			defer m.running.Done()
-			_ = cards.Serve(ctx, l, d, i) // problems of other tools don't concern the host
-		}()
+		m.running.Go(func() { _ = cards.Serve(ctx, l, d, i) }) // problems of other tools don't concern the host
 	}
 	return nil
 }
@@ -144,9 +137,9 @@ func (m *Machine) Chips() []*emu.Chip { return m.chips }
 
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
 
-// ConfigRead reads the 32-bit word at off of a function's configuration space; bdf is bus<<8 |
-// device<<3 | function. Missing devices return all ones. The error wraps ErrMisuse for a bus or
-// function other than 0, or a misaligned offset.
+// ConfigRead reads the word at off of a function's configuration space, all ones if missing; bdf is
+// bus<<8 | device<<3 | function. The error wraps ErrMisuse for a bus or function other than 0, or a
+// misaligned offset.
 func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	device := bdf >> 3
 	switch {
@@ -165,7 +158,6 @@ func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	return v, m.fault()
 }
 
-// locate returns the function and BAR offset of a physical address.
 func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint64, err error) {
 	device, at := address/deviceStride, address%deviceStride
 	if device < uint64(len(m.functions)) {
@@ -180,8 +172,8 @@ func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint6
 		len(m.functions))
 }
 
-// Read reads at a physical address in a BAR. Naturally aligned accesses of 4 and 8 bytes are one
-// load. The error wraps ErrMisuse or ErrStopped.
+// Read reads at a physical address in a BAR, in one load if naturally aligned and of 4 or 8 bytes.
+// The error wraps ErrMisuse or ErrStopped.
 func (m *Machine) Read(address uint64, p []byte) error {
 	c, bar, off, err := m.locate(address, len(p))
 	if err != nil {
@@ -241,7 +233,7 @@ func (m *Machine) fault() error {
 }
 
 // OutdatedWaivers reports whether the host has compiled programs since a machine with checks
-// started, which may have refused something that such programs are known to rely on.
+// started, which doesn't know what they rely on.
 func (m *Machine) OutdatedWaivers() bool {
 	w, err := m.settings.waivers()
 	return err == nil && len(w) != m.waivers
@@ -257,8 +249,8 @@ func (e *StoppedError) Error() string { return fmt.Sprintf("libttsim: chip %d: %
 
 func (e *StoppedError) Unwrap() []error { return []error{ErrStopped, e.Fault} }
 
-// LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes,
-// and whether it was a write; ok is false before the first. During an access the results may mix.
+// LastAccess returns the physical address and bytes of the host's newest access to a BAR, and
+// whether it wrote; not ok before the first. During an access the results may mix.
 func (m *Machine) LastAccess() (address uint64, n int, write, ok bool) {
 	what := m.last[1].Load()
 	return m.last[0].Load(), int(what >> 1), what&1 != 0, what != 0

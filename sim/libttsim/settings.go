@@ -27,13 +27,13 @@ type Settings struct {
 	Machine string   `json:"machine"`          // of package chip, such as "n150" or "p300"
 	Seed    uint64   `json:"seed,omitempty"`   // of the order in which processors run
 	Checks  []string `json:"checks,omitempty"` // names of [Checks]
-	// Serve is the path of a Unix socket for the first card, or empty. Further cards have their
-	// number appended: PATH.1.
+	// Serve is the path of a Unix socket for the first card; further cards append their number:
+	// PATH.1.
 	Serve string `json:"serve,omitempty"`
-	// Report is the path of a Unix socket, or empty. Each connection gets a report of all cores.
+	// Report is the path of a Unix socket on which each connection gets a report of all cores.
 	Report string `json:"report,omitempty"`
-	// KernelCache is the folder with the host's compiled kernels and firmware, or empty, for
-	// reports, and for checks, which don't refuse what those programs are known to rely on.
+	// KernelCache is the folder of the host's compiled programs, for reports, and for checks, which
+	// don't refuse what those are known to rely on.
 	KernelCache string `json:"kernelCache,omitempty"`
 }
 
@@ -103,9 +103,9 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// harvesting returns a simulated chip's missing tiles. TT-NN assumes that only two of the Ethernet
-// tiles are missing that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp,
-// get_chip_info: mask 0x120), except for a P100, of which it gets a description.
+// harvesting returns a simulated chip's missing tiles. TT-NN assumes only two of the Ethernet tiles
+// that every Blackhole lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask
+// 0x120), except for a P100, of which it gets a description.
 func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
 	switch {
 	case c.Kind == chip.BoardP100:

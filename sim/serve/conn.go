@@ -19,15 +19,14 @@ type Conn struct {
 	oob  []byte
 }
 
-// NewConn returns a connection that owns the socket.
 func NewConn(c *net.UnixConn) *Conn {
 	return &Conn{conn: c, out: make([]byte, 0, HeadSize+shortPayload), oob: make([]byte, descriptorSpace)}
 }
 
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Send sends a message, whose head gets its Size, with a descriptor, which stays the caller's,
-// unless fd is negative.
+// Send sends a message, whose head gets its Size, with a descriptor of the caller's unless
+// negative.
 func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	h.Size = uint32(len(payload))
 	b := c.out[:HeadSize]
@@ -49,7 +48,7 @@ func (c *Conn) Send(h *Head, payload []byte, fd int) error {
 	return err
 }
 
-// Receive reads a message's head; Payload reads the rest. A descriptor with the message is closed.
+// Receive reads a message's head, Payload the rest. A descriptor is closed.
 func (c *Conn) Receive(h *Head) error {
 	if _, err := io.ReadFull(c.conn, c.in[:]); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (c *Conn) take(h *Head) error {
 	return nil
 }
 
-// ReceiveFD is Receive, and returns the message's descriptor, then the caller's, or -1.
+// ReceiveFD is Receive, and gives the caller the message's descriptor or -1.
 func (c *Conn) ReceiveFD(h *Head) (fd int, err error) {
 	n, oobn, _, _, err := c.conn.ReadMsgUnix(c.in[:], c.oob)
 	if err != nil {
@@ -96,14 +95,14 @@ func (c *Conn) Payload(p []byte) error {
 	return err
 }
 
-// Call sends a request and returns the reply with its payload.
+// Call returns the reply with its payload.
 func (c *Conn) Call(h *Head, payload []byte) (reply Head, out []byte, err error) {
 	reply, out, fd, err := c.CallFD(h, payload, -1)
 	CloseFD(fd)
 	return reply, out, err
 }
 
-// CallFD is Call with a descriptor to send, or -1, and returns the reply's descriptor, or -1.
+// CallFD is Call with descriptors, -1 for none.
 func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte, fd int, err error) {
 	if err := c.Send(h, payload, give); err != nil {
 		return Head{}, nil, -1, err
@@ -119,8 +118,7 @@ func (c *Conn) CallFD(h *Head, payload []byte, give int) (reply Head, out []byte
 	return reply, out, fd, nil
 }
 
-// AwaitEnd returns when the peer has closed the socket, as the kernel does for a process that ends.
+// AwaitEnd returns when the peer has closed the socket or ended.
 func (c *Conn) AwaitEnd() { _, _ = io.Copy(io.Discard, c.conn) }
 
-// PeerPID returns the number of the peer's process.
 func (c *Conn) PeerPID() (int, error) { return peerPID(c.conn) }

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Operations of futex(2), without the private flag: the waiters are in two processes.
+// Operations of futex(2), without the private flag.
 const (
 	futexOpWait = 0
 	futexOpWake = 1
 )
 
 // futexWait sleeps until *addr is rung or isn't val, limit is over (none if negative), or a signal
-// arrives. The caller checks its condition again, so the error doesn't matter.
+// arrives. The caller checks its condition, so the error doesn't matter.
 func futexWait(addr *uint32, val uint32, limit time.Duration) {
 	var ts *unix.Timespec
 	if limit >= 0 {

@@ -69,7 +69,6 @@ func (h *Head) Take(b []byte) {
 	h.Val = binary.LittleEndian.Uint64(b[valueAt:])
 }
 
-// ValidWidth reports whether w is a width for OpLoad and OpStore.
 func ValidWidth(w uint8) bool { return w == 1 || w == 2 || w == 4 || w == 8 }
 
 var (
@@ -78,7 +77,7 @@ var (
 	ErrUnsupported = errors.New("serving cards to other processes needs linux")
 )
 
-// Fail returns the reply for err, and its payload. A nil err is StatusOK.
+// Fail returns the reply for err, StatusOK for nil, and its payload.
 func Fail(err error) (Head, []byte) {
 	var no syscall.Errno
 	switch {

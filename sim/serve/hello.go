@@ -5,7 +5,6 @@ import "fmt"
 // Version is the protocol's version, equal on both sides.
 const Version = 1
 
-// Service is the purpose of a connection.
 type Service uint8
 
 const (
@@ -33,7 +32,7 @@ func (h *Head) check(s Service) error {
 }
 
 // Greet begins a connection as its client: it asks for a service and passes fd on unless negative.
-// The error wraps ErrProtocol if the server is another or of another version.
+// The error wraps ErrProtocol for another server or version.
 func (c *Conn) Greet(s Service, fd int) error {
 	if err := c.Send(hello(s), nil, fd); err != nil {
 		return err
@@ -45,8 +44,8 @@ func (c *Conn) Greet(s Service, fd int) error {
 	return h.check(s)
 }
 
-// Welcome begins a connection as its server and returns the client's descriptor, or -1. A client of
-// another version gets this version, and the error wraps ErrProtocol.
+// Welcome begins a connection as its server and returns the client's descriptor, or -1. For a
+// client of another version, which gets this one, the error wraps ErrProtocol.
 func (c *Conn) Welcome(s Service) (fd int, err error) {
 	var h Head
 	if fd, err = c.ReceiveFD(&h); err != nil {

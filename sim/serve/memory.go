@@ -18,8 +18,8 @@ const (
 	cacheLine   = 64
 )
 
-// Memory carries messages between two processes that map it. The client makes it. Words that
-// different processes write are on different cache lines.
+// Memory carries messages between two processes that map it. Words that different processes write
+// are on different cache lines.
 type Memory struct {
 	Requests Channel // client to server
 	Calls    Channel // server to client
@@ -28,8 +28,8 @@ type Memory struct {
 	mem []byte
 }
 
-// Channel carries messages one way and replies the other way, with room for one reply: a sender
-// calls Await, and uses the reply before its next request.
+// Channel carries messages one way and replies the other way, one at a time: a sender calls Await,
+// and uses the reply before its next request.
 type Channel struct {
 	Ring
 	replies *uint32 // count
@@ -37,8 +37,7 @@ type Channel struct {
 	reply   []byte // head and payload
 }
 
-// NewMemory makes memory without a name in a file system, so nothing outlives the processes. Pass
-// the file on with Greet, then close it.
+// NewMemory makes memory without a name. Pass the file on with Greet, then close it.
 func NewMemory() (*Memory, *os.File, error) {
 	f, err := newFile(memoryBytes)
 	if err != nil {
@@ -119,7 +118,7 @@ func (c *Channel) Await(before uint32, gone func() bool, h *Head) (payload []byt
 
 func (c *Channel) ReplyPayload() []byte { return c.reply[HeadSize:] }
 
-// Reply sends a reply whose payload, of h.Size bytes, is in ReplyPayload.
+// Reply sends a reply with h.Size bytes in ReplyPayload.
 func (c *Channel) Reply(h *Head) {
 	h.Put(c.reply)
 	atomic.AddUint32(c.replies, 1)

@@ -2,7 +2,6 @@ package serve
 
 import "unsafe"
 
-// Words of the shared header; offsets are aligned, and mem is a mapping.
 func word32(mem []byte, at int) *uint32 {
 	_ = mem[at : at+4]
 	return (*uint32)(unsafe.Pointer(&mem[at]))

@@ -28,7 +28,7 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 
 func unmap(mem []byte) error { return unix.Munmap(mem) }
 
-// Pair returns two connected sockets, one as a file for a child process.
+// Pair returns two connected sockets, one for a child process.
 func Pair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func Pair() (*net.UnixConn, *os.File, error) {
 	return c, theirs, nil
 }
 
-// ProcessGroup gives a server a process group: an interrupt from the terminal ends it through its
+// ProcessGroup gives a server its own group: an interrupt from the terminal ends it through its
 // parent.
 func ProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
@@ -66,7 +66,7 @@ var descriptorSpace = unix.CmsgSpace(4)
 
 func rights(fd int) []byte { return unix.UnixRights(fd) }
 
-// descriptorOf returns the single descriptor of control messages, or closes all.
+// descriptorOf returns a single descriptor, or closes all.
 func descriptorOf(oob []byte) (int, error) {
 	ms, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -88,7 +88,6 @@ func descriptorOf(oob []byte) (int, error) {
 	return fds[0], nil
 }
 
-// CloseFD closes the descriptors that aren't negative.
 func CloseFD(fds ...int) {
 	for _, fd := range fds {
 		if fd >= 0 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Ring is a queue of messages in shared memory with one producer and one consumer. A message is
-// contiguous, and padded to 8 bytes.
+// Ring is a queue in shared memory with one producer and one consumer. A message is contiguous, and
+// padded to 8 bytes.
 type Ring struct {
 	data         []byte  // length is a power of two
 	head, tail   *uint64 // total bytes consumed and produced
@@ -27,7 +27,7 @@ type Record struct {
 
 func recordLength(payload int) uint64 { return HeadSize + uint64(payload+7)&^7 }
 
-// Free reports whether a payload of n bytes fits now.
+// Free reports whether n bytes of payload fit now.
 func (r *Ring) Free(n int) bool {
 	need := recordLength(n)
 	tail := atomic.LoadUint64(r.tail)
@@ -37,7 +37,7 @@ func (r *Ring) Free(n int) bool {
 	return tail+need-atomic.LoadUint64(r.head) <= uint64(len(r.data))
 }
 
-// Reserve waits for space for a payload of n bytes; false: gone holds.
+// Reserve waits for space for n bytes of payload; false: gone holds.
 func (r *Ring) Reserve(n int, gone func() bool) bool {
 	if !r.Free(n) {
 		r.space.Wait(Spins, Forever, func() bool { return r.Free(n) || gone() })
@@ -45,7 +45,7 @@ func (r *Ring) Reserve(n int, gone func() bool) bool {
 	return !gone()
 }
 
-// Slot begins a message, for which there must be space, and returns its payload's memory.
+// Slot begins a message, for which there is space, and returns its payload's memory.
 func (r *Ring) Slot(h *Head) []byte {
 	n := int(h.Size)
 	tail := atomic.LoadUint64(r.tail)
@@ -61,7 +61,7 @@ func (r *Ring) Slot(h *Head) []byte {
 	return b[HeadSize : HeadSize+n]
 }
 
-// Publish makes Slot's message, with a payload of n bytes, visible.
+// Publish makes Slot's message, with n bytes of payload, visible.
 func (r *Ring) Publish(n int) {
 	atomic.AddUint64(r.tail, recordLength(n))
 	r.items.Signal()
@@ -69,8 +69,8 @@ func (r *Ring) Publish(n int) {
 
 func (r *Ring) Empty() bool { return atomic.LoadUint64(r.head) == atomic.LoadUint64(r.tail) }
 
-// Next reads the oldest message into rec; false: the ring is empty. The error wraps ErrProtocol for
-// contents that Slot can't make, and the ring is useless.
+// Next reads the oldest message; false: the ring is empty. The error wraps ErrProtocol for contents
+// that Slot can't make, and the ring is useless.
 func (r *Ring) Next(rec *Record) (ok bool, err error) {
 	mask := uint64(len(r.data) - 1)
 	for {
@@ -110,7 +110,7 @@ func (r *Ring) Advance(rec *Record) {
 	r.space.Signal()
 }
 
-// AwaitItem waits for a message, gone, or the limit. It polls spins times before it sleeps.
+// AwaitItem waits for a message, gone, or the limit, polling spins times first.
 func (r *Ring) AwaitItem(spins int, limit time.Duration, gone func() bool) {
 	r.items.Wait(spins, limit, func() bool { return !r.Empty() || gone() })
 }

@@ -16,15 +16,14 @@ func (c *Card) Node() seam.Node { return c.node }
 
 func (c *Card) String() string { return c.node.String() }
 
-// Library returns the first card of a library as a target for kmd.Open, with Start's options and
-// errors. The simulator starts with the first open and ends with the last close. A library with
-// several cards needs Start and Sim.Cards.
+// Library returns a library's first card, with Start's options and errors, running from the first
+// open to the last close. A library with several cards needs Start and Sim.Cards.
 func Library(path string, opts ...Option) *Card {
 	return &Card{node: &libraryNode{path: path, opts: opts}}
 }
 
-// Cards returns the simulator's functions as targets for kmd.Open, with one driver model, until the
-// simulator is closed. Don't use a function both directly and through its card.
+// Cards returns the functions as targets for kmd.Open, with one driver model, until the simulator
+// is closed. Don't use a function both directly and through its card.
 func (s *Sim) Cards() ([]*Card, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -49,7 +48,7 @@ func (s *Sim) Cards() ([]*Card, error) {
 	return s.cards, nil
 }
 
-// Driver returns the driver model of the cards, for serving them with package sim/serve/cards.
+// Driver returns the cards' driver model, for package sim/serve/cards.
 func (s *Sim) Driver() (*driver.Driver, error) {
 	if _, err := s.Cards(); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (n *libraryNode) Open(flags int) (seam.File, error) {
 	return f, err
 }
 
-// load makes the driver, whose architecture only the running library knows.
+// Only the running library knows the architecture.
 func (n *libraryNode) load() (*driver.Driver, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,13 +8,12 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// firmware does Wormhole's reset on request, which the simulator only acknowledges.
+// The simulator only acknowledges Wormhole's reset on request.
 type firmware struct {
 	message atomic.Uint32
 	reset   atomic.Pointer[func()]
 }
 
-// OnResetAsked implements driver.ResetAsker; Blackhole's driver resets in another way.
 func (f *Function) OnResetAsked(ask func()) { f.firmware.reset.Store(&ask) }
 
 func (w *firmware) stored(off, v uint64) {
@@ -28,9 +27,9 @@ func (w *firmware) stored(off, v uint64) {
 	}
 }
 
-// controller models a part of Wormhole's PCIe controller that the simulator lacks. While a bit of
+// controller models a part of Wormhole's PCIe controller that the simulator lacks: while a bit of
 // two scratch registers is set, accesses to host memory reach the controller's own registers
-// (tt-kmd wormhole.c, open_dbi), as the driver needs to keep the device control register over a
+// (tt-kmd wormhole.c, open_dbi), by which the driver keeps the device control register over a
 // reset.
 type controller struct {
 	open    atomic.Uint32 // bit 0: for reads, bit 1: for writes
@@ -49,8 +48,8 @@ const (
 	deviceControl = 0x78 // where host memory starts
 )
 
-// stored sees a store before the simulator. Closing the registers waits for earlier stores, because
-// this side answers the accesses to the registers.
+// stored sees a store before the simulator. Closing the registers waits for earlier stores, which
+// this side answers.
 func (f *Function) stored(bar int, off, v uint64) {
 	if bar == 4 {
 		bar, off = 0, off+bar4Start
@@ -74,7 +73,7 @@ func (f *Function) stored(bar int, off, v uint64) {
 	}
 }
 
-// access answers an access to the controller's registers; false: host memory.
+// access returns false for host memory.
 func (c *controller) access(t *function.Transfer, bus uint64) bool {
 	open := c.open.Load()
 	if open == 0 || bus != deviceControl || len(t.Data) != 4 {

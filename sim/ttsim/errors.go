@@ -29,8 +29,7 @@ var (
 	ErrDMA = errors.New("the device accessed host memory that is not pinned for it")
 )
 
-// A LibraryError is the reason why a library can't be used: one of the sentinels, or an error of
-// the file system.
+// A LibraryError is why a library can't be used: a sentinel, or the file system's error.
 type LibraryError struct {
 	Path string // as given to Start
 	Err  error
@@ -54,7 +53,7 @@ const (
 	CategoryHostDMA = "HostDMA" // the device accessed host memory that is not pinned for it
 )
 
-// An Error is the reason why the simulated device stopped.
+// An Error is why the simulated device stopped.
 type Error struct {
 	Category string    // the library's category, or one of the Category constants
 	Function string    // the refusing function of the library, if any
@@ -67,21 +66,19 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
-	if e.Function != "" {
-		b.WriteString(": " + e.Function)
+	s := fmt.Sprintf("ttsim: device stopped at clock %d: %s", e.Clock, e.Category)
+	for _, more := range []string{e.Function, e.Message} {
+		if more != "" {
+			s += ": " + more
+		}
 	}
-	if e.Message != "" {
-		b.WriteString(": " + e.Message)
-	}
-	return b.String()
+	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// parseError finds the library's error in the server's output: "[clock] ERROR: Category: function:
-// message" (ttsim src/common.cpp ttsim_error), perhaps behind other output.
+// parseError finds the library's "[clock] ERROR: Category: function: message" (ttsim src/common.cpp
+// ttsim_error), perhaps behind other output.
 func parseError(output string) (*Error, bool) {
 	const marker = "] ERROR: "
 	i := strings.LastIndex(output, marker)
@@ -96,10 +93,7 @@ func parseError(output string) (*Error, bool) {
 	if err != nil {
 		return nil, false
 	}
-	rest := strings.TrimRight(output[i+len(marker):], "\n")
-	if k := strings.IndexByte(rest, '\n'); k >= 0 {
-		rest = rest[:k]
-	}
+	rest, _, _ := strings.Cut(output[i+len(marker):], "\n")
 	category, rest, ok := strings.Cut(rest, ": ")
 	if !ok || category == "" || strings.ContainsAny(category, " \t") {
 		return nil, false

@@ -29,23 +29,22 @@ var (
 	_ driver.ResetAsker = (*Function)(nil)
 )
 
-// The library doesn't say which chip makes a DMA transfer, and chips can have equal bus addresses.
-// So a function of several writes its tag into the target addresses of its outbound iATU regions,
-// above the 58 bits of a bus address (tt-kmd blackhole.c), and finds the tag in transfers.
+// The library doesn't say which chip makes a DMA transfer, and bus addresses can be equal. So a
+// function of several writes its tag into the targets of its outbound iATU regions, above the 58
+// bits of a bus address (tt-kmd blackhole.c), and finds it in transfers.
 const (
 	tagShift = 58
 	busMask  = 1<<tagShift - 1
 )
 
-// share prepares one of several functions.
 func (f *Function) share() {
 	pci := f.Arch().Params().PCI
 	f.tag = uint64(f.device+1) << tagShift
 	f.iatu, f.stride, f.regions = uint64(pci.IATUBase), uint64(pci.IATUStride), uint64(pci.IATURegions)
 }
 
-// targetHigh reports whether an offset in BAR 2 is the upper target of a tagged outbound iATU
-// region (ttsim src/libttsim.cpp iatu_reg_field).
+// targetHigh reports the upper target of a tagged outbound iATU region (ttsim src/libttsim.cpp
+// iatu_reg_field).
 func (f *Function) targetHigh(bar int, off uint64) bool {
 	in := off - f.iatu
 	return bar == 2 && f.tag != 0 && in < f.regions*f.stride && in%f.stride == 0x18
@@ -66,8 +65,7 @@ func (f *Function) Sim() *Sim { return f.sim }
 
 func (f *Function) String() string { return fmt.Sprintf("%s:00:%02x.0", f.sim.path, f.device) }
 
-// ConfigRead reads a 32-bit word of config space's standard header; all ones once the device
-// stopped.
+// ConfigRead reads a word of the standard header; all ones once the device stopped.
 func (f *Function) ConfigRead(off uint32) uint32 {
 	if f.closed.Load() {
 		return ^uint32(0)
@@ -76,7 +74,7 @@ func (f *Function) ConfigRead(off uint32) uint32 {
 	return v
 }
 
-// ConfigWrite writes a 32-bit word of config space. The library keeps decoding the BARs' initial
+// ConfigWrite writes a word of config space. The library keeps decoding the BARs' initial
 // addresses.
 func (f *Function) ConfigWrite(off uint32, v uint32) {
 	if f.closed.Load() {
@@ -85,8 +83,7 @@ func (f *Function) ConfigWrite(off uint32, v uint32) {
 	f.client().ConfigWrite(f.device, off, v)
 }
 
-// address translates to the library's address space. The library refuses and reports an invalid
-// BAR's.
+// The library refuses and reports an invalid BAR's address.
 func (f *Function) address(bar int, off uint64) uint64 {
 	if bar < 0 || bar > 4 || bar&1 != 0 {
 		return uint64(f.device)<<function.DeviceShift | off&(1<<32-1)
@@ -94,8 +91,7 @@ func (f *Function) address(bar int, off uint64) uint64 {
 	return f.bars[bar/2] + off
 }
 
-// BARLoad performs one load of width 1, 2, 4 or 8 bytes, after all earlier stores. A stopped device
-// reads all ones.
+// BARLoad performs one load after all earlier stores; all ones on a stopped device.
 func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 	if f.closed.Load() {
 		return ones(width)
@@ -112,7 +108,6 @@ func (f *Function) BARLoad(bar int, off uint64, width int) uint64 {
 
 func ones(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
-// BARStore performs one posted store of width 1, 2, 4 or 8 bytes.
 func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	if f.closed.Load() {
 		return
@@ -124,7 +119,6 @@ func (f *Function) BARStore(bar int, off uint64, width int, v uint64) {
 	f.client().Store(f.address(bar, off), width, v)
 }
 
-// BARRead copies from memory behind a TLB window in large accesses.
 func (f *Function) BARRead(bar int, off uint64, p []byte) { f.read(f.client(), bar, off, p) }
 
 func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
@@ -135,20 +129,19 @@ func (f *Function) read(from *function.Client, bar int, off uint64, p []byte) {
 	}
 }
 
-// BARWrite copies to memory behind a TLB window in large posted accesses.
 func (f *Function) BARWrite(bar int, off uint64, p []byte) { f.write(f.client(), bar, off, p) }
 
 func (f *Function) write(to *function.Client, bar int, off uint64, p []byte) {
 	to.Write(f.address(bar, off), p, f.closed.Load)
 }
 
-// AttachDMA gives the device its host memory, before any access to it. d must not wait for anything
-// that does loads: it is called while a load waits for its answer. An error stops the device.
+// AttachDMA gives the device its host memory, before any access. d is called while a load waits for
+// its answer, so it must not wait for loads. An error stops the device.
 func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 
 func (f *Function) Fault() error { return f.sim.Fault() }
 
-// CoreDebug returns false: the library stops at the debug interface's registers.
+// CoreDebug is false: the library stops at the debug interface's registers.
 func (f *Function) CoreDebug() bool { return false }
 
 // Reset restores the chip's power-on state, also after a fault, or fails with ErrSharedReset.

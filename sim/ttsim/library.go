@@ -13,19 +13,10 @@ import (
 )
 
 // entryPoints are the library functions that the server calls (ttsim docs/libttsim_api.md).
-var entryPoints = [...]string{
-	"libttsim_init",
-	"libttsim_exit",
-	"libttsim_set_pci_dma_mem_callbacks",
-	"libttsim_pci_config_rd32",
-	"libttsim_pci_config_wr32",
-	"libttsim_pci_mem_rd_bytes",
-	"libttsim_pci_mem_wr_bytes",
-	"libttsim_clock",
-}
+var entryPoints = [...]string{"init", "exit", "set_pci_dma_mem_callbacks", "pci_config_rd32", "pci_config_wr32",
+	"pci_mem_rd_bytes", "pci_mem_wr_bytes", "clock"}
 
-// checkLibrary checks a library for better errors than the dynamic loader's, and returns its
-// absolute path: the loader would search for a bare name.
+// checkLibrary's errors are better than the dynamic loader's, which would search for a bare name.
 func checkLibrary(path string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &LibraryError{Path: path, Err: err, Hint: hint}
@@ -68,6 +59,7 @@ func checkLibrary(path string) (string, error) {
 	}
 	var missing []string
 	for _, name := range entryPoints {
+		name = "libttsim_" + name
 		if !slices.ContainsFunc(symbols, func(s elf.Symbol) bool { return s.Name == name && s.Section != elf.SHN_UNDEF }) {
 			missing = append(missing, name)
 		}
@@ -82,7 +74,6 @@ func checkLibrary(path string) (string, error) {
 	return abs, nil
 }
 
-// supported reports whether this system can load the library.
 func supported() bool {
 	_, ok := machines[runtime.GOARCH]
 	return ok && runtime.GOOS == "linux"

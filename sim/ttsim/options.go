@@ -14,8 +14,8 @@ type config struct {
 	manual bool
 }
 
-// Server sets the server process, which is required: a program and arguments that make it call
-// libttsim.Serve, usually a hidden command of the running program.
+// Server sets the required server process: a program and arguments that call libttsim.Serve,
+// usually a hidden command of the running program.
 func Server(argv ...string) Option {
 	argv = slices.Clone(argv)
 	return func(c *config) { c.server = argv }
@@ -25,5 +25,5 @@ func Server(argv ...string) Option {
 func Output(w io.Writer) Option { return func(c *config) { c.output = w } }
 
 // ManualClock stops simulated time outside of Sim.Clock, for an exact interleaving. A host that
-// waits for its memory to change without calling Clock waits forever.
+// awaits its memory without calling Clock waits forever.
 func ManualClock() Option { return func(c *config) { c.manual = true } }

@@ -11,9 +11,8 @@ import (
 
 var _ driver.Peer = (*Function)(nil)
 
-// peers is the queue of devices' accesses to each other. The goroutine of their DMA must not wait
-// for the server, so another goroutine performs these accesses, or a host that uses any of the
-// devices.
+// peers is the queue of devices' accesses to each other. Their DMA's goroutine must not wait for
+// the server, so another performs them, or a host that uses any of the devices.
 type peers struct {
 	waiting atomic.Int32 // accesses that aren't done
 	doing   sync.Mutex   // held while one is done; taken before mu
@@ -46,7 +45,6 @@ func (p *peers) run() {
 	}
 }
 
-// settle returns when all earlier accesses are done.
 func (p *peers) settle() {
 	for n := p.waiting.Load(); n > 0; n-- {
 		p.next()
@@ -71,7 +69,7 @@ func (p *peers) next() {
 	p.waiting.Add(-1)
 }
 
-// PeerWrite implements driver.Peer. A reset drops waiting writes.
+// PeerWrite's waiting writes are dropped by a reset.
 func (f *Function) PeerWrite(bar int, off uint64, p []byte, taken func()) {
 	to, p := f.sim.current.Load().client, slices.Clone(p)
 	f.sim.peers.post(func() {
@@ -89,7 +87,7 @@ func (f *Function) PeerRead(bar int, off uint64, n int, done func(p []byte)) {
 	})
 }
 
-// client returns the connection, after the devices' earlier accesses to each other.
+// The devices' earlier accesses to each other are done.
 func (f *Function) client() *function.Client {
 	f.sim.peers.settle()
 	return f.sim.current.Load().client

@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve/function"
 )
 
-// A process is one life of a simulator's server; a reset starts another.
+// A process is one life of a simulator's server.
 type process struct {
 	sim    *Sim
 	cmd    *exec.Cmd
@@ -33,14 +33,13 @@ type process struct {
 	once   sync.Once
 }
 
-// Time limits of the server process. They bound a broken server, not a slow simulation.
+// Time limits bound a broken server, not a slow simulation.
 const (
 	startTimeout = 60 * time.Second
 	exitTimeout  = 5 * time.Second
 	drainTimeout = 2 * time.Second
 )
 
-// newProcess starts a server, which loads the library.
 func newProcess(sim *Sim) (*process, []*Function, error) {
 	if !supported() {
 		return nil, nil, fmt.Errorf("ttsim: start: %w; this is %s/%s", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
@@ -159,8 +158,7 @@ const (
 
 func known(id uint32) bool { return id == idWormhole || id == idBlackhole }
 
-// startError returns why the server ended while it opened the library; without an error of the
-// library it is probably another program.
+// Without an error of the library it is probably another program.
 func (p *process) startError() error {
 	<-p.reaped
 	f := p.fault.Load()
@@ -170,7 +168,8 @@ func (p *process) startError() error {
 	if f.Category != CategoryExit && f.Category != CategorySignal {
 		return f
 	}
-	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
+	return fmt.Errorf("ttsim: start: server %q: %w; it printed %q; "+
+		"check that the program calls libttsim.Serve (package sim/ttsim/libttsim) and is of the same build",
 		p.cmd.Args, f, p.out.String())
 }
 
@@ -200,7 +199,7 @@ func (p *process) reap() {
 	}
 }
 
-// reason returns why the server ended, or nil if it was asked to.
+// reason is nil if the server was asked to end.
 func (p *process) reason(err error) *Error {
 	out := p.out.String()
 	if f := p.dmaErr.Load(); f != nil {

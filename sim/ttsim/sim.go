@@ -79,8 +79,8 @@ func (s *Sim) Fault() error {
 	return nil
 }
 
-// Reset restores the power-on state of all chips with a new server process, also after a fault.
-// Functions, host memory and cards stay. If it fails, Fault returns the reason.
+// Reset restores all chips' power-on state with a new server process, also after a fault.
+// Functions, host memory and cards stay. Fault returns why it failed.
 func (s *Sim) Reset() error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -111,8 +111,8 @@ func (s *Sim) Reset() error {
 	return nil
 }
 
-// Close ends the simulation with all functions. Loads return all ones afterwards. It returns nil
-// even if the device had stopped: see Fault.
+// Close ends the simulation; loads return all ones afterwards. It returns nil even if the device
+// had stopped: see Fault.
 func (s *Sim) Close() error {
 	s.life.Lock()
 	defer s.life.Unlock()

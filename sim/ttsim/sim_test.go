@@ -115,9 +115,7 @@ func TestIdentity(t *testing.T) {
 		if v, d := f.ID(); uint32(v)|uint32(d)<<16 != b.id {
 			t.Errorf("ID() = %#x %#x, want %#x", v, d, b.id)
 		}
-		if err := f.Fault(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Fault())
 	})
 }
 
@@ -167,18 +165,14 @@ func TestL1(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d bytes read back differ", len(want))
 		}
-		if err := f.Fault(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Fault())
 	})
 }
 
 func eventually(t *testing.T, f *ttsim.Function, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(100 * time.Microsecond) {
-		if err := f.Fault(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Fault())
 		if time.Now().After(end) {
 			t.Fatalf("%s did not happen in 20 s", what)
 		}
@@ -229,15 +223,11 @@ func TestManualClock(t *testing.T) {
 		load(b, f, program)
 		release(b, f)
 		off := b.at(f, b.x, b.y, 0x30000)
-		if err := f.Sim().Clock(3); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Clock(3))
 		if got := f.BARLoad(0, off, 4); got != 0 {
 			t.Errorf("after 3 clocks the word is %#x, want 0", got)
 		}
-		if err := f.Sim().Clock(1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Clock(1))
 		if got := f.BARLoad(0, off, 4); got != 0xD0DE {
 			t.Errorf("after 4 clocks the word is %#x, want 0xd0de", got)
 		}
@@ -270,9 +260,7 @@ func TestHostDMA(t *testing.T) {
 		f.BARStore(0, off+0x80, 4, 0xCAFE)
 		big := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 		f.BARWrite(0, off+0x100, big)
-		if err := f.Sim().Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sim().Sync())
 		if got := m.word(0x80); got != 0xCAFE {
 			t.Errorf("host word %#x, want 0xcafe", got)
 		}
@@ -312,12 +300,8 @@ func TestControllerRegisters(t *testing.T) {
 		t.Errorf("the register is %#x, want 0x2810", got)
 	}
 	registers(0)
-	if err := f.Fault(); err != nil {
-		t.Error(err)
-	}
-	if err := f.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Fault())
+	must(t, f.Reset())
 	f.BARStore(0, 0x1FF30078, 4, 1<<21)
 	if got := f.BARLoad(0, b.at(f, b.pcieX, b.pcieY, b.noc)+0x78, 4); got != 0 {
 		t.Errorf("the register is %#x after a reset", got)
@@ -346,9 +330,7 @@ func TestResetAsked(t *testing.T) {
 			t.Errorf("message %d: asked %d times, want %d", i, asked, m.asked)
 		}
 	}
-	if err := f.Fault(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Fault())
 }
 
 func TestRefusal(t *testing.T) {
@@ -448,12 +430,8 @@ func TestTwoDevices(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	eachBoard(t, func(t *testing.T, b board, f *ttsim.Function) {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
+		must(t, f.Close())
 		if got := f.BARLoad(0, 0, 2); got != 0xFFFF {
 			t.Errorf("a closed device answers %#x", got)
 		}
@@ -481,4 +459,21 @@ func TestAccessesDoNotAllocate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

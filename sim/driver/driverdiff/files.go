@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Files compares the drivers' files about a card that isn't open: the model's, b, with those of the
-// machine's file system, a, except for differences between machines.
+// Files compares the drivers' files about an idle card: the model's, b, with the file system's, a,
+// except for machines' differences.
 func Files(a, b fs.FS) (l []Difference, err error) {
 	differ := func(name, x, y string) {
 		if x != y {

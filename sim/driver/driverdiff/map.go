@@ -72,7 +72,6 @@ func (r *run) unmapAt(f, i int) {
 	})
 }
 
-// access stores to a worker's memory through a window and loads it again.
 func (r *run) access(f int) {
 	var can []int
 	for i, m := range r.sides[0].maps[f] {

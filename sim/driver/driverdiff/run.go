@@ -1,6 +1,8 @@
 package driverdiff
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -20,8 +22,8 @@ type Config struct {
 	Steps    int           // requests, 1000 if zero
 	Resets   bool          // some requests are resets of the cards
 	Settle   time.Duration // for a card to come back
-	// Discontiguous: the drivers have no IOMMU, and the outcome of pins of several pages depends on
-	// physical addresses, so there are none.
+	// Discontiguous: without an IOMMU the outcome of pins of several pages depends on physical
+	// addresses, so there are none.
 	Discontiguous bool
 }
 
@@ -38,7 +40,6 @@ func (d Difference) String() string {
 
 const fileCount = 3
 
-// side is one of the drivers, with its files and mappings.
 type side struct {
 	node  seam.Node
 	arena []byte // memory to pin
@@ -51,7 +52,6 @@ type mapping struct {
 	window int // -1 for something else
 }
 
-// known is the state that both sides agree on.
 type known struct {
 	tile    chip.XY
 	open    [fileCount]bool
@@ -71,7 +71,7 @@ type run struct {
 	differ []Difference
 }
 
-// Run compares two drivers, whose cards no other program may use. An error is the comparison's.
+// Run compares two drivers, whose cards nothing else uses. An error is the comparison's.
 func Run(cfg Config) (_ []Difference, err error) {
 	p := cfg.Arch.Params()
 	if p == nil {
@@ -106,7 +106,6 @@ func Run(cfg Config) (_ []Difference, err error) {
 	return r.differ, nil
 }
 
-// both asks both sides and returns the first answer.
 func (r *run) both(request string, ask func(s *side) string) (answer string, same bool) {
 	a, b := ask(&r.sides[0]), ask(&r.sides[1])
 	if a != b {
@@ -116,18 +115,12 @@ func (r *run) both(request string, ask func(s *side) string) (answer string, sam
 }
 
 func errText(err error) string {
-	if err == nil {
+	var no syscall.Errno
+	switch {
+	case err == nil:
 		return "ok"
-	}
-	for e := err; e != nil; {
-		if no, ok := e.(syscall.Errno); ok {
-			return fmt.Sprintf("errno %d (%v)", int(no), no)
-		}
-		u, ok := e.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		e = u.Unwrap()
+	case errors.As(err, &no):
+		return fmt.Sprintf("errno %d (%v)", int(no), no)
 	}
 	return err.Error()
 }
@@ -215,23 +208,19 @@ func (r *run) close(f int) {
 	r.known.open[f] = false
 }
 
-// ioctl makes a request with the same argument on both sides. before may change a side's copy; hide
-// hides free choices of the driver. The answer is the first side's.
+// before may change a side's copy of the argument; hide hides free choices of the driver.
 func (r *run) ioctl(f int, name string, req uint32, arg []byte, before func(*side, []byte), hide func([]byte)) (answer []byte, ok bool) {
 	const room, canary = 1024, 0xA5
 	var first []byte
 	got, same := r.both(fmt.Sprintf("file %d: %s %x", f, name, arg), func(s *side) string {
-		b := make([]byte, room)
-		for i := range b {
-			b[i] = canary
-		}
+		b := bytes.Repeat([]byte{canary}, room)
 		copy(b, arg)
 		if before != nil {
 			before(s, b)
 		}
 		err := s.files[f].Ioctl(req, b)
 		if first == nil {
-			first = append(first, b...)
+			first = bytes.Clone(b)
 		}
 		if hide != nil {
 			hide(b)

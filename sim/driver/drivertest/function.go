@@ -7,13 +7,13 @@ package drivertest
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Access is one access of the host to a BAR.
 type Access struct {
 	BAR   int
 	Off   uint64
@@ -30,7 +30,7 @@ type Target struct {
 	Linked, StaticVC, Reserved uint8
 }
 
-// Function is the chip. Set the exported fields before the first access.
+// Function is the chip. Set its fields before the first access.
 type Function struct {
 	Arch       chip.Arch
 	Subsystem  uint32                    // PCI subsystem vendor (low half) and id
@@ -200,7 +200,7 @@ func (f *Function) BARWrite(bar int, off uint64, p []byte) {
 	f.accessLocked(bar, off, p, true)
 }
 
-// accessLocked panics on undefined behaviour, a bug of the caller.
+// accessLocked panics on undefined behaviour of the caller.
 func (f *Function) accessLocked(bar int, off uint64, p []byte, store bool) {
 	if f.dead {
 		for i := range p {
@@ -264,41 +264,31 @@ func (f *Function) windowSpan(id int) (start, size uint64) {
 }
 
 func (f *Function) decode(id int, size uint64) Target {
-	field := func(lo, hi uint64, first, width uint) uint64 {
-		v := lo >> first
-		if first >= 64 {
-			v = hi >> (first - 64)
-		} else if first > 0 {
-			v |= hi << (64 - first)
-		}
-		return v & (1<<width - 1)
+	n, noc, words := uint(36), uint(1), uint64(2)
+	if f.Arch == chip.Blackhole {
+		n, noc, words = 64, 2, 3
 	}
-	var lo, hi uint64
-	var n uint
-	bits := uint(0)
-	for 1<<bits < size {
-		bits++
+	at := 0x1FC00000 + 4*words*uint64(id)
+	lo, hi := uint64(f.regs[at])|uint64(f.regs[at+4])<<32, uint64(0)
+	if words == 3 {
+		hi = uint64(f.regs[at+8])
 	}
-	noc := uint(1)
-	if f.Arch == chip.Wormhole {
-		at := 0x1FC00000 + 8*uint64(id)
-		lo = uint64(f.regs[at]) | uint64(f.regs[at+4])<<32
-		n = 36 - bits
-	} else {
-		at := 0x1FC00000 + 12*uint64(id)
-		lo, hi = uint64(f.regs[at])|uint64(f.regs[at+4])<<32, uint64(f.regs[at+8])
-		n = 64 - bits
-		noc = 2
+	field := func(width uint) uint64 { // the next bits
+		v := lo & (1<<width - 1)
+		lo, hi = lo>>width|hi<<(64-width), hi>>width
+		return v
 	}
-	t := Target{Addr: field(lo, hi, 0, n) << bits}
-	t.X, t.Y = uint8(field(lo, hi, n, 6)), uint8(field(lo, hi, n+6, 6))
-	t.StartX, t.StartY = uint8(field(lo, hi, n+12, 6)), uint8(field(lo, hi, n+18, 6))
-	t.NOC = uint8(field(lo, hi, n+24, noc))
-	n += 24 + noc
-	t.Multicast = uint8(field(lo, hi, n, 1))
-	t.Ordering = uint8(field(lo, hi, n+1, 2))
-	t.Linked = uint8(field(lo, hi, n+3, 1))
-	t.StaticVC = uint8(field(lo, hi, n+4, 1))
+	unit := uint(bits.TrailingZeros64(size))
+	t := Target{Addr: field(n-unit) << unit}
+	for _, v := range []struct {
+		to    *uint8
+		width uint
+	}{
+		{&t.X, 6}, {&t.Y, 6}, {&t.StartX, 6}, {&t.StartY, 6}, {&t.NOC, noc}, {&t.Multicast, 1}, {&t.Ordering, 2}, {&t.Linked, 1},
+		{&t.StaticVC, 1},
+	} {
+		*v.to = uint8(field(v.width))
+	}
 	return t
 }
 

@@ -69,7 +69,6 @@ func (m *hostMemory) WriteHost(bus uint64, p []byte) error {
 	return nil
 }
 
-// end prints a report and exits the process.
 func end(err error) {
 	endOnce.Do(func() {
 		var b []byte
@@ -87,7 +86,6 @@ func end(err error) {
 	select {}
 }
 
-// machine returns the running machine, or ends the process.
 func machine(function string) *libttsim.Machine {
 	m := current.Load()
 	if m == nil {
@@ -139,7 +137,6 @@ func reprise_exit() {
 	}
 }
 
-// finish ends a machine. life must be held.
 func finish(m *libttsim.Machine) error {
 	if reports != nil {
 		_ = reports.Close() // serveReports sees it
@@ -148,7 +145,7 @@ func finish(m *libttsim.Machine) error {
 	return m.Close()
 }
 
-// reprise_at_exit ends the machine of a process that ends without libttsim_exit: chips must not
+// reprise_at_exit ends the machine of a process that doesn't call libttsim_exit: chips must not
 // access freed host memory.
 //
 //export reprise_at_exit

@@ -38,23 +38,32 @@ type served struct {
 
 func offer(t *testing.T, card *sim.Card) *served {
 	t.Helper()
-	d, err := card.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(card.Driver())(t)
 	s := &served{Card: card, path: filepath.Join(t.TempDir(), "card")}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- cards.Serve(ctx, l, d, 0) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-ended, card.Close()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(<-ended, card.Close()))
 	})
 	return s
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// value is must for a call with a result.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
 }

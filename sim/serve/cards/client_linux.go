@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -25,7 +26,6 @@ type process struct {
 	host  hostMemory
 }
 
-// errNoServer: nothing listens at the socket.
 var errNoServer = errors.New("cards: nothing serves the card")
 
 func (c *Target) dial() (*serve.Conn, error) {
@@ -125,7 +125,7 @@ func (c *Target) drop() {
 	p.idle, p.first = nil, nil
 }
 
-// call makes a request. A lost server counts as a lost device.
+// A lost server counts as a lost device.
 func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byte, err error) {
 	conn, err := c.take()
 	if err != nil {
@@ -134,9 +134,9 @@ func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byt
 	reply, out, err = conn.Call(&q, payload)
 	c.put(conn, err)
 	if err != nil {
-		return reply, nil, gone(err)
+		err = gone(err)
 	}
-	return reply, out, nil
+	return reply, out, err
 }
 
 func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
@@ -196,46 +196,39 @@ func (f *file) Ioctl(req uint32, arg []byte) error {
 	if err != nil {
 		return gone(err)
 	}
-	q := serve.Head{Op: opIoctl, Object: f.id, Val: uint64(req)}
-	switch req {
-	case kabi.IoctlPinPages:
-		err = f.c.proc.host.pin(f, arg, func(fd int, off uint64) error {
-			q.Off = off
-			return f.ioctl(conn, &q, arg, fd)
-		})
-	case kabi.IoctlUnpinPages:
-		err = f.ioctl(conn, &q, arg, -1)
-		if err == nil {
-			f.c.proc.host.unpinned(f, arg)
+	var lost error
+	do := func(fd int, off uint64) (answer error) {
+		answer, lost = ioctl(conn, &serve.Head{Op: opIoctl, Object: f.id, Off: off, Val: uint64(req)}, arg, fd)
+		if lost != nil {
+			return lost
 		}
-	default:
-		err = f.ioctl(conn, &q, arg, -1)
+		return answer
 	}
+	if req == kabi.IoctlPinPages {
+		err = f.c.proc.host.pin(f, arg, do)
+	} else if err = do(-1, 0); err == nil && req == kabi.IoctlUnpinPages {
+		f.c.proc.host.unpinned(f, arg)
+	}
+	f.c.put(conn, lost)
 	var no syscall.Errno
-	var lost *brokenError
-	if errors.As(err, &lost) {
-		f.c.put(conn, err)
-		return gone(lost.err)
-	}
-	f.c.put(conn, nil)
-	if errors.As(err, &no) {
+	switch {
+	case lost != nil:
+		return gone(lost)
+	case errors.As(err, &no):
 		return no
 	}
 	return err
 }
 
-type brokenError struct{ err error }
-
-func (e *brokenError) Error() string { return e.err.Error() }
-
-func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error {
+// ioctl returns the driver's answer, and the error of a lost server.
+func ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) (answer, lost error) {
 	r, out, given, err := conn.CallFD(q, arg, fd)
 	if err != nil {
-		return &brokenError{err}
+		return nil, err
 	}
 	if r.Status == serve.StatusText {
 		serve.CloseFD(given)
-		return r.Err(out)
+		return r.Err(out), nil
 	}
 	copy(arg, out)
 	if given >= 0 {
@@ -247,7 +240,7 @@ func (f *file) ioctl(conn *serve.Conn, q *serve.Head, arg []byte, fd int) error 
 			serve.CloseFD(given)
 		}
 	}
-	return r.Err(nil)
+	return r.Err(nil), nil
 }
 
 func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
@@ -331,17 +324,15 @@ func (m *mapping) Store(off uint64, width int, v uint64) {
 }
 
 func (m *mapping) Read(off uint64, p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), serve.MaxPayload)
-		m.access(serve.Head{Op: serve.OpRead, Off: off, Val: uint64(n)}, nil, p[:n])
-		off, p = off+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.MaxPayload) {
+		m.access(serve.Head{Op: serve.OpRead, Off: off, Val: uint64(len(b))}, nil, b)
+		off += uint64(len(b))
 	}
 }
 
 func (m *mapping) Write(off uint64, p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), serve.MaxPayload)
-		m.access(serve.Head{Op: serve.OpWrite, Off: off}, p[:n], nil)
-		off, p = off+uint64(n), p[n:]
+	for b := range slices.Chunk(p, serve.MaxPayload) {
+		m.access(serve.Head{Op: serve.OpWrite, Off: off}, b, nil)
+		off += uint64(len(b))
 	}
 }

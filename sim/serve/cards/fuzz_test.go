@@ -43,10 +43,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, then []byte) {
 		// Each input has a server of its own: nothing of one happens during the next, whose
 		// coverage would be taken for new.
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := value(net.ListenUnix("unix", &net.UnixAddr{Net: "unix"}))(t)
 		at, ok := l.Addr().(*net.UnixAddr)
 		if !ok {
 			t.Fatalf("address %v", l.Addr())
@@ -56,33 +53,22 @@ func FuzzServer(f *testing.F) {
 		go func() { ended <- cards.Serve(ctx, l, d, 0) }()
 		defer func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must(t, <-ended)
 		}()
 		dial := func() *net.UnixConn {
-			c, err := net.DialUnix("unix", nil, at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			c := value(net.DialUnix("unix", nil, at))(t)
+			must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
 			return c
 		}
 		greeted := func() (*net.UnixConn, *serve.Conn) {
 			u := dial()
 			c := serve.NewConn(u)
-			if err := c.Greet(serve.ServiceCard, -1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Greet(serve.ServiceCard, -1))
 			return u, c
 		}
 		call := func(c *serve.Conn, h serve.Head) uint64 {
 			r, out, err := c.Call(&h, nil)
-			if err := errors.Join(err, r.Err(out)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, r.Err(out)))
 			return r.Val
 		}
 		_, process := greeted()

@@ -64,10 +64,7 @@ func (s *served) start(t *testing.T, what string) (*exec.Cmd, *bufio.Scanner, *b
 
 func TestKilledProcess(t *testing.T) {
 	onCards(t, func(t *testing.T, s *served) {
-		d, err := s.Driver()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := value(s.Driver())(t)
 		free := s.resources(t, true)
 		for range 2 {
 			victim, lines, stderr := s.start(t, "forever")
@@ -83,9 +80,7 @@ func TestKilledProcess(t *testing.T) {
 			if len(c.Holders) != 1 || c.Holders[0].PID != victim.Process.Pid || c.Holders[0].Files != files || c.Holders[0].Name == "" {
 				t.Errorf("holders %v, want process %d with %d files", c.Holders, victim.Process.Pid, files)
 			}
-			if err := victim.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, victim.Process.Kill())
 			if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 				t.Errorf("the victim ended with %v: %s", err, stderr)
 			}
@@ -108,16 +103,9 @@ func TestKilledProcess(t *testing.T) {
 func TestKilledProcessOfFarChip(t *testing.T) {
 	effort.Long(t)
 	m := sim.N300(sim.Resident())
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must(t, m.Close()) })
 	s := offer(t, m.Card(0))
-	d, err := s.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(s.Driver())(t)
 	for range 3 {
 		victim, lines, stderr := s.start(t, "far-forever")
 		for lines.Scan() && lines.Text() != hwtest.VictimRunning {
@@ -126,9 +114,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 			t.Fatalf("the victim doesn't run: %s", stderr)
 		}
 		time.Sleep(2 * time.Millisecond) // somewhere in its work
-		if err := victim.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, victim.Process.Kill())
 		if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("the victim ended with %v: %s", err, stderr)
 		}
@@ -137,10 +123,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 				t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
 			}
 		}
-		near, err := kmd.Open(t.Context(), s.Card)
-		if err != nil {
-			t.Fatal(err)
-		}
+		near := value(kmd.Open(t.Context(), s.Card))(t)
 		ch := s.Chip().Topology()
 		for x := range uint8(10) {
 			for y := range uint8(12) {
@@ -156,9 +139,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 				}
 			}
 		}
-		if err := near.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, near.Close())
 		second, _, stderr := s.start(t, "far-once")
 		if err := second.Wait(); err != nil {
 			t.Fatalf("the second process: %v: %s", err, stderr)
@@ -173,10 +154,7 @@ func TestKilledProcessOfFarChip(t *testing.T) {
 
 func (s *served) quiet(t *testing.T) {
 	t.Helper()
-	d, err := s.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(s.Driver())(t)
 	for deadline := time.Now().Add(20 * time.Second); d.Node(0).OpenFiles() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d files are still open", d.Node(0).OpenFiles())
@@ -184,10 +162,7 @@ func (s *served) quiet(t *testing.T) {
 	}
 	held := map[chip.XY]bool{}
 	for _, c := range queueCores(s.Chip().Topology()) {
-		xy, err := s.Chip().Topology().Virtual(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		xy := value(s.Chip().Topology().Virtual(c))(t)
 		held[xy] = true
 	}
 	var before []uint64
@@ -232,10 +207,8 @@ type resources struct {
 // Outbound regions are counted only if nothing runs (see hwtest.Victim).
 func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	t.Helper()
-	d, err := kmd.Open(t.Context(), s.Card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := value(kmd.Open(t.Context(), s.Card))(t)
+	var err error
 	for ; err == nil; r.windows++ {
 		_, err = d.OpenWindow(2<<20, kmd.WriteCombined)
 	}
@@ -251,8 +224,6 @@ func (s *served) resources(t *testing.T, quiet bool) (r resources) {
 	if _, r.locked, err = d.TestLock(kmd.LockPCIeDMA); err != nil {
 		t.Error(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, d.Close())
 	return r
 }

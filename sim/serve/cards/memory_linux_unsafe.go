@@ -23,7 +23,6 @@ func pointerTo(va uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 }
 
-// hostMemory is the memory that this process shares with the server.
 type hostMemory struct {
 	mu    sync.Mutex
 	files []memoryFile
@@ -32,7 +31,7 @@ type hostMemory struct {
 
 const memoryName = "reprise-pinned"
 
-// memoryFile is an anonymous file whose pages have replaced some of this process's.
+// memoryFile is an anonymous file whose pages replaced some of this process's.
 type memoryFile struct {
 	inode uint64
 	fd    int
@@ -47,7 +46,7 @@ func (m memoryFile) has(a driver.Area) bool {
 	return m.inode == a.Inode && strings.HasPrefix(a.Name, "/memfd:"+memoryName)
 }
 
-// pin performs PIN_PAGES by do, which gets the memory's file, -1 for unmapped memory, and offset.
+// do performs PIN_PAGES with the memory's file, -1 for unmapped memory, and offset.
 func (h *hostMemory) pin(f *file, arg []byte, do func(fd int, off uint64) error) error {
 	var in kabi.PinPagesIn
 	page := uint64(unix.Getpagesize())
@@ -89,7 +88,6 @@ func (h *hostMemory) closed(f *file) {
 	}
 }
 
-// sweepLocked closes the files without a mapping.
 func (h *hostMemory) sweepLocked(areas []driver.Area) {
 	h.files = slices.DeleteFunc(h.files, func(m memoryFile) bool {
 		if slices.ContainsFunc(areas, m.has) {
@@ -100,7 +98,7 @@ func (h *hostMemory) sweepLocked(areas []driver.Area) {
 	})
 }
 
-// sharedLocked returns the file and the offset of a range, which may move into a new file.
+// sharedLocked may move the range into a new file.
 func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint64, err error) {
 	areas, err := driver.Areas()
 	if err != nil {
@@ -146,7 +144,6 @@ func (h *hostMemory) sharedLocked(va, size uint64, write bool) (fd int, off uint
 	return m.fd, 0, nil
 }
 
-// move replaces the pages of a range by a new file's, with the same bytes.
 func move(va, size uint64, prot int) (m memoryFile, err error) {
 	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
 	if err != nil {

@@ -17,7 +17,6 @@ const (
 	opLast                             // Object: file, to be released last at the process's end
 )
 
-// Kinds of a reply to opMmap.
 const (
 	accesses = iota // each access is a request
 	memory          // the descriptor's memory; Val: offset in it

@@ -21,7 +21,7 @@ type pinned struct {
 	view   *view
 }
 
-// pins are a client's pinned ranges and the server's views of them, under the client's lock.
+// pins are a client's pinned ranges and the server's views of them.
 type pins struct {
 	list  []pinned
 	views []*view
@@ -52,7 +52,7 @@ func (s *pins) forget(v *view) {
 	s.views = slices.DeleteFunc(s.views, func(o *view) bool { return o == v })
 }
 
-// pin performs PIN_PAGES on memory at an offset of a file; a negative fd is unmapped memory.
+// A negative fd is unmapped memory.
 func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	var in kabi.PinPagesIn
 	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
@@ -88,7 +88,7 @@ func (s *pins) pin(f seam.File, arg []byte, fd int, off uint64) error {
 	return err
 }
 
-// unpin performs UNPIN_PAGES on the newest pin at an address, as the driver does.
+// unpin takes the newest pin at an address, as the driver does.
 func (s *pins) unpin(f seam.File, arg []byte) error {
 	var in kabi.UnpinPagesIn
 	if copy(kabi.PartBytes(&in), arg) != len(kabi.PartBytes(&in)) {
@@ -115,7 +115,7 @@ func (s *pins) unpin(f seam.File, arg []byte) error {
 	return err
 }
 
-// drop forgets a file's pins. The driver holds the pages as long as the file lives.
+// The driver holds the pages as long as the file lives.
 func (s *pins) drop(f seam.File) {
 	s.list = slices.DeleteFunc(s.list, func(p pinned) bool {
 		if p.file != f {

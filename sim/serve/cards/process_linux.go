@@ -111,7 +111,14 @@ func (p *client) do(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, o
 	if dead {
 		return r, nil, -1, false
 	}
-	r, out, give = p.handle(q, payload, buf, fd)
+	r, out, give, err := p.handle(q, payload, buf, fd)
+	if err != nil {
+		var text []byte
+		if r, text = serve.Fail(err); r.Status == serve.StatusText {
+			out = text
+		}
+		give = -1
+	}
 	return r, out, give, true
 }
 
@@ -122,14 +129,13 @@ func readLength(q *serve.Head) int {
 	return 0
 }
 
-// handle returns the reply, its payload, and a descriptor for it or -1.
-func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int) {
+func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Head, out []byte, give int, err error) {
 	give = -1
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			r, out, give = serve.Head{Status: serve.StatusFault}, nil, -1
+			r, out, give, err = serve.Head{Status: serve.StatusFault}, nil, -1, nil
 		default:
 			panic(e)
 		}
@@ -140,17 +146,13 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 		if err == nil {
 			r, err = p.opened(f)
 		}
-		if err != nil {
-			r, out = serve.Fail(err)
-		}
-		return r, out, -1
+		return r, nil, -1, err
 	case opIoctl, opMmap, opClose, opFault, opLast:
 		p.mu.Lock()
 		f := p.files[q.Object]
 		p.mu.Unlock()
 		if f == nil {
-			r, out = serve.Fail(syscall.EBADF)
-			return r, out, -1
+			return r, nil, -1, syscall.EBADF
 		}
 		return p.onFile(q, f, payload, fd)
 	}
@@ -158,7 +160,7 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	m := p.maps[q.Object]
 	p.mu.Unlock()
 	if m == nil {
-		return serve.Head{Status: serve.StatusFault}, nil, -1
+		return serve.Head{Status: serve.StatusFault}, nil, -1, nil
 	}
 	if q.Op == opUnmap {
 		m.Lock()
@@ -166,8 +168,7 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 		p.mu.Lock()
 		delete(p.maps, q.Object)
 		p.mu.Unlock()
-		r, out = serve.Fail(m.Unmap())
-		return r, out, -1
+		return r, nil, -1, m.Unmap()
 	}
 	m.RLock()
 	defer m.RUnlock()
@@ -185,9 +186,9 @@ func (p *client) handle(q *serve.Head, payload, buf []byte, fd int) (r serve.Hea
 	case q.Op == serve.OpWrite:
 		io.Write(q.Off, payload)
 	default:
-		r, out = serve.Fail(fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op))
+		err = fmt.Errorf("%w: request %d", serve.ErrProtocol, q.Op)
 	}
-	return r, out, -1
+	return r, out, -1, err
 }
 
 func (p *client) opened(f seam.File) (serve.Head, error) {
@@ -205,37 +206,34 @@ type backed interface {
 	Backing(mem []byte) (fd int, off int64, ok bool)
 }
 
-func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int) {
+func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r serve.Head, out []byte, give int, err error) {
+	give = -1
 	switch q.Op {
 	case opClose:
 		p.mu.Lock()
 		delete(p.files, q.Object)
 		p.mu.Unlock()
-		err := f.Close()
+		err = f.Close()
 		p.mu.Lock()
 		p.pins.drop(f)
 		p.mu.Unlock()
-		r, out = serve.Fail(err)
 	case opFault:
 		if err := f.Fault(); err != nil {
 			out = []byte(err.Error())
 			r.Status = serve.StatusText
 		}
 	case opLast:
-		err := error(syscall.EOPNOTSUPP)
+		err = syscall.EOPNOTSUPP
 		if l, ok := f.(interface{ ReleaseLast() error }); ok {
 			err = l.ReleaseLast()
 		}
-		r, out = serve.Fail(err)
 	case opIoctl:
 		return p.ioctl(f, q, payload, fd)
 	case opMmap:
 		m, err := f.Mmap(q.Off, int(q.Val))
 		if err != nil {
-			r, out = serve.Fail(err)
-			break
+			return r, nil, -1, err
 		}
-		give = -1
 		if m.Mem != nil {
 			b, ok := f.(backed)
 			off := int64(0)
@@ -243,9 +241,8 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 				give, off, ok = b.Backing(m.Mem)
 			}
 			if !ok {
-				r, out = serve.Fail(fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP))
 				_ = m.Unmap() // unused
-				return r, out, -1
+				return r, nil, -1, fmt.Errorf("this buffer can't be given to another process: %w", syscall.EOPNOTSUPP)
 			}
 			r.Kind, r.Val = memory, uint64(off)
 		}
@@ -254,15 +251,13 @@ func (p *client) onFile(q *serve.Head, f seam.File, payload []byte, fd int) (r s
 		r.Object = p.next
 		p.maps[r.Object] = &shared{Mapping: m}
 		p.mu.Unlock()
-		return r, nil, give
 	}
-	return r, out, -1
+	return r, out, give, err
 }
 
 // ioctl translates the addresses of pinned memory to the server's view and back.
-func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int) {
+func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.Head, out []byte, give int, err error) {
 	req := uint32(q.Val)
-	var err error
 	give = -1
 	switch req {
 	case kabi.IoctlPinPages, kabi.IoctlUnpinPages:
@@ -286,12 +281,5 @@ func (p *client) ioctl(f seam.File, q *serve.Head, arg []byte, fd int) (r serve.
 	default:
 		err = f.Ioctl(req, arg)
 	}
-	if err != nil {
-		r, out = serve.Fail(err)
-		if r.Status == serve.StatusErrno {
-			out = arg // a driver may write its answer and fail
-		}
-		return r, out, -1
-	}
-	return r, arg, give
+	return r, arg, give, err // a driver may write its answer and fail
 }

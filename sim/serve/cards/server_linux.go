@@ -19,7 +19,7 @@ import (
 
 // Serve offers device i of a machine to the processes that connect to a listener, until ctx ends.
 // Then it closes the listener and kills those processes for the driver's model. The error is the
-// listener's, or that of releasing a process's resources; nil when ctx ended it.
+// listener's, or that of releasing resources; nil when ctx ended it.
 func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) error {
 	s := &server{drv: d, index: i, conns: map[*net.UnixConn]struct{}{}, clients: map[uint64]*client{}}
 	stop := context.AfterFunc(ctx, func() {
@@ -36,11 +36,7 @@ func Serve(ctx context.Context, l *net.UnixListener, d *driver.Driver, i int) er
 		if !s.add(c) {
 			break
 		}
-		s.running.Add(1)
-		go func() {
-			defer s.running.Done()
-			s.serve(c)
-		}()
+		s.running.Go(func() { s.serve(c) })
 	}
 	s.hangUp()
 	s.running.Wait()

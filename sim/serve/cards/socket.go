@@ -11,25 +11,23 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// Target is a card that another process serves, for kmd.Open, and its machine, for kmd.SystemOf.
+// Target is a card that another process serves, for kmd.Open and kmd.SystemOf.
 type Target struct {
 	path string
 	proc process
 }
 
-// Socket returns the target of a card that is served at a path.
 func Socket(path string) *Target { return &Target{path: path} }
 
 func (c *Target) String() string { return "socket:" + c.path }
 
-// Node implements kmd.Target.
 func (c *Target) Node() seam.Node { return node{c} }
 
 type node struct{ c *Target }
 
 func (n node) String() string { return n.c.String() }
 
-// FS is the machine's dev, proc and sys. It is empty while no process serves the card.
+// FS is the machine's dev, proc and sys, empty while no process serves the card.
 func (c *Target) FS() fs.FS { return remoteFS{c} }
 
 type remoteFS struct{ c *Target }

@@ -54,7 +54,7 @@ var (
 	ErrLoad = errors.New("the dynamic loader refuses it")
 	// ErrSymbol: the library lacks an entry point.
 	ErrSymbol = errors.New("symbol not found")
-	// ErrNotServer: no client has started the process that called Serve.
+	// ErrNotServer: no client started the process that called Serve.
 	ErrNotServer = errors.New("this process was not started as a simulator server")
 	// ErrGone: the server ended before it answered.
 	ErrGone = errors.New("the simulator server is gone")

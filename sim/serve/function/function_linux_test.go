@@ -85,9 +85,7 @@ func TestRequests(t *testing.T) {
 			copy(tr.Data, host[tr.Addr:])
 		}
 	})
-	if err := c.Open("a library", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Open("a library", true))
 	for _, width := range []int{1, 2, 4, 8} {
 		want := 0x1122334455667788 >> (64 - 8*width)
 		c.Store(64, 8, ^uint64(0))
@@ -133,9 +131,7 @@ func TestOpenErrors(t *testing.T) {
 		if err := c.Open("x", false); !errors.Is(err, want) || !bytes.Contains([]byte(err.Error()), []byte("details")) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		if err := end(); err != nil {
-			t.Error(err)
-		}
+		must(t, end())
 	}
 }
 
@@ -143,12 +139,8 @@ func TestServerGone(t *testing.T) {
 	lib := &memory{mem: make([]byte, 64)}
 	c, server, end := start(t, func(string, Callbacks) (Library, error) { return lib, nil })
 	c.ServeCalls(func(*Transfer) {})
-	if err := c.Open("x", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Open("x", false))
+	must(t, server.Close())
 	for c.Sync() { // until the server sees it
 	}
 	if _, ok := c.Load(0, 4); ok || !c.Dead() {
@@ -157,9 +149,7 @@ func TestServerGone(t *testing.T) {
 	if err := c.Open("x", false); !errors.Is(err, ErrGone) {
 		t.Error(err)
 	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	must(t, end())
 	c.Store(0, 4, 1) // of a closed client: does nothing
 	if _, ok := c.Load(0, 4); ok {
 		t.Error("a closed client answers")
@@ -172,47 +162,27 @@ func TestBrokenClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, err := serve.ConnOf(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 	served := make(chan error, 1)
 	go func() { served <- serveConn(server, nil) }()
 	c := serve.NewConn(conn)
 	defer c.Close()
-	if err := c.Greet(serve.ServiceFunction, -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Greet(serve.ServiceFunction, -1))
 	if err := <-served; !errors.Is(err, serve.ErrProtocol) {
 		t.Errorf("without memory: %v", err)
 	}
 }
 
-func BenchmarkLoad(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
+func BenchmarkAccess(b *testing.B) {
+	c, _, end := start(b, func(string, Callbacks) (Library, error) { return &memory{mem: make([]byte, 64)}, nil })
+	must(b, c.Open("x", true))
+	for name, access := range map[string]func(){"load": func() { c.Load(0, 4) }, "store": func() { c.Store(0, 4, 1) }} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				access()
+			}
+		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Load(0, 4)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
-}
-
-func BenchmarkStore(b *testing.B) {
-	lib := &memory{mem: make([]byte, 64)}
-	c, _, end := start(b, func(string, Callbacks) (Library, error) { return lib, nil })
-	if err := c.Open("x", true); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Store(0, 4, 1)
-	}
-	if err := end(); err != nil {
-		b.Error(err)
-	}
+	must(b, end())
 }

@@ -2,9 +2,9 @@ package function
 
 import "time"
 
-// Limits of a chunk of clocks between two looks at the request ring, measured by time: a clock
-// costs 0.1 to 10 microseconds. A host that polls gets short chunks, at the slowest umd's cadence
-// of one clock per read (umd device/tt_device/tt_sim_tt_device.cpp).
+// Limits of a chunk of clocks, of 0.1 to 10 microseconds each, between two looks at the request
+// ring. A host that polls gets short chunks, at the slowest umd's cadence of one clock per read
+// (umd device/tt_device/tt_sim_tt_device.cpp).
 const (
 	minClocks  = 1
 	maxClocks  = 16384
@@ -12,8 +12,7 @@ const (
 	longChunk  = 200 * time.Microsecond
 )
 
-// Quiet times after which simulated time goes on at a half and later at a quarter, to spare the
-// processor.
+// Quiet times after which simulated time runs at a half and a quarter, to spare the processor.
 const (
 	quietHalf    = 20 * time.Second
 	quietQuarter = 60 * time.Second
@@ -28,7 +27,7 @@ type pace struct {
 }
 
 // next returns the clocks of the next chunk, and how long to sleep afterwards unless a request
-// comes, for the number of requests since the last chunk and of transfers since the start.
+// comes, for the requests since the last chunk and the transfers since the start.
 func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duration) {
 	busy := requests > 0
 	if busy || dmas != p.dmas {
@@ -55,8 +54,7 @@ func (p *pace) next(requests int, dmas uint64) (clocks uint32, rest time.Duratio
 
 func fit(d, cost time.Duration) uint32 { return uint32(min(max(d/cost, minClocks), maxClocks)) }
 
-// took records the last chunk's duration. The cost rises slowly, since another process may have had
-// the processor.
+// The cost rises slowly, since another process may have had the processor.
 func (p *pace) took(d time.Duration) {
 	p.last = d
 	cost := max(d/time.Duration(p.clocks), 1)

@@ -26,7 +26,7 @@ type Library interface {
 	Exit()
 }
 
-// Callbacks are the library's accesses to host memory while one of its functions runs.
+// Callbacks are the library's accesses to host memory during a call.
 type Callbacks struct {
 	Read  func(bus uint64, p []byte)
 	Write func(bus uint64, p []byte)
@@ -37,7 +37,7 @@ type Loader func(path string, cb Callbacks) (Library, error)
 
 // Serve is the server process: it loads the library that the client names, and answers until the
 // client closes the simulator or ends. The error wraps ErrNotServer if descriptor FD is no client's
-// socket, and serve.ErrProtocol for a client of another version.
+// socket, and serve.ErrProtocol for another version.
 func Serve(load Loader) error {
 	f := os.NewFile(FD, "client")
 	conn, err := serve.ConnOf(f)
@@ -105,7 +105,7 @@ func newServer(shm *serve.Memory, load Loader) *server {
 	return s
 }
 
-// batch bounds the requests between two advances of time, for a host that stores without a pause.
+// batch bounds the requests between advances of time, for a host that stores without a pause.
 const batch = 512
 
 func (s *server) run() error {
@@ -199,7 +199,6 @@ func (s *server) serve(rec *serve.Record) {
 	s.shm.Requests.Reply(&reply)
 }
 
-// read and write are BAR accesses. The library's calls during one are the device's.
 func (s *server) read(addr uint64, p []byte) {
 	s.device = deviceOf(addr)
 	s.lib.Read(addr, p)
@@ -212,7 +211,7 @@ func (s *server) write(addr uint64, p []byte) {
 	s.device = AnyDevice
 }
 
-// open loads the library. A failure's text is the reply's payload.
+// A failure's text is the reply's payload.
 func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	s.manual = rec.Val != 0
 	lib, err := s.load(string(rec.Payload), Callbacks{Read: s.hostRead, Write: s.hostWrite})
@@ -231,7 +230,7 @@ func (s *server) open(rec *serve.Record, reply *serve.Head) {
 	reply.Size = uint32(copy(s.shm.Requests.ReplyPayload(), err.Error()))
 }
 
-// call makes a call, with p as a write's payload; false: the client is gone.
+// p is a write's payload; false: the client is gone.
 func (s *server) call(h *serve.Head, p []byte) bool {
 	r := &s.shm.Calls
 	h.Object, h.Size = uint32(s.device), uint32(len(p))

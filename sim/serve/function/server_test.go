@@ -29,15 +29,19 @@ func TestEndWithoutWaiting(t *testing.T) {
 		s.sleep = func(time.Duration) { sleeps++ }
 		shm.Requests.Slot(&serve.Head{Op: opExit})
 		shm.Requests.Publish(0)
-		if err := s.run(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.run())
 		if sleeps != 0 || lib.clocks != 0 || lib.exits != 1 {
 			t.Errorf("%s: after the end it slept %d times and clocked %d times, and told the library %d times: want 0, 0 and 1",
 				name, sleeps, lib.clocks, lib.exits)
 		}
-		if err := errors.Join(shm.Unmap(), f.Close()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(shm.Unmap(), f.Close()))
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

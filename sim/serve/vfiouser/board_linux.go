@@ -6,7 +6,7 @@ import (
 )
 
 // controller is a board's management controller: it resets the chip a moment after the firmware
-// asks, which must still answer the message (tt-kmd msgqueue.c arc_msg_pop).
+// asks, which must still answer (tt-kmd msgqueue.c arc_msg_pop).
 type controller struct {
 	reset func()
 
@@ -19,7 +19,6 @@ type controller struct {
 
 const resetAfter = 20 * time.Millisecond // the request
 
-// ask requests a reset, for the function.
 func (b *controller) ask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +31,6 @@ func (b *controller) ask() {
 	}
 }
 
-// now performs a requested reset. Afterwards no reset is in progress.
 func (b *controller) now() {
 	b.doing.Lock()
 	defer b.doing.Unlock()
@@ -45,7 +43,7 @@ func (b *controller) now() {
 	}
 }
 
-// begin starts a client, after an earlier request's reset.
+// begin starts a client, after a requested reset.
 func (b *controller) begin() {
 	b.now()
 	b.mu.Lock()
@@ -53,7 +51,7 @@ func (b *controller) begin() {
 	b.mu.Unlock()
 }
 
-// end ends a client. Afterwards no reset happens.
+// Afterwards no reset happens.
 func (b *controller) end() {
 	b.mu.Lock()
 	b.on = false

@@ -13,7 +13,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Card presents a function as a device for virtual machines.
 type Card struct {
 	fn     driver.Function
 	p      *chip.Params
@@ -83,8 +82,8 @@ func (c *Card) Serve(ctx context.Context, l *net.UnixListener) error {
 }
 
 // ServeConn answers one client, after earlier ones, until it disconnects, ctx ends or it breaks the
-// protocol, which the error says. It closes the connection, and releases the client's memory and
-// descriptors; the chip's state stays.
+// protocol, which the error says. It closes the connection and releases the client's memory and
+// descriptors; the chip keeps its state.
 func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -100,8 +99,7 @@ func (c *Card) ServeConn(ctx context.Context, conn *net.UnixConn) error {
 	return nil
 }
 
-// Interrupt sends the guest an interrupt: a message if the driver has enabled those, otherwise
-// INTA.
+// Interrupt sends a message if the driver has enabled those, otherwise INTA.
 func (c *Card) Interrupt() {
 	if c.space.word(capMSI+2)&msiEnable != 0 {
 		c.irqs.trigger(irqMSI)
@@ -110,7 +108,6 @@ func (c *Card) Interrupt() {
 	}
 }
 
-// reset restores the power-on state of the chip and its configuration space.
 func (c *Card) reset() error {
 	r, ok := c.fn.(driver.Resetter)
 	if !ok {
@@ -125,7 +122,7 @@ func (c *Card) reset() error {
 	return nil
 }
 
-// looked reports a stopped chip, once, after a load of all ones.
+// A stopped chip is reported once.
 func (c *Card) looked(ones bool) {
 	if !ones || c.stopped.Load() {
 		return

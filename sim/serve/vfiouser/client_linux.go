@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// Client is the host's side of a connection: the function behind a server. After the connection is
-// lost, loads return all ones and Fault has the reason.
+// Client is the host's side of a connection: the function behind a server. After a lost connection
+// loads return all ones and Fault has the reason.
 type Client struct {
 	mu sync.Mutex // held until a message is answered
 	peer
@@ -34,7 +34,7 @@ var (
 )
 
 // Dial connects to a server, once an earlier client has left or until ctx ends. The error wraps
-// ErrProtocol if the peer is no vfio-user server.
+// ErrProtocol for a peer that is no vfio-user server.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", path)
@@ -99,8 +99,8 @@ func (c *Client) agree() error {
 	return nil
 }
 
-// exchangeLocked sends a command with descriptors and returns the reply, whose descriptors are the
-// caller's. The error of an error reply is its errno; any other error ends the connection.
+// exchangeLocked returns the reply, whose descriptors are the caller's. An error reply's error is
+// its errno; any other ends the connection.
 func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message, error) {
 	if err := c.sendLocked(cmd, 0, body, nil, fds...); err != nil {
 		return nil, err
@@ -126,7 +126,6 @@ func (c *Client) sendLocked(cmd command, flags uint32, body, data []byte, fds ..
 	return nil
 }
 
-// lost closes the connection and records the first reason.
 func (c *Client) lost(err error) error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
@@ -140,7 +139,7 @@ func (c *Client) lost(err error) error {
 	return c.err
 }
 
-// ask exchanges messages without descriptors in the reply; take gets the reply's body.
+// take gets the reply's body.
 func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +157,7 @@ func (c *Client) ask(cmd command, body []byte, take func([]byte) error, fds ...i
 	return nil
 }
 
-// info requests size bytes about an index, and returns the words after argsz.
+// info returns the words after argsz.
 func (c *Client) info(cmd command, size int, index uint32) (words []uint32, err error) {
 	body := make([]byte, size)
 	order.PutUint32(body, uint32(size))
@@ -186,13 +185,12 @@ func (c *Client) RegionSize(index int) (uint64, error) {
 	return uint64(w[3]) | uint64(w[4])<<32, nil
 }
 
-// Map makes a part of a file reachable for the device at a bus address. All numbers are multiples
-// of the page size.
+// Map makes a part of a file reachable for the device at a bus address, in whole pages.
 func (c *Client) Map(fd int, offset, bus, size uint64, writable bool) error {
-	return c.mapping(bus, size, offset, writable, fd)
-}
-
-func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) error {
+	var fds []int
+	if fd >= 0 {
+		fds = []int{fd}
+	}
 	flags := uint32(dmaReadable)
 	if writable {
 		flags |= dmaWritable
@@ -204,7 +202,7 @@ func (c *Client) mapping(bus, size, offset uint64, writable bool, fds ...int) er
 	return nil
 }
 
-// Unmap ends the mapping of exactly this range. Afterwards the device doesn't access the memory.
+// Unmap ends exactly this mapping. Afterwards the device doesn't access the memory.
 func (c *Client) Unmap(bus, size uint64) error {
 	if err := c.ask(cmdDMAUnmap, encode(dmaUnmap{dmaUnmapSize, 0, bus, size}), nil); err != nil {
 		return fmt.Errorf("vfiouser: unmap %d bytes at bus address %#x: %w", size, bus, err)
@@ -212,8 +210,7 @@ func (c *Client) Unmap(bus, size uint64) error {
 	return nil
 }
 
-// Events makes interrupts (0: INTA, 1: message) signal an event descriptor, which stays the
-// caller's.
+// Events makes interrupts (0: INTA, 1: message) signal an event descriptor of the caller's.
 func (c *Client) Events(index, eventfd int) error {
 	return c.irqs(irqDataEventFD|irqActionTrigger, index, 1, eventfd)
 }
@@ -232,10 +229,8 @@ func (c *Client) irqs(flags uint32, index, count int, fds ...int) error {
 func (c *Client) read(region int, off uint64, p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		err := c.ask(cmdRegionRead, b[:], func(r []byte) error {
+		head := accessHead(region, off, n)
+		err := c.ask(cmdRegionRead, head[:], func(r []byte) error {
 			if len(r) != accessSize+n {
 				return fmt.Errorf("%w: a read of %d bytes has a reply of %d, want %d", ErrProtocol, n, len(r), accessSize+n)
 			}
@@ -250,16 +245,20 @@ func (c *Client) read(region int, off uint64, p []byte) error {
 	return nil
 }
 
+func accessHead(region int, off uint64, n int) (b [accessSize]byte) {
+	a := access{offset: off, region: uint32(region), count: uint32(n)}
+	a.put(b[:])
+	return b
+}
+
 // write is posted.
 func (c *Client) write(region int, off uint64, p []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(p) > 0 {
 		n := min(len(p), c.most)
-		var b [accessSize]byte
-		a := access{offset: off, region: uint32(region), count: uint32(n)}
-		a.put(b[:])
-		if err := c.sendLocked(cmdRegionWrite, flagNoReply, b[:], p[:n]); err != nil {
+		head := accessHead(region, off, n)
+		if err := c.sendLocked(cmdRegionWrite, flagNoReply, head[:], p[:n]); err != nil {
 			return err
 		}
 		off, p = off+uint64(n), p[n:]
@@ -267,10 +266,9 @@ func (c *Client) write(region int, off uint64, p []byte) error {
 	return nil
 }
 
-// ConfigRead reads a word of configuration space; all ones if the server refuses.
+// All ones if the server refuses.
 func (c *Client) ConfigRead(off uint32) uint32 { return uint32(c.word(regionConfig, uint64(off), 4)) }
 
-// ConfigWrite writes a word of configuration space.
 func (c *Client) ConfigWrite(off uint32, v uint32) {
 	c.BARStore(regionConfig, uint64(off), 4, uint64(v))
 }
@@ -309,13 +307,12 @@ func (c *Client) Reset() error {
 	return nil
 }
 
-// masters enables bus mastering, as a driver does.
 func (c *Client) masters() {
 	c.ConfigWrite(regCommand, c.ConfigRead(regCommand)&0xFFFF|commandMaster|1<<1)
 }
 
-// AttachDMA makes all bus addresses reachable for the device through d, message by message. Without
-// the server's twin socket the connection is lost.
+// AttachDMA makes all bus addresses reachable through d, message by message. Without the server's
+// twin socket the connection is lost.
 func (c *Client) AttachDMA(d driver.DMA) {
 	c.dmaMu.Lock()
 	c.dma = d
@@ -324,13 +321,13 @@ func (c *Client) AttachDMA(d driver.DMA) {
 		_ = c.lost(fmt.Errorf("%w: the server has no twin socket and can't reach memory without a descriptor", ErrProtocol))
 		return
 	}
-	if err := c.mapping(0, 1<<63, 0, true); err != nil {
+	if err := c.Map(-1, 0, 0, 1<<63, true); err != nil {
 		_ = c.lost(err)
 	}
 	c.masters()
 }
 
-// Fault returns why the connection was lost, or nil, without waiting for accesses.
+// Fault returns why the connection was lost, without waiting for accesses.
 func (c *Client) Fault() error {
 	c.errMu.Lock()
 	defer c.errMu.Unlock()
@@ -351,7 +348,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// serve answers the server's memory accesses until the twin socket ends.
 func (c *Client) serve() {
 	in := stream{conn: c.twin}
 	var out []byte
@@ -369,7 +365,6 @@ func (c *Client) serve() {
 	_ = c.twin.Close()
 }
 
-// move performs one access and returns the reply.
 func (c *Client) move(m *message, out []byte) []byte {
 	out = append(out, make([]byte, headerSize)...)
 	err := error(syscall.EINVAL)

@@ -8,7 +8,7 @@ type Config struct {
 	Board    uint16    // the PCI subsystem id, one of package chip's board codes
 	BAR4Size uint64    // in bytes, if not 0, a power of two; Blackhole's firmware can configure it
 
-	// Report, if not nil, is called from any goroutine with the reason of each disconnection, and
-	// once with the reason why the chip stopped.
+	// Report, if not nil, is called from any goroutine with each disconnection's reason, and once
+	// with why the chip stopped.
 	Report func(error)
 }

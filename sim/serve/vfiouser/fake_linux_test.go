@@ -87,76 +87,50 @@ func (f *fake) Reset() error {
 
 func present(t testing.TB, fn driver.Function, cfg Config) *Card {
 	t.Helper()
-	c, err := New(fn, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return value(New(fn, cfg))(t)
 }
 
 func listen(t testing.TB, c *Card) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "card")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- c.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must(t, <-ended)
 	})
 	return path
 }
 
 func raw(t testing.TB, path string) *net.UnixConn {
 	t.Helper()
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func dial(t testing.TB, path string) *Client {
 	t.Helper()
-	c, err := Dial(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := value(Dial(context.Background(), path))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func memory(t testing.TB, size int) (fd int, mem []byte) {
 	t.Helper()
-	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd = value(unix.MemfdCreate("guest", unix.MFD_CLOEXEC))(t)
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		t.Fatal(err)
-	}
-	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Ftruncate(fd, int64(size)))
+	mem = value(unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(mem) })
 	return fd, mem
 }
 
 func descriptors(t testing.TB) int {
 	t.Helper()
-	l, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(l)
+	return len(value(os.ReadDir("/proc/self/fd"))(t))
 }
 
 // Unlike the count of all descriptors it doesn't change when another test's connection is closed
@@ -164,13 +138,8 @@ func descriptors(t testing.TB) int {
 func opened(t testing.TB, fd int) int {
 	t.Helper()
 	var want unix.Stat_t
-	if err := unix.Fstat(fd, &want); err != nil {
-		t.Fatal(err)
-	}
-	l, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(fd, &want))
+	l := value(os.ReadDir("/proc/self/fd"))(t)
 	n := 0
 	for _, e := range l {
 		var got unix.Stat_t

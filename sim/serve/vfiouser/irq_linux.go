@@ -21,7 +21,6 @@ const (
 	irqInfoNoResize   = 1 << 3
 )
 
-// irqInfo returns the flags of a type of interrupts and their number.
 func irqInfo(index uint32) (flags, count uint32) {
 	switch index {
 	case irqINTx:
@@ -43,7 +42,7 @@ type irqLine struct {
 	masked, pending bool
 }
 
-// set performs a SET_IRQS with its data. Descriptors that it keeps become -1 in fds.
+// Descriptors that set keeps become -1 in fds.
 func (t *interrupts) set(s setIRQs, data []byte, fds []int) error {
 	_, n := irqInfo(s.Index)
 	if s.Index >= irqCount || s.Start > n || s.Count > n-s.Start {
@@ -117,7 +116,7 @@ func (l *irqLine) drop() {
 	*l = irqLine{}
 }
 
-// trigger signals the interrupt; a level interrupt masks itself, and waits while masked.
+// A level interrupt masks itself, and waits while masked.
 func (l *irqLine) trigger(level bool) {
 	if level && l.masked {
 		l.pending = true

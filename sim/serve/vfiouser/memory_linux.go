@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver"
 )
 
-// guest is the client's memory, at the addresses of its DMA_MAPs.
 type guest struct {
 	master func() bool // bus mastering is on
 
@@ -33,8 +32,8 @@ type fileID struct {
 	writable bool
 }
 
-// guestFile is a file of which ranges are parts, mapped once as a whole: a guest's IOMMU makes more
-// ranges than a process can have mappings.
+// guestFile is mapped once as a whole: a guest's IOMMU makes more ranges than a process can have
+// mappings.
 type guestFile struct {
 	id   fileID
 	mem  []byte
@@ -43,7 +42,7 @@ type guestFile struct {
 
 var _ driver.DMA = (*guest)(nil)
 
-// add maps a range of a descriptor, which stays the caller's; fd may be negative.
+// The descriptor stays the caller's, and may be negative.
 func (g *guest) add(m dmaMap, fd int) error {
 	r := guestRange{addr: m.Addr, size: m.Size, readable: m.Flags&dmaReadable != 0, writable: m.Flags&dmaWritable != 0}
 	g.mu.Lock()
@@ -102,8 +101,8 @@ func (g *guest) openLocked(fd int, off, size uint64, writable bool) (*guestFile,
 	return f, nil
 }
 
-// remove unmaps the ranges inside [addr, addr+size), at least one: clients behind an IOMMU unmap
-// larger ranges than they have mapped.
+// remove takes the ranges inside [addr, addr+size), at least one: clients behind an IOMMU unmap
+// more than they have mapped.
 func (g *guest) remove(addr, size uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +131,6 @@ func (g *guest) closeLocked(f *guestFile) {
 	}
 }
 
-// clear unmaps everything and drops the twin socket.
 func (g *guest) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +140,6 @@ func (g *guest) clear() {
 	g.ranges, g.twin = nil, nil
 }
 
-// findLocked returns the range that has an address, or nil.
 func (g *guest) findLocked(addr uint64) *guestRange {
 	i, ok := slices.BinarySearchFunc(g.ranges, addr, guestRange.compare)
 	if !ok {
@@ -158,7 +155,7 @@ func (g *guest) ReadHost(bus uint64, p []byte) error { return g.access(bus, p, f
 
 func (g *guest) WriteHost(bus uint64, p []byte) error { return g.access(bus, p, true) }
 
-// access moves data range by range; if any range is refused, it moves nothing.
+// access moves nothing if any range is refused.
 func (g *guest) access(bus uint64, p []byte, write bool) error {
 	refused := func(why string) error {
 		return &driver.DMAError{Bus: bus, Size: len(p), Write: write, Why: why}

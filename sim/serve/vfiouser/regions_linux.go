@@ -2,7 +2,6 @@ package vfiouser
 
 import "syscall"
 
-// inside refuses accesses beyond a region.
 func (c *Card) inside(a *access) error {
 	if n := c.space.regionSize(a.region); n == 0 || a.offset > n || uint64(a.count) > n-a.offset {
 		return syscall.EINVAL
@@ -10,7 +9,6 @@ func (c *Card) inside(a *access) error {
 	return nil
 }
 
-// load reads from a region into p, which has a.count bytes.
 func (c *Card) load(a *access, p []byte) error {
 	if err := c.inside(a); err != nil {
 		return err
@@ -72,7 +70,6 @@ func (c *Card) strided(bar int, off uint64) bool {
 	return bar == 0 && off-uint64(b.StridedRegs) < 4*uint64(b.StridedCount)
 }
 
-// natural is the width of the first aligned access of n bytes at an offset.
 func natural(off uint64, n int) int {
 	w := 8
 	for off&uint64(w-1) != 0 || w > n {

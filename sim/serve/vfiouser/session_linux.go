@@ -21,7 +21,6 @@ type session struct {
 	give  *os.File // for the reply, closed after sending, or nil
 }
 
-// run answers messages until the client goes.
 func (s *session) run(conn *net.UnixConn) error {
 	in := stream{conn: conn}
 	for {
@@ -62,8 +61,7 @@ func (s *session) end() {
 	s.card.irqs.clear()
 }
 
-// answer performs a message's command and returns the reply, nil for none. An error ends the
-// session.
+// answer returns nil for no reply. An error ends the session.
 func (s *session) answer(m *message) ([]byte, error) {
 	if m.Flags&flagType != typeCommand {
 		return nil, fmt.Errorf("vfiouser: message %d of command %d has type %d: %w: want a command",
@@ -86,7 +84,6 @@ func (s *session) answer(m *message) ([]byte, error) {
 	return m.finish(s.out, err), nil
 }
 
-// agree answers the version in s.out, after space for the header.
 func (s *session) agree(body []byte) error {
 	v, err := parseVersion(body)
 	if err != nil {
@@ -117,7 +114,7 @@ func (s *session) agree(body []byte) error {
 	return nil
 }
 
-// do performs a command and appends the reply's body to s.out. Errors are for the client.
+// Errors are for the client.
 func (s *session) do(m *message) error {
 	if m.cut || len(m.fds) > 0 && m.Command != cmdDMAMap && m.Command != cmdSetIRQs {
 		return syscall.EINVAL
@@ -223,8 +220,8 @@ func (s *session) words(l ...uint32) {
 	}
 }
 
-// writeMulti performs writes in order up to the first wrong one, and answers their number. Only the
-// first write's error is the message's.
+// writeMulti performs writes in order up to the first wrong one, and answers their number; only the
+// first's error is the message's.
 func (s *session) writeMulti(body []byte) error {
 	if !s.multi {
 		return syscall.EOPNOTSUPP

@@ -19,14 +19,12 @@ type message struct {
 	cut  bool // some descriptors were dropped
 }
 
-// close closes the remaining descriptors; kept ones are negative.
 func (m *message) close() {
 	serve.CloseFD(m.fds...)
 	m.fds = nil
 }
 
-// finish puts the header of the message's reply before its body in out; an error reply is only a
-// header.
+// An error reply is only a header.
 func (m *message) finish(out []byte, err error) []byte {
 	h := header{ID: m.ID, Command: m.Command, Flags: typeReply}
 	if err != nil {
@@ -48,8 +46,8 @@ type stream struct {
 	msg  message
 }
 
-// next returns the next message, valid until the one after, with descriptors that are the caller's.
-// The error is io.EOF between two messages.
+// next returns a message, valid until the next, with descriptors that are the caller's. The error
+// is io.EOF between messages.
 func (s *stream) next() (m *message, err error) {
 	s.msg = message{fds: s.msg.fds[:0]}
 	if err := s.fill(s.head[:]); err != nil {
@@ -79,7 +77,6 @@ func (s *stream) next() (m *message, err error) {
 	return &s.msg, nil
 }
 
-// fill reads len(p) bytes and collects descriptors.
 func (s *stream) fill(p []byte) error {
 	for at := 0; at < len(p); {
 		n, oobn, flags, _, err := s.conn.ReadMsgUnix(p[at:], s.oob[:])
@@ -125,7 +122,6 @@ func (s *stream) take(oob []byte) {
 	}
 }
 
-// connOf takes a socket's descriptor.
 func connOf(fd int) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), "vfio-user")
 	defer f.Close() // the connection has a duplicate
@@ -151,7 +147,6 @@ func (p *peer) send(cmd command, flags uint32, body, data []byte, fds ...int) er
 	return send(p.conn, p.out, fds...)
 }
 
-// reply reads the reply to the last command.
 func (p *peer) reply(cmd command) (*message, error) {
 	m, err := p.next()
 	if err == nil && (m.Flags&flagType != typeReply || m.ID != p.id || m.Command != cmd) {
@@ -162,7 +157,7 @@ func (p *peer) reply(cmd command) (*message, error) {
 	return m, err
 }
 
-// send writes a message, with descriptors that stay the caller's.
+// The descriptors stay the caller's.
 func send(conn *net.UnixConn, b []byte, fds ...int) error {
 	if len(fds) == 0 {
 		_, err := conn.Write(b)

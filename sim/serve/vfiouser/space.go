@@ -32,7 +32,6 @@ const (
 	commandMaster  = 1 << 2
 	commandNoIRQ   = 1 << 10
 	commandMask    = 1<<1 | commandMaster | 1<<6 | 1<<8 | commandNoIRQ
-	statusIRQ      = 1 << 3
 	statusCaps     = 1 << 4
 	statusErrors   = 0xF900
 	msiEnable      = 1 << 0
@@ -53,7 +52,6 @@ const (
 	timerPending = 1 << 4
 )
 
-// space is a function's configuration space; the client decodes the BARs.
 type space struct {
 	mu      sync.Mutex
 	start   [spaceSize]byte // after power-on
@@ -148,7 +146,7 @@ func (s *space) read(off int, p []byte) {
 	s.mu.Unlock()
 }
 
-// write reports whether it asks for a reset of the chip.
+// write reports a request to reset the chip.
 func (s *space) write(off int, p []byte) (reset bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,5 +190,4 @@ func (s *space) regionSize(index uint32) uint64 {
 	return 0
 }
 
-// isBulk reports whether a BAR takes bulk transfers by accesses of any size.
 func isBulk(bar uint32) bool { return slices.Contains([]uint32{0, 4}, bar) }

@@ -23,7 +23,7 @@ func newTwin(conn *net.UnixConn, most int) *twin {
 
 const patience = 10 * time.Second // for a client to move a message's data while the chip waits
 
-// access moves client memory. After an error all accesses fail.
+// After an error all accesses fail.
 func (t *twin) access(addr uint64, p []byte, write bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,7 +29,6 @@ type twinSocket struct {
 	Index     *int `json:"fd_index,omitempty"`
 }
 
-// version is the first message of a connection, in both directions.
 type version struct {
 	Major, Minor uint16
 	Caps         capabilities
@@ -79,7 +78,7 @@ func (v version) body() ([]byte, error) {
 	return append(append(b, text...), 0), nil
 }
 
-// answer is the server's version for a client's proposal: a subset of its capabilities.
+// answer is the server's, with a subset of the client's capabilities.
 func (v version) answer() (version, error) {
 	if v.Major != versionMajor {
 		return version{}, fmt.Errorf("vfiouser: version: %w: the client speaks %d.%d, this server %d.%d",

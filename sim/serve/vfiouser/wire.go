@@ -13,23 +13,19 @@ var order = binary.LittleEndian
 type command uint16
 
 const (
-	cmdVersion       command = 1
-	cmdDMAMap        command = 2
-	cmdDMAUnmap      command = 3
-	cmdDeviceInfo    command = 4
-	cmdRegionInfo    command = 5
-	cmdRegionIOFDs   command = 6
-	cmdIRQInfo       command = 7
-	cmdSetIRQs       command = 8
-	cmdRegionRead    command = 9
-	cmdRegionWrite   command = 10
-	cmdDMARead       command = 11
-	cmdDMAWrite      command = 12
-	cmdDeviceReset   command = 13
-	cmdWriteMulti    command = 15
-	cmdDeviceFeature command = 16
-	cmdMigRead       command = 17
-	cmdMigWrite      command = 18
+	cmdVersion     command = 1
+	cmdDMAMap      command = 2
+	cmdDMAUnmap    command = 3
+	cmdDeviceInfo  command = 4
+	cmdRegionInfo  command = 5
+	cmdIRQInfo     command = 7
+	cmdSetIRQs     command = 8
+	cmdRegionRead  command = 9
+	cmdRegionWrite command = 10
+	cmdDMARead     command = 11
+	cmdDMAWrite    command = 12
+	cmdDeviceReset command = 13
+	cmdWriteMulti  command = 15
 )
 
 // Bits of a header's flags.
@@ -64,7 +60,7 @@ func (h header) put(b []byte) {
 	order.PutUint32(b[12:], h.Errno)
 }
 
-// parseHeader decodes a header. After an error the stream is useless.
+// After an error the stream is useless.
 func parseHeader(b []byte) (header, error) {
 	h := header{
 		ID: order.Uint16(b[0:]), Command: command(order.Uint16(b[2:])),
@@ -108,7 +104,6 @@ type dmaUnmap struct {
 	Addr, Size   uint64
 }
 
-// decode returns the fixed part of a message's body, and the rest.
 func decode[T any](b []byte) (t T, rest []byte, err error) {
 	n, err := binary.Decode(b, order, &t)
 	if err != nil {
@@ -122,7 +117,6 @@ func encode(v any) []byte {
 	return b
 }
 
-// parseInfo decodes a request for information of size bytes about one of count indices.
 func parseInfo(b []byte, size int, count uint32) (index uint32, err error) {
 	if len(b) != size || order.Uint32(b) < uint32(size) || order.Uint32(b[8:]) >= count {
 		return 0, syscall.EINVAL
@@ -154,7 +148,6 @@ func parseSetIRQs(b []byte) (s setIRQs, values []byte, err error) {
 	return s, values, nil
 }
 
-// access is a REGION_READ, or a REGION_WRITE with its data.
 type access struct {
 	offset        uint64
 	region, count uint32
@@ -182,7 +175,6 @@ func (a *access) put(b []byte) {
 	order.PutUint32(b[12:], a.count)
 }
 
-// parseMulti decodes the i-th write of a REGION_WRITE_MULTI that multiCount has checked.
 func parseMulti(b []byte, i int) (a access, err error) {
 	e := b[multiSize+i*multiEntrySize:][:multiEntrySize]
 	a = access{offset: order.Uint64(e), region: order.Uint32(e[8:]), count: order.Uint32(e[12:])}
@@ -193,7 +185,6 @@ func parseMulti(b []byte, i int) (a access, err error) {
 	return a, nil
 }
 
-// multiCount returns the number of writes in a REGION_WRITE_MULTI.
 func multiCount(b []byte) (int, error) {
 	if len(b) < multiSize {
 		return 0, syscall.EINVAL

@@ -3,7 +3,6 @@ package vfiouser
 import (
 	"encoding/hex"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,20 +20,13 @@ func talk(t testing.TB, a chip.Arch) (*session, *fake) {
 
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return value(hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text)))(t)
 }
 
 func parse(t testing.TB, text string, fds ...int) *message {
 	t.Helper()
 	b := bytesOf(t, text)
-	h, err := parseHeader(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := value(parseHeader(b))(t)
 	if int(h.Size) != len(b) {
 		t.Fatalf("message of %d bytes says %d", len(b), h.Size)
 	}
@@ -137,10 +129,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, f := talk(t, chip.Blackhole)
-			got, err := s.answer(parse(t, c.ask))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := value(s.answer(parse(t, c.ask)))(t)
 			if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
 				t.Errorf("reply (-want +got):\n%s", d)
 			}
@@ -162,10 +151,7 @@ func TestMapMessages(t *testing.T) {
 		{"0400 0200 30000000 00000000 00000000  20000000 03000000 0000000000000000 0000180000000000 0000100000000000", "0400 0200 10000000 01000000 00000000"},
 		{"0500 0200 30000000 00000000 00000000  20000000 03000000 0000000000000000 00f0ffffffffffff 0020000000000000", "0500 0200 10000000 21000000 16000000"},
 	} {
-		got, err := s.answer(parse(t, c.ask))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := value(s.answer(parse(t, c.ask)))(t)
 		if d := cmp.Diff(hex.EncodeToString(bytesOf(t, c.want)), hex.EncodeToString(got)); d != "" {
 			t.Errorf("reply to %s (-want +got):\n%s", c.ask, d)
 		}
@@ -183,10 +169,7 @@ func TestVersion(t *testing.T) {
 			s, _ := talk(t, chip.Wormhole)
 			s.ready = false
 			body := append(append([]byte{0, 0, 1, 0}, c.ask...), 0)
-			got, err := s.answer(&message{header: header{ID: 7, Command: cmdVersion}, body: body})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := value(s.answer(&message{header: header{ID: 7, Command: cmdVersion}, body: body}))(t)
 			want := append(append([]byte{0, 0, 1, 0}, c.want...), 0)
 			if d := cmp.Diff(string(want), string(got[headerSize:])); d != "" {
 				t.Errorf("answer (-want +got):\n%s", d)
@@ -225,14 +208,5 @@ func TestHeaderSize(t *testing.T) {
 		if _, err := parseHeader(b[:]); (err == nil) != ok {
 			t.Errorf("size %d: %v", size, err)
 		}
-	}
-}
-
-func TestErrno(t *testing.T) {
-	if n := errno(syscall.ENOSPC); n != uint32(syscall.ENOSPC) {
-		t.Errorf("errno %d", n)
-	}
-	if n := errno(ErrConfig); n != uint32(syscall.EIO) {
-		t.Errorf("errno of an error of another kind: %d", n)
 	}
 }

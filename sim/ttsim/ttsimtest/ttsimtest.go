@@ -35,7 +35,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Serving runs the server and returns true if the process was started as one.
+// Serving runs the server if the process was started as one.
 func Serving() bool {
 	if len(os.Args) != 2 || os.Args[1] != serve {
 		return false
@@ -50,7 +50,7 @@ func Serving() bool {
 // Server is the option that makes the test binary the server.
 func Server() ttsim.Option { return ttsim.Server(os.Args[0], serve) }
 
-// Path returns the library that a variable names, or skips the test.
+// Path returns a variable's library, or skips the test.
 func Path(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -60,7 +60,7 @@ func Path(t testing.TB, variable string) string {
 	return path
 }
 
-// Start starts the simulator that a variable names, until the test ends, or skips the test.
+// Start starts a variable's simulator until the test ends, or skips the test.
 func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	t.Helper()
 	s, err := ttsim.Start(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
@@ -71,7 +71,7 @@ func Start(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Sim {
 	return s
 }
 
-// Card returns the first card of the library that a variable names, or skips the test.
+// Card returns the first card of a variable's library, or skips the test.
 func Card(t testing.TB, variable string, opts ...ttsim.Option) *ttsim.Card {
 	t.Helper()
 	return ttsim.Library(Path(t, variable), append([]ttsim.Option{Server()}, opts...)...)
