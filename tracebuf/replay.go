@@ -12,8 +12,8 @@ import (
 type ReplayConfig struct {
 	flow.ResetConfig
 	Others   []flow.ResetConfig // of further sub-devices
-	Addr     uint32 // of the trace in every DRAM bank
-	PageSize int    // a power of two
+	Addr     uint32             // of the trace in every DRAM bank
+	PageSize int                // a power of two
 	Pages    int
 }
 
