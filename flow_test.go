@@ -28,9 +28,7 @@ import (
 
 func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
 	b.Helper()
-	t, err := b.queue.Capture(b.ctx, "flow", func(_ context.Context, r *reprise.Recorder) error { return f(r) })
-	b.must(err)
-	return t
+	return b.recorded("flow", f)
 }
 
 func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
@@ -58,7 +56,7 @@ func TestIterationConditions(t *testing.T) {
 			}
 		}
 		b.write(n, 0)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(n, 3+10)
 		b.must(trace.Release(b.ctx))
 	})
@@ -182,7 +180,7 @@ func TestWordsAreHeld(t *testing.T) {
 			b.write(u, 1000)
 		}
 		b.write(n, 0)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(n, 2*(1+6))
 		b.must(trace.Release(b.ctx))
 		for _, u := range words("again") {
@@ -335,7 +333,7 @@ func TestCheckFlow(t *testing.T) {
 			b.Errorf("after %d programs: %v", ran, err)
 		}
 		b.write(n, 98)
-		b.must(endless.Replay(b.ctx))
+		b.replay(endless)
 		b.holds(n, 100)
 		b.must(errors.Join(trace.Release(b.ctx), endless.Release(b.ctx)))
 	})
@@ -386,9 +384,7 @@ func TestFollow(t *testing.T) {
 		if diff := cmp.Diff([]string{"one", "ten", "ten", "ten", "ten", "one", "one"}, timed); diff != "" {
 			b.Errorf("programs with times (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
 		b.must(trace.Release(b.ctx))
 	})
@@ -431,7 +427,7 @@ func savedFlow(t *testing.T, target kmd.Target) []byte {
 	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
 	f, err := tracebuf.Decode(&file)
 	b.must(err)
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	got := make([]byte, n.Size())
 	b.must(b.queue.Read(b.ctx, n, 0, got))
 	b.holds(n, flowResult(0, 4, 2))
@@ -521,14 +517,14 @@ func raceOfLoop(t *testing.T, ordered bool, body func(r *reprise.Recorder, x *re
 	n, m, o := b.pages("n", 2), b.pages("m", 2), b.pages("o", 2)
 	b.write(n, 9)
 	b.write(m, 0)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	x := b.load(b.adder("x", chip.Core{Y: 1}, m, m, 1))
 	other, e := b.dev.Queue(1), b.dev.NewEvent("there")
 	before, writer := b.load(b.adder("before", chip.Core{Y: 5}, o, o, 1)), b.load(b.adder("writer", chip.Core{Y: 5}, o, n, 1))
 	b.must(other.Write(b.ctx, o, 0, make([]byte, o.Size())))
 	b.must(other.Wait(b.ctx))
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(400, func() error { return body(r, x, n) }) })
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	if ordered {
 		b.must(errors.Join(b.queue.Record(b.ctx, e), other.WaitEvent(b.ctx, e)))
 	}
