@@ -172,7 +172,7 @@ func TestBeginRefuses(t *testing.T) {
 		}
 		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
 			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
-			b.fails(fmt.Sprintf("%s after the end", what), err, reprise.ErrNotCapturing)
+			b.fails(what+" after the end", err, reprise.ErrNotCapturing)
 		}
 	}
 	r, err := b.queue.Begin("empty")

@@ -3,7 +3,6 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -111,7 +110,7 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 	for what, err := range map[string]error{
 		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.WaitEvent(b.ctx, foreign),
 	} {
-		b.fails(fmt.Sprintf("%s a foreign event", what), err, reprise.ErrWrongDevice)
+		b.fails(what+" a foreign event", err, reprise.ErrWrongDevice)
 	}
 	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
 	b.says((*reprise.Event)(nil).Wait(b.ctx), "reprise: synchronize: no event")

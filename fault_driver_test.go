@@ -5,7 +5,6 @@ package reprise_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"runtime/debug"
 	"slices"
@@ -179,7 +178,7 @@ func TestUnplugDuringReplays(t *testing.T) {
 			"replay": r.trace.Replay(b.ctx),
 			"finish": b.queue.Wait(b.ctx),
 		} {
-			b.fails(fmt.Sprintf("%s afterwards", what), err, reprise.ErrDeviceLost)
+			b.fails(what+" afterwards", err, reprise.ErrDeviceLost)
 		}
 		err = b.dev.Recover(b.ctx)
 		var re *reprise.RecoverError

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -115,7 +114,7 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 		for name, err := range map[string]error{
 			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Release(b.ctx),
 		} {
-			b.fails(fmt.Sprintf("%s after Free", name), err, reprise.ErrReleased)
+			b.fails(name+" after Free", err, reprise.ErrReleased)
 		}
 		_, err := b.queue.Capture(b.ctx, "captured", func(ctx context.Context, _ *reprise.Recorder) error {
 			return b.queue.ReadTo(ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -130,7 +129,7 @@ func TestParameterErrors(t *testing.T) {
 		b.holds(out, 10)
 		b.must(trace.Release(b.ctx))
 		for name, err := range map[string]error{"set": trace.Set("addend", 1), "set buffer": trace.SetBuffer("in", in)} {
-			b.fails(fmt.Sprintf("%s after the release", name), err, reprise.ErrReleased)
+			b.fails(name+" after the release", err, reprise.ErrReleased)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package reprise_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -123,7 +122,7 @@ func TestInsideOfSteps(t *testing.T) {
 			"replay": trace.Replay(b.ctx), "release": trace.Release(b.ctx), "step": d.Step(b.ctx, nil), "split": d.Split(b.ctx, 1, nil),
 			"check": d.Check(b.ctx), "bisect": second(d.Bisect(b.ctx, nil, nil)), "another goroutine's release": <-released,
 		} {
-			b.fails(fmt.Sprintf("%s from inside", op), err, reprise.ErrReserved)
+			b.fails(op+" from inside", err, reprise.ErrReserved)
 		}
 		b.fails("check results from inside", d.CheckResults(b.ctx), debug.ErrNoResults)
 		return errors.Join(trace.Save(b.ctx, io.Discard), d.Verify(b.ctx))
