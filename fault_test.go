@@ -240,8 +240,11 @@ func TestRecoverEndsWaits(t *testing.T) {
 		word := b.word()
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.TRISC2, chip.Single(1, 1))
+		h := b.host(r.in.Size(), reprise.HostBufferConfig{Name: "h", Strict: true})
 		r.before = b.allocated()
 		b.run(forever)
+		write, err := b.queue.StartWriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size())
+		b.must(err)
 		errs := make(chan error)
 		const waiters = 3
 		for range waiters {
@@ -256,6 +259,10 @@ func TestRecoverEndsWaits(t *testing.T) {
 			}
 		}
 		b.must(<-done)
+		err = write.Wait(b.ctx)
+		b.fails("a write of before", err, reprise.ErrRecovering)
+		b.says(err, "write buffer")
+		b.must(b.queue.WriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size()))
 		r.recovers()
 	})
 }
