@@ -133,6 +133,17 @@ func TestCaptureEndedInLoop(t *testing.T) {
 				return nil
 			})
 			b.fails("the loop", err, reprise.ErrCaptureEnded)
+			r, err = b.queue.Begin("refused")
+			b.must(err)
+			var inner error
+			err = r.Loop(2, func() error {
+				inner = r.Param("nothing", reprise.Arg{})
+				return nil
+			})
+			if inner == nil || err != inner {
+				t.Errorf("the loop: %v, want %v", err, inner)
+			}
+			t.Log(end(r))
 			b.must(b.capture("after", x).Replay(b.ctx))
 		})
 	}

@@ -116,13 +116,14 @@ func TestFaultNamesTheKernel(t *testing.T) {
 
 func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
-	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
+	word := b.word()
+	x := b.spin("forever", word, chip.BRISC, chip.Grid(3, 2))
 	b.run(x)
 	err := b.queue.Wait(b.ctx)
 	h := b.hang(err)
 	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
 		"), dispatch (", "no progress for 500ms", "; see "+h.File)
-	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
+	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x), b.queue.Read(b.ctx, word, 0, make([]byte, word.Size()))} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)
 		}
