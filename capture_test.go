@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,7 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 	y := c.load(c.blank("blank", c.dev.Grid()))
 	other := b.capture("other", x)
 	var inner *reprise.Trace
-	trace, err := b.queue.Capture(b.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+	trace := b.recorded("outer", func(r *reprise.Recorder) error {
 		done := make(chan error)
 		go func() {
 			b.write(in, 1)
@@ -43,7 +44,6 @@ func TestCaptureLeavesOthersAlone(t *testing.T) {
 		inner, err = c.queue.Capture(c.ctx, "inner", record(y))
 		return errors.Join(err, c.queue.Run(c.ctx, y), c.queue.Wait(c.ctx), r.Run(x), <-done)
 	})
-	b.must(err)
 	b.holds(out, 6)
 	b.write(in, 2)
 	b.must(errors.Join(trace.Replay(b.ctx), inner.Replay(c.ctx)))
@@ -102,18 +102,17 @@ func TestRecoverKeepsParameters(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	in, out := b.pages("in", 2), b.pages("out", 2)
 	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
+	trace := b.recorded("trace", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
-	b.must(err)
 	for i, set := range []uint32{5, 60, 700} {
 		b.must(trace.Set("addend", set))
 		if i == 1 {
-			b.must(trace.Replay(b.ctx))
+			b.replay(trace)
 		}
 		b.must(b.dev.Recover(b.ctx))
 		b.write(in, 1)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(out, 1+set)
 	}
 }
@@ -133,9 +132,18 @@ func TestCaptureEndedInLoop(t *testing.T) {
 				t.Log(end(r))
 				return nil
 			})
-			if !errors.Is(err, reprise.ErrCaptureEnded) {
-				t.Errorf("the loop: %v, want an ErrCaptureEnded", err)
+			b.fails("the loop", err, reprise.ErrCaptureEnded)
+			r, err = b.queue.Begin("refused")
+			b.must(err)
+			var inner error
+			err = r.Loop(2, func() error {
+				inner = r.Param("nothing", reprise.Arg{})
+				return nil
+			})
+			if inner == nil || err != inner {
+				t.Errorf("the loop: %v, want %v", err, inner)
 			}
+			t.Log(end(r))
 			b.must(b.capture("after", x).Replay(b.ctx))
 		})
 	}
@@ -160,7 +168,7 @@ func TestBeginRefuses(t *testing.T) {
 	} {
 		r, err := b.queue.Begin(name)
 		b.must(err)
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		got := op.do()
 		var ce *reprise.CaptureError
 		if !errors.Is(got, op.is) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Line == 0 || ce.Instead == "" {
@@ -175,9 +183,7 @@ func TestBeginRefuses(t *testing.T) {
 		}
 		for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
 			"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
-			if !errors.Is(err, reprise.ErrNotCapturing) {
-				t.Errorf("%s after the end: %v", what, err)
-			}
+			b.fails(what+" after the end", err, reprise.ErrNotCapturing)
 		}
 	}
 	r, err := b.queue.Begin("empty")
@@ -185,9 +191,7 @@ func TestBeginRefuses(t *testing.T) {
 	if _, err := r.End(b.ctx); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("an empty capture: %v", err)
 	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is left (-before +after):\n%s", diff)
-	}
+	b.sameMemory(before)
 }
 
 func TestKeep(t *testing.T) {
@@ -195,13 +199,12 @@ func TestKeep(t *testing.T) {
 		x := b.load(b.blank("nothing", chip.Single(0, 0)))
 		kept := b.pages("kept", 1)
 		addr := kept.Addr()
-		tr, err := b.queue.Capture(b.ctx, "keeps", func(_ context.Context, r *reprise.Recorder) error {
+		tr := b.recorded("keeps", func(r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}
 			return r.Keep(kept, kept)
 		})
-		b.must(err)
 		b.must(kept.Release())
 		if other := b.pages("other", 1); other.Addr() == addr {
 			b.Error("the memory was given away")
@@ -211,18 +214,14 @@ func TestKeep(t *testing.T) {
 			b.Errorf("memory at %#x is still held: the next buffer is at %#x", addr, again.Addr())
 		}
 		var late *reprise.Recorder
-		_, err = b.queue.Capture(b.ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
+		_, err := b.queue.Capture(b.ctx, "freed", func(_ context.Context, r *reprise.Recorder) error {
 			late = r
 			_ = r.Run(x)
 			_ = r.Keep(kept)
 			return nil
 		})
-		if !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("a freed buffer: %v", err)
-		}
-		if err := late.Keep(); !errors.Is(err, reprise.ErrCaptureEnded) {
-			b.Errorf("after the capture: %v", err)
-		}
+		b.fails("a freed buffer", err, reprise.ErrReleased)
+		b.fails("after the capture", late.Keep(), reprise.ErrCaptureEnded)
 	})
 }
 
@@ -243,9 +242,7 @@ func TestTakeFromASnapshot(t *testing.T) {
 		if addr != got[1] {
 			b.Errorf("what was freed was at %#x, the next is at %#x", got[1], addr)
 		}
-		if d := cmp.Diff(before, b.allocated()); d != "" {
-			b.Errorf("the device's memory changed: %s", d)
-		}
+		b.sameMemory(before)
 		for _, size := range []int{64, 4096, 1 << 20} {
 			want = append(want, b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64}).Addr())
 		}
@@ -267,10 +264,9 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 	in, out := b.pages("in", 2), b.pages("out", 2)
 	x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 	capture := func(name string) *reprise.Trace {
-		trace, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+		trace := b.recorded(name, func(r *reprise.Recorder) error {
 			return errors.Join(r.Loop(1, runs(r, x)), r.Run(x), r.Param("addend", addend), r.ParamBuffer("in", in, readFrom))
 		})
-		b.must(err)
 		return trace
 	}
 	for _, shown := range []bool{false, true} {
@@ -300,9 +296,7 @@ func TestReleasedTraceHasNoneOfTheNext(t *testing.T) {
 				"inspect":    second(trace.Debug().Inspect(b.ctx)),
 				"step":       trace.Debug().Step(b.ctx, nil),
 			} {
-				if !errors.Is(err, reprise.ErrReleased) {
-					b.Errorf("%s of a released %s: %v", what, name, err)
-				}
+				b.fails(fmt.Sprintf("%s of a released %s", what, name), err, reprise.ErrReleased)
 			}
 		}
 		if shown && !bytes.Equal(image.Bytes, commands) {
@@ -381,13 +375,9 @@ func TestReleaseOfAProgramHoldsUpNobody(t *testing.T) {
 	for before := int64(-1); runs.Load() != before; time.Sleep(20 * time.Millisecond) { // until the queue is full
 		before = runs.Load()
 	}
-	if err := x.Release(b.ends()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("release beside a run that waits for room: %v, want its deadline", err)
-	}
+	b.fails("release beside a run that waits for room", x.Release(b.ends()), context.DeadlineExceeded)
 	stop()
-	if err := <-ran; !errors.Is(err, context.Canceled) {
-		t.Errorf("run: %v, want context.Canceled", err)
-	}
+	b.fails("run", <-ran, context.Canceled)
 	b.letGo(b.dev.Queue(1), word)
 	b.must(x.Release(b.ctx))
 }
@@ -401,7 +391,7 @@ func TestClosedDeviceIsGarbage(t *testing.T) {
 		b.must(err)
 		b.queue = b.dev.Queue(0)
 		x := b.load(b.blank("blank", chip.Single(0, 0)))
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		b.must(b.capture("trace", x).Replay(b.ctx))
 		runtime.AddCleanup(b.dev, func(c chan struct{}) { close(c) }, collected)
 		b.must(b.dev.Close(context.Background()))

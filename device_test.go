@@ -120,9 +120,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		_ = b.dev.Close(t.Context())
 		for range waiters {
-			if err := <-errs; !errors.Is(err, reprise.ErrClosed) {
-				b.Errorf("a wait ended with %v, want %v", err, reprise.ErrClosed)
-			}
+			b.fails("a wait ended with", <-errs, reprise.ErrClosed)
 		}
 	}, reprise.WithHangTimeout(time.Second)) // how long Close waits for the kernel
 }
@@ -131,7 +129,7 @@ func TestNoPowerSettings(t *testing.T) {
 	for _, card := range emulators {
 		b := open(t, card(sim.Fault("no-power")))
 		b.must(b.queue.Run(b.ctx, b.load(b.blank("blank", b.dev.Grid()))))
-		b.must(b.queue.Wait(b.ctx))
+		b.wait()
 		b.must(b.dev.Close(t.Context()))
 	}
 }
@@ -153,7 +151,7 @@ func TestNothing(t *testing.T) {
 			b.says(err, part)
 		}
 	}
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 }
 
 func TestCoordinatesForKernels(t *testing.T) {

@@ -17,61 +17,56 @@ import (
 )
 
 func TestWhatIsNotSubmittedTakesNoWorkers(t *testing.T) {
-	for _, target := range []*sim.Card{sim.Blackhole()} {
-		t.Run(target.String(), func(t *testing.T) {
-			b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
-			q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
-			word := b.word()
-			one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
-			tr, err := q1.Capture(b.ctx, "tr", record(two))
+	target := sim.Blackhole()
+	b := open(t, target, reprise.WithQueues(2), reprise.WithQueueMemory(1<<20), reprise.WithHangTimeout(300*time.Millisecond))
+	q0, q1 := b.dev.Queue(0), b.dev.Queue(1)
+	word := b.word()
+	one, two := b.load(b.blank("one", chip.Single(0, 0))), b.load(b.blank("two", chip.Single(1, 1)))
+	tr, err := q1.Capture(b.ctx, "tr", record(two))
+	b.must(err)
+	x := b.load(b.adder("x", chip.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
+	named, err := q1.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("addend", addend))
+	})
+	b.must(err)
+	e := b.dev.NewEvent("e")
+	b.must(errors.Join(q0.Wait(b.ctx), q1.Wait(b.ctx)))
+	b.must(q0.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
+	b.must(q0.Record(b.ctx, e))
+	b.must(q1.WaitEvent(b.ctx, e))
+	never, cancel := context.WithCancel(b.ctx)
+	cancel()
+	much := b.pages("much", 1000)
+	for full := false; !full; { // until the device takes nothing more, not even the smallest command
+		full = true
+		for _, put := range []func() error{
+			func() error { return q1.Write(never, much, 0, make([]byte, much.Size())) },
+			func() error { return q1.WaitEvent(never, e) },
+		} {
+			for err = put(); err == nil; err = put() {
+				full = false
+			}
+			if !errors.Is(err, context.Canceled) {
+				b.must(err)
+			}
+		}
+		if err := q1.WaitFunc(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
 			b.must(err)
-			x := b.load(b.adder("x", chip.Core{X: 2}, b.pages("in", 1), b.pages("out", 1), 1))
-			named, err := q1.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
-				return errors.Join(r.Run(x), r.Param("addend", addend))
-			})
-			b.must(err)
-			e := b.dev.NewEvent("e")
-			b.must(errors.Join(q0.Wait(b.ctx), q1.Wait(b.ctx)))
-			b.must(q0.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
-			b.must(q0.Record(b.ctx, e))
-			b.must(q1.WaitEvent(b.ctx, e))
-			never, cancel := context.WithCancel(b.ctx)
-			cancel()
-			much := b.pages("much", 1000)
-			for full := false; !full; { // until the device takes nothing more, not even the smallest command
-				full = true
-				for _, put := range []func() error{
-					func() error { return q1.Write(never, much, 0, make([]byte, much.Size())) },
-					func() error { return q1.WaitEvent(never, e) },
-				} {
-					for err = put(); err == nil; err = put() {
-						full = false
-					}
-					if !errors.Is(err, context.Canceled) {
-						b.must(err)
-					}
-				}
-				if err := q1.WaitFunc(b.ctx, func() bool { return false }); !errors.Is(err, reprise.ErrTimeout) {
-					b.must(err)
-				}
-			}
-			b.must(named.Set("addend", 2))
-			for what, do := range map[string]func() error{
-				"run":            func() error { return q1.Run(never, two) },
-				"replay":         func() error { return tr.Replay(never) },
-				"changed replay": func() error { return named.Replay(never) },
-			} {
-				if err := do(); !errors.Is(err, context.Canceled) {
-					b.Errorf("%s: %v, want %v", what, err, context.Canceled)
-				}
-			}
-			if err := q0.Run(b.ctx, one); err != nil {
-				b.Errorf("the owner: %v", err)
-			}
-			poke(b, target, chip.Core{}, word.Addr(), 1)
-			b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
-		})
+		}
 	}
+	b.must(named.Set("addend", 2))
+	for what, do := range map[string]func() error{
+		"run":            func() error { return q1.Run(never, two) },
+		"replay":         func() error { return tr.Replay(never) },
+		"changed replay": func() error { return named.Replay(never) },
+	} {
+		b.fails(what, do(), context.Canceled)
+	}
+	if err := q0.Run(b.ctx, one); err != nil {
+		b.Errorf("the owner: %v", err)
+	}
+	poke(b, target, chip.Core{}, word.Addr(), 1)
+	b.must(errors.Join(q0.Wait(b.ctx), q1.Run(b.ctx, two), tr.Replay(b.ctx), q1.Wait(b.ctx)))
 }
 
 func TestQueueWorkersThatCannotBe(t *testing.T) {
@@ -115,9 +110,7 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 	for what, err := range map[string]error{
 		"record": b.queue.Record(b.ctx, foreign), "wait": b.queue.WaitEvent(b.ctx, foreign),
 	} {
-		if !errors.Is(err, reprise.ErrWrongDevice) {
-			t.Errorf("%s a foreign event: %v", what, err)
-		}
+		b.fails(what+" a foreign event", err, reprise.ErrWrongDevice)
 	}
 	b.says(b.queue.Record(b.ctx, nil), "reprise: record: no event")
 	b.says((*reprise.Event)(nil).Wait(b.ctx), "reprise: synchronize: no event")
@@ -132,7 +125,7 @@ func TestEventsOverARecovery(t *testing.T) {
 		done, lost := b.dev.NewEvent("done"), b.dev.NewEvent("lost")
 		b.must(b.queue.Record(b.ctx, done))
 		b.must(done.Wait(b.ctx))
-		b.must(b.queue.Run(b.ctx, b.spin("spin", word, chip.BRISC, chip.Single(0, 0))))
+		b.run(b.spin("spin", word, chip.BRISC, chip.Single(0, 0)))
 		b.must(b.queue.Record(b.ctx, lost))
 		if is, err := lost.Query(); is || err != nil {
 			b.Errorf("query before it is done: %v, %v", is, err)
@@ -140,18 +133,14 @@ func TestEventsOverARecovery(t *testing.T) {
 		b.must(b.dev.Queue(1).WaitEvent(b.ctx, lost))
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
-		if err := lost.Wait(ctx); !errors.Is(err, context.Canceled) {
-			b.Errorf("synchronize: %v, want %v", err, context.Canceled)
-		}
+		b.fails("synchronize", lost.Wait(ctx), context.Canceled)
 		b.must(b.dev.Recover(b.ctx))
 		err := b.dev.Queue(1).WaitEvent(b.ctx, lost)
 		if !errors.Is(err, dispatch.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("wait for a lost recording: %v", err)
 		}
 		b.says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
-		if err := second(lost.Query()); !errors.Is(err, reprise.ErrRecovering) {
-			b.Errorf("query of a lost recording: %v", err)
-		}
+		b.fails("query of a lost recording", second(lost.Query()), reprise.ErrRecovering)
 		b.must(b.dev.Queue(1).WaitEvent(b.ctx, done))
 		if is, err := done.Query(); !is || err != nil {
 			b.Errorf("query of what was done before: %v, %v", is, err)
@@ -215,19 +204,15 @@ func TestAwait(t *testing.T) {
 			}
 			return false
 		}
-		if err := b.queue.WaitFunc(ctx, enough); !errors.Is(err, why) {
-			b.Errorf("error %v, want %v", err, why)
-		}
+		b.fails("error", b.queue.WaitFunc(ctx, enough), why)
 		err := b.queue.WaitFunc(b.ctx, never)
 		var hang *dispatch.HangError
 		if !errors.Is(err, reprise.ErrTimeout) || errors.As(err, &hang) {
 			b.Errorf("error %v, want %v and no hang", err, reprise.ErrTimeout)
 		}
-		b.must(b.queue.Wait(b.ctx))
+		b.wait()
 		b.must(b.dev.Close(ctx))
-		if err := b.queue.WaitFunc(b.ctx, never); !errors.Is(err, reprise.ErrClosed) {
-			b.Errorf("of a closed device: %v", err)
-		}
+		b.fails("of a closed device", b.queue.WaitFunc(b.ctx, never), reprise.ErrClosed)
 	}, reprise.WithHangTimeout(200*time.Millisecond))
 }
 
@@ -372,7 +357,7 @@ func TestProgramTimes(t *testing.T) {
 		p, err := b.queue.ProgramTimes()
 		b.must(err)
 		for _, x := range []*reprise.Executable{short, long, short} {
-			b.must(b.queue.Run(b.ctx, x))
+			b.run(x)
 		}
 		b.programTimes(p, 1)
 		if more, _, err := p.Append(nil); len(more) != 0 || err != nil {
@@ -381,7 +366,7 @@ func TestProgramTimes(t *testing.T) {
 		during, err := b.queue.Clock()
 		b.must(err)
 		b.letGo(b.dev.Queue(1), word)
-		b.must(b.queue.Wait(b.ctx))
+		b.wait()
 		after, err := b.queue.Clock()
 		b.must(err)
 		rest := b.programTimes(p, 2)
@@ -400,15 +385,15 @@ func TestProgramTimesOfTraces(t *testing.T) {
 			return errors.Join(r.Run(x), r.Loop(5, func() error { return errors.Join(r.Run(x), r.Run(x)) }))
 		})
 		for range 2 {
-			b.must(loop.Replay(b.ctx))
+			b.replay(loop)
 		}
 		b.programTimes(p, 2*(1+5*2))
 		const programs, replays, kept = 600, 4, 1023
 		long := b.capture("long", slices.Repeat([]*reprise.Executable{x}, programs)...)
 		for range replays {
-			b.must(long.Replay(b.ctx))
+			b.replay(long)
 		}
-		b.must(b.queue.Wait(b.ctx))
+		b.wait()
 		var all []dispatch.ProgramTime
 		var lost int
 		b.must(b.queue.WaitFunc(b.ctx, func() bool {

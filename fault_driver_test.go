@@ -40,8 +40,15 @@ type machine struct {
 func newMachine(t *testing.T, a chip.Arch) *machine {
 	t.Helper()
 	m := &machine{T: t, arch: a}
+	m.start(m.chip())
+	return m
+}
+
+func (m *machine) start(f driver.Function) {
+	m.Helper()
+	t := m.T
 	var err error
-	if m.drv, err = driver.New(driver.Config{Arch: a, Functions: []driver.Function{m.chip()}}); err != nil {
+	if m.drv, err = driver.New(driver.Config{Arch: m.arch, Functions: []driver.Function{f}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -49,7 +56,6 @@ func newMachine(t *testing.T, a chip.Arch) *machine {
 			t.Error(err)
 		}
 	})
-	return m
 }
 
 func (m *machine) chip() *emu.Chip {
@@ -93,6 +99,14 @@ func onMachines(t *testing.T, run func(*testing.T, *machine)) {
 	}
 }
 
+func (b *bench) wild() *reprise.Executable {
+	b.Helper()
+	return b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
+		Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(0, 0)},
+		Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
+	}}})
+}
+
 func (m *machine) idle() {
 	m.Helper()
 	if n := m.drv.Node(0).OpenFiles(); n != 0 {
@@ -105,15 +119,14 @@ func TestRecoverResetsAStoppedChip(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		b := open(t, m, short)
 		r := newRig(b)
-		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(0, 0)},
-			Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
-		}}})
+		wild := b.wild()
 		r.before = b.allocated()
 		for range 2 {
-			b.must(b.queue.Run(b.ctx, wild))
+			b.run(wild)
 			err := b.queue.Wait(b.ctx)
-			b.hang(err)
+			if h := b.hang(err); h.Dump.Unreachable == "" {
+				t.Errorf("the dump of %v doesn't say that the chip is unreachable", err)
+			}
 			b.says(err, "0x7fff0000")
 			r.recovers()
 		}
@@ -129,12 +142,9 @@ func TestRecoverDoesNotTakeTheCardFromOthers(t *testing.T) {
 	other := m.drv.NewProcess(4711, "neighbour")
 	f, err := other.Node(0).Open(syscall.O_RDWR)
 	b.must(err)
-	wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-		Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
-	}}})
+	wild := b.wild()
 	r.before = b.allocated()
-	b.must(b.queue.Run(b.ctx, wild))
+	b.run(wild)
 	b.hang(b.queue.Wait(b.ctx))
 	err = b.dev.Recover(b.ctx)
 	var re *reprise.RecoverError
@@ -162,17 +172,13 @@ func TestUnplugDuringReplays(t *testing.T) {
 			}
 		}
 		b.must(<-pulled)
-		if !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
-		}
+		b.fails("", err, reprise.ErrDeviceLost)
 		for what, err := range map[string]error{
 			"write":  b.queue.Write(b.ctx, r.in, 0, make([]byte, 64)),
 			"replay": r.trace.Replay(b.ctx),
 			"finish": b.queue.Wait(b.ctx),
 		} {
-			if !errors.Is(err, reprise.ErrDeviceLost) {
-				t.Errorf("%s afterwards: %v, want %v", what, err, reprise.ErrDeviceLost)
-			}
+			b.fails(what+" afterwards", err, reprise.ErrDeviceLost)
 		}
 		err = b.dev.Recover(b.ctx)
 		var re *reprise.RecoverError
@@ -195,9 +201,7 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 	b.must(err)
 	b.must(second(m.drv.Plug(0, other)))
 	err = b.dev.Recover(b.ctx)
-	if !errors.Is(err, dispatch.ErrOtherChip) {
-		t.Errorf("%v, want %v", err, dispatch.ErrOtherChip)
-	}
+	b.fails("", err, dispatch.ErrOtherChip)
 	b.says(err, "reprise: recover", "start", "open it anew")
 	b.must(m.drv.Unplug(0))
 	b.must(second(m.drv.Plug(0, m.chip())))
@@ -252,12 +256,10 @@ func TestDeviceOffTheBus(t *testing.T) {
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.BRISC, chip.Single(0, 0))
 		r.before = b.allocated()
-		b.must(b.queue.Run(b.ctx, forever))
+		b.run(forever)
 		end, err := m.drv.Node(0).Inject(driver.AllOnes)
 		b.must(err)
-		if err := b.queue.Wait(b.ctx); !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
-		}
+		b.fails("", b.queue.Wait(b.ctx), reprise.ErrDeviceLost)
 		if err := b.dev.Recover(b.ctx); !errors.Is(err, kmd.ErrReset) && !errors.Is(err, reprise.ErrDeviceLost) {
 			t.Errorf("recover while it is off the bus: %v", err)
 		}
@@ -275,9 +277,7 @@ func TestResetBySomebodyElse(t *testing.T) {
 		if len(rep.Losers) != 1 {
 			t.Errorf("losers %v, want this process", rep.Losers)
 		}
-		if err := errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx)); !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
-		}
+		b.fails("", errors.Join(r.trace.Replay(b.ctx), b.queue.Wait(b.ctx)), reprise.ErrDeviceLost)
 		r.recovers()
 	})
 }
@@ -324,7 +324,7 @@ func TestHostMemoryGone(t *testing.T) {
 }
 
 type ioctls struct {
-	seam.File
+	pins
 	look func(req uint32) error
 }
 
@@ -335,13 +335,11 @@ func (f *ioctls) Ioctl(req uint32, arg []byte) error {
 	return f.File.Ioctl(req, arg)
 }
 
-func (f *ioctls) ReleaseLast() error { return f.File.(interface{ ReleaseLast() error }).ReleaseLast() }
-
 func TestRecoverResetsWhatDoesNotStart(t *testing.T) {
 	onMachines(t, func(t *testing.T, m *machine) {
 		refuse := false
 		m.tap = func(f seam.File) seam.File {
-			return &ioctls{f, func(req uint32) error {
+			return &ioctls{pins{File: f}, func(req uint32) error {
 				if refuse && req == kabi.IoctlPinPages {
 					refuse = false
 					return syscall.EINVAL
@@ -409,18 +407,10 @@ func TestCoresAreHeldBeforeTheirMemoryGoes(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			m := &machine{T: t, arch: a}
 			l := &lateStores{Chip: m.chip()}
-			var err error
-			if m.drv, err = driver.New(driver.Config{Arch: a, Functions: []driver.Function{l}}); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := m.drv.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			m.start(l)
 			unpinned := 0
 			m.tap = func(f seam.File) seam.File {
-				return &ioctls{f, func(req uint32) error {
+				return &ioctls{pins{File: f}, func(req uint32) error {
 					l.mu.Lock()
 					defer l.mu.Unlock()
 					if req == kabi.IoctlUnpinPages {
@@ -462,9 +452,7 @@ func TestPinnedMemoryOfALostDevice(t *testing.T) {
 		fill(h.Bytes(), 8)
 		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
 		b.must(err)
-		if err := b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()); !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("%v, want %v", err, reprise.ErrDeviceLost)
-		}
+		b.fails("", b.queue.WriteFrom(b.ctx, x, 0, h, 0, x.Size()), reprise.ErrDeviceLost)
 		if err := h.Release(b.ctx); err == nil {
 			t.Error("memory of a device that may still use it was given up")
 		}
@@ -484,7 +472,7 @@ func TestStreamOfALostDevice(t *testing.T) {
 		b := open(t, m, short)
 		s, err := stream.New(b.dev, stream.Config{Name: "tokens", Size: 256})
 		b.must(err)
-		room := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "room"})
+		room := b.perWorker("room")
 		load := func() *reprise.Executable {
 			args := append(s.Args(), room.Addr(), 4, 1<<32-1, 7, 0)
 			p := &reprise.Program{Name: "source", Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
@@ -495,7 +483,7 @@ func TestStreamOfALostDevice(t *testing.T) {
 			return b.load(p)
 		}
 		x := load()
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		p := make([]byte, 4)
 		_, err = s.Read(b.ctx, p)
 		b.must(err)
@@ -510,9 +498,7 @@ func TestStreamOfALostDevice(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		_, err = kmd.Reset(b.ctx, m, kmd.ResetConfig{Mode: kmd.ResetASIC, Force: true})
 		b.must(err)
-		if err := <-ended; !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("a read of a lost device: %v", err)
-		}
+		b.fails("a read of a lost device", <-ended, reprise.ErrDeviceLost)
 		b.must(b.dev.Recover(b.ctx))
 		if _, _, err := s.TryRead(p); !errors.Is(err, stream.ErrStale) {
 			t.Errorf("after the recovery: %v", err)
@@ -524,12 +510,12 @@ func TestStreamOfALostDevice(t *testing.T) {
 		} else {
 			b.must(err)
 		}
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		if _, err := s.Read(b.ctx, p); err != nil || p[0] != 7 {
 			t.Errorf("first message: % x, %v", p, err)
 		}
 		b.must(s.Close(b.ctx))
-		b.must(b.queue.Wait(b.ctx))
+		b.wait()
 		b.must(x.Release(b.ctx))
 		b.must(s.Release(b.ctx))
 	})
@@ -547,7 +533,7 @@ func cpuTime(t *testing.T) time.Duration {
 func TestIdleDeviceBurnsNothing(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		x := b.load(b.blank("nothing", b.dev.Grid()))
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		for id := range b.dev.Queues() {
 			b.must(b.dev.Queue(id).Wait(b.ctx))
 		}
@@ -577,7 +563,7 @@ func TestPaces(t *testing.T) {
 		x := b.load(b.adder("add", chip.Core{}, in, out, 3))
 		for i := range uint32(20) {
 			b.write(in, i)
-			b.must(b.queue.Run(b.ctx, x))
+			b.run(x)
 			b.holds(out, i+3)
 		}
 		b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -38,9 +36,8 @@ func (b *bench) spin(name string, word *reprise.Buffer, proc chip.Processor, cor
 
 func (b *bench) word() *reprise.Buffer {
 	b.Helper()
-	n := (b.dev.Grid().End.X + 1) * (b.dev.Grid().End.Y + 1)
-	word := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "word"})
-	b.must(b.queue.Write(b.ctx, word, 0, make([]byte, 64*n)))
+	word := b.perWorker("word")
+	b.must(b.queue.Write(b.ctx, word, 0, make([]byte, word.Size())))
 	return word
 }
 
@@ -60,9 +57,9 @@ func TestHangLeavesADump(t *testing.T) {
 		word := b.word()
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		trace := b.capture("trace", b.load(b.adder("add", chip.Core{}, in, out, 1)))
-		b.must(trace.Replay(b.ctx))
-		b.must(b.queue.Run(b.ctx, b.spin("forever", word, chip.TRISC1, chip.Single(2, 1))))
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
+		b.run(b.spin("forever", word, chip.TRISC1, chip.Single(2, 1)))
+		b.replay(trace)
 		err := b.queue.Wait(b.ctx)
 		h := b.hang(err)
 		b.says(err, "queue 0 hangs", "last submitted trace", "no progress for", "; see "+dir)
@@ -102,7 +99,7 @@ func TestFaultNamesTheKernel(t *testing.T) {
 		for i := range 3 {
 			b.must(b.queue.Run(b.ctx, b.load(b.blank(fmt.Sprint("before ", i), chip.Grid(4, 4)))))
 		}
-		b.must(b.queue.Run(b.ctx, b.load(p)))
+		b.run(b.load(p))
 		err := b.queue.Wait(b.ctx)
 		var k *dispatch.KernelError
 		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name ||
@@ -119,13 +116,14 @@ func TestFaultNamesTheKernel(t *testing.T) {
 
 func TestHangIsToldOnce(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(500*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
-	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
-	b.must(b.queue.Run(b.ctx, x))
+	word := b.word()
+	x := b.spin("forever", word, chip.BRISC, chip.Grid(3, 2))
+	b.run(x)
 	err := b.queue.Wait(b.ctx)
 	h := b.hang(err)
 	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
 		"), dispatch (", "no progress for 500ms", "; see "+h.File)
-	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
+	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x), b.queue.Read(b.ctx, word, 0, make([]byte, word.Size()))} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)
 		}
@@ -153,7 +151,7 @@ func TestLongProgramsAreNoHang(t *testing.T) {
 	word := b.word()
 	c, err := kmd.Open(b.ctx, card)
 	b.must(err)
-	b.must(b.queue.Run(b.ctx, b.spin("steps", word, chip.BRISC, b.dev.Grid())))
+	b.run(b.spin("steps", word, chip.BRISC, b.dev.Grid()))
 	done := make(chan error, 1)
 	go func() { done <- b.queue.Wait(b.ctx) }()
 	// Each step takes less than the hang timeout, all together take more.
@@ -174,7 +172,7 @@ func TestHangOfTheEngines(t *testing.T) {
 		}
 		b.must(err)
 		x := b.load(p)
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		h := b.hang(b.queue.Wait(b.ctx))
 		if want := "its engines: SEMWAIT 0xa6ff8005 waits while semaphore 0 is 0"; !strings.Contains(h.Detail(), want) {
 			b.Errorf("the report doesn't say %q:\n%s", want, h.Detail())
@@ -209,13 +207,12 @@ func (r *rig) works(when string) {
 	r.write(r.mid, 0)
 	r.write(r.out, 0)
 	for range 3 {
-		r.must(r.trace.Replay(r.ctx))
+		r.replay(r.trace)
 	}
 	r.holds(r.mid, 17)
 	r.holds(r.out, 117)
 	r.write(r.in, 1000)
-	r.must(r.queue.Run(r.ctx, r.first))
-	r.must(r.queue.Wait(r.ctx))
+	r.run(r.first)
 	r.holds(r.mid, 1010)
 	if r.Failed() {
 		r.Fatalf("%s: wrong results", when)
@@ -225,49 +222,30 @@ func (r *rig) works(when string) {
 func (r *rig) recovers() {
 	r.Helper()
 	r.must(r.dev.Recover(r.ctx))
-	if diff := cmp.Diff(r.before, r.allocated()); diff != "" {
-		r.Errorf("allocated memory (-before +after):\n%s", diff)
-	}
+	r.sameMemory(r.before)
 	r.works("after Recover")
 	x := r.load(r.adder("new", chip.Core{X: 1, Y: 2}, r.in, r.out, 5))
 	t := r.capture("new", x)
-	r.must(t.Replay(r.ctx))
+	r.replay(t)
 	r.holds(r.out, 1005)
 	r.must(t.Release(r.ctx))
 	r.must(x.Release(r.ctx))
-	if diff := cmp.Diff(r.before, r.allocated()); diff != "" {
-		r.Errorf("allocated memory (-before +after new things):\n%s", diff)
-	}
+	r.sameMemory(r.before)
 }
 
 // short is enough for progress on a loaded machine.
 var short = reprise.WithHangTimeout(1500 * time.Millisecond)
-
-func TestRecoverFromAStoppedChip(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		r := newRig(b)
-		wild := b.load(&reprise.Program{Name: "wild", Kernels: []reprise.Kernel{{
-			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
-			Args: func(chip.Core) []uint32 { return []uint32{0x7FFF0000, 1, 1} },
-		}}})
-		r.before = b.allocated()
-		b.must(b.queue.Run(b.ctx, wild))
-		err := b.queue.Wait(b.ctx)
-		h := b.hang(err)
-		if !strings.Contains(h.Error(), "0x7fff0000") || h.Dump.Unreachable == "" {
-			b.Errorf("%v; unreachable: %q; want the address that was touched", err, h.Dump.Unreachable)
-		}
-		r.recovers()
-	}, short)
-}
 
 func TestRecoverEndsWaits(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		word := b.word()
 		r := newRig(b)
 		forever := b.spin("forever", word, chip.TRISC2, chip.Single(1, 1))
+		h := b.host(r.in.Size(), reprise.HostBufferConfig{Name: "h", Strict: true})
 		r.before = b.allocated()
-		b.must(b.queue.Run(b.ctx, forever))
+		b.run(forever)
+		write, err := b.queue.StartWriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size())
+		b.must(err)
 		errs := make(chan error)
 		const waiters = 3
 		for range waiters {
@@ -282,6 +260,10 @@ func TestRecoverEndsWaits(t *testing.T) {
 			}
 		}
 		b.must(<-done)
+		err = write.Wait(b.ctx)
+		b.fails("a write of before", err, reprise.ErrRecovering)
+		b.says(err, "write buffer")
+		b.must(b.queue.WriteFrom(b.ctx, r.in, 0, h, 0, r.in.Size()))
 		r.recovers()
 	})
 }
@@ -297,14 +279,10 @@ func TestRecoverErrors(t *testing.T) {
 		t.Errorf("%v, want a *RecoverError of the start", err)
 	}
 	b.says(err, "reprise: recover emulated blackhole 0: start:")
-	if err := b.queue.Wait(b.ctx); !errors.Is(err, reprise.ErrRecovering) {
-		t.Errorf("after a recovery that failed: %v, want %v", err, reprise.ErrRecovering)
-	}
+	b.fails("after a recovery that failed", b.queue.Wait(b.ctx), reprise.ErrRecovering)
 	r.recovers()
 	b.must(b.dev.Close(t.Context()))
-	if err := b.dev.Recover(b.ctx); !errors.Is(err, reprise.ErrClosed) {
-		t.Errorf("recover a closed device: %v, want %v", err, reprise.ErrClosed)
-	}
+	b.fails("recover a closed device", b.dev.Recover(b.ctx), reprise.ErrClosed)
 }
 
 // dispatchCore is the second of the last row on Wormhole, of the last column on Blackhole.
@@ -329,14 +307,8 @@ func TestHangNamesTheProgram(t *testing.T) {
 		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 0))
 		two := b.load(b.adder("two", chip.Core{X: 1, Y: 3}, n, n, 0))
 		spin := b.spin("spin", b.word(), chip.BRISC, chip.Single(2, 2))
-		capture := func(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
-			b.Helper()
-			trace, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
-			b.must(err)
-			return trace
-		}
-		straight := capture("straight", func(r *reprise.Recorder) error { return runs(r, one, two, spin, one)() })
-		looped := capture("looped", func(r *reprise.Recorder) error {
+		straight := b.capture("straight", one, two, spin, one)
+		looped := b.recorded("looped", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(two), r.Loop(2, runs(r, one, two)))
 		})
 		always := reprise.Cond{Buffer: n, Is: cq.Less, Value: 20}
@@ -373,9 +345,9 @@ func TestHangNamesTheProgram(t *testing.T) {
 				return r.While(always, 3, func() error { return errors.Join(r.Run(one), r.Call(looped)) })
 			}, "two/looped[0]", false, true},
 		} {
-			trace := capture("t", tt.record)
+			trace := b.recorded("t", tt.record)
 			b.write(n, 0)
-			b.must(trace.Replay(b.ctx))
+			b.replay(trace)
 			h := b.hang(b.queue.Wait(b.ctx))
 			var got []string
 			for _, p := range h.Dump.Queues[0].Programs {

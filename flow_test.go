@@ -19,7 +19,6 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
@@ -28,9 +27,7 @@ import (
 
 func (b *bench) captureFlow(f func(r *reprise.Recorder) error) *reprise.Trace {
 	b.Helper()
-	t, err := b.queue.Capture(b.ctx, "flow", func(_ context.Context, r *reprise.Recorder) error { return f(r) })
-	b.must(err)
-	return t
+	return b.recorded("flow", f)
 }
 
 func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
@@ -58,7 +55,7 @@ func TestIterationConditions(t *testing.T) {
 			}
 		}
 		b.write(n, 0)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(n, 3+10)
 		b.must(trace.Release(b.ctx))
 	})
@@ -182,7 +179,7 @@ func TestWordsAreHeld(t *testing.T) {
 			b.write(u, 1000)
 		}
 		b.write(n, 0)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(n, 2*(1+6))
 		b.must(trace.Release(b.ctx))
 		for _, u := range words("again") {
@@ -232,28 +229,6 @@ func TestComputedArgsRefusals(t *testing.T) {
 		t.Error("an argument of an executable is one that the device computes")
 	} else {
 		b.says(err, "give it to Recorder.Run")
-	}
-}
-
-func sameTrace(t *testing.T, file, moved []byte) {
-	t.Helper()
-	var both [2]*tracebuf.File
-	var contents [2]*tracebuf.Contents
-	for i, b := range [][]byte{file, moved} {
-		f, err := tracebuf.Decode(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		both[i] = f
-		if contents[i], err = tracebuf.Inspect(&f.Image); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if bytes.Equal(both[0].Image.Bytes, both[1].Image.Bytes) {
-		t.Error("no memory of the trace has moved")
-	}
-	if diff := tracebuf.Diff(contents[0], contents[1]); len(diff) > 0 {
-		t.Errorf("a trace and the same one elsewhere differ: %+v", diff)
 	}
 }
 
@@ -335,7 +310,7 @@ func TestCheckFlow(t *testing.T) {
 			b.Errorf("after %d programs: %v", ran, err)
 		}
 		b.write(n, 98)
-		b.must(endless.Replay(b.ctx))
+		b.replay(endless)
 		b.holds(n, 100)
 		b.must(errors.Join(trace.Release(b.ctx), endless.Release(b.ctx)))
 	})
@@ -386,116 +361,10 @@ func TestFollow(t *testing.T) {
 		if diff := cmp.Diff([]string{"one", "ten", "ten", "ten", "ten", "one", "one"}, timed); diff != "" {
 			b.Errorf("programs with times (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
 		b.must(trace.Release(b.ctx))
 	})
-}
-
-// savedFlow is the file of a trace with all kinds of control flow, with its buffers before and
-// after a replay.
-func savedFlow(t *testing.T, target kmd.Target) []byte {
-	t.Helper()
-	b := open(t, target)
-	b.pages("in the way", 7) // moves kernels, callees and conditions
-	sel, n := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 3 * 64, PageSize: 64, Name: "sel"}), b.pages("n", 20)
-	add := func(name string, k uint32) *reprise.Executable {
-		return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
-	}
-	one, ten, hundred := add("one", 1), add("ten", 10), add("hundred", 100)
-	leaf := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Param("step", addend)) })
-	inner := b.captureFlow(func(r *reprise.Recorder) error {
-		return r.Loop(2, func() error { return errors.Join(r.Call(leaf), r.Run(hundred)) })
-	})
-	trace := b.captureFlow(func(r *reprise.Recorder) error {
-		return errors.Join(
-			r.Run(ten, from(addend, sel, 0)),
-			r.Loop(3, runs(r, ten, one)), r.Param("times"),
-			r.While(reprise.Cond{Buffer: n, Offset: 19 * 64, Is: cq.Less, Value: 400}, 100, runs(r, ten)),
-			r.Call(inner),
-			r.If(reprise.Cond{Buffer: sel, Offset: 2 * 64, Is: cq.Equal, Value: 7}, runs(r, one), runs(r, hundred)),
-			r.Switch(sel, 68, runs(r, ten), runs(r, one, one), func() error { return r.Call(leaf) }),
-			r.Run(one),
-		)
-	})
-	b.must(errors.Join(inner.Release(b.ctx), trace.Set("times", 4), leaf.Set("step", 2)))
-	data := make([]byte, sel.Size())
-	cq.Put32(data, 0, 13)
-	cq.Put32(data, 68, 2)
-	cq.Put32(data, 128, 7)
-	b.must(b.queue.Write(b.ctx, sel, 0, data))
-	b.write(n, 0)
-	var file, again bytes.Buffer
-	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-	f, err := tracebuf.Decode(&file)
-	b.must(err)
-	b.must(trace.Replay(b.ctx))
-	got := make([]byte, n.Size())
-	b.must(b.queue.Read(b.ctx, n, 0, got))
-	b.holds(n, flowResult(0, 4, 2))
-	f.Results = []tracebuf.Data{{Buffer: 1, Bytes: got}}
-	if f.Image.Buffers[1].Name != "n" {
-		f.Results[0].Buffer = 0
-	}
-	f.Image.Buffers[f.Results[0].Buffer].Output = true
-	b.must(tracebuf.Encode(&again, f))
-	b.must(errors.Join(trace.Release(b.ctx), leaf.Release(b.ctx)))
-	return again.Bytes()
-}
-
-// flowResult is the first word of n after savedFlow's trace.
-func flowResult(first, times, step uint32) uint32 {
-	v := first + 13 + times*11
-	for v+19*16 < 400 {
-		v += 10
-	}
-	return v + 2*(step+100) + 1 + step + 1
-}
-
-func TestFlowFileMoves(t *testing.T) {
-	for _, card := range emulators {
-		t.Run(card().String(), func(t *testing.T) {
-			file := savedFlow(t, card())
-			b := open(t, card())
-			sel := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 3 * 64, PageSize: 64, Name: "here already"})
-			var again bytes.Buffer
-			for _, from := range []*bytes.Buffer{bytes.NewBuffer(file), &again} {
-				trace, err := b.dev.LoadTrace(b.ctx, from)
-				b.must(err)
-				for _, u := range trace.Buffers() {
-					if u.Name() == "sel" && u.Addr() == sel.Addr() {
-						b.Error("sel hasn't moved")
-					}
-				}
-				b.must(errors.Join(trace.Replay(b.ctx), trace.Debug().CheckResults(b.ctx)))
-				for _, u := range trace.Buffers() {
-					if u.Name() == "n" {
-						b.write(u, 0)
-						b.must(errors.Join(trace.Set("times", 1), trace.Set("step", 5), trace.Replay(b.ctx)))
-						b.holds(u, flowResult(0, 1, 5))
-						b.must(errors.Join(trace.Set("times", 4), trace.Set("step", 2)))
-						b.write(u, 0)
-					}
-				}
-				b.says(trace.Set("none", 1), "no such parameter")
-				again.Reset()
-				b.must(trace.Save(b.ctx, &again, reprise.WithData()))
-				sameTrace(t, file, again.Bytes())
-				f, err := tracebuf.Decode(bytes.NewReader(again.Bytes()))
-				b.must(err)
-				first, err := tracebuf.Decode(bytes.NewReader(file))
-				b.must(err)
-				f.Results = first.Results
-				for i := range f.Image.Buffers {
-					f.Image.Buffers[i].Output = first.Image.Buffers[i].Output
-				}
-				again.Reset()
-				b.must(errors.Join(tracebuf.Encode(&again, f), trace.Release(b.ctx)))
-			}
-		})
-	}
 }
 
 func TestRaceOfCondition(t *testing.T) {
@@ -521,14 +390,14 @@ func raceOfLoop(t *testing.T, ordered bool, body func(r *reprise.Recorder, x *re
 	n, m, o := b.pages("n", 2), b.pages("m", 2), b.pages("o", 2)
 	b.write(n, 9)
 	b.write(m, 0)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	x := b.load(b.adder("x", chip.Core{Y: 1}, m, m, 1))
 	other, e := b.dev.Queue(1), b.dev.NewEvent("there")
 	before, writer := b.load(b.adder("before", chip.Core{Y: 5}, o, o, 1)), b.load(b.adder("writer", chip.Core{Y: 5}, o, n, 1))
 	b.must(other.Write(b.ctx, o, 0, make([]byte, o.Size())))
 	b.must(other.Wait(b.ctx))
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(400, func() error { return body(r, x, n) }) })
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	if ordered {
 		b.must(errors.Join(b.queue.Record(b.ctx, e), other.WaitEvent(b.ctx, e)))
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -118,6 +120,13 @@ func (b *bench) must(err error) {
 	devtest.Must(b, err)
 }
 
+func (b *bench) fails(what string, err, want error) {
+	b.Helper()
+	if !errors.Is(err, want) {
+		b.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
 // says wants one line of text that has all parts in order.
 func (b *bench) says(err error, parts ...string) {
 	b.Helper()
@@ -153,6 +162,13 @@ func (b *bench) load(p *reprise.Program) *reprise.Executable {
 func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	b.Helper()
 	t, err := b.queue.Capture(b.ctx, name, record(xs...))
+	b.must(err)
+	return t
+}
+
+func (b *bench) recorded(name string, f func(r *reprise.Recorder) error) *reprise.Trace {
+	b.Helper()
+	t, err := b.queue.Capture(b.ctx, name, func(_ context.Context, r *reprise.Recorder) error { return f(r) })
 	b.must(err)
 	return t
 }
@@ -212,6 +228,33 @@ func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 				return
 			}
 		}
+	}
+}
+
+func (b *bench) run(x *reprise.Executable) {
+	b.Helper()
+	b.must(b.queue.Run(b.ctx, x))
+}
+
+func (b *bench) replay(t *reprise.Trace) {
+	b.Helper()
+	b.must(t.Replay(b.ctx))
+}
+
+func (b *bench) wait() {
+	b.Helper()
+	b.must(b.queue.Wait(b.ctx))
+}
+
+func (b *bench) perWorker(name string) *reprise.Buffer {
+	b.Helper()
+	return b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: name})
+}
+
+func (b *bench) sameMemory(before map[allocator.Kind]uint64) {
+	b.Helper()
+	if diff := cmp.Diff(before, b.allocated()); diff != "" {
+		b.Errorf("allocated (-before +after):\n%s", diff)
 	}
 }
 

@@ -111,9 +111,7 @@ func TestParts(t *testing.T) {
 		t.Error("the part's memory is gone")
 	}
 	b.must(part.Release())
-	if err := part.Release(); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("freed twice: %v", err)
-	}
+	b.fails("freed twice", part.Release(), reprise.ErrReleased)
 	if got := b.allocated()[allocator.DRAM]; got != 0 {
 		t.Errorf("%d B are still taken", got)
 	}
@@ -216,18 +214,15 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: hole * b.dev.DRAMBanks(), PageSize: hole, Name: "hoard"})
 	mid := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 40 << 10 * b.dev.DRAMBanks(), PageSize: 64, Name: "mid"})
 	one := b.load(b.adder("one", chip.Core{}, in, mid, 1))
-	first, err := b.queue.Capture(b.ctx, "first", func(_ context.Context, r *reprise.Recorder) error {
+	first := b.recorded("first", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(one), one.Release(b.ctx), mid.Release())
 	})
-	b.must(err)
 	var xs []*reprise.Executable
 	for range 30 << 10 * b.dev.DRAMBanks() / x.Commands().Bytes {
 		xs = append(xs, x)
 	}
-	_, err = b.queue.Capture(b.ctx, "second", record(xs...))
-	if !errors.Is(err, reprise.ErrOutOfMemory) {
-		t.Errorf("a trace of 30 KiB in every bank has found room beside the first: %v", err)
-	}
+	_, err := b.queue.Capture(b.ctx, "second", record(xs...))
+	b.fails("a trace of 30 KiB in every bank has found room beside the first", err, reprise.ErrOutOfMemory)
 	b.write(in, 6)
 	b.must(errors.Join(first.Replay(b.ctx), first.Release(b.ctx)))
 	b.must(b.capture("second", xs...).Replay(b.ctx))
@@ -263,7 +258,7 @@ func TestTracesAndBuffersAtRandom(t *testing.T) {
 				if len(traces) > 0 {
 					l := traces[rapid.IntRange(0, len(traces)-1).Draw(t, "replay")]
 					b.write(in, next)
-					b.must(l.trace.Replay(b.ctx))
+					b.replay(l.trace)
 					b.holds(l.out, next+l.add)
 				}
 			case 3:
@@ -303,7 +298,7 @@ func TestPool(t *testing.T) {
 		}
 		in, out := b.pages("in", 4), b.pages("out", 4)
 		x, y := b.load(b.adder("in", chip.Core{}, in, out, 1)), b.load(b.adder("out", chip.Core{X: 1}, in, out, 10))
-		trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
+		trace := b.recorded("trace", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: 256, PageSize: 64, Name: "mid"})
 			b.must(err)
 			err = errors.Join(x.SetBuffer(mid, writeTo), r.Run(x), y.SetBuffer(mid, readFrom), r.Run(y), mid.Release())
@@ -314,21 +309,18 @@ func TestPool(t *testing.T) {
 			}
 			return errors.Join(err, again.Release())
 		})
-		b.must(err)
 		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 1 << 20, PageSize: 64}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("more than the pool has: %v", err)
 		}
 		b.must(errors.Join(pool.Release(), x.Release(b.ctx), y.Release(b.ctx)))
-		if err := pool.Release(); !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("released twice: %v", err)
-		}
+		b.fails("released twice", pool.Release(), reprise.ErrReleased)
 		if _, err := pool.NewBuffer(reprise.BufferConfig{Size: 64}); !errors.Is(err, reprise.ErrReleased) {
 			b.Errorf("taken from a released pool: %v", err)
 		}
 		junk := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 64, Name: "junk"})
 		b.write(junk, 0)
 		b.write(in, 5)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(out, 16)
 		b.holds(junk, 0)
 		b.must(errors.Join(trace.Release(b.ctx), in.Release(), out.Release(), junk.Release()))

@@ -71,14 +71,10 @@ func TestOutOfMemory(t *testing.T) {
 	again := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4 << 30, PageSize: 1 << 20, Name: "late"})
 	b.must(again.Release())
 	err = again.Release()
-	if !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("freed twice: %v", err)
-	}
+	b.fails("freed twice", err, reprise.ErrReleased)
 	b.says(err, `reprise: release buffer "late": it has been released already`)
 	for _, err := range []error{b.queue.Write(b.ctx, again, 0, nil), b.queue.Read(b.ctx, again, 0, nil)} {
-		if !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("used after it was freed: %v", err)
-		}
+		b.fails("used after it was freed", err, reprise.ErrReleased)
 	}
 }
 
@@ -95,22 +91,16 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		buf := b.buffer(tall)
 		before := b.allocated()
 		_, err := b.dev.Load(b.ctx, program("wide", half+128))
-		if !errors.Is(err, allocator.ErrOccupied) {
-			b.Errorf("circular buffers over a buffer: %v", err)
-		}
+		b.fails("circular buffers over a buffer", err, allocator.ErrOccupied)
 		b.says(err, `reprise: load program "wide"`, "circular buffers", "tall")
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left of the failed load (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 		small := b.load(program("small", half/2))
 		b.must(buf.Release())
 
 		refused := func() {
 			b.Helper()
 			_, err := b.dev.NewBuffer(tall)
-			if !errors.Is(err, reprise.ErrOutOfMemory) {
-				b.Errorf("a buffer over circular buffers: %v", err)
-			}
+			b.fails("a buffer over circular buffers", err, reprise.ErrOutOfMemory)
 			b.says(err, `new buffer "tall"`, "most is held by circular buffers")
 		}
 		large := b.load(program("large", half+128))
@@ -152,7 +142,7 @@ func TestTraceRegion(t *testing.T) {
 			long, err := b.queue.Capture(b.ctx, "long", record(xs...))
 			if region == 0 {
 				b.must(err)
-				b.must(long.Replay(b.ctx))
+				b.replay(long)
 				b.must(errors.Join(long.Release(b.ctx), trace.Release(b.ctx)))
 				return
 			}
@@ -182,14 +172,14 @@ func TestAbandonedRead(t *testing.T) {
 	data := b.pages("data", 100)
 	b.write(word, 0)
 	b.write(data, 1)
-	b.must(b.queue.Run(b.ctx, b.spin("gate", word, chip.BRISC, chip.Single(0, 0))))
+	b.run(b.spin("gate", word, chip.BRISC, chip.Single(0, 0)))
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	cancel(errors.New("changed my mind"))
 	dst := make([]byte, data.Size())
 	err := b.queue.Read(ctx, data, 0, dst)
 	b.says(err, `reprise: read buffer "data"`, "changed my mind")
 	poke(b, card, chip.Core{}, word.Addr(), 1)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	if len(bytes.Trim(dst, "\x00")) != 0 {
 		t.Error("the abandoned read wrote to its destination")
 	}
@@ -246,9 +236,7 @@ func TestImpossibleBuffers(t *testing.T) {
 			t.Errorf("%v is no %v", err, tt.want)
 		}
 	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is taken (-before +after):\n%s", diff)
-	}
+	b.sameMemory(before)
 	without := open(t, sim.Wormhole())
 	_, err := without.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, PageSize: 64, Name: "small", Sharding: heights(4, 1, 4)})
 	without.says(err, `new buffer "small"`, "out of memory", "opened with WithL1Small")
@@ -292,9 +280,9 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2))
 	q1, word := b.dev.Queue(1), b.word()
 	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
-	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	out := b.perWorker("out")
 	before := b.allocated()
-	b.must(b.queue.Run(b.ctx, x))
+	b.run(x)
 	if _, err := b.dev.Load(b.ends(), b.wide(out, 1)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
@@ -302,16 +290,14 @@ func TestLoadThatIsCanceledKeepsItsMemory(t *testing.T) {
 	want := bytes.Repeat([]byte{0xAB}, mine.Size())
 	b.must(q1.Write(b.ctx, mine, 0, want))
 	b.letGo(q1, word)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	got := make([]byte, mine.Size())
 	b.must(q1.Read(b.ctx, mine, 0, got))
 	if !bytes.Equal(got, want) {
 		t.Error("a buffer has changed that only this test uses")
 	}
 	b.must(mine.Release())
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
-	}
+	b.sameMemory(before)
 }
 
 func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
@@ -319,7 +305,7 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	right := chip.Range{Start: chip.Core{X: 8}, End: chip.Core{X: 9, Y: 9}}
 	b := open(t, sim.Blackhole(), reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
 	q1, word := b.dev.Queue(1), b.word()
-	out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+	out := b.perWorker("out")
 	long := func(on chip.Range, value uint32) *reprise.Executable {
 		x := b.load(&reprise.Program{Name: "long", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
 			Name: "store", Image: b.image(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on}, Common: []uint32{0},
@@ -351,11 +337,9 @@ func TestSplitThatIsCanceledKeepsItsMemory(t *testing.T) {
 	other, err := q1.Capture(b.ctx, "other", record(ys...))
 	b.must(err)
 	b.letGo(q1, word)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	b.must(other.Release(b.ctx))
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated after the wait (-before +now):\n%s", diff)
-	}
+	b.sameMemory(before)
 }
 
 func TestRecoverFreesWhatIsLeft(t *testing.T) {
@@ -363,7 +347,7 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 	word := b.word()
 	x := b.spin("spin", word, chip.BRISC, chip.Single(0, 0))
 	before := b.allocated()
-	b.must(b.queue.Run(b.ctx, x))
+	b.run(x)
 	if _, err := b.dev.Load(b.ends(), b.blank("other", chip.Single(1, 0))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
@@ -371,9 +355,7 @@ func TestRecoverFreesWhatIsLeft(t *testing.T) {
 		t.Error("what the queue is still going to write is free")
 	}
 	b.must(b.dev.Recover(b.ctx))
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated after the recovery (-before +now):\n%s", diff)
-	}
+	b.sameMemory(before)
 }
 
 func TestCheckThatIsCanceledPutsBack(t *testing.T) {
@@ -384,7 +366,7 @@ func TestCheckThatIsCanceledPutsBack(t *testing.T) {
 	add.Buffers = []*reprise.Buffer{b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 80 << 20, PageSize: 4096, Name: "big"}), data}
 	trace := b.capture("t", b.load(add), b.spin("spin", word, chip.BRISC, chip.Single(1, 0)))
 	b.write(data, 5)
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()

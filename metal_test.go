@@ -213,7 +213,7 @@ func TestMetalKernels(t *testing.T) {
 				k.Processor, k.Cores = p, []chip.Range{g}
 				x := b.load(&reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{l1}})
 				for range 10 {
-					b.must(b.queue.Run(b.ctx, x))
+					b.run(x)
 				}
 				out := b.read(l1)
 				b.must(x.Release(b.ctx))
@@ -284,9 +284,7 @@ func TestMetalTrace(t *testing.T) {
 		own := openAs(b.T, target)
 		_, err = own.dev.LoadTrace(b.ctx, bytes.NewReader(saved))
 		b.says(err, "load trace", "base firmware of the workers", b.firmware.Layout.Revision.Name, "this runtime's own")
-		if !errors.Is(err, reprise.ErrOtherTarget) {
-			b.Errorf("%v, want ErrOtherTarget", err)
-		}
+		b.fails("", err, reprise.ErrOtherTarget)
 	})
 }
 
@@ -316,7 +314,7 @@ func TestMetalMulticast(t *testing.T) {
 					uint32(rect.End.Y), 20}
 			},
 		}}})
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		out, i := b.read(dst), 0
 		for c := range g.Cores() {
 			want := to.Contains(c) || c == chip.Core{}
@@ -401,7 +399,7 @@ func TestMetalCompute(t *testing.T) {
 		b.must(b.queue.Write(b.ctx, in, 0, data))
 		for hash, kernel := range b.computeKernels("eltwise_copy") {
 			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
-			b.must(b.queue.Run(b.ctx, b.computes("copy", kernel, nil, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, tiles}, out, in)))
+			b.run(b.computes("copy", kernel, nil, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, tiles}, out, in))
 			if !bytes.Equal(b.read(out), data) {
 				b.Errorf("eltwise_copy/%s differs", hash)
 			}
@@ -422,7 +420,7 @@ func (b *metalBench) multiplies(kernel compute) {
 		data0, data1 := smallTiles(m*k, 2*seed+10), smallTiles(k*n, 2*seed+11)
 		b.must(b.queue.Write(b.ctx, in0, 0, data0))
 		b.must(b.queue.Write(b.ctx, in1, 0, data1))
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		got := b.read(out)
 		for row := range 32 * m {
 			for column := range 32 * n {
@@ -499,7 +497,7 @@ func TestMetalRecovers(t *testing.T) {
 		trace := b.capture("loop", x, x)
 		p := b.loopback(at, in, out, tiles)
 		p.Name, p.Kernels = "no writer", p.Kernels[:1]
-		b.must(b.queue.Run(b.ctx, b.load(p)))
+		b.run(b.load(p))
 		h := b.hang(b.queue.Wait(b.ctx))
 		reader := "runs a kernel"
 		if b.watched() {
@@ -542,9 +540,7 @@ func TestMetalRefusals(t *testing.T) {
 				Cores: []chip.Range{chip.Single(0, 0)}}}}
 		}
 		_, err := b.dev.Load(b.ctx, program(b.image(kernels.Blank), chip.BRISC))
-		if !errors.Is(err, metal.ErrNotMetal) {
-			b.Errorf("an own kernel: %v", err)
-		}
+		b.fails("an own kernel", err, metal.ErrNotMetal)
 		blank := b.kernel("blank", chip.BRISC, chip.NOC0)
 		var processor *metal.ProcessorError
 		if _, err = b.dev.Load(b.ctx, program(blank, chip.NCRISC)); !errors.As(err, &processor) {
@@ -597,9 +593,7 @@ func TestWithFirmwareRefuses(t *testing.T) {
 	im.Metal = &kernels.MetalKernel{}
 	_, err = b.dev.Load(b.ctx, &reprise.Program{Name: "of tt-metal",
 		Kernels: []reprise.Kernel{{Name: "kernel", Image: &im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}}}})
-	if !errors.Is(err, metal.ErrOwnFirmware) {
-		t.Errorf("a kernel of tt-metal: %v", err)
-	}
+	b.fails("a kernel of tt-metal", err, metal.ErrOwnFirmware)
 	b.says(err, "of tt-metal", `kernel "kernel"`, "built by tt-metal", "own base firmware")
 }
 
@@ -626,7 +620,7 @@ func TestQueueFirmware(t *testing.T) {
 		for round := range uint32(2) {
 			for i := range uint32(3) {
 				b.write(in, 10*i+round)
-				b.must(trace.Replay(b.ctx))
+				b.replay(trace)
 				b.must(b.queue.Record(b.ctx, done))
 				b.must(other.WaitEvent(b.ctx, done))
 				b.must(other.Run(b.ctx, after))

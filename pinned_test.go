@@ -103,9 +103,7 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 				b.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := b.queue.ReadTo(b.ctx, x, 0, other, 0, 64); !errors.Is(err, reprise.ErrWrongDevice) {
-			b.Errorf("foreign: %v", err)
-		}
+		b.fails("foreign", b.queue.ReadTo(b.ctx, x, 0, other, 0, 64), reprise.ErrWrongDevice)
 		if _, err := b.queue.StartWriteFrom(b.ctx, x, 0, nil, 0, 64); err == nil {
 			b.Error("no host buffer and no error")
 		}
@@ -116,16 +114,12 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 		for name, err := range map[string]error{
 			"read": b.queue.ReadTo(b.ctx, x, 0, h, 0, 64), "write": b.queue.WriteFrom(b.ctx, x, 0, h, 0, 64), "free": h.Release(b.ctx),
 		} {
-			if !errors.Is(err, reprise.ErrReleased) {
-				b.Errorf("%s after Free: %v", name, err)
-			}
+			b.fails(name+" after Free", err, reprise.ErrReleased)
 		}
 		_, err := b.queue.Capture(b.ctx, "captured", func(ctx context.Context, _ *reprise.Recorder) error {
 			return b.queue.ReadTo(ctx, x, 0, b.host(4096, reprise.HostBufferConfig{}), 0, 64)
 		})
-		if !errors.Is(err, reprise.ErrInCapture) {
-			b.Errorf("in a capture: %v", err)
-		}
+		b.fails("in a capture", err, reprise.ErrInCapture)
 		for n := 0; ; n++ {
 			if _, err := b.dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096}); err != nil {
 				if n == 0 || !errors.Is(err, reprise.ErrBusy) {
@@ -133,27 +127,6 @@ func TestPinnedMemoryMisuse(t *testing.T) {
 				}
 				break
 			}
-		}
-	})
-}
-
-func TestPinnedMemorySurvivesRecover(t *testing.T) {
-	onEmulators(t, func(b *bench) {
-		h := b.host(64<<10, reprise.HostBufferConfig{Name: "h", Strict: true})
-		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
-		fill(h.Bytes(), 5)
-		want := bytes.Clone(h.Bytes())
-		p, err := b.queue.StartWriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes()))
-		b.must(err)
-		b.must(b.dev.Recover(b.ctx))
-		if err := p.Wait(b.ctx); err != nil && !errors.Is(err, reprise.ErrRecovering) {
-			b.Errorf("a transfer of before: %v", err)
-		}
-		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes())))
-		clear(h.Bytes())
-		b.must(b.queue.ReadTo(b.ctx, x, 0, h, 0, len(h.Bytes())))
-		if !bytes.Equal(h.Bytes(), want) {
-			b.Error("the data differ")
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestProgramMayChangeAfterLoad(t *testing.T) {
 	}
 	p.CircularBuffers[0].Pages, p.Buffers[0] = 0, nil
 	b.write(in, 1)
-	b.must(b.queue.Run(b.ctx, x))
+	b.run(x)
 	b.holds(out, 4)
 	if x.Name() != "adder" {
 		t.Errorf("it is called %q", x.Name())
@@ -130,7 +130,7 @@ func TestCloseWhileOthersRun(t *testing.T) {
 		b.must(x.Release(b.ctx))
 		wg.Wait()
 	}
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 }
 
 func TestProgramsThatCannotRun(t *testing.T) {
@@ -230,7 +230,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		t.Errorf("something is left of the failed loads: %v", got)
 	}
 	b.must(b.queue.Run(b.ctx, b.load(b.blank("good", chip.Single(0, 0)))))
-	b.must(b.queue.Wait(b.ctx))
+	b.wait()
 }
 
 // lying reads two pages into a circular buffer at an address on two workers.
@@ -276,16 +276,16 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 			}
 			b.must(b.queue.Write(b.ctx, from, 0, make([]byte, from.Size())))
 		}
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		moved(first, "a run")
 		tr := b.capture("where it was", x)
 		b.must(x.SetCircularAddr(5, second.Addr()))
 		if at := x.CircularBuffers()[0].Addr; at != second.Addr() {
 			b.Errorf("it lies at %#x, want %#x", at, second.Addr())
 		}
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		moved(second, "a run elsewhere")
-		b.must(tr.Replay(b.ctx))
+		b.replay(tr)
 		moved(first, "a replay")
 
 		// A parameter moves it in a trace.
@@ -337,9 +337,7 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 		b.says(x.SetCircularAddr(6, l1.Addr()), "circular buffer 6", "loaded with an address")
 		b.says(x.SetCircularAddr(5, l1.Addr()+4), "16-aligned")
 		b.must(x.Release(b.ctx))
-		if err := x.SetCircularAddr(5, l1.Addr()); !errors.Is(err, reprise.ErrReleased) {
-			b.Errorf("of a closed executable: %v", err)
-		}
+		b.fails("of a closed executable", x.SetCircularAddr(5, l1.Addr()), reprise.ErrReleased)
 		both := b.lying(in, l1.Addr(), 0)
 		both.CircularBuffers = append(both.CircularBuffers, both.CircularBuffers[0])
 		both.CircularBuffers[1].Index = 6
@@ -379,8 +377,8 @@ void kernel_main() {
 			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: program.MaxCircularPages}},
 			Kernels: []reprise.Kernel{kernel("produce", chip.BRISC, "PRODUCER"), kernel("consume", chip.NCRISC)},
 		})
-		b.must(b.queue.Run(b.ctx, x))
-		b.must(b.queue.Wait(b.ctx))
+		b.run(x)
+		b.wait()
 	})
 }
 
@@ -425,14 +423,13 @@ func TestResidentArguments(t *testing.T) {
 			}
 		}
 		resident := x.Commands().Bytes
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		want(1)
 		old := b.capture("old", x, x)
-		named, err := b.queue.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
+		named := b.recorded("named", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x),
 				r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
 		})
-		b.must(err)
 		if named.Size() < old.Size()+2*10<<10 {
 			b.Errorf("the trace has %d B with parameters and %d B without: arguments that are parameters must be in it", named.Size(), old.Size())
 		}
@@ -442,13 +439,13 @@ func TestResidentArguments(t *testing.T) {
 		if x.Commands().Bytes < resident+8<<10 {
 			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.Commands().Bytes)
 		}
-		b.must(old.Replay(b.ctx))
+		b.replay(old)
 		want(1)
 		b.must(old.Debug().Check(b.ctx))
 		now := b.capture("now", x)
 		b.must(errors.Join(x.SetArgs("store", add(100)), now.Replay(b.ctx)))
 		want(7)
-		b.must(named.Replay(b.ctx))
+		b.replay(named)
 		want(1)
 		b.must(errors.Join(b.queue.Run(b.ctx, x), named.Set("n", 8), named.Debug().Step(b.ctx, nil)))
 		want(1)
@@ -470,16 +467,14 @@ func TestSetArgsRefuses(t *testing.T) {
 		}
 	}
 	b.must(errors.Join(x.SetCommonArgs("store", []uint32{0}), x.Release(b.ctx)))
-	if err := x.SetArgs("store", none); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("released executable: %v, want ErrReleased", err)
-	}
+	b.fails("released executable", x.SetArgs("store", none), reprise.ErrReleased)
 }
 
 func TestParamKeepsRecordedArguments(t *testing.T) {
 	onAll(t, func(b *bench) {
-		out := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * b.dev.Grid().Size(), PageSize: 64, Name: "out"})
+		out := b.perWorker("out")
 		x := b.load(b.wide(out, 1))
-		trace, err := b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		trace := b.recorded("t", func(r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
 				return err
 			}
@@ -488,13 +483,12 @@ func TestParamKeepsRecordedArguments(t *testing.T) {
 			}
 			return r.Param("n", reprise.Arg{Kernel: "store", Index: 1})
 		})
-		b.must(err)
 		first := func() uint32 { return binary.LittleEndian.Uint32(b.read(out)) }
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		if v := first(); v != 1 {
 			t.Errorf("the trace's run wrote %#x, was recorded with 1", v)
 		}
-		b.must(b.queue.Run(b.ctx, x))
+		b.run(x)
 		if v := first(); v != 0x777 {
 			t.Errorf("the next run wrote %#x, want 0x777", v)
 		}
@@ -524,10 +518,10 @@ func TestKernelsAreSentOnce(t *testing.T) {
 		eager := b.load(b.adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
 		for range 3 {
 			b.write(bufs[0], 1)
-			b.must(trace.Replay(b.ctx))
+			b.replay(trace)
 			b.holds(bufs[0], 9)
-			b.must(b.queue.Run(b.ctx, eager))
-			b.must(b.queue.Run(b.ctx, eager))
+			b.run(eager)
+			b.run(eager)
 			b.holds(bufs[1], 109)
 		}
 	})
@@ -541,7 +535,7 @@ func TestStockWireFormat(t *testing.T) {
 				b := open(t, card, opts...)
 				trace, bufs := b.chain(6)
 				b.write(bufs[0], 7)
-				b.must(trace.Replay(b.ctx))
+				b.replay(trace)
 				b.holds(bufs[0], 13)
 				var text strings.Builder
 				b.must(trace.Print(&text))

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -36,7 +34,7 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	two := b.load(long)
 	b.write(in, 5)
 	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	var file, again bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData(in), reprise.WithResults(mid, out)))
 	b.must(trace.Save(b.ctx, &again, reprise.WithData(in), reprise.WithResults(mid, out)))
@@ -44,9 +42,7 @@ func saved(t *testing.T, target kmd.Target) []byte {
 		b.Error("the same trace is saved in other bytes")
 	}
 	b.must(trace.Release(b.ctx))
-	if err := trace.Save(b.ctx, &again); !errors.Is(err, reprise.ErrReleased) {
-		b.Errorf("saved after release: %v", err)
-	}
+	b.fails("saved after release", trace.Save(b.ctx, &again), reprise.ErrReleased)
 	return file.Bytes()
 }
 
@@ -65,9 +61,7 @@ func TestLoadedTraceRuns(t *testing.T) {
 	b.write(bufs[0], 4)
 	b.must(errors.Join(b.queue.Run(b.ctx, x), trace.Replay(b.ctx), own.Replay(b.ctx), trace.Replay(b.ctx)))
 	b.holds(bufs[2], 111)
-	if err := own.Debug().CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
-		t.Errorf("results of a recorded trace: %v", err)
-	}
+	b.fails("results of a recorded trace", own.Debug().CheckResults(b.ctx), debug.ErrNoResults)
 	var again bytes.Buffer
 	b.must(trace.Save(b.ctx, &again))
 	f, err := tracebuf.Decode(&again)
@@ -76,12 +70,8 @@ func TestLoadedTraceRuns(t *testing.T) {
 		t.Errorf("saved again: %d data, %d programs, %d relocations", len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 	}
 	b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
-	if diff := cmp.Diff(nothing, b.allocated()); diff != "" {
-		t.Errorf("a released trace leaves memory (-before +after):\n%s", diff)
-	}
-	if err := b.queue.Write(b.ctx, bufs[0], 0, nil); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("a buffer of a released trace was written: %v", err)
-	}
+	b.sameMemory(nothing)
+	b.fails("a buffer of a released trace was written", b.queue.Write(b.ctx, bufs[0], 0, nil), reprise.ErrReleased)
 }
 
 func TestLoadTraceWithBuffers(t *testing.T) {
@@ -105,16 +95,14 @@ func TestLoadTraceWithBuffers(t *testing.T) {
 		_, err = load(wrong, out)
 		b.says(err, `buffer "in" is 512 B`, "the trace was recorded with")
 		b.must(wrong.Release())
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("a trace that wasn't loaded leaves memory (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 		again, err := load(in, out)
 		b.must(err)
 		b.write(in, 9)
-		b.must(again.Replay(b.ctx))
+		b.replay(again)
 		b.holds(out, 12)
 		b.must(in.Release())
-		b.must(again.Replay(b.ctx))
+		b.replay(again)
 		b.holds(out, 12)
 		b.must(errors.Join(again.Release(b.ctx), out.Release(), other.Release()))
 		for k, n := range b.allocated() {
@@ -165,9 +153,7 @@ func TestLoadTraceRefuses(t *testing.T) {
 			if c.is != nil && !errors.Is(err, c.is) || trace != nil {
 				b.Errorf("error is %v, want %v", err, c.is)
 			}
-			if diff := cmp.Diff(before, b.allocated()); diff != "" {
-				b.Errorf("it leaves memory (-before +after):\n%s", diff)
-			}
+			b.sameMemory(before)
 		})
 	}
 }
@@ -177,10 +163,9 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 	b := open(t, card)
 	in, out := b.pages("in", 1), b.pages("out", 1)
 	x := b.load(b.adder("adder", chip.Core{}, in, out, 3))
-	trace, err := b.queue.Capture(b.ctx, "trace", func(_ context.Context, r *reprise.Recorder) error {
+	trace := b.recorded("trace", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("addend", addend))
 	})
-	b.must(err)
 	b.write(in, 1)
 	b.must(errors.Join(trace.Debug().Verify(b.ctx), trace.Debug().Check(b.ctx)))
 
@@ -205,9 +190,7 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 		t.Errorf("the parameter is %+v", p)
 	}
 	b.must(trace.Release(b.ctx))
-	if err := trace.Debug().Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("verified after release: %v", err)
-	}
+	b.fails("verified after release", trace.Debug().Verify(b.ctx), reprise.ErrReleased)
 }
 
 func TestSaveRefusesForeignBuffers(t *testing.T) {
@@ -255,7 +238,7 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 				in, out := b.pages("in", 4), b.pages("out", 4)
 				x := b.load(b.adder("adder", at, in, out, 3))
 				b.write(in, 5)
-				b.must(b.queue.Wait(b.ctx))
+				b.wait()
 				q := b.dev.Queue(1)
 				trace, err := q.Capture(b.ctx, "second", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 				b.must(err)
@@ -279,9 +262,7 @@ func TestLoadTraceOfAnotherQueue(t *testing.T) {
 			one := open(t, card())
 			run(one, shared)
 			_, err := one.dev.LoadTrace(one.ctx, bytes.NewReader(apart))
-			if !errors.Is(err, reprise.ErrOtherTarget) {
-				t.Errorf("a trace for other workers: %v", err)
-			}
+			one.fails("a trace for other workers", err, reprise.ErrOtherTarget)
 			one.says(err, "grid of workers is (3,0)-(6,3)")
 			run(open(t, card(), split...), apart)
 		})
@@ -344,9 +325,7 @@ func TestTraceFileOfOtherCores(t *testing.T) {
 		before := here.allocated()
 		_, err := here.dev.LoadTrace(here.ctx, &changed)
 		here.says(err, `load trace "t": buffer "sharded": `, part)
-		if diff := cmp.Diff(before, here.allocated()); diff != "" {
-			t.Errorf("something is left (-before +after):\n%s", diff)
-		}
+		here.sameMemory(before)
 	}
 }
 
@@ -361,14 +340,13 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 			Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), 1, 0x1234567} },
 		}}}
 		x, y := b.load(add), b.load(store)
-		trace, err := b.queue.Capture(b.ctx, "twice", func(_ context.Context, r *reprise.Recorder) error {
+		trace := b.recorded("twice", func(r *reprise.Recorder) error {
 			return errors.Join(r.Run(x), r.ParamBuffer("dram", dram, writeTo), r.Run(y), r.ParamBuffer("l1", l1, reprise.Arg{Kernel: "store"}))
 		})
-		b.must(err)
 		var file bytes.Buffer
 		b.must(trace.Save(b.ctx, &file))
 		b.must(errors.Join(trace.Release(b.ctx), x.Release(b.ctx), y.Release(b.ctx), dram.Release(), in.Release()))
-		trace, err = b.dev.LoadTrace(b.ctx, &file)
+		trace, err := b.dev.LoadTrace(b.ctx, &file)
 		b.must(err)
 		bufs := map[string]*reprise.Buffer{}
 		for _, u := range trace.Buffers() {
@@ -379,7 +357,7 @@ func TestTraceFileOfOneAddressTwice(t *testing.T) {
 		}
 		b.write(l1, 5)
 		b.write(bufs["in"], 40)
-		b.must(trace.Replay(b.ctx))
+		b.replay(trace)
 		b.holds(bufs["dram"], 41)
 		b.holds(l1, 5)
 		if got := binary.LittleEndian.Uint32(b.read(bufs["l1"])); got != 0x1234567 {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise"
@@ -197,9 +196,7 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	b.says(err, "queues 0 and 1 start the same workers", "WithQueueWorkers")
 	_, err = q[0].Capture(b.ctx, "elsewhere", func(_ context.Context, r *reprise.Recorder) error { return r.On(q[1]).Run(y) })
 	b.says(err, `capture "elsewhere": record on another queue at `, "trace_queues_test.go:", "name it when the capture starts")
-	if !errors.Is(err, reprise.ErrOtherQueue) {
-		b.Errorf("a queue that isn't part of the capture: %v", err)
-	}
+	b.fails("a queue that isn't part of the capture", err, reprise.ErrOtherQueue)
 	_, err = q[0].Capture(b.ctx, "the queue itself", func(ctx context.Context, r *reprise.Recorder) error {
 		_ = q[1].Record(ctx, e)
 		return r.Run(x)
@@ -234,16 +231,14 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 		b.must(q[1].Wait(b.ctx))
 		b.holds(buf, want)
 	}
-	b.must(trace.Replay(b.ctx))
+	b.replay(trace)
 	read(z, 12)
 	b.must(errors.Join(trace.Set("addend", 100), trace.Replay(b.ctx)))
 	read(z, 210)
 	other := b.pages("other", 4)
 	b.must(errors.Join(trace.SetBuffer("to", other), trace.Set("addend", 7), trace.Replay(b.ctx)))
 	read(other, 24)
-	if err := trace.Set("none", 1); !errors.Is(err, reprise.ErrNoParam) {
-		t.Errorf("an unknown parameter: %v", err)
-	}
+	b.fails("an unknown parameter", trace.Set("none", 1), reprise.ErrNoParam)
 	_, err = captureQueues(b.ctx, "late", q, func(rs []*reprise.Recorder) error {
 		late = errors.Join(rs[0].Run(there), rs[0].Record(e), rs[0].Param("addend", addend))
 		return nil
@@ -254,12 +249,8 @@ func TestTraceOverQueuesParameters(t *testing.T) {
 	}
 	b.must(trace.Set("addend", 8))
 	b.must(trace.Release(b.ctx))
-	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replay with a changed parameter after a release: %v", err)
-	}
-	if err := trace.Set("addend", 9); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("set after a release: %v", err)
-	}
+	b.fails("replay with a changed parameter after a release", trace.Replay(b.ctx), reprise.ErrReleased)
+	b.fails("set after a release", trace.Set("addend", 9), reprise.ErrReleased)
 }
 
 func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
@@ -283,9 +274,7 @@ func TestTraceOverQueuesAllocatesNothing(t *testing.T) {
 	b.must(errors.Join(trace.Replay(b.ctx), trace.Replay(b.ctx), r.q[1].Wait(b.ctx)))
 	b.holds(r.bufs[0], 202)
 	b.must(trace.Release(b.ctx))
-	if err := trace.Replay(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replay after a release: %v", err)
-	}
+	b.fails("replay after a release", trace.Replay(b.ctx), reprise.ErrReleased)
 }
 
 func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
@@ -377,9 +366,7 @@ func TestLoadMutatedFiles(t *testing.T) {
 			loaded++
 			b.must(tr.Release(b.ctx))
 		}
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			t.Fatalf("something is left (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 	}
 	if loaded == 0 || loaded == 500 {
 		t.Errorf("%d files were loaded: some changes matter, and some don't", loaded)
@@ -403,9 +390,7 @@ func TestListsOfDevices(t *testing.T) {
 		_, err = reprise.LoadAll(b.ctx, tt.ds, make([]*reprise.Program, len(tt.ds)))
 		b.says(err, "reprise: load", tt.says)
 	}
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("allocated (-before +now):\n%s", diff)
-	}
+	b.sameMemory(before)
 }
 
 func TestListsInAnyOrder(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
@@ -22,14 +20,13 @@ func (b *bench) chain(n int) (t *reprise.Trace, bufs [2]*reprise.Buffer) {
 		b.load(b.adder("to odd", chip.Core{X: 1}, bufs[0], bufs[1], 1)),
 		b.load(b.adder("to even", chip.Core{X: 2}, bufs[1], bufs[0], 1)),
 	}
-	t, err := b.queue.Capture(b.ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
+	t = b.recorded("chain", func(r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(x[i%2]))
 		}
 		return errors.Join(append(errs, r.Param("last", addend))...)
 	})
-	b.must(err)
 	return t, bufs
 }
 
@@ -48,9 +45,7 @@ func TestCheckOfWhatHappensOnce(t *testing.T) {
 			b.Errorf("error %v, want a *CheckError for no step", err)
 		}
 		b.must(errors.Join(trace.Release(b.ctx), y.Release(b.ctx), z.Release(b.ctx)))
-		if diff := cmp.Diff(before, b.allocated()); diff != "" {
-			b.Errorf("something is left (-before +after):\n%s", diff)
-		}
+		b.sameMemory(before)
 	})
 }
 
@@ -70,9 +65,7 @@ func TestStepOnSecondQueue(t *testing.T) {
 	b.must(trace.Debug().Step(b.ctx, func(i int) error {
 		steps++
 		b.holds(out, []uint32{14, 6}[i])
-		if err := b.queue.Run(b.ctx, other); !errors.Is(err, reprise.ErrReserved) {
-			t.Errorf("queue 0 beside a step: %v", err)
-		}
+		b.fails("queue 0 beside a step", b.queue.Run(b.ctx, other), reprise.ErrReserved)
 		return b.queue.Wait(b.ctx)
 	}))
 	if steps != 2 {
@@ -97,7 +90,7 @@ func TestCheckBehindReplay(t *testing.T) {
 	b.write(far, 5)
 	b.write(out, 0)
 	b.must(q0.Wait(b.ctx))
-	b.must(both.Replay(b.ctx))
+	b.replay(both)
 	done := make(chan error)
 	go func() { done <- both.Debug().Check(b.ctx) }()
 	time.Sleep(50 * time.Millisecond)
@@ -129,13 +122,9 @@ func TestInsideOfSteps(t *testing.T) {
 			"replay": trace.Replay(b.ctx), "release": trace.Release(b.ctx), "step": d.Step(b.ctx, nil), "split": d.Split(b.ctx, 1, nil),
 			"check": d.Check(b.ctx), "bisect": second(d.Bisect(b.ctx, nil, nil)), "another goroutine's release": <-released,
 		} {
-			if !errors.Is(err, reprise.ErrReserved) {
-				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
-			}
+			b.fails(op+" from inside", err, reprise.ErrReserved)
 		}
-		if err := d.CheckResults(b.ctx); !errors.Is(err, debug.ErrNoResults) {
-			t.Errorf("check results from inside: %v, want ErrNoResults", err)
-		}
+		b.fails("check results from inside", d.CheckResults(b.ctx), debug.ErrNoResults)
 		return errors.Join(trace.Save(b.ctx, io.Discard), d.Verify(b.ctx))
 	}
 	b.must(d.Step(b.ctx, func(int) error { return look() }))
@@ -148,9 +137,7 @@ func TestInsideOfSteps(t *testing.T) {
 	}
 	b.must(errors.Join(trace.Set("addend", 5), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
 	b.holds(z, 17)
-	if diff := cmp.Diff(before, b.allocated()); diff != "" {
-		t.Errorf("something is left (-before +after):\n%s", diff)
-	}
+	b.sameMemory(before)
 	for op, err := range map[string]error{
 		"step":  d.Step(b.ctx, func(int) error { return b.dev.Recover(b.ctx) }),
 		"split": d.Split(b.ctx, 2, func(int, int) error { return b.dev.Recover(b.ctx) }),
@@ -164,9 +151,7 @@ func TestInsideOfSteps(t *testing.T) {
 	b.must(errors.Join(q[0].Wait(b.ctx), trace.Replay(b.ctx), q[1].Wait(b.ctx)))
 	b.holds(z, 17)
 	b.must(trace.Release(b.ctx))
-	if err := d.Step(b.ctx, nil); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("stepped after the release: %v", err)
-	}
+	b.fails("stepped after the release", d.Step(b.ctx, nil), reprise.ErrReleased)
 }
 
 func TestCloseInsideOfSteps(t *testing.T) {
@@ -195,19 +180,13 @@ func TestReleaseWaitsForOthers(t *testing.T) {
 	cancel()
 	err := trace.Release(ctx)
 	b.says(err, `release trace "t": it is in use`, "call Release again")
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled", err)
-	}
-	if err := trace.Debug().Verify(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("verified while it is released: %v", err)
-	}
+	b.fails("error", err, context.Canceled)
+	b.fails("verified while it is released", trace.Debug().Verify(b.ctx), reprise.ErrReleased)
 	released := make(chan error)
 	go func() { released <- trace.Release(b.ctx) }()
 	close(w)
 	b.must(errors.Join(<-saved, <-released))
-	if err := trace.Release(b.ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("released twice: %v", err)
-	}
+	b.fails("released twice", trace.Release(b.ctx), reprise.ErrReleased)
 }
 
 type stopper struct{ in, out chan struct{} }

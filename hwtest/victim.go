@@ -3,11 +3,11 @@ package hwtest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"io"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -111,11 +111,7 @@ func (v *victim) check(ctx context.Context) error {
 }
 
 func countUp(first uint32) []byte {
-	var p []byte
-	for i := range uint32(victimPages * victimPage / 4) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
-	}
-	return p
+	return rig.MakeWords(victimPages*victimPage, func(i uint32) uint32 { return first + i })
 }
 
 // holdLock takes what a killed process must not keep, but no pinned memory: when the driver gives

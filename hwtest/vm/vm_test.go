@@ -64,53 +64,28 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 	c.Sockets, c.Console = serve(t, m), t.Output()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	r, err := c.Run(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Fail {
-		t.Error(f)
-	}
+	r := boot(ctx, t, &c)
 	if n := len(r.Cards); n != len(c.Sockets) || len(r.Pass) != 4*n {
 		t.Errorf("%d cards and %d tests passed, want %d and %d", n, len(r.Pass), len(c.Sockets), 4*len(c.Sockets))
 	}
 }
 
-// The runtime works with the vendor's driver as with its model. REPRISE_VM_MODULE is the driver,
-// built for the kernel. REPRISE_VM_COMMANDS are other commands, separated by semicolons, and
-// REPRISE_VM_FILES their files: paths in the machine, "=" and those outside, separated by spaces.
-// REPRISE_VM_KVM lets the kernel run the guest.
-func TestWithDriver(t *testing.T) {
+// withDriver runs a machine with the vendor's driver for each kind of cards.
+func withDriver(t *testing.T, machines []chip.Machine, run func(context.Context, *testing.T, chip.Machine, *vm.Config)) {
+	t.Helper()
 	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init := build(t, "./guest", "amd64")
-	command := build(t, "../../cmd/reprise", "amd64")
-	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
+	module, init := moduleOf(t), build(t, "./guest", "amd64")
+	for _, m := range machines {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true,
-				Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
-				Init: init, Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command},
-				Commands: []string{
-					"/reprise ls",
-					"hwtest -short -run kmd/",
-					"/reprise demo --batch 2 --device /dev/tenstorrent/0",
-				}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
-				c.Commands = strings.Split(l, ";")
-			}
-			for _, f := range strings.Fields(os.Getenv("REPRISE_VM_FILES")) {
-				to, from, _ := strings.Cut(f, "=")
-				c.Files[to] = from
-			}
-			passes(ctx, t, &c)
+			run(ctx, t, m, &vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, IOMMU: true}, Init: init, Console: t.Output(), Module: module})
 		})
 	}
 }
 
-// passes runs a machine with an IOMMU, which leaves three parts of looking at each card.
-func passes(ctx context.Context, t *testing.T, c *vm.Config) {
+// boot runs a machine, in which nothing may fail.
+func boot(ctx context.Context, t *testing.T, c *vm.Config) vm.Result {
 	t.Helper()
 	r, err := c.Run(ctx)
 	if err != nil {
@@ -119,150 +94,117 @@ func passes(ctx context.Context, t *testing.T, c *vm.Config) {
 	for _, f := range r.Fail {
 		t.Error(f)
 	}
+	return r
+}
+
+// passes runs a machine with an IOMMU, which leaves three parts of looking at each card.
+func passes(ctx context.Context, t *testing.T, c *vm.Config) {
+	t.Helper()
+	if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
+		c.Commands = strings.Split(l, ";")
+	}
+	r := boot(ctx, t, c)
 	if n, want := len(r.Pass), 3*len(c.Sockets)+1+len(c.Commands); n != want {
 		t.Errorf("%d tests passed, want %d", n, want)
 	}
 }
 
+// The runtime works with the vendor's driver as with its model. REPRISE_VM_MODULE is the driver,
+// built for the kernel. REPRISE_VM_COMMANDS are other commands, separated by semicolons, and
+// REPRISE_VM_FILES their files: paths in the machine, "=" and those outside, separated by spaces.
+// REPRISE_VM_KVM lets the kernel run the guest.
+func TestWithDriver(t *testing.T) {
+	withDriver(t, []chip.Machine{chip.N150(), chip.P150()}, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+		c.Sockets, c.Accelerate = serve(t, m), os.Getenv("REPRISE_VM_KVM") != ""
+		c.Files = map[string]string{"/reprise": build(t, "../../cmd/reprise", "amd64")}
+		c.Commands = []string{"/reprise ls", "hwtest -short -run kmd/", "/reprise demo --batch 2 --device /dev/tenstorrent/0"}
+		for _, f := range strings.Fields(os.Getenv("REPRISE_VM_FILES")) {
+			to, from, _ := strings.Cut(f, "=")
+			c.Files[to] = from
+		}
+		passes(ctx, t, c)
+	})
+}
+
 func TestThrownAway(t *testing.T) {
-	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init := build(t, "./guest", "amd64")
-	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
-		t.Run(m.Name, func(t *testing.T) {
-			ctx, cancel := withDeadline(t)
-			defer cancel()
-			var stops atomic.Int32
-			sockets := serveTo(t, m, func(err error) {
-				var why *emu.Refusal
-				if !errors.As(err, &why) {
-					t.Error(err)
-					return
-				}
-				t.Log(err)
-				stops.Add(1)
-			})
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true}, Init: init, Console: t.Output(),
-				Module: module, Commands: []string{
-					"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
-			passes(ctx, t, &c)
-			if n := stops.Load(); n != 3 {
-				t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
+	withDriver(t, []chip.Machine{chip.N150(), chip.P150()}, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+		var stops atomic.Int32
+		c.Sockets = serveTo(t, m, func(err error) {
+			var why *emu.Refusal
+			if !errors.As(err, &why) {
+				t.Error(err)
+				return
 			}
+			t.Log(err)
+			stops.Add(1)
 		})
-	}
+		c.Commands = []string{"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}
+		passes(ctx, t, c)
+		if n := stops.Load(); n != 3 {
+			t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
+		}
+	})
 }
 
 func TestLife(t *testing.T) {
-	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init := build(t, "./guest", "amd64")
-	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000(), chip.QuietBox()} {
-		t.Run(m.Name, func(t *testing.T) {
-			ctx, cancel := withDeadline(t)
-			defer cancel()
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Memory: 2048}, Init: init,
-				Console: t.Output(), Module: module,
-				Commands: []string{"life"}}
-			r, err := c.Run(ctx)
-			if err != nil {
-				t.Fatal(err)
+	all := []chip.Machine{chip.N150(), chip.P150(), chip.T3000(), chip.QuietBox()}
+	withDriver(t, all, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+		c.Sockets, c.Memory, c.Commands = serve(t, m), 2048, []string{"life"}
+		r := boot(ctx, t, c)
+		lived := 0
+		for _, p := range r.Pass {
+			if strings.HasPrefix(p, "life: ") {
+				lived++
 			}
-			for _, f := range r.Fail {
-				t.Error(f)
-			}
-			lived := 0
-			for _, p := range r.Pass {
-				if strings.HasPrefix(p, "life: ") {
-					lived++
-				}
-			}
-			if want := 10; lived+len(r.Skip)-len(r.Cards) != want {
-				t.Errorf("%d cases passed, %d skipped, want %d", lived, len(r.Skip), want)
-			}
-		})
-	}
+		}
+		if want := 10; lived+len(r.Skip)-len(r.Cards) != want {
+			t.Errorf("%d cases passed, %d skipped, want %d", lived, len(r.Skip), want)
+		}
+	})
 }
 
 // It takes many minutes.
 func TestMesh(t *testing.T) {
-	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init := build(t, "./guest", "amd64")
-	for _, m := range []chip.Machine{chip.N300(), chip.P300(), chip.QuietBox(), chip.T3000()} {
-		t.Run(m.Name, func(t *testing.T) {
-			if testing.Short() && m.Name != "n300" {
-				t.Skip("one machine is enough")
-			}
-			ctx, cancel := withDeadline(t)
-			defer cancel()
-			sockets := serve(t, m)
-			var nodes []string
-			for i := range sockets {
-				nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
-			}
-			all := strings.Join(nodes, ",")
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Memory: 2048}, Init: init,
-				Console: t.Output(), Module: module, Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
-				c.Commands = strings.Split(l, ";")
-			}
-			passes(ctx, t, &c)
-		})
-	}
+	all := []chip.Machine{chip.N300(), chip.P300(), chip.QuietBox(), chip.T3000()}
+	withDriver(t, all, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+		if testing.Short() && m.Name != "n300" {
+			t.Skip("one machine is enough")
+		}
+		c.Sockets, c.Memory = serve(t, m), 2048
+		var nodes []string
+		for i := range c.Sockets {
+			nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
+		}
+		c.Commands = []string{"hwtest -short -unsafe -run ^mesh$ " + strings.Join(nodes, ",")}
+		passes(ctx, t, c)
+	})
 }
 
 func TestModel(t *testing.T) {
-	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init := build(t, "./guest", "amd64")
-	for _, m := range []chip.Machine{chip.N150(), chip.P150()} {
-		for name, iommu := range map[string]bool{"IOMMU": true, "no IOMMU": false} {
-			t.Run(m.Name+" "+name, func(t *testing.T) {
-				ctx, cancel := withDeadline(t)
-				defer cancel()
-				c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: iommu}, Init: init, Console: t.Output(),
-					Module: module, Commands: []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}}
-				r, err := c.Run(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range r.Fail {
-					t.Error(f)
-				}
-				if n := len(r.Pass); n < 3+1+len(c.Commands) {
+	for name, iommu := range map[string]bool{"IOMMU": true, "no IOMMU": false} {
+		t.Run(name, func(t *testing.T) {
+			withDriver(t, []chip.Machine{chip.N150(), chip.P150()}, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+				c.Sockets, c.IOMMU = serve(t, m), iommu
+				c.Commands = []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}
+				if n := len(boot(ctx, t, c).Pass); n < 3+1+len(c.Commands) {
 					t.Errorf("%d tests passed, want %d", n, 3+1+len(c.Commands))
 				}
 			})
-		}
+		})
 	}
 }
 
 func TestSimulator(t *testing.T) {
-	qemu, kernel := qemuOf(t, "")
-	module := moduleOf(t)
-	init, command := build(t, "./guest", "amd64"), build(t, "../../cmd/reprise", "amd64")
-	for _, s := range []struct {
-		variable string
-		arch     chip.Arch
-		board    uint16
-	}{{ttsimtest.Wormhole, chip.Wormhole, chip.BoardN150}, {ttsimtest.Blackhole, chip.Blackhole, chip.BoardP150}} {
-		t.Run(s.arch.String(), func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("the simulator takes a while")
-			}
-			ctx, cancel := withDeadline(t)
-			defer cancel()
-			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board, func(err error) { t.Error(err) })
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: []string{socket}, IOMMU: true}, Init: init,
-				Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command}, Commands: []string{
-					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
-			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" {
-				c.Commands = strings.Split(l, ";")
-			}
-			passes(ctx, t, &c)
-		})
-	}
+	withDriver(t, []chip.Machine{chip.N150(), chip.P150()}, func(ctx context.Context, t *testing.T, m chip.Machine, c *vm.Config) {
+		if testing.Short() {
+			t.Skip("the simulator takes a while")
+		}
+		variable := map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[m.Arch]
+		c.Sockets = []string{serveFunction(t, ttsimtest.Start(t, variable).Functions()[0], m.Arch, m.Chips[0].Kind, func(err error) { t.Error(err) })}
+		c.Files = map[string]string{"/reprise": build(t, "../../cmd/reprise", "amd64")}
+		c.Commands = []string{"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}
+		passes(ctx, t, c)
+	})
 }
 
 func moduleOf(t *testing.T) string {

@@ -20,7 +20,6 @@ func Cases() rig.Table {
 	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
 	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)
 	cs.Add("closing quiets the chip", "after closing all processors are held in reset", closingQuiets)
-	cs.Add("two queues", "a device opens with two command queues and both take commands", twoQueues)
 	cs.Add("cancelled open", "an open whose context is over fails and leaves the device free", cancelledOpen)
 	cs.Add("use after close", "everything of a closed device says that it is closed", useAfterClose)
 	return cs
@@ -84,20 +83,6 @@ func closingQuiets(t *rig.T) {
 	}
 	t.OK(d.Close(t.Context()))
 	resetRegisters(t)
-}
-
-func twoQueues(t *rig.T) {
-	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
-	if t.Dev.Queues() != 2 || t.Dev.Queue(1).ID() != 1 {
-		t.Fatalf("%d queues, the second is %d", t.Dev.Queues(), t.Dev.Queue(1).ID())
-	}
-	b := t.Buffer(allocator.DRAM, 4096, 64)
-	for i := range 4 {
-		w := t.On(t.Dev.Queue(i % 2))
-		want := w.Fill(b, uint32(i))
-		w.Wait()
-		t.Same("written through one queue, read through the other", want, t.ReadOn(t.Dev.Queue(i/2), b))
-	}
 }
 
 func cancelledOpen(t *rig.T) {

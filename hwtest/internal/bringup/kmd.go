@@ -83,7 +83,7 @@ func everyL1(t *rig.T) {
 	seed = 0
 	for c := range t.Chip.Workers() {
 		for _, at := range places {
-			t.InL1(fmt.Sprintf("core %v at %#x", c, at), c, at, rig.Pattern(seed, 16))
+			t.InL1(fmt.Sprintf("at %#x", at), c, at, rig.Pattern(seed, 16))
 			seed++
 		}
 	}
@@ -237,7 +237,7 @@ func multicastRect(t *rig.T, name string) {
 		if r.Contains(c) {
 			want = after
 		}
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, want)
+		t.InL1("written", c, rig.Scratch, want)
 	}
 }
 

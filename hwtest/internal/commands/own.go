@@ -122,7 +122,7 @@ func sequenceKinds(t *rig.T) {
 		if i == 0 {
 			copy(want[1536:], all)
 		}
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, want)
+		t.InL1("written", c, rig.Scratch, want)
 	}
 }
 

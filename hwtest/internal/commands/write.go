@@ -60,7 +60,7 @@ func writeLinear(t *rig.T, n int) {
 		data := rig.Pattern(uint32(n+i), n)
 		want := guarded(t, c, rig.Scratch, data)
 		t.Do(func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch-32, want)
+		t.InL1("written", c, rig.Scratch-32, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func writeLinearRect(t *rig.T, n int) {
 			b.WriteLinear(cq.WriteLinear{McastDests: uint8(cores), NOC: noc, Addr: rig.Scratch, Data: data})
 		})
 		for c, w := range want {
-			t.InL1(fmt.Sprintf("%s: core %v", name, c), c, rig.Scratch-32, w)
+			t.InL1(name, c, rig.Scratch-32, w)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func WritePacked(t *rig.T, subs, size int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch-32, m)
+		t.InL1("written", c, rig.Scratch-32, m)
 	}
 }
 
@@ -331,7 +331,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, m)
+		t.InL1("written", c, rig.Scratch, m)
 	}
 }
 
@@ -368,7 +368,7 @@ func WriteLarge(t *rig.T, subs, size int) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePackedLarge(w) })
 	for c, m := range want {
-		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, m)
+		t.InL1("written", c, rig.Scratch, m)
 	}
 }
 

@@ -105,18 +105,22 @@ func savedControl(t *rig.T, ss []stmt) {
 func savedIterations(t *rig.T) {
 	way := t.Buffer(allocator.DRAM, 64<<10, 2048)
 	c := newControl(t)
-	one := do(mix(1), mix(2))
-	c.load(one)
-	tr := t.Trace("t", func(r *reprise.Recorder) error {
-		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
+	one, three := do(mix(1), mix(2)), mix(3)
+	c.load(append(one, three))
+	callee := t.Trace("callee", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(c.mixer(&three)), r.Param("m", rig.MixNumber))
 	})
-	t.OK(tr.Set("n", 5))
+	c.callees = append(c.callees, callee)
+	tr := t.Trace("t", func(r *reprise.Recorder) error {
+		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"), r.Call(callee))
+	})
+	t.OK(tr.Set("n", 5), callee.Set("m", 8))
 	tr = c.reloaded(tr, way)
 	t.Replay(tr)
-	c.run(do(loop(5, one...)))
+	c.run(do(loop(5, one...), mix(8)))
 	for _, n := range []uint32{0, 3} {
-		t.OK(tr.Set("n", n), tr.Replay(t.Ctx))
-		c.run(do(loop(n, one...)))
+		t.OK(tr.Set("n", n), tr.Set("m", 10*n), tr.Replay(t.Ctx))
+		c.run(do(loop(n, one...), mix(10*n)))
 	}
 	c.check("after all replays")
 }

@@ -245,6 +245,11 @@ func cancelledSend(t *rig.T) {
 		t.Fatalf("after %d batches: error %v, want %v", sent, err, context.DeadlineExceeded)
 	}
 	release()
+	for _, n := range []int{0, 16, 128<<10 + 64} {
+		if t.CQ.Send(t.Ctx, make([]byte, n), false) == nil {
+			t.Errorf("%d B were sent", n)
+		}
+	}
 	t.Finish()
 	t.InL1("the last batch that was taken", c, rig.Scratch, rig.Pattern(uint32(sent-2), 2000))
 }

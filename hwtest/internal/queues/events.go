@@ -13,7 +13,6 @@ import (
 // Events follows tt-metal's EnqueueWaitForEvent and MeshEventsTestSuite.
 func Events() rig.Table {
 	var cs rig.Table
-	rig.Each(&cs, "%d buffers read after a wait", "what one queue wrote, another reads after a wait, for pages of all sizes", readsBehindWaits, 10, 50)
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
 	cs.Add("write here, read there", "an event that is recorded again orders writes and reads of a buffer", writeHereReadThere)
 	cs.Add("meaning at the call", "a wait means the recording that was the newest when it was called", meaningAtTheCall)
@@ -26,21 +25,6 @@ func Events() rig.Table {
 	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
 	cs.Add("four events", "overlapping work of two queues touches no other data", fourEvents)
 	return cs
-}
-
-func readsBehindWaits(t *rig.T, n int) {
-	q, e := t.Both(), t.Dev.NewEvent("written")
-	n = t.Size(n, 10)
-	page := 32
-	for i := range n {
-		if i > 0 && i%10 == 0 {
-			page *= 2
-		}
-		b := t.Buffer(allocator.DRAM, page*(5+i%7), page)
-		want := t.On(q[i%2]).Fill(b, uint32(i))
-		t.Follows(q[1-i%2], q[i%2], e)
-		t.Same(fmt.Sprintf("buffer %d", i), want, t.ReadOn(q[1-i%2], b))
-	}
 }
 
 func tenEvents(t *rig.T) {

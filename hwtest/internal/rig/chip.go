@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -46,7 +47,7 @@ func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
 
 func (t *T) InL1(what string, c chip.Core, addr uint32, want []byte) {
 	t.Helper()
-	t.Same(what, want, t.Peek(c, addr, len(want)))
+	t.Same(fmt.Sprintf("%s, core %v", what, c), want, t.Peek(c, addr, len(want)))
 }
 
 func (t *T) InDRAM(what string, bank int, addr uint64, want []byte) {
