@@ -62,7 +62,6 @@ type machine struct {
 	sysmem   *kmd.HostMemory
 	sets     []*workerSet        // of the queues
 	subs     *SubDevices         // that are loaded; changed with every Queue.mu held
-	subSets  []*workers          // by sub-device
 	goSlots  map[chip.Core]uint8 // go messages that workers read, if not number 0
 	eventXYs []uint32            // dispatch cores of all queues, as commands name them
 	restarts atomic.Uint64

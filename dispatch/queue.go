@@ -26,6 +26,7 @@ type Queue struct {
 	tiles      queueTiles
 	dispatcher Dispatcher
 	set        *workers
+	divided    []*workers // by sub-device, if some are loaded
 	shared     bool
 	all        []*Queue // of the device
 	dialect    dialect

@@ -1,63 +1,12 @@
 package dispatch
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/dispatch/memmap"
-	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
-
-// MaxSubDevices is how many sub-devices a device can be divided into.
-const MaxSubDevices = memmap.MaxSubDevices
-
-// SubDevices is a division of a device's workers into disjoint sets, each of which queues start and
-// wait for on its own. Workers in none run nothing.
-type SubDevices struct {
-	sets [][]chip.Range
-	of   map[chip.Core]uint8
-	n    [MaxSubDevices]uint32 // workers by sub-device
-}
-
-// NewSubDevices checks that at most MaxSubDevices sets are disjoint and inside of the worker grid.
-func (d *Device) NewSubDevices(sets ...[]chip.Range) (*SubDevices, error) {
-	if len(sets) == 0 || len(sets) > MaxSubDevices {
-		return nil, fmt.Errorf("dispatch: %d sub-devices: there may be 1 to %d", len(sets), MaxSubDevices)
-	}
-	s := &SubDevices{of: map[chip.Core]uint8{}}
-	for i, set := range sets {
-		for _, r := range set {
-			if r.Empty() || !d.grid.Contains(r.Start) || !d.grid.Contains(r.End) {
-				return nil, fmt.Errorf("dispatch: sub-device %d: %v is not inside the worker grid %v", i, r, d.grid)
-			}
-			for c := range r.Cores() {
-				if o, taken := s.of[c]; taken && int(o) != i {
-					return nil, fmt.Errorf("dispatch: sub-devices %d and %d have core %v both: make them disjoint", o, i, c)
-				} else if !taken {
-					s.of[c] = uint8(i)
-					s.n[i]++
-				}
-			}
-		}
-		if s.n[i] == 0 {
-			return nil, fmt.Errorf("dispatch: sub-device %d has no cores", i)
-		}
-		s.sets = append(s.sets, slices.Clone(set))
-	}
-	return s, nil
-}
-
-// Sets returns the sub-devices' cores.
-func (s *SubDevices) Sets() [][]chip.Range { return s.sets }
-
-// Workers returns how many workers a sub-device has.
-func (s *SubDevices) Workers(sub uint8) uint32 { return s.n[sub] }
 
 // SubDeviceError: a program, trace or wait needs other sub-devices than are loaded.
 type SubDeviceError struct {
@@ -195,9 +144,9 @@ func (q *Queue) newLanesLocked() {
 	for i := range q.stream.lanes {
 		q.stream.counted[q.stream.lanes[i].Sub] = q.stream.lanes[i].state.Expected
 	}
-	sets := []*workers{q.set}
-	if q.d.subs != nil {
-		sets = q.d.subSets
+	sets := q.divided
+	if q.d.subs == nil {
+		sets = []*workers{q.set}
 	}
 	q.stream.lanes = make([]lane, len(sets))
 	for i, set := range sets {
@@ -209,135 +158,4 @@ func (q *Queue) newLanesLocked() {
 		}
 	}
 	q.stream.stall, q.stream.lastPrepared, q.stream.taken = q.allLocked(), nil, 0
-}
-
-// LoadSubDevices divides the workers; nil undoes that. It waits for everything in the queues, which
-// must have equal workers, all of them, and this runtime's firmware. Prepared commands run only with
-// the sub-devices that they were made with.
-func (d *Device) LoadSubDevices(ctx context.Context, s *SubDevices) (err error) {
-	switch {
-	case d.opts.QueueFirmware != nil:
-		return fmt.Errorf("dispatch: load sub-devices: %w", ErrQueueFirmware)
-	case d.sets[0].cores != d.grid || slices.ContainsFunc(d.sets, func(o *workerSet) bool { return o != d.sets[0] }):
-		return errors.New("dispatch: load sub-devices: the queues have workers of their own: open the device without WithQueueWorkers")
-	}
-	for _, q := range d.queues {
-		if err := q.WaitAll(ctx); err != nil {
-			return err
-		}
-	}
-	if err := d.divide(ctx, s); err != nil {
-		return err
-	}
-	return d.queues[0].WaitAll(ctx)
-}
-
-func (d *Device) divide(ctx context.Context, s *SubDevices) error {
-	for _, q := range d.queues {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-	}
-	for _, q := range d.queues {
-		if err := q.usable("load sub-devices"); err != nil {
-			return err
-		}
-		if q.set.reserved != nil || q.stream.reserved != nil {
-			return q.errorf("load sub-devices: %w", ErrReserved)
-		}
-		if err := q.idleLocked(); err != nil {
-			return err
-		}
-	}
-	d.subs, d.subSets = s, nil
-	if s != nil {
-		for range s.sets {
-			d.subSets = append(d.subSets, &workers{workerSet: d.sets[0]})
-		}
-	}
-	if err := d.selectGoMessages(); err != nil {
-		return err
-	}
-	for _, q := range d.queues {
-		q.newLanesLocked()
-	}
-	first := d.queues[0]
-	if first.shared { // other queues come after the reset
-		if err := first.acquireLocked(first.allLocked(), opDivide, &opRaw); err != nil {
-			return err
-		}
-	}
-	return first.resetLaunchLocked(ctx)
-}
-
-// completionBits is the width of a stream's count. Source: chip.SpaceAvailable.
-const completionBits = 17
-
-// idleLocked returns an error if another goroutine has put a program into the queue since a wait.
-func (q *Queue) idleLocked() error {
-	for i := range q.stream.lanes {
-		l := &q.stream.lanes[i]
-		reg := q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+int(l.Sub), chip.SpaceAvailable)
-		n, err := q.d.kd.Read32(q.dispatcher.At, uint64(reg))
-		if err != nil {
-			return err
-		}
-		if (n-uint32(l.state.Expected))&(1<<completionBits-1) != 0 {
-			return q.errorf("load sub-devices: programs are being put into the queue meanwhile")
-		}
-	}
-	return nil
-}
-
-// resetLaunchLocked has the workers of all lanes begin with the first launch message.
-func (q *Queue) resetLaunchLocked(ctx context.Context) error {
-	b := q.builderLocked()
-	for i := range q.stream.lanes {
-		l := &q.stream.lanes[i]
-		b.NotifySubordinate(cq.NotifySubordinate{Mask: 1 << l.Sub})
-		b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: l.GoWord(cq.SignalReplayTrace), Multicast: l.Sub,
-			WaitCount: uint32(l.state.Expected), WaitStream: uint32(q.d.pr.Stream.FirstDispatch) + uint32(l.Sub)})
-		l.state.Expected += cq.Count(l.Workers)
-	}
-	// Before the next launch message: a worker that finds one doesn't look for a reset any more.
-	q.waitLocked(&b, q.allLocked(), func(w cq.Wait) { b.Wait(cq.Master, w) })
-	return q.sendBuiltLocked(ctx, "load sub-devices", &b)
-}
-
-// selectGoMessages has the workers read the go messages of their sub-devices, or of their queues'
-// sets with tt-metal's dispatchers. Workers of none read a message that no queue sends.
-func (d *machine) selectGoMessages() error {
-	slot := func(c chip.Core) uint32 {
-		if d.opts.QueueFirmware == nil {
-			return 0
-		}
-		for _, s := range d.sets {
-			if s.cores.Contains(c) {
-				return uint32(s.slot)
-			}
-		}
-		return uint32(len(d.sets))
-	}
-	if d.subs != nil {
-		slot = func(c chip.Core) uint32 {
-			if i, ok := d.subs.of[c]; ok {
-				return uint32(i)
-			}
-			return MaxSubDevices
-		}
-	}
-	for c := range d.grid.Cores() {
-		n := slot(c)
-		if n == uint32(d.goSlots[c]) {
-			continue
-		}
-		l1 := &d.worker.L1
-		if err := d.write(c, l1.Go+4*n, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
-			return fmt.Errorf("dispatch: go message %d of %v: %w", n, c, err)
-		}
-		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, n)); err != nil {
-			return fmt.Errorf("dispatch: number of the go message of %v: %w", c, err)
-		}
-		d.goSlots[c] = uint8(n)
-	}
-	return nil
 }
