@@ -28,10 +28,10 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	defer dev.Close(ctx)
 	set := telemetryWriter(t, card, chip.TagAICLK)
 
-	s := &session{dev: dev, report: &report.Report{}, runner: measure.Runner{Rounds: 4}}
+	s := &session{ctx: ctx, dev: dev, report: &report.Report{}, runner: measure.Runner{Rounds: 4}}
 	s.runner.AIClock = s.aiClock
 	moves := 0 // how many more times the clock moves
-	op := func(context.Context, int) error {
+	op := func(int) error {
 		if moves > 0 {
 			moves--
 			set(uint32(800 + 10*moves))
@@ -40,7 +40,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 	measure := func(name string) {
 		t.Helper()
-		must(t, s.measure(ctx, "test", &measure.Job{Name: name, Do: op, Burst: 1}))
+		must(t, s.measure("test", &measure.Job{Name: name, Do: op, Burst: 1}))
 	}
 	set(1000)
 	measure("steady")

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -28,7 +27,7 @@ const (
 
 // breakdown watches replays of the smallest trace by eBPF, on a device of its own. Without
 // Config.EBPF only system calls are counted, where the kernel permits.
-func (s *session) breakdown(ctx context.Context) (err error) {
+func (s *session) breakdown() error {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
 		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
@@ -37,34 +36,28 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
 		return nil
 	}
-	if s.dev, err = reprise.Open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), s.config.Options...); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
-	x, err := s.load(ctx, minimal)
-	if err != nil {
-		return err
-	}
-	t, err := s.dev.Queue(0).Capture(ctx, "smallest", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
-	if err != nil {
-		return err
-	}
-	costs, err := probe.Calibrate(m, kinds...)
-	if err != nil {
-		return err
-	}
-	w := &watched{session: s, trace: t, config: probe.Config{Kinds: kinds, Machine: m}}
-	if err := w.run(ctx); err != nil {
-		return err
-	}
-	b := w.sum(costs)
-	if s.report.ReplaySummary != nil {
-		s.report.SyscallsPerReplay = b.Stages[0].Syscalls
-	}
-	if s.config.EBPF {
-		s.report.Breakdown = b
-	}
-	return t.Release(ctx)
+	return s.withProbe(func() error {
+		return s.loaded(minimal, func(x *reprise.Executable) error {
+			return s.recorded(x, 1, func(t *reprise.Trace) error {
+				costs, err := probe.Calibrate(m, kinds...)
+				if err != nil {
+					return err
+				}
+				w := &watched{session: s, trace: t, config: probe.Config{Kinds: kinds, Machine: m}}
+				if err := w.run(); err != nil {
+					return err
+				}
+				b := w.sum(costs)
+				if s.report.ReplaySummary != nil {
+					s.report.SyscallsPerReplay = b.Stages[0].Syscalls
+				}
+				if s.config.EBPF {
+					s.report.Breakdown = b
+				}
+				return nil
+			})
+		})
+	})
 }
 
 // watched are replays observed by probes.
@@ -83,14 +76,13 @@ type watched struct {
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on one locked thread. Another goroutine waits for the device: a locked
-// goroutine that waits would put its thread to sleep.
-func (w *watched) run(ctx context.Context) (err error) {
-	q := w.dev.Queue(0)
+// run replays bursts on one locked thread. Another goroutine waits for the device, since waiting would
+// put the locked thread to sleep.
+func (w *watched) run() (err error) {
 	begin, done := make(chan struct{}), make(chan error)
 	go func() {
 		for range begin {
-			done <- q.Wait(ctx)
+			done <- w.finish()
 		}
 	}()
 	defer close(begin)
@@ -98,14 +90,8 @@ func (w *watched) run(ctx context.Context) (err error) {
 		begin <- struct{}{}
 		return <-done
 	}
-	burst := func() error {
-		for range probeBurst {
-			if err := w.trace.Replay(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	replay := w.replay(w.trace)
+	burst := func() error { return replay(probeBurst) }
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := errors.Join(burst(), wait()); err != nil { // to warm up
@@ -204,8 +190,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	return c
 }
 
-// jitter ranks the causes that delayed the submitting thread. Time of the bursts beyond their
-// median that no probe explains is a cause of its own.
+// jitter ranks the causes that delayed the submitting thread. Unexplained time of bursts beyond their
+// median is a cause of its own.
 func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {

@@ -12,12 +12,9 @@ import (
 
 // Config selects what to measure, and how often.
 type Config struct {
-	// Target is the device. The families that measure opening open the target repeatedly.
-	Target kmd.Target
-	// Device is the target's name in the report.
-	Device string
-	// Options are passed to every Open.
-	Options []reprise.Option
+	Target  kmd.Target       // the device
+	Device  string           // the target's name in the report
+	Options []reprise.Option // of every Open
 	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
 	Families []string
 	// Rounds is the number of counted rounds of each figure, Warmup the number of rounds before
@@ -29,19 +26,18 @@ type Config struct {
 	// EBPF asks for a [report.Breakdown] of replays. Without EBPF only system calls are counted,
 	// where the kernel permits.
 	EBPF bool
-	// Markers asks for [report.Markers] of every awaited operation of the families replay, enqueue
-	// and events, in runs of their own.
+	// Markers asks for [report.Markers] of every awaited operation, in runs of their own.
 	Markers bool
 	// Timeline asks for a timeline of a few replays of each trace of the replay family, in runs of
 	// their own.
 	Timeline bool
-	// ProbeTarget is the device on which the host's cost of a submission is measured and eBPF
-	// watches replays; nil means Target. Waking a sleeping emulated device takes a system call that
-	// silicon doesn't need, so give sim.Awake.
+	// ProbeTarget is the device on which the host's cost of a submission is measured; nil means
+	// Target. Waking a sleeping emulated device takes a system call that silicon doesn't need, so
+	// give sim.Awake.
 	ProbeTarget kmd.Target
-	// CountTarget is a device whose instructions are counted. Retired returns those of the first
-	// queue's cores since it was opened. Without both, no instructions are reported. A synchronous
-	// emulator returns the same counts every time.
+	// CountTarget is a device whose instructions are counted, such as a synchronous emulator.
+	// Retired returns those of the first queue's cores since it was opened. Without both, none are
+	// reported.
 	CountTarget kmd.Target
 	Retired     func() uint64
 	// Executed returns the instructions that the prefetcher, the dispatcher and its subordinate of
@@ -50,14 +46,11 @@ type Config struct {
 	Executed func() [3]uint64
 	// Demo runs a whole network on a device, for the summary; nil leaves it out.
 	Demo func(context.Context, kmd.Target) error
-	// Emulated makes a device like Target that this process emulates. Without Emulated the family
-	// "emulator" is left out.
+	// Emulated makes a device like Target that this process emulates, for the family "emulator".
 	Emulated func() Emulated
-	// Parallel is Emulated with tiles that execute in parallel, for the summary's row of one chip
-	// on all processors.
+	// Parallel is Emulated with tiles that execute in parallel, for the summary.
 	Parallel func() Emulated
-	// Mesh are the cards for the mesh family, which is left out without them.
-	Mesh mesh.Machine
+	Mesh     mesh.Machine // cards for the mesh family
 	// Against is a second device that the summary and the families tensix and ops measure too; nil
 	// means none.
 	Against *Against
@@ -83,24 +76,17 @@ var ErrFamily = errors.New("there is no such family of measurements")
 
 // Emulated is a device that this process emulates.
 type Emulated struct {
-	// Target is used for one opening.
-	Target kmd.Target
-	// Work returns the device's work since it was opened.
-	Work func() Work
+	Target kmd.Target  // for one opening
+	Work   func() Work // since it was opened
 }
 
-// Work counts what an emulated device has done.
-type Work struct {
-	// Instructions counts those of all processors, NoCBytes the bytes moved by the NoCs.
-	Instructions, NoCBytes uint64
-}
+// Work counts the instructions of all processors of an emulated device, and the bytes that its NoCs
+// moved.
+type Work struct{ Instructions, NoCBytes uint64 }
 
 // Against is a device to compare with the target.
 type Against struct {
-	// Target is the device.
-	Target kmd.Target
-	// Name is the device's name in ratios.
-	Name string
-	// Emulated marks an emulator of this project, whose clocks aren't reported.
-	Emulated bool
+	Target   kmd.Target
+	Name     string // in ratios
+	Emulated bool   // by this project, so that clocks aren't reported
 }

@@ -57,58 +57,54 @@ var loopBodies = []loopBody{
 
 // measureControl measures a loop's iterations beside replays of the loop's body, by the device's
 // clock from the first of 1,000 to the end of the last.
-func measureControl(ctx context.Context, s *session) error {
-	return s.with(ctx, func() error {
-		p, err := s.newStamps(ctx)
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			s.leaveOut("control", "", "the device doesn't tell how fast its clock is")
-			return nil
-		}
-		for _, b := range loopBodies {
-			err := s.control(ctx, p, b)
-			if errors.Is(err, dispatch.ErrQueueFirmware) {
-				s.leaveOut("control", "", err.Error())
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", b.name, err)
-			}
-		}
-		return nil
-	})
-}
-
-func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
-	body, err := s.loopBody(ctx, b)
+func measureControl(s *session) error {
+	p, err := s.newStamps()
 	if err != nil {
 		return err
 	}
-	one, err := s.captureBody(ctx, 0, body.record)
+	if p == nil {
+		s.leaveOut("control", "", "the device doesn't tell how fast its clock is")
+		return nil
+	}
+	for _, b := range loopBodies {
+		err := s.control(p, b)
+		if errors.Is(err, dispatch.ErrQueueFirmware) {
+			s.leaveOut("control", "", err.Error())
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *session) control(p *stamps, b loopBody) error {
+	body, err := s.loopBody(b)
+	if err != nil {
+		return err
+	}
+	one, err := s.captureBody(0, body.record)
 	if err != nil {
 		return err
 	}
 	iterations := cmp.Or(s.config.iterations, controlIterations)
-	loop, err := s.captureBody(ctx, uint32(iterations), body.record)
+	loop, err := s.captureBody(uint32(iterations), body.record)
 	if err != nil {
 		return err
 	}
 	params := report.Params("body", b.name)
 	measure := func(name string, t *reprise.Trace, replays int) (*report.Figure, error) {
-		job := p.job(name, params, 1, func(ctx context.Context) error { return replay(t)(ctx, replays) })
+		job := p.job(name, params, 1, func() error { return s.replay(t)(replays) })
 		whole := job.Sample
-		job.Sample = func(ctx context.Context) (float64, error) {
-			ns, err := whole(ctx)
+		job.Sample = func() (float64, error) {
+			ns, err := whole()
 			return ns / float64(iterations), err
 		}
 		job.PerSample, job.Bytes = iterations, float64(replays*t.Parts()[0].ReplayBytes)/float64(iterations)
-		if err := s.measure(ctx, "control", job); err != nil {
-			return nil, err
-		}
-		f, _ := s.report.Figure((&report.Figure{Family: "control", Name: name, Params: params}).ID())
-		return f, nil
+		err := s.measure("control", job)
+		f, _ := s.report.Figure(report.ID("control", name, params...))
+		return f, err
 	}
 	replays, err := measure("replay", one, iterations)
 	if err != nil {
@@ -121,53 +117,17 @@ func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
 	if replays != nil && iteration != nil && replays.P50 > 0 {
 		iteration.Ratios = append(iteration.Ratios, report.Ratio{To: "a replay", Ns: replays.P50, Value: iteration.P50 / replays.P50})
 	}
-	for _, t := range []*reprise.Trace{loop, one} {
-		if err := t.Release(ctx); err != nil {
-			return err
-		}
-	}
-	return body.release(ctx)
+	return errors.Join(loop.Release(s.ctx), one.Release(s.ctx), body.release())
 }
 
 // captureBody captures a loop of the body, or the body alone for 0 iterations.
-func (s *session) captureBody(ctx context.Context, iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
-	return s.dev.Queue(0).Capture(ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
+func (s *session) captureBody(iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
+	return s.queue().Capture(s.ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
 		if iterations == 0 {
 			return body(r)
 		}
 		return r.Loop(iterations, func() error { return body(r) })
 	})
-}
-
-// loopBody loads the programs and buffers of a body.
-func (s *session) loopBody(ctx context.Context, b loopBody) (*preparedBody, error) {
-	p := &preparedBody{s: s, form: b.form}
-	var err error
-	if b.form == bodyWhile { // in L1, so that programs can store to it
-		err = p.newWord(ctx, allocator.L1)
-	}
-	for i := 0; i < b.programs && err == nil; i++ {
-		var prog *reprise.Program
-		if prog, err = p.program(1); err == nil {
-			prog.Kernels[0].Image = padded(prog.Kernels[0].Image, b.kernelBytes)
-			err = p.load(ctx, &p.xs, prog)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch b.form {
-	case bodyIf, bodySwitch, bodyGiven:
-		err = p.newWord(ctx, allocator.DRAM)
-	case bodyCall:
-		p.called, err = s.captureBody(ctx, 0, p.run)
-	case bodyWhile:
-		var prog *reprise.Program
-		if prog, err = p.program(0); err == nil {
-			err = p.load(ctx, &p.first, prog)
-		}
-	}
-	return p, err
 }
 
 // preparedBody is a body with its programs and buffers.
@@ -179,34 +139,59 @@ type preparedBody struct {
 	called    *reprise.Trace
 }
 
+// loopBody loads the programs and buffers of a body.
+func (s *session) loopBody(b loopBody) (*preparedBody, error) {
+	p := &preparedBody{s: s, form: b.form}
+	var err error
+	if b.form == bodyWhile { // in L1, so that programs can store to it
+		err = p.newWord(allocator.L1)
+	}
+	for i := 0; i < b.programs && err == nil; i++ {
+		err = p.load(&p.xs, 1, b.kernelBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch b.form {
+	case bodyIf, bodySwitch, bodyGiven:
+		err = p.newWord(allocator.DRAM)
+	case bodyCall:
+		p.called, err = s.captureBody(0, p.run)
+	case bodyWhile:
+		err = p.load(&p.first, 0, 0)
+	}
+	return p, err
+}
+
 // newWord makes the buffer with a word of 0.
-func (p *preparedBody) newWord(ctx context.Context, kind allocator.Kind) (err error) {
+func (p *preparedBody) newWord(kind allocator.Kind) (err error) {
 	if p.word, err = p.s.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: 64, Name: "word"}); err != nil {
 		return err
 	}
-	return p.s.dev.Queue(0).Write(ctx, p.word, 0, make([]byte, 64))
+	return p.s.queue().Write(p.s.ctx, p.word, 0, make([]byte, 64))
 }
 
-// program makes a program of the body. That of a bodyWhile stores set in the word.
-func (p *preparedBody) program(set uint32) (*reprise.Program, error) {
+// load loads a program of the body. That of a bodyWhile stores set in the word.
+func (p *preparedBody) load(to *[]*reprise.Executable, set uint32, kernelBytes int) error {
 	small := shape{name: "small", cores: 1, groups: 1}
 	if p.form == bodyGiven {
 		small.common = 1
 	}
 	prog, err := small.program(p.s.dev)
-	if err != nil || p.form != bodyWhile {
-		return prog, err
+	if err != nil {
+		return err
 	}
-	at, _ := p.word.Page(0)
 	k := &prog.Kernels[0]
-	k.Cores, k.Common = []chip.Range{at.Core.Range()}, []uint32{0}
-	k.Args = func(chip.Core) []uint32 { return []uint32{at.Addr, 1, set} }
-	k.Image, err = kernels.Prebuilt(p.s.dev.Arch(), kernels.Store)
-	return prog, err
-}
-
-func (p *preparedBody) load(ctx context.Context, to *[]*reprise.Executable, prog *reprise.Program) error {
-	x, err := p.s.dev.Load(ctx, prog)
+	if p.form == bodyWhile {
+		at, _ := p.word.Page(0)
+		k.Cores, k.Common = []chip.Range{at.Core.Range()}, []uint32{0}
+		k.Args = func(chip.Core) []uint32 { return []uint32{at.Addr, 1, set} }
+		if k.Image, err = kernels.Prebuilt(p.s.dev.Arch(), kernels.Store); err != nil {
+			return err
+		}
+	}
+	k.Image = padded(k.Image, kernelBytes)
+	x, err := p.s.dev.Load(p.s.ctx, prog)
 	if err == nil {
 		*to = append(*to, x)
 	}
@@ -250,19 +235,15 @@ func runAll(r *reprise.Recorder, xs []*reprise.Executable, args ...reprise.Arg) 
 	return nil
 }
 
-func (p *preparedBody) release(ctx context.Context) error {
+func (p *preparedBody) release() (err error) {
 	for _, x := range append(p.xs, p.first...) {
-		if err := x.Release(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(err, x.Release(p.s.ctx))
 	}
 	if p.called != nil {
-		if err := p.called.Release(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.called.Release(p.s.ctx))
 	}
 	if p.word != nil {
-		return p.word.Release()
+		err = errors.Join(err, p.word.Release())
 	}
-	return nil
+	return err
 }

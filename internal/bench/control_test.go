@@ -56,8 +56,8 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch, chip.Harvesting{})
 	defer dev.Close(ctx)
-	s := &session{dev: dev}
-	body, err := s.loopBody(ctx, b)
+	s := &session{ctx: ctx, dev: dev}
+	body, err := s.loopBody(b)
 	must(t, err)
 	const short, long = 8, 24
 	// replays returns what all of them execute, the time after all is warm.
@@ -67,7 +67,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 			for range times {
 				must(t, tr.Replay(ctx))
 			}
-			must(t, s.finish(ctx))
+			must(t, s.finish())
 			for i, v := range executedByQueue(t, card, arch, chip.Harvesting{}) {
 				n[i] = float64(v - before[i])
 			}
@@ -79,14 +79,14 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 			of[i] = max(0, (b[i]-a[i])/(long-short)) // what isn't waited for differs by a few instructions in all
 		}
 	}
-	one, err := s.captureBody(ctx, 0, body.record)
+	one, err := s.captureBody(0, body.record)
 	must(t, err)
 	difference(&replay, replays(one, short), replays(one, long))
 	part := one.Parts()[0]
 	replay[3] = float64(part.ReplayBytes + stepBytes(part.Steps))
 	var counts [2][3]float64
 	for i, n := range []uint32{short, long} {
-		loop, err := s.captureBody(ctx, n, body.record)
+		loop, err := s.captureBody(n, body.record)
 		must(t, err)
 		counts[i] = replays(loop, 1)
 		steps := loop.Parts()[0].Steps
@@ -103,7 +103,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 		iteration[3], replay[3] = iteration[3]+called, replay[3]+called
 	}
 	must(t, one.Release(ctx))
-	must(t, body.release(ctx))
+	must(t, body.release())
 	return iteration, replay
 }
 

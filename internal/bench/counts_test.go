@@ -53,7 +53,7 @@ func TestCounts(t *testing.T) {
 	for _, target := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		dev, err := reprise.Open(ctx, target)
 		must(t, err)
-		s := &session{dev: dev}
+		s := &session{ctx: ctx, dev: dev}
 		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B",
 			"replay B", "allocs")
 		for _, c := range counted {
@@ -63,7 +63,7 @@ func TestCounts(t *testing.T) {
 				k := &prog.Kernels[i]
 				k.Image = padded(k.Image, c.kernelBytes)
 			}
-			if err := s.counts(ctx, &out, c.name, prog); err != nil {
+			if err := s.counts(&out, c.name, prog); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
@@ -77,32 +77,32 @@ func TestCounts(t *testing.T) {
 const captureAllocations = 2
 
 // counts writes a line of counts of a program.
-func (s *session) counts(ctx context.Context, out *strings.Builder, name string, prog *reprise.Program) error {
-	x, err := s.dev.Load(ctx, prog)
+func (s *session) counts(out *strings.Builder, name string, prog *reprise.Program) error {
+	x, err := s.dev.Load(s.ctx, prog)
 	if err != nil {
 		return err
 	}
 	const programs = 20
-	t, err := s.record(ctx, x, programs)
+	t, err := s.record(x, programs)
 	if err != nil {
 		return err
 	}
 	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long
 	// trace.
 	steps := t.Parts()[0].Steps
-	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(ctx, x) }, s.finish)
+	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(s.ctx, x) }, s.finish)
 	if err != nil {
 		return err
 	}
-	replay, err := fewestAllocations(func() error { return t.Replay(ctx) }, s.finish)
+	replay, err := fewestAllocations(func() error { return t.Replay(s.ctx) }, s.finish)
 	if err != nil {
 		return err
 	}
 	var one *reprise.Trace
 	capture, err := fewestAllocations(func() (err error) {
-		one, err = s.dev.Queue(0).Capture(ctx, "one", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		one, err = s.dev.Queue(0).Capture(s.ctx, "one", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		return err
-	}, func(ctx context.Context) error { return one.Release(ctx) })
+	}, func() error { return one.Release(s.ctx) })
 	if err != nil {
 		return err
 	}
@@ -115,15 +115,15 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	}
 	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.Commands().Bytes, x.Commands().Count, run, steps[programs-1].Size,
 		t.Parts()[0].ReplayBytes, replay)
-	if err := t.Release(ctx); err != nil {
+	if err := t.Release(s.ctx); err != nil {
 		return err
 	}
-	return x.Release(ctx)
+	return x.Release(s.ctx)
 }
 
 // fewestAllocations is how often an operation allocates when nothing else does: an emulated device
 // may, now and then.
-func fewestAllocations(op func() error, settle func(context.Context) error) (uint64, error) {
+func fewestAllocations(op func() error, settle func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)
 	for range 8 {
@@ -132,7 +132,7 @@ func fewestAllocations(op func() error, settle func(context.Context) error) (uin
 		err := op()
 		runtime.ReadMemStats(&after)
 		if err == nil {
-			err = settle(context.Background())
+			err = settle()
 		}
 		if err != nil {
 			return 0, err
@@ -150,7 +150,7 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 	dev, err := reprise.Open(ctx, sim.Blackhole())
 	must(t, err)
 	defer dev.Close(ctx)
-	x, err := (&session{dev: dev}).load(ctx, worst)
+	x, err := (&session{ctx: ctx, dev: dev}).load(worst)
 	must(t, err)
 	values := make([]uint32, worst.common)
 	set := func(_ chip.Core, args []uint32) { args[0]++ }

@@ -1,58 +1,48 @@
 package bench
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/kernels"
 )
+
+const notEmulated = "this process doesn't emulate the device"
 
 // measureEmulator measures the emulator's speed: host time for an instruction with one, two and all
 // workers busy, for a byte moved, for an idle chip, and for an instruction with several chips busy.
-func measureEmulator(ctx context.Context, s *session) error {
+func measureEmulator(s *session) error {
 	if s.config.Emulated == nil {
-		s.leaveOut("emulator", "", "this process doesn't emulate the device")
+		s.leaveOut("emulator", "", notEmulated)
 		return nil
 	}
-	err := s.emulate(ctx, 1, func(chips []emulated) error {
-		d := chips[0].Device
-		s.report.Arch = d.Arch().String()
-		if err := s.measureIdle(ctx); err != nil {
+	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
+		s.report.Arch = chips[0].Arch().String()
+		if err := s.measureIdle(); err != nil {
 			return err
 		}
-		for _, workers := range []int{1, 2, d.Queue(0).Workers().Size()} {
-			if err := s.measureWork(ctx, chips, busyWorkers(workers), executed, report.Params("workers", workers)); err != nil {
+		for _, workers := range []int{1, 2, chips[0].workers()} {
+			if err := s.measureWork(chips, busyWorkers(workers), executed, report.Params("workers", workers)); err != nil {
 				return err
 			}
 		}
-		for _, page := range []int{64, 8 << 10} {
-			if err := s.measurePages(ctx, chips, page); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(s.measurePages(chips, 64), s.measurePages(chips, 8<<10))
 	})
-	if err != nil {
-		return err
+	for n := 1; err == nil && n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
+		err = s.emulate(s.config.Emulated, n, func(chips []emulated) error {
+			return s.measureWork(chips, busyWorkers(chips[0].workers()), executed, report.Params("chips", n))
+		})
 	}
-	for n := 1; n <= max(2, min(2*runtime.NumCPU(), 32)); n *= 2 {
-		if err := s.emulate(ctx, n, func(chips []emulated) error {
-			w := busyWorkers(chips[0].Queue(0).Workers().Size())
-			return s.measureWork(ctx, chips, w, executed, report.Params("chips", n))
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
-
-// instructionPages of 4 KiB are shared by the workers; each takes some 5,000 instructions.
-const instructionPages = 780
 
 // counter is a quantity of work.
 type counter struct {
@@ -66,21 +56,21 @@ var (
 )
 
 // measurePages measures the time of a byte that all workers of a chip copy in pages.
-func (s *session) measurePages(ctx context.Context, chips []emulated, page int) error {
-	workers := chips[0].Queue(0).Workers().Size()
-	w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
-	return s.measureWork(ctx, chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
+func (s *session) measurePages(chips []emulated, page int) error {
+	w := workload{workers: chips[0].workers(), page: page}
+	w.pages = (4 << 20) / (w.workers * max(page, 1024))
+	return s.measureWork(chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
 }
 
 // measureWork measures the time of one unit of work while all chips run the same workload.
-func (s *session) measureWork(ctx context.Context, chips []emulated, w workload, of counter, params []report.Param,
-	against ...*measure.Baseline) error {
-	all := make([]*reprise.Executable, len(chips))
+func (s *session) measureWork(chips []emulated, w workload, of counter, params []report.Param, against ...*measure.Baseline) error {
+	all, runs := make([]*reprise.Executable, len(chips)), make([]func() error, len(chips))
 	for i, c := range chips {
 		var err error
-		if all[i], err = w.load(ctx, c.Device); err != nil {
+		if all[i], err = w.load(s, c.Device); err != nil {
 			return err
 		}
+		runs[i] = runToEnd(s.ctx, c.Device, all[i])
 	}
 	count := func() (n uint64) {
 		for _, c := range chips {
@@ -88,47 +78,128 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		}
 		return n
 	}
-	work := func(ctx context.Context) error {
-		errs := make([]error, len(chips))
-		var running sync.WaitGroup
-		for i, c := range chips {
-			running.Go(func() {
-				q := c.Queue(0)
-				if errs[i] = q.Run(ctx, all[i]); errs[i] == nil {
-					errs[i] = q.Wait(ctx)
-				}
-			})
+	work := func() error {
+		var g errgroup.Group
+		for _, run := range runs {
+			g.Go(run)
 		}
-		running.Wait()
-		return errors.Join(errs...)
+		return g.Wait()
 	}
 	job := measure.Job{Name: of.name, Params: params, Unit: of.unit, Against: against}
-	err := s.measureTimes(ctx, "emulator", job, measure.ProcessTime,
-		func(ctx context.Context, now func() time.Duration, least time.Duration) (float64, error) {
-			before, begun, start := count(), time.Now(), now()
-			err := work(ctx)
-			for err == nil && time.Since(begun) < least {
-				err = work(ctx)
-			}
-			return float64(now()-start) / float64(max(1, count()-before)), err
-		})
+	err := s.measureTimes("emulator", job, measure.ProcessTime, func(now func() time.Duration, least time.Duration) (float64, error) {
+		before, begun, start := count(), time.Now(), now()
+		err := work()
+		for err == nil && time.Since(begun) < least {
+			err = work()
+		}
+		return float64(now()-start) / float64(max(1, count()-before)), err
+	})
 	for _, x := range all {
-		err = errors.Join(err, x.Release(ctx))
+		err = errors.Join(err, x.Release(s.ctx))
 	}
 	return err
 }
 
 // measureIdle measures the processor time of an idle device per millisecond, where the system
 // counts it.
-func (s *session) measureIdle(ctx context.Context) error {
+func (s *session) measureIdle() error {
 	if _, ok := measure.ProcessTime(); !ok {
 		return nil
 	}
 	const milliseconds = 20
-	return s.measure(ctx, "emulator", &measure.Job{Name: "idle_millisecond", Sample: func(context.Context) (float64, error) {
+	return s.measure("emulator", &measure.Job{Name: "idle_millisecond", Sample: func() (float64, error) {
 		before, _ := measure.ProcessTime()
 		time.Sleep(milliseconds * time.Millisecond)
 		after, _ := measure.ProcessTime()
 		return float64(after-before) / milliseconds, nil
 	}})
+}
+
+type emulated struct {
+	Emulated
+	*reprise.Device
+}
+
+func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
+
+// emulate calls do with n open devices made by open.
+func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error) (err error) {
+	var chips []emulated
+	defer func() {
+		for _, c := range chips {
+			err = errors.Join(err, c.Close(s.ctx))
+		}
+	}()
+	for range n {
+		c := emulated{Emulated: open()}
+		if c.Device, err = reprise.Open(s.ctx, c.Target, s.config.Options...); err != nil {
+			return err
+		}
+		chips = append(chips, c)
+	}
+	runtime.GC()
+	return do(chips)
+}
+
+// workload keeps workers busy: each copies pages in DRAM, and with add a third processor adds a
+// number to each word in between.
+type workload struct {
+	workers, pages, page int // pages of each worker, and bytes of a page
+	add                  bool
+}
+
+// busyWorkers is the work for timing an instruction: the workers share 780 pages of 4 KiB, of some
+// 5,000 instructions each.
+func busyWorkers(n int) workload {
+	return workload{workers: n, pages: 780 / n, page: 4 << 10, add: true}
+}
+
+func (w workload) load(s *session, d *reprise.Device) (*reprise.Executable, error) {
+	grid := d.Queue(0).Workers()
+	columns := grid.End.X - grid.Start.X + 1
+	cores := []chip.Range{grid}
+	if w.workers < grid.Size() {
+		if w.workers > columns {
+			return nil, fmt.Errorf("%d workers of a grid of %v", w.workers, grid)
+		}
+		cores = []chip.Range{{Start: grid.Start, End: chip.Core{X: grid.Start.X + w.workers - 1, Y: grid.Start.Y}}}
+	}
+	var addresses [2]uint32
+	for i := range addresses {
+		b, err := d.NewBuffer(reprise.BufferConfig{Size: w.workers * w.pages * w.page, PageSize: w.page, Name: "emulator"})
+		if err != nil {
+			return nil, err
+		}
+		addresses[i] = b.Addr()
+	}
+	const in, out = 0, 1
+	p := &reprise.Program{Name: "emulator"}
+	var err error
+	pages, page := uint32(w.pages), uint32(w.page)
+	kernel := func(name string, on chip.Processor, args func(first uint32) []uint32) {
+		im, e := kernels.Prebuilt(d.Arch(), name)
+		err = errors.Join(err, e)
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: cores, Args: func(c chip.Core) []uint32 {
+			return args(uint32((c.Y-grid.Start.Y)*columns+c.X-grid.Start.X) * pages)
+		}})
+	}
+	buffer := func(index, pages int) {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: cores, PageSize: w.page, Pages: pages})
+	}
+	if w.add {
+		buffer(in, 2)
+		buffer(out, 2)
+		kernel(kernels.CopyReader, chip.BRISC, func(first uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
+		kernel(kernels.Add, chip.TRISC1, func(uint32) []uint32 { return []uint32{in, out, pages, 1} })
+		kernel(kernels.CopyWriter, chip.NCRISC, func(first uint32) []uint32 { return []uint32{addresses[1], first, pages, page, out} })
+	} else {
+		buffer(in, 1)
+		kernel(kernels.Move, chip.BRISC, func(first uint32) []uint32 {
+			return []uint32{addresses[0], addresses[1], first, pages, page, in, 0}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Load(s.ctx, p)
 }

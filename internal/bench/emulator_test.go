@@ -68,7 +68,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	var did [2][3]float64
 	for i, pages := range []int{few, many} {
 		w.pages = pages
-		x, err := w.load(ctx, dev)
+		x, err := w.load(&session{ctx: ctx}, dev)
 		must(t, err)
 		run := func() {
 			t.Helper()

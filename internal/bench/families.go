@@ -2,10 +2,9 @@
 // device, for `reprise bench`.
 //
 // A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
-// with the figure's baselines, such as a copy of the same bytes, measured right beside it: a ratio
-// thus compares measurements under the same conditions. Times are of the processor's constant-rate
-// counter, less the cost of reading it. Percentiles are over all samples, outliers included. What a
-// device can't measure is left out of the report.
+// with the figure's baselines, such as a copy of the same bytes, measured right beside it. Times are
+// of the processor's constant-rate counter, less the cost of reading it; percentiles are over all
+// samples. What a device can't measure is left out of the report.
 package bench
 
 import (
@@ -26,14 +25,14 @@ import (
 type family struct {
 	name, about string
 	device      uses
-	run         func(context.Context, *session) error
+	run         func(*session) error
 }
 
-// uses is what device a family needs.
+// uses is the device that is open for a family.
 type uses uint8
 
 const (
-	opensOwn uses = iota // the family opens its devices itself, if any
+	opensOwn uses = iota // none: the family opens its devices itself
 	target
 	probeTarget
 )
@@ -43,7 +42,7 @@ var families = [...]family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
 	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
-	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", opensOwn, measureControl},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", target, measureControl},
 	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
 	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
 	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
@@ -86,7 +85,7 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
+	s := &session{ctx: ctx, config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
 	s.runner.AIClock = s.aiClock
 	s.report = &report.Report{
 		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
@@ -103,11 +102,11 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 		s.report.Markers = s.marker.report
 	}
 	for _, f := range picked {
-		if err := f.measure(ctx, s); err != nil {
+		if err := f.measure(s); err != nil {
 			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
 		}
 		if f.name == "replay" {
-			if err := s.breakdown(ctx); err != nil {
+			if err := s.breakdown(); err != nil {
 				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
 			}
 		}
@@ -138,23 +137,22 @@ func pick(names []string) ([]family, error) {
 	return out, nil
 }
 
-// measure measures one family, with a device of its own, so that no family sees what another has
-// left.
-func (f family) measure(ctx context.Context, s *session) error {
-	switch run := func() error { return f.run(ctx, s) }; f.device {
+// measure measures a family on a device of its own, so that families don't influence each other.
+func (f family) measure(s *session) error {
+	switch run := func() error { return f.run(s) }; f.device {
 	case target:
-		return s.with(ctx, run)
+		return s.with(run)
 	case probeTarget:
-		return s.withProbe(ctx, run)
+		return s.withProbe(run)
 	}
 	runtime.GC()
-	return f.run(ctx, s)
+	return f.run(s)
 }
 
 // summaryParts measure the rows of the summary, in the table's order.
 var summaryParts = [...]struct {
 	name string
-	run  func(context.Context, *session) error
+	run  func(*session) error
 }{
 	{"submit", summarizeSubmit},
 	{"instructions", summarizeInstructions},
@@ -167,12 +165,11 @@ var summaryParts = [...]struct {
 	{"chips", summarizeChips},
 }
 
-// measureSummary measures the figures of the summary's table.
-func measureSummary(ctx context.Context, s *session) error {
+func measureSummary(s *session) error {
 	s.config.Programs = []int{1}
 	for _, p := range summaryParts {
 		runtime.GC()
-		if err := p.run(ctx, s); err != nil {
+		if err := p.run(s); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}

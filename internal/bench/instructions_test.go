@@ -65,10 +65,10 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	ctx := t.Context()
 	card, dev := openSynchronous(t, arch, h, opts...)
 	defer dev.Close(ctx)
-	s := &session{dev: dev}
-	x, err := s.load(ctx, p)
+	s := &session{ctx: ctx, dev: dev}
+	x, err := s.load(p)
 	must(t, err)
-	each, one, err = s.executed(ctx, x, func() [3]uint64 { return executedByQueue(t, card, arch, h) })
+	each, one, err = s.executed(x, func() [3]uint64 { return executedByQueue(t, card, arch, h) })
 	must(t, err)
 	return each, one
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 
 	"github.com/reprise-tt/reprise/internal/bench/measure"
@@ -13,7 +12,7 @@ import (
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers
-	marked  uint64 // operations done with markers, which are their numbers
+	marked  uint64 // number of the last operation
 }
 
 func newMarker(m probe.Machine) (*marker, error) {
@@ -21,15 +20,14 @@ func newMarker(m probe.Machine) (*marker, error) {
 	return &marker{machine: m, report: &report.Markers{Operations: []report.Marked{}, Costs: costs}}, err
 }
 
-// mark repeats the operation of a figure. It does nothing for a nil marker, and for operations that
-// aren't awaited.
-func (m *marker) mark(ctx context.Context, id string, j *measure.Job, times int) (err error) {
+// mark repeats the awaited operation of a figure. A nil marker does nothing.
+func (m *marker) mark(id string, j *measure.Job, times int) (err error) {
 	if m == nil || j.Submit == nil {
 		return nil
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}, Machine: m.machine})
 	switch {
-	case errors.Is(err, probe.ErrMissing): // nothing can be probed on this system at all
+	case errors.Is(err, probe.ErrMissing): // of the whole system
 		m.report.LeftOut = []probe.LeftOut{{Probe: string(probe.Marks), Why: err.Error()}}
 		p = nil
 	case err != nil:
@@ -40,11 +38,11 @@ func (m *marker) mark(ctx context.Context, id string, j *measure.Job, times int)
 	done := report.Marked{Figure: id, Done: times}
 	for range times {
 		m.marked++
-		if err := j.Submit(ctx, 1); err != nil {
+		if err := j.Submit(1); err != nil {
 			return err
 		}
 		probe.MarkSubmitted(m.marked)
-		if err := j.Finish(ctx); err != nil {
+		if err := j.Finish(); err != nil {
 			return err
 		}
 		probe.MarkCompleted(m.marked)

@@ -98,7 +98,7 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 	c.run(func() { dev, err = reprise.Open(ctx, cards[0], opts...) })
 	must(t, err)
 	defer c.run(func() { dev.Close(ctx) })
-	s := &session{dev: dev}
+	s := &session{ctx: ctx, dev: dev}
 	done := dev.NewEvent("replayed")
 	for _, p := range timed {
 		prog, err := p.program(dev)
@@ -115,7 +115,7 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 		// not among them.
 		replay := func(programs, step, times int) float64 {
 			var tr *reprise.Trace
-			c.run(func() { tr, err = s.record(ctx, x, programs) })
+			c.run(func() { tr, err = s.record(x, programs) })
 			must(t, err)
 			var sum uint64
 			for i := range times + 1 {

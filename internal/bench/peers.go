@@ -6,11 +6,9 @@ import (
 )
 
 // Costs of other runtimes. A peer's absolute times are of its own machine; its ratios to baselines
-// carry over.
-//
-// tt-metal's command assembler (device_command) and allocator (free_list_opt) were measured on a
-// 2-core x86-64 virtual machine. Its whole operations are the expectations of its continuous
-// integration for a Blackhole machine (fd_command_construction_golden.json).
+// carry over. tt-metal's command assembler (device_command) and allocator (free_list_opt) were
+// measured on a 2-core x86-64 virtual machine; its whole operations are the expectations of its CI
+// for a Blackhole machine (fd_command_construction_golden.json).
 const (
 	assembler = "tt-metal's command assembler"
 	itsCI     = "tt-metal's CI, its machine"
@@ -25,13 +23,14 @@ func replayPeers() []report.Peer {
 	}
 }
 
-func enqueuePeers(s shape) []report.Peer {
-	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 15_200, "worst": 16_700}[s.name]}}
+// ofCI are the times of tt-metal's CI for the shapes common and worst.
+func ofCI(s shape, common, worst float64) []report.Peer {
+	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": common, "worst": worst}[s.name]}}
 }
 
-func capturePeers(s shape) []report.Peer {
-	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 57_600, "worst": 54_300}[s.name]}}
-}
+func enqueuePeers(s shape) []report.Peer  { return ofCI(s, 15_200, 16_700) }
+func capturePeers(s shape) []report.Peer  { return ofCI(s, 57_600, 54_300) }
+func argumentPeers(s shape) []report.Peer { return ofCI(s, 130_000, 536_000) }
 
 func allocatorPeers(live int) []report.Peer {
 	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]
@@ -39,10 +38,6 @@ func allocatorPeers(live int) []report.Peer {
 		return nil
 	}
 	return []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
-}
-
-func argumentPeers(s shape) []report.Peer {
-	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
 }
 
 // Sources of the summary's quotations.
@@ -68,17 +63,16 @@ const quotedSimulator = "ttsim"
 
 // itsQueuesExecute returns the instructions of prefetcher and dispatcher with tt-metal's firmware,
 // on a chip without harvested workers.
-func itsQueuesExecute(a chip.Arch, s shape, replay bool) (prefetcher, dispatcher float64) {
+func itsQueuesExecute(a chip.Arch, s shape, replay bool) float64 {
 	type of struct {
 		arch   chip.Arch
 		shape  string
 		replay bool
 	}
-	n := map[of][2]float64{
-		{chip.Blackhole, "smallest", false}: {616, 328}, {chip.Blackhole, "common", false}: {868, 5260},
-		{chip.Blackhole, "smallest", true}: {2050, 877}, {chip.Blackhole, "common", true}: {2414, 5770},
-		{chip.Wormhole, "smallest", false}: {597, 342}, {chip.Wormhole, "common", false}: {838, 2767},
-		{chip.Wormhole, "smallest", true}: {1984, 879}, {chip.Wormhole, "common", true}: {2298, 3302},
+	return map[of]float64{
+		{chip.Blackhole, "smallest", false}: 616 + 328, {chip.Blackhole, "common", false}: 868 + 5260,
+		{chip.Blackhole, "smallest", true}: 2050 + 877, {chip.Blackhole, "common", true}: 2414 + 5770,
+		{chip.Wormhole, "smallest", false}: 597 + 342, {chip.Wormhole, "common", false}: 838 + 2767,
+		{chip.Wormhole, "smallest", true}: 1984 + 879, {chip.Wormhole, "common", true}: 2298 + 3302,
 	}[of{a, s.name, replay}]
-	return n[0], n[1]
 }

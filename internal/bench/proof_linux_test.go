@@ -102,8 +102,8 @@ func prove(ctx context.Context) (_ *proof, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close(ctx)) }()
-	s := &session{dev: d}
-	x, err := s.load(ctx, minimal)
+	s := &session{ctx: ctx, dev: d}
+	x, err := s.load(minimal)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func prove(ctx context.Context) (_ *proof, err error) {
 	}
 	// To ask for the number of allocations stops the world: these bursts are others than those
 	// whose calls are counted.
-	if out.Mallocs, err = fewestAllocations(burst, func(context.Context) error { _, err := wait(); return err }); err != nil {
+	if out.Mallocs, err = fewestAllocations(burst, func() error { _, err := wait(); return err }); err != nil {
 		return nil, err
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Calls}, Slow: time.Hour})

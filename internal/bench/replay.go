@@ -1,65 +1,68 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/observe"
 )
 
 // measureReplay measures submissions of replays and whole replays, for several trace lengths.
-// Submissions are measured on a queue with one worker: an emulated device shares the host's
-// processors and caches, and should be done soon.
-func measureReplay(ctx context.Context, s *session) error {
+func measureReplay(s *session) error {
 	for _, n := range s.config.Programs {
 		if n < 1 {
 			return fmt.Errorf("a trace of %d programs: there must be at least one", n)
 		}
 	}
-	err := s.withProbe(ctx, func() error { return s.replays(ctx, s.submitReplay) }, reprise.WithQueueWorkers(0, chip.Range{}))
-	if err != nil {
+	if err := s.submitReplays(); err != nil {
 		return err
 	}
-	err = s.with(ctx, func() error { return s.replays(ctx, s.replayToEnd) })
-	if err != nil {
+	if err := s.with(func() error { return s.replays(s.replayToEnd) }); err != nil {
 		return err
 	}
-	err = s.with(ctx, func() error { return s.replays(ctx, s.replayStages) })
-	if err == nil {
-		err = s.countInstructions(ctx)
-	}
-	if err != nil || !s.config.Timeline {
+	if err := s.with(func() error { return s.replays(s.replayStages) }); err != nil {
 		return err
 	}
-	return s.with(ctx, func() (err error) {
-		if s.report.Timeline, err = observe.StartTimeline(ctx, s.dev); err != nil {
+	if err := s.countInstructions(); err != nil || !s.config.Timeline {
+		return err
+	}
+	return s.with(func() (err error) {
+		if s.report.Timeline, err = observe.StartTimeline(s.ctx, s.dev); err != nil {
 			return err
 		}
-		return errors.Join(s.replays(ctx, s.drawReplays), s.report.Timeline.Stop(ctx))
+		return errors.Join(s.replays(s.drawReplays), s.report.Timeline.Stop(s.ctx))
 	})
 }
 
+// submitReplays measures submissions on a queue with one worker: an emulated device shares the
+// host's processors and caches, and should be done soon.
+func (s *session) submitReplays() error {
+	return s.withProbe(func() error { return s.replays(s.submitReplay) }, reprise.WithQueueWorkers(0, chip.Range{}))
+}
+
 // countInstructions counts the instructions of the queue's cores for each program of a long trace.
-func (s *session) countInstructions(ctx context.Context) error {
+func (s *session) countInstructions() error {
 	if s.config.Retired == nil || s.config.CountTarget == nil || s.report.ReplaySummary == nil {
 		return nil
 	}
-	return s.open(ctx, s.config.CountTarget, func() error {
-		return s.loaded(ctx, common, func(x *reprise.Executable) error {
+	return s.open(s.config.CountTarget, func() error {
+		return s.loaded(common, func(x *reprise.Executable) error {
 			const more = 32 // a whole number of rounds of launch messages
 			var retired [2]uint64
 			for i := range retired {
-				if err := s.recorded(ctx, x, (i+1)*more, func(t *reprise.Trace) error {
-					if err := s.finish(ctx); err != nil {
+				if err := s.recorded(x, (i+1)*more, func(t *reprise.Trace) error {
+					if err := s.finish(); err != nil {
 						return err
 					}
 					before := s.config.Retired()
-					err := errors.Join(t.Replay(ctx), s.finish(ctx))
+					err := errors.Join(t.Replay(s.ctx), s.finish())
 					retired[i] = s.config.Retired() - before
 					return err
 				}); err != nil {
@@ -69,26 +72,26 @@ func (s *session) countInstructions(ctx context.Context) error {
 			s.report.InstructionsPerProgram = new(float64(retired[1]-retired[0]) / more)
 			return nil
 		})
-	}, nil)
+	})
 }
 
 // drawReplays replays a trace for the timeline, first idle, then back to back.
-func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs int) error {
+func (s *session) drawReplays(t *reprise.Trace, programs int) error {
 	const replays = 3
-	again := replay(t)
+	again := s.replay(t)
 	for range replays {
-		if err := errors.Join(again(ctx, 1), s.finish(ctx)); err != nil {
+		if err := errors.Join(again(1), s.finish()); err != nil {
 			return err
 		}
 	}
-	return errors.Join(again(ctx, replays), s.finish(ctx))
+	return errors.Join(again(replays), s.finish())
 }
 
 // replays calls measure with a trace of each length.
-func (s *session) replays(ctx context.Context, measure func(context.Context, *reprise.Trace, int) error) error {
-	return s.loaded(ctx, common, func(x *reprise.Executable) error {
+func (s *session) replays(measure func(*reprise.Trace, int) error) error {
+	return s.loaded(common, func(x *reprise.Executable) error {
 		for _, n := range s.config.Programs {
-			if err := s.recorded(ctx, x, n, func(t *reprise.Trace) error { return measure(ctx, t, n) }); err != nil {
+			if err := s.recorded(x, n, func(t *reprise.Trace) error { return measure(t, n) }); err != nil {
 				return err
 			}
 		}
@@ -96,39 +99,38 @@ func (s *session) replays(ctx context.Context, measure func(context.Context, *re
 	})
 }
 
-func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs int) error {
-	// Enough to warm up the host and few enough for the ring. Long traces are replayed less often.
+func (s *session) submitReplay(t *reprise.Trace, programs int) error {
+	// Enough to warm up the host and few enough for the ring.
 	per, burst := 16, max(1, 32/programs)
 	if programs > 32 {
 		per = 4
 	}
 	part := t.Parts()[0]
-	bytes := part.ReplayBytes
 	job := &measure.Job{
-		Name: "submit", Params: report.Params("programs", programs), Do: replay(t), PerSample: per, Burst: burst, Settle: s.finish,
-		Against: []*measure.Baseline{measure.MemcpySame(bytes, per)},
-		Bytes:   float64(bytes), Commands: float64(part.ReplayCommands), Allocs: true,
-		Peers: replayPeers(),
+		Name: "submit", Params: report.Params("programs", programs), Do: s.replay(t), PerSample: per, Burst: burst, Settle: s.finish,
+		Against: []*measure.Baseline{measure.MemcpySame(part.ReplayBytes, per)},
+		Bytes:   float64(part.ReplayBytes), Commands: float64(part.ReplayCommands), Allocs: true, Peers: replayPeers(),
 	}
 	if nt := measure.NonTemporal(); nt != nil {
 		job.Against = append(job.Against, nt)
 	}
-	if err := s.measure(ctx, "replay", job); err != nil {
+	if err := s.measure("replay", job); err != nil {
 		return err
 	}
-	if f, ok := s.report.Figure((&report.Figure{Family: "replay", Name: job.Name, Params: job.Params}).ID()); ok &&
-		programs == s.config.Programs[0] {
-		s.summarizeReplay(f, programs)
+	if f, ok := s.report.Figure(report.ID("replay", job.Name, job.Params...)); ok && programs == s.config.Programs[0] {
+		s.report.ReplaySummary = summarizeReplay(f, programs)
 	}
 	return nil
 }
 
-func (s *session) replayToEnd(ctx context.Context, t *reprise.Trace, programs int) error {
-	burst := max(1, min(4, 32/programs))
-	return s.measure(ctx, "replay", jobToEnd("to_end", report.Params("programs", programs), burst, replay(t), s.finish))
+func (s *session) replayToEnd(t *reprise.Trace, programs int) error {
+	return s.measure("replay", jobToEnd("to_end", report.Params("programs", programs), fewReplays(programs), s.replay(t), s.finish))
 }
 
-func (s *session) summarizeReplay(f *report.Figure, programs int) {
+// fewReplays is the burst of awaited replays.
+func fewReplays(programs int) int { return max(1, min(4, 32/programs)) }
+
+func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
 	sum := &report.ReplaySummary{HostSubmitNsP50: f.P50, Programs: programs}
 	if f.Bytes != nil {
 		sum.BytesPerReplay = *f.Bytes
@@ -141,5 +143,145 @@ func (s *session) summarizeReplay(f *report.Figure, programs int) {
 			sum.MemcpyNsP50 = r.Ns
 		}
 	}
-	s.report.ReplaySummary = sum
+	return sum
+}
+
+// replayStages measures the parts of a replay on the device by stamps of the dispatcher. "stamp" is
+// the time between two stamps with nothing in between; "device" and "program" include it. "program"
+// is a program with stamps of its own. Where the device's clock runs in step with the host's, which
+// an emulator's doesn't, "to_start" is the time an idle queue takes to start and "to_awake" the
+// time a waiter takes to return.
+func (s *session) replayStages(t *reprise.Trace, programs int) error {
+	p, err := s.newStamps()
+	if err != nil || p == nil {
+		return err
+	}
+	first := programs == s.config.Programs[0]
+	if first {
+		if err := s.measure("replay", p.job("stamp", nil, 8, nil)); err != nil {
+			return err
+		}
+	}
+	replay := func() error { return t.Replay(s.ctx) }
+	params, burst := report.Params("programs", programs), fewReplays(programs)
+	if err := s.measure("replay", p.job("device", params, burst, replay)); err != nil {
+		return err
+	}
+	if programs <= 32 {
+		err := s.measure("replay", &measure.Job{Name: "program", Params: params, Burst: burst, Sample: func() (float64, error) {
+			times, err := t.Debug().Times(s.ctx)
+			if err != nil {
+				return 0, err
+			}
+			return float64(times[programs-1].End-times[0].Start) / float64(programs) * 1e3 / p.mhz, nil
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.programTimes(t, programs, p.mhz); err != nil || !first {
+		return err
+	}
+	ref, along, err := alongside(s.queue().Clock, p.mhz, time.Sleep)
+	if err != nil || !along {
+		return err
+	}
+	at := func(cycles uint64) time.Time {
+		return ref.Host.Add(time.Duration(float64(int64(cycles-ref.Cycles)) * 1e3 / p.mhz))
+	}
+	for _, j := range []struct {
+		name string
+		ns   func(called, from, to, known time.Time) time.Duration
+	}{
+		{"to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }},
+		{"to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }},
+	} {
+		err := s.measure("replay", &measure.Job{Name: j.name, Params: params, Burst: burst, Settle: s.finish, Sample: func() (float64, error) {
+			called := time.Now()
+			from, to, err := p.around(replay)
+			return float64(j.ns(called, at(from), at(to), time.Now())), err
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alongside reports whether a clock of so many MHz runs in step with the host's, and returns its
+// last reading.
+func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time.Duration)) (dispatch.Clock, bool, error) {
+	const apart, tolerance = 20 * time.Millisecond, 0.01
+	a, err := read()
+	if err != nil {
+		return a, false, err
+	}
+	sleep(apart)
+	b, err := read()
+	if err != nil {
+		return b, false, err
+	}
+	rate := float64(b.Cycles-a.Cycles) * 1e3 / float64(b.Host.Sub(a.Host)) // MHz
+	return b, math.Abs(rate/mhz-1) < tolerance, nil
+}
+
+// mostTimes is the number of program times that the device keeps.
+const mostTimes = 1000
+
+// programTimes measures each program of a replayed trace by the device's own records, without
+// commands between the programs. A sample reaches from the end of the program before and the start
+// to the end of the kernels.
+func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) error {
+	if programs > mostTimes {
+		return nil
+	}
+	read, err := s.queue().ProgramTimes()
+	if errors.Is(err, dispatch.ErrQueueFirmware) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var times []dispatch.ProgramTime // of the last replay, not yet returned as samples
+	return s.measure("replay", &measure.Job{
+		Name: "device_program", Params: report.Params("programs", programs), Burst: min(max(programs, 4), 64),
+		Sample: func() (float64, error) {
+			if len(times) == 0 {
+				if times, err = s.replayed(t, read, programs); err != nil {
+					return 0, err
+				}
+			}
+			at := times[0]
+			times = times[1:]
+			return float64(at.End-at.Start) * 1e3 / mhz, nil
+		},
+	})
+}
+
+// replayed replays a trace to its end and returns the times of its programs.
+func (s *session) replayed(t *reprise.Trace, read *dispatch.ProgramTimes, programs int) ([]dispatch.ProgramTime, error) {
+	if _, _, err := read.Append(nil); err != nil { // drop those of earlier replays
+		return nil, err
+	}
+	if err := errors.Join(t.Replay(s.ctx), s.finish()); err != nil {
+		return nil, err
+	}
+	// The device records the last program's end shortly after the host sees the replay's end.
+	var times []dispatch.ProgramTime
+	var err error
+	wait := s.queue().WaitFunc(s.ctx, func() bool {
+		var lost int
+		times, lost, err = read.Append(times)
+		if lost > 0 {
+			err = errors.Join(err, fmt.Errorf("the times of %d programs were overwritten", lost))
+		}
+		return err != nil || len(times) >= programs
+	})
+	if err := errors.Join(wait, err); err != nil {
+		return nil, err
+	}
+	if len(times) != programs {
+		return nil, fmt.Errorf("%d programs ran in a replay of %d", len(times), programs)
+	}
+	return times, nil
 }

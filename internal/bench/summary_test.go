@@ -101,18 +101,19 @@ func TestSummaryTable(t *testing.T) {
 func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{
+		ctx:    t.Context(),
 		config: Config{Target: sim.Wormhole(), Programs: []int{1}, Against: &Against{Target: other, Name: "other"}},
 		runner: measure.Runner{Clock: measure.Calibrate(time.Millisecond), Rounds: 2}, report: &report.Report{},
 	}
 	var ran []kmd.Target
 	s.config.Demo = func(ctx context.Context, target kmd.Target) error {
 		ran = append(ran, target)
-		return s.open(ctx, target, func() error { return nil }, nil)
+		return s.open(target, func() error { return nil })
 	}
-	for _, part := range []func(context.Context, *session) error{
+	for _, part := range []func(*session) error{
 		summarizeSubmit, summarizeDemo, summarizeInstructions, summarizeEmulator, summarizeProcessors, summarizeChips,
 	} {
-		must(t, part(t.Context(), s))
+		must(t, part(s))
 	}
 	rows := map[string]*report.SummaryRow{}
 	for _, r := range s.report.Summary {
@@ -160,13 +161,13 @@ func TestSummaryAlone(t *testing.T) {
 // What is soon done is done again until that can be measured, and a sample is what it takes once.
 func TestSamplesLast(t *testing.T) {
 	n, begun := 0, time.Now()
-	got, err := timesOf(t.Context(), func(context.Context) error { n++; time.Sleep(5 * time.Millisecond); return nil })
+	got, err := timesOf(func() error { n++; time.Sleep(5 * time.Millisecond); return nil })
 	all := time.Since(begun)
 	if err != nil || all < sampleLasts || n < 2 || got.wall < 5e6 || got.wall > float64(all)/float64(n) {
 		t.Errorf("%d times in %v, a sample of %v ns, %v; want %v at least", n, all, got.wall, err, sampleLasts)
 	}
 	failed := errors.New("failed")
-	if _, err := timesOf(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
+	if _, err := timesOf(func() error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("of what fails: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"context"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -56,9 +55,9 @@ var tileOperations = [...]tileOperation{
 
 // measureTensix measures tile operations of one worker's engines, by wall-clock time and by
 // processor time of this process and its children, in which simulators may run.
-func measureTensix(ctx context.Context, s *session) error {
+func measureTensix(s *session) error {
 	first := len(s.report.Figures)
-	if err := s.with(ctx, func() error { return s.measureTiles(ctx, "") }); err != nil {
+	if err := s.with(func() error { return s.measureTiles() }); err != nil {
 		return err
 	}
 	a := s.config.Against
@@ -66,7 +65,7 @@ func measureTensix(ctx context.Context, s *session) error {
 		return nil
 	}
 	own := s.report.Figures[first:]
-	if err := s.open(ctx, a.Target, func() error { return s.measureTiles(ctx, a.Name) }, nil); err != nil {
+	if err := s.open(a.Target, func() error { return s.measureTiles(a.params()...) }); err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
 	others := s.report.Figures[first+len(own):]
@@ -80,36 +79,34 @@ func measureTensix(ctx context.Context, s *session) error {
 	return nil
 }
 
-// measureTiles measures all operations on the open device. device is empty for the target.
-func (s *session) measureTiles(ctx context.Context, device string) error {
+// measureTiles measures all operations on the open device, which has a parameter unless the target.
+func (s *session) measureTiles(device ...report.Param) error {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, op := range tileOperations {
-		if err := s.measureTile(ctx, op, device, rnd); err != nil {
+		if err := s.measureTile(op, device, rnd); err != nil {
 			return fmt.Errorf("%s: %w", op.name, err)
 		}
 	}
 	return nil
 }
 
-func (s *session) measureTile(ctx context.Context, op tileOperation, device string, rnd *rand.Rand) (err error) {
-	w, err := s.loadTile(ctx, op, rnd)
+func (s *session) measureTile(op tileOperation, device []report.Param, rnd *rand.Rand) (err error) {
+	w, err := s.loadTile(op, rnd)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.release(ctx)) }()
-	if err := w.check(ctx); err != nil {
+	defer func() { err = errors.Join(err, w.release()) }()
+	if err := w.check(); err != nil {
 		return err
 	}
-	params := report.Params("op", op.name)
-	if device != "" {
-		params = append(params, report.NewParam("device", device))
-	}
-	return s.measureTimes(ctx, "tensix", measure.Job{Name: "tile", Params: params, Unit: "tiles"}, measure.TreeTime,
-		func(ctx context.Context, now func() time.Duration, _ time.Duration) (float64, error) {
+	runs := []func() error{runToEnd(s.ctx, s.dev, w.few), runToEnd(s.ctx, s.dev, w.more)}
+	params := append(report.Params("op", op.name), device...)
+	return s.measureTimes("tensix", measure.Job{Name: "tile", Params: params, Unit: "tiles"}, measure.TreeTime,
+		func(now func() time.Duration, _ time.Duration) (float64, error) {
 			var took [2]time.Duration
-			for i, x := range []*reprise.Executable{w.few, w.more} {
+			for i, run := range runs {
 				start := now()
-				if err := w.run(ctx, x); err != nil {
+				if err := run(); err != nil {
 					return 0, err
 				}
 				took[i] = now() - start
@@ -120,8 +117,7 @@ func (s *session) measureTile(ctx context.Context, op tileOperation, device stri
 
 // tileWork is an operation loaded for two numbers of tiles.
 type tileWork struct {
-	queue     *reprise.Queue
-	arch      arith.Arch
+	*session
 	op        tileOperation
 	data      [2][]byte
 	buffers   [3]*reprise.Buffer // the operands and the result
@@ -137,11 +133,8 @@ func bf16Numbers(rnd *rand.Rand) []byte {
 }
 
 // loadTile writes operands to a worker's L1 and loads the kernels.
-func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand) (*tileWork, error) {
-	w := &tileWork{queue: s.dev.Queue(0), op: op}
-	if s.dev.Arch() == chip.Blackhole {
-		w.arch = arith.Blackhole
-	}
+func (s *session) loadTile(op tileOperation, rnd *rand.Rand) (*tileWork, error) {
+	w := &tileWork{session: s, op: op}
 	for i := range w.buffers {
 		var err error
 		size := arith.BF16.TileBytes()
@@ -150,7 +143,7 @@ func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand
 		}
 		if i < len(w.data) {
 			w.data[i] = bf16Numbers(rnd)
-			if err := w.queue.Write(ctx, w.buffers[i], 0, w.data[i]); err != nil {
+			if err := s.queue().Write(s.ctx, w.buffers[i], 0, w.data[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -158,11 +151,7 @@ func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand
 	for n, to := range map[uint32]**reprise.Executable{fewTiles: &w.few, fewTiles + op.tiles: &w.more} {
 		p := &reprise.Program{Name: op.name, Buffers: w.buffers[:]}
 		for i, name := range []string{"unpack", "math", "pack"} {
-			file, err := prebuilt.ELF(s.dev.Arch(), name)
-			if err != nil {
-				return nil, err
-			}
-			image, err := kernels.Load(file)
+			image, err := ownKernel(s.dev.Arch(), name)
 			if err != nil {
 				return nil, err
 			}
@@ -174,42 +163,39 @@ func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand
 			})
 		}
 		var err error
-		if *to, err = s.dev.Load(ctx, p); err != nil {
+		if *to, err = s.dev.Load(s.ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-func (w *tileWork) run(ctx context.Context, x *reprise.Executable) error {
-	if err := w.queue.Run(ctx, x); err != nil {
-		return err
-	}
-	return w.queue.Wait(ctx)
-}
-
-func (w *tileWork) release(ctx context.Context) error {
-	errs := []error{w.few.Release(ctx), w.more.Release(ctx)}
+func (w *tileWork) release() error {
+	err := errors.Join(w.few.Release(w.ctx), w.more.Release(w.ctx))
 	for _, b := range w.buffers {
-		errs = append(errs, b.Release())
+		err = errors.Join(err, b.Release())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // check compares the operation's result with package arith.
-func (w *tileWork) check(ctx context.Context) error {
+func (w *tileWork) check() error {
 	got := make([]byte, arith.BF16.TileBytes())
-	if err := w.run(ctx, w.few); err != nil {
+	if err := runToEnd(w.ctx, w.dev, w.few)(); err != nil {
 		return err
 	}
-	if err := w.queue.Read(ctx, w.buffers[2], 0, got); err != nil {
+	if err := w.queue().Read(w.ctx, w.buffers[2], 0, got); err != nil {
 		return err
+	}
+	arch := arith.Wormhole
+	if w.dev.Arch() == chip.Blackhole {
+		arch = arith.Blackhole
 	}
 	var a, b arith.SrcTile
-	u := arith.Unpack{Arch: w.arch, In: arith.BF16, Out: arith.BF16}
+	u := arith.Unpack{Arch: arch, In: arith.BF16, Out: arith.BF16}
 	u.Tile(&a, w.data[0])
 	u.Tile(&b, w.data[1])
-	m := arith.Math{Arch: w.arch, A: arith.BF16, B: arith.BF16}
+	m := arith.Math{Arch: arch, A: arith.BF16, B: arith.BF16}
 	var dst arith.DstTile
 	switch w.op.op {
 	case opMatmul:
@@ -225,10 +211,8 @@ func (w *tileWork) check(ctx context.Context) error {
 	}
 	want := make([]byte, len(got))
 	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16}).Tile(want, &dst)
-	for i := range want {
-		if got[i] != want[i] {
-			return fmt.Errorf("byte %d of the result is %#x, want %#x", i, got[i], want[i])
-		}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("the result is %x, want %x", got, want)
 	}
 	return nil
 }

@@ -14,16 +14,15 @@ import (
 // TimedFamily is the family of figures of TT-NN programs, which are timed in other processes.
 const TimedFamily = "ttnn"
 
-// TimedChip holds the times of TT-NN programs on one chip, on the emulator and optionally on the
-// vendor's simulator.
+// TimedChip holds the times of TT-NN programs on one chip.
 type TimedChip struct {
 	Name     string
 	Open     Timed // opening the device
 	Programs []Timed
-	Skipped  []string // programs that have no time, because they are no single operation
+	Skipped  []string // programs without a time: no single operations
 }
 
-// Timed holds the times of one program on both simulators.
+// Timed holds the times of a program on the emulator and optionally on the vendor's simulator.
 type Timed struct {
 	Name           string
 	Reprise, TTSim Times
@@ -39,7 +38,7 @@ func (t *Timed) what() string {
 	return t.Name
 }
 
-// Times are a program's times in each round, in nanoseconds, or why there are none.
+// Times are a program's times in nanoseconds, one for each round, or why there are none.
 type Times struct {
 	Ns      []float64
 	Refused string
@@ -48,14 +47,8 @@ type Times struct {
 // ReportTimed makes a report of TT-NN programs. The least time of a program counts, and the median
 // of opening the device.
 func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
-	r := &report.Report{
-		Schema:    report.Schema,
-		When:      time.Now(),
-		Device:    device,
-		Host:      report.NewHost(),
-		Rounds:    rounds,
-		Baselines: []*report.Figure{},
-	}
+	r := &report.Report{Schema: report.Schema, When: time.Now(), Device: device, Host: report.NewHost(), Rounds: rounds,
+		Baselines: []*report.Figure{}}
 	for _, c := range chips {
 		addTimedChip(r, &c)
 	}
@@ -118,7 +111,7 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 	return f
 }
 
-// ratioRow compares the programs that both simulators run.
+// ratioRow compares programs that both simulators run.
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
 	logs, lowest, highest := 0.0, 0, 0
 	for i, v := range ratios {

@@ -22,8 +22,8 @@ func TestTimesCost(t *testing.T) {
 		ctx := t.Context()
 		card, dev := openSynchronous(t, arch, chip.Harvesting{})
 		defer dev.Close(ctx)
-		s := &session{dev: dev}
-		x, err := s.load(ctx, shape{name: "all cores", groups: 1})
+		s := &session{ctx: ctx, dev: dev}
+		x, err := s.load(shape{name: "all cores", groups: 1})
 		must(t, err)
 		processors := queueProcessors(t, arch, chip.Harvesting{})
 		notes := notesTimes(t, card, arch, processors[2])
@@ -44,15 +44,15 @@ func TestTimesCost(t *testing.T) {
 			return n
 		}
 		replay := func(programs int) counts {
-			tr, err := s.record(ctx, x, programs)
+			tr, err := s.record(x, programs)
 			must(t, err)
 			var before counts
 			for range 2 { // the second time all is warm
-				must(t, s.finish(ctx))
+				must(t, s.finish())
 				before = count()
 				must(t, tr.Replay(ctx))
 			}
-			must(t, s.finish(ctx))
+			must(t, s.finish())
 			n := count()
 			must(t, tr.Release(ctx))
 			return counts{n.times - before.times, n.queue - before.queue, n.worker - before.worker}

@@ -43,10 +43,9 @@ var arrivals = []arrival{
 }
 
 // measureWake measures the time from an awaited change to the waiter's return. The wait is a
-// queue's own, with all its polling. The change is a point in time instead of a device's word,
-// because the clock tells when. "processor" is the processor time of a wait while nothing else
-// runs.
-func measureWake(ctx context.Context, s *session) error {
+// queue's own; the change is a point in time instead of a device's word, so that its time is known.
+// "processor" is the processor time of a wait while nothing else runs.
+func measureWake(s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
 		s.leaveOut("wake", "/comes="+comesBusy.name,
@@ -54,25 +53,25 @@ func measureWake(ctx context.Context, s *session) error {
 		arrivals = slices.DeleteFunc(slices.Clone(arrivals), func(a arrival) bool { return a.busy })
 	}
 	for _, p := range paces {
-		if err := s.measurePace(ctx, p, arrivals...); err != nil {
+		if err := s.measurePace(p, arrivals...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) error {
-	return s.with(ctx, func() error {
+func (s *session) measurePace(p pace, arrivals ...arrival) error {
+	return s.with(func() error {
 		for _, a := range arrivals {
 			params := report.Params("pace", p.name, "comes", a.name)
-			late, busy := wakeJobs(s.runner.Clock, s.dev.Queue(0), params, a)
-			if err := s.measure(ctx, "wake", late); err != nil {
+			late, busy := wakeJobs(s.ctx, s.runner.Clock, s.queue(), params, a)
+			if err := s.measure("wake", late); err != nil {
 				return err
 			}
 			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else mostly the measurement's own time
 				continue
 			}
-			if err := s.measure(ctx, "wake", busy); err != nil {
+			if err := s.measure("wake", busy); err != nil {
 				return err
 			}
 		}
@@ -81,11 +80,11 @@ func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) 
 }
 
 // wakeJobs measure the lateness and the processor time of waits.
-func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
+func wakeJobs(ctx context.Context, c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
 	var start int64
 	var least float64 // ns after start
 	came := func() bool { return c.Ns(start, measure.Ticks()) >= least }
-	wait := func(ctx context.Context) (late float64, err error) {
+	wait := func() (late float64, err error) {
 		after := a.after
 		if !a.repeat {
 			after += rand.N(a.after) // out of step with the sleeps
@@ -104,9 +103,9 @@ func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arriva
 		return late, err
 	}
 	late = &measure.Job{Name: "wait", Params: params, Burst: 8, Sample: wait}
-	busy = &measure.Job{Name: "processor", Params: params, Burst: 8, Sample: func(ctx context.Context) (float64, error) {
+	busy = &measure.Job{Name: "processor", Params: params, Burst: 8, Sample: func() (float64, error) {
 		before, _ := measure.ProcessTime()
-		_, err := wait(ctx)
+		_, err := wait()
 		after, _ := measure.ProcessTime()
 		return float64(after - before), err
 	}}

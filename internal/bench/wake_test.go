@@ -67,10 +67,10 @@ func BenchmarkWake(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer d.Close(b.Context())
-				j, _ := wakeJobs(c, d.Queue(0), nil, a)
+				j, _ := wakeJobs(b.Context(), c, d.Queue(0), nil, a)
 				sum := 0.0
 				for b.Loop() {
-					ns, err := j.Sample(b.Context())
+					ns, err := j.Sample()
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -67,7 +66,11 @@ const (
 type whole struct {
 	name   string
 	params []report.Param
-	of     float64 // what a run is divided by; 0 means 1
+	of     float64 // the operations of a run; 0 means 1
+}
+
+func (w whole) id(suffix string, device ...report.Param) string {
+	return w.figure(suffix, device...).ID()
 }
 
 func (w whole) figure(suffix string, device ...report.Param) *report.Figure {
@@ -75,100 +78,91 @@ func (w whole) figure(suffix string, device ...report.Param) *report.Figure {
 }
 
 // work prepares a run on the session's device.
-type work func(context.Context) (do func(context.Context) error, err error)
+type work func() (do func() error, err error)
 
 type run struct {
 	device []report.Param // nil for the target
-	round  func(ctx context.Context, measure func(do func(context.Context) error) error) error
+	round  func(measure func(do func() error) error) error
 
 	wall, busy *measure.Series
 }
 
-func always(do func(context.Context) error, device ...report.Param) *run {
-	return &run{
-		device: device,
-		round:  func(_ context.Context, measure func(func(context.Context) error) error) error { return measure(do) },
-	}
+func always(do func() error, device ...report.Param) *run {
+	return &run{device: device, round: func(measure func(func() error) error) error { return measure(do) }}
 }
 
 // measureWhole measures wall-clock time and, in the same rounds, processor time of this process and
 // its children. Devices take turns, so that a slow phase of the machine affects all; those after
 // the first have fewestOfOther rounds.
-func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error {
+func (s *session) measureWhole(w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()
 	}
+	of := cmp.Or(w.of, 1)
 	round, first := -s.runner.Warmup, runs[0]
 	f := w.figure("", first.device...)
-	err := s.measure(ctx, f.Family, &measure.Job{Name: f.Name, Params: f.Params,
-		Sample: func(ctx context.Context) (ns float64, err error) {
-			for i, r := range runs {
-				if i > 0 && round >= fewestOfOther {
-					break
-				}
-				var t times
-				err := r.round(ctx, func(do func(context.Context) error) (err error) {
-					t, err = timesOf(ctx, do)
-					return err
-				})
-				if err != nil {
-					return 0, err
-				}
-				if i == 0 {
-					ns = t.wall / cmp.Or(w.of, 1)
-				}
-				if round >= 0 {
-					r.add(t, cmp.Or(w.of, 1))
+	err := s.measure(f.Family, &measure.Job{Name: f.Name, Params: f.Params, Sample: func() (ns float64, err error) {
+		for i, r := range runs {
+			if i > 0 && round >= fewestOfOther {
+				break
+			}
+			var t times
+			if err := r.round(func(do func() error) (err error) {
+				t, err = timesOf(do)
+				return err
+			}); err != nil {
+				return 0, err
+			}
+			if i == 0 {
+				ns = t.wall / of
+			}
+			if round >= 0 {
+				r.wall.Add(t.wall / of)
+				r.wall.End()
+				if t.counted {
+					r.busy.Add(t.busy / of)
+					r.busy.End()
 				}
 			}
-			round++
-			return ns, nil
-		}})
+		}
+		round++
+		return ns, nil
+	}})
 	if err != nil {
 		return err
 	}
+	add := func(f *report.Figure, of *measure.Series) {
+		if len(of.Rounds) > 0 {
+			of.Fill(f)
+			s.report.Figures = append(s.report.Figures, f)
+		}
+	}
 	for i, r := range runs {
 		if i > 0 { // s.measure made the first one's
-			s.addSeries(w.figure("", r.device...), r.wall)
+			add(w.figure("", r.device...), r.wall)
 		}
-		s.addSeries(w.figure(processorSuffix, r.device...), r.busy)
+		add(w.figure(processorSuffix, r.device...), r.busy)
 	}
 	return nil
-}
-
-func (s *session) addSeries(f *report.Figure, of *measure.Series) {
-	if len(of.Rounds) > 0 {
-		of.Fill(f)
-		s.report.Figures = append(s.report.Figures, f)
-	}
-}
-
-func (r *run) add(t times, of float64) {
-	r.wall.Add(t.wall / of)
-	r.wall.End()
-	if t.counted {
-		r.busy.Add(t.busy / of)
-		r.busy.End()
-	}
 }
 
 // sampleLasts is the least duration of a sample of processor time: the kernel updates the times of
 // threads on other processors at its ticks, milliseconds late.
 const sampleLasts = 100 * time.Millisecond
 
-// times are nanoseconds of wall-clock time, and of processor time of this process and its children
-// if the system counts it.
+// times are nanoseconds of wall-clock time and, if counted, of processor time of this process and its
+// children.
 type times struct {
 	wall, busy float64
 	counted    bool
 }
 
 // timesOf repeats do for at least sampleLasts and returns the mean.
-func timesOf(ctx context.Context, do func(context.Context) error) (t times, err error) {
+func timesOf(do func() error) (t times, err error) {
 	before, counted := measure.TreeTime()
 	n, took := 0, time.Duration(0)
 	for start := time.Now(); took < sampleLasts; took = time.Since(start) {
-		if err := do(ctx); err != nil {
+		if err := do(); err != nil {
 			return t, err
 		}
 		n++
@@ -179,63 +173,63 @@ func timesOf(ctx context.Context, do func(context.Context) error) (t times, err 
 
 // inTurn measures the same work on the target and, in turn, on Config.Against, which is closed in
 // between: an open simulator keeps executing its workers' polling.
-func (s *session) inTurn(ctx context.Context, w whole, of work) error {
-	return s.with(ctx, func() error {
-		do, err := of(ctx)
+func (s *session) inTurn(w whole, of work) error {
+	return s.with(func() error {
+		do, err := of()
 		if err != nil {
 			return err
 		}
 		runs := []*run{always(do)}
 		if a := s.config.Against; a != nil {
-			runs = append(
-				runs,
-				&run{device: a.params(), round: func(ctx context.Context, measure func(func(context.Context) error) error) error {
-					return s.openOther(ctx, of, func(do func(context.Context) error) error {
-						if err := do(ctx); err != nil { // to load the kernels
-							return err
-						}
-						return measure(do)
-					})
-				}},
-			)
+			runs = append(runs, &run{device: a.params(), round: func(measure func(func() error) error) error {
+				return s.openOther(of, func(do func() error) error {
+					if err := do(); err != nil { // to load the kernels
+						return err
+					}
+					return measure(do)
+				})
+			}})
 		}
-		return s.most(fewRounds, func() error { return s.measureWhole(ctx, w, runs...) })
+		return s.most(fewRounds, func() error { return s.measureWhole(w, runs...) })
 	})
 }
 
 // measureOther measures Config.Against, if set.
-func (s *session) measureOther(ctx context.Context, w whole, of work) error {
+func (s *session) measureOther(w whole, of work) error {
 	a := s.config.Against
 	if a == nil {
 		return nil
 	}
-	return s.openOther(ctx, of, func(do func(context.Context) error) error {
-		return s.most(fewestOfOther, func() error { return s.measureWhole(ctx, w, always(do, a.params()...)) })
+	return s.openOther(of, func(do func() error) error {
+		return s.most(fewestOfOther, func() error { return s.measureWhole(w, always(do, a.params()...)) })
 	})
 }
 
 // openOther calls then with work prepared on Config.Against, and restores the session's own device.
-func (s *session) openOther(ctx context.Context, of work, then func(do func(context.Context) error) error) error {
+func (s *session) openOther(of work, then func(do func() error) error) error {
 	a := s.config.Against
 	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
-	err := s.open(ctx, a.Target, func() error {
-		do, err := of(ctx)
+	err := s.open(a.Target, func() error {
+		do, err := of()
 		if err != nil {
 			return err
 		}
 		return then(do)
-	}, []reprise.Option{reprise.WithHangTimeout(10 * time.Minute)}) // a simulator takes its time
+	}, patient)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
 	return nil
 }
 
+// patient is for the vendor's simulator, which takes minutes for a millisecond of silicon.
+var patient = reprise.WithHangTimeout(10 * time.Minute)
+
 func (a *Against) params() []report.Param { return report.Params("device", a.Name) }
 
 func (s *session) fillWhole(row *report.SummaryRow, w whole) {
-	s.fill(row, w.figure("").ID())
-	s.addProcessorTime(row, w.figure(processorSuffix).ID())
+	s.fill(row, w.id(""))
+	s.addProcessorTime(row, w.id(processorSuffix))
 	s.fillOther(row, w)
 }
 
@@ -252,11 +246,10 @@ func (s *session) fillOther(row *report.SummaryRow, w whole) {
 		return
 	}
 	var measured []report.Other
-	device := a.params()
-	if f, ok := s.report.Figure(w.figure("", device...).ID()); ok {
+	if f, ok := s.report.Figure(w.id("", a.params()...)); ok {
 		measured = append(measured, report.Other{Quantity: report.InNs(a.Name, f.P50)})
 	}
-	if f, ok := s.report.Figure(w.figure(processorSuffix, device...).ID()); ok {
+	if f, ok := s.report.Figure(w.id(processorSuffix, a.params()...)); ok {
 		measured = append(measured, report.Other{Quantity: report.InNs(onProcessors, f.Min)})
 	}
 	if len(measured) > 0 {

@@ -11,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// pace sets how a wait polls: by spinning first, then with sleeps up to the longest; see
-// [reprise.WithPace].
+// pace sets how a wait polls; see [reprise.WithPace].
 type pace struct {
 	name          string
 	spin, longest time.Duration
@@ -23,7 +22,7 @@ var (
 	spinningPace = pace{"spin=5ms", 5 * time.Millisecond, 0}
 )
 
-// paces are those of the wake family.
+// paces are the paces of the wake family.
 var paces = []pace{
 	defaultPace,
 	spinningPace,
@@ -36,9 +35,17 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
+// ownKernel returns a kernel of this package.
+func ownKernel(a chip.Arch, name string) (*kernels.Image, error) {
+	file, err := prebuilt.ELF(a, name)
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Load(file)
+}
+
 // shape describes a measured program. "common" and "worst" are of tt-metal's benchmark of its
-// dispatch code (fd_command_construction), "smallest" is of tt-metal's benchmark of traced
-// programs.
+// dispatch code (fd_command_construction), "smallest" of its benchmark of traced programs.
 type shape struct {
 	name       string
 	args       int // unique runtime arguments of each core

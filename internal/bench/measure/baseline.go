@@ -49,8 +49,7 @@ func MemcpyPages(page int) *Baseline {
 	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
 }
 
-// allBaselines returns the baselines that don't depend on the figure, without those that this
-// processor lacks.
+// allBaselines returns the baselines of this processor that don't depend on the figure.
 func allBaselines() []*Baseline {
 	hot := make([]byte, 4096)
 	out := []*Baseline{
@@ -61,17 +60,16 @@ func allBaselines() []*Baseline {
 		out = append(out, nt)
 	}
 	return append(out,
-		&Baseline{name: report.EmptySyscall, per: 16, op: func(k int) {
+		&Baseline{report.EmptySyscall, 16, func(k int) {
 			for range k {
 				syscall.Getppid()
 			}
 		}},
-		&Baseline{name: report.TimerRead, per: 16, op: func(k int) {
+		&Baseline{report.TimerRead, 16, func(k int) {
 			for range k {
 				_ = time.Now()
 			}
-		}},
-	)
+		}})
 }
 
 // NonTemporal returns nil where the processor has no such stores.

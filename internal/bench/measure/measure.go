@@ -19,7 +19,7 @@ type Clock struct {
 	Overhead  int64 // median ticks between two successive readings
 }
 
-// Calibrate measures the counter against the system's monotonic clock for about d.
+// Calibrate measures the counter against the monotonic clock for about d.
 func Calibrate(d time.Duration) Clock {
 	t0, c0 := time.Now(), Ticks()
 	gaps := make([]int64, 0, 1024)
@@ -77,18 +77,17 @@ type Job struct {
 	Name   string
 	Params []report.Param
 	// Do runs the operation n times.
-	Do func(ctx context.Context, n int) error
+	Do func(n int) error
 	// Sample replaces Do: it runs the operation once and returns its time in nanoseconds.
-	Sample func(ctx context.Context) (ns float64, err error)
+	Sample func() (ns float64, err error)
 	// Submit and Finish are the halves of an awaited operation; nil for others.
-	Submit func(ctx context.Context, n int) error
-	Finish func(context.Context) error
+	Submit func(n int) error
+	Finish func() error
 	// PerSample is the number of operations in a sample, Burst the number of samples in a round; 0
 	// means 1.
 	PerSample, Burst int
-	// Settle brings the device to rest between rounds, outside the measured time; nil if there is
-	// nothing to settle.
-	Settle func(context.Context) error
+	// Settle, if not nil, brings the device to rest between rounds, outside the measured time.
+	Settle func() error
 	// Against are baselines, measured in every round.
 	Against []*Baseline
 
@@ -98,11 +97,18 @@ type Job struct {
 	Unit            string // what the figure's rate counts; "" for no rate
 }
 
+func (j *Job) settle() error {
+	if j.Settle == nil {
+		return nil
+	}
+	return j.Settle()
+}
+
 // Repeat makes a [Job.Do] of an operation that takes at least a microsecond.
-func Repeat(op func(context.Context) error) func(context.Context, int) error {
-	return func(ctx context.Context, n int) error {
+func Repeat(op func() error) func(int) error {
+	return func(n int) error {
 		for range n {
-			if err := op(ctx); err != nil {
+			if err := op(); err != nil {
 				return err
 			}
 		}
@@ -116,7 +122,7 @@ type Runner struct {
 	Rounds int
 	Warmup int
 	// AIClock reads the chip's clock; ok is false if the clock can't be read.
-	AIClock func(context.Context) (mhz float64, ok bool, err error)
+	AIClock func() (mhz float64, ok bool, err error)
 }
 
 // Measure runs a job.
@@ -134,11 +140,11 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 			return nil, err
 		}
 		if n == 0 || n == r.Rounds/2 {
-			if err := r.readClock(ctx, &clocks); err != nil {
+			if err := r.readClock(&clocks); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.round(ctx, j, own); err != nil {
+		if err := r.round(j, own); err != nil {
 			return nil, err
 		}
 		for i, b := range j.Against {
@@ -164,7 +170,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 			}
 		}
 	}
-	if err := r.readClock(ctx, &clocks); err != nil {
+	if err := r.readClock(&clocks); err != nil {
 		return nil, err
 	}
 	f := &report.Figure{Family: family, Name: j.Name, Params: j.Params, PerSample: j.PerSample, Peers: j.Peers}
@@ -184,7 +190,7 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := allocations(ctx, j)
+		n, err := allocations(j)
 		if err != nil {
 			return nil, err
 		}
@@ -193,11 +199,11 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	return f, nil
 }
 
-func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
+func (r *Runner) readClock(to *[]float64) error {
 	if r.AIClock == nil {
 		return nil
 	}
-	mhz, ok, err := r.AIClock(ctx)
+	mhz, ok, err := r.AIClock()
 	if err != nil {
 		return fmt.Errorf("read the chip's clock: %w", err)
 	}
@@ -215,10 +221,10 @@ func known(v float64) *float64 {
 	return &v
 }
 
-func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
+func (r *Runner) round(j *Job, s *Series) error {
 	for range j.Burst {
 		if j.Sample != nil {
-			ns, err := j.Sample(ctx)
+			ns, err := j.Sample()
 			if err != nil {
 				return err
 			}
@@ -226,43 +232,35 @@ func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
 			continue
 		}
 		start := Ticks()
-		err := j.Do(ctx, j.PerSample)
+		err := j.Do(j.PerSample)
 		end := Ticks()
 		if err != nil {
 			return err
 		}
 		s.Add(r.Clock.Ns(start, end) / float64(j.PerSample))
 	}
-	if j.Settle != nil {
-		return j.Settle(ctx)
-	}
-	return nil
+	return j.settle()
 }
 
 // allocations returns the heap allocations of an operation. The counter is the process's, and an
-// emulated device may allocate in between, so each round is one operation on an idle device and one
-// processor, and the least round counts.
-func allocations(ctx context.Context, j *Job) (float64, error) {
+// emulated device may allocate too: each round is one operation on an idle device and one processor,
+// and the least round counts.
+func allocations(j *Job) (float64, error) {
 	const rounds = 32
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := math.Inf(1)
 	for i := 0; i < rounds && fewest > 0; i++ {
-		if j.Settle != nil {
-			if err := j.Settle(ctx); err != nil {
-				return 0, err
-			}
+		if err := j.settle(); err != nil {
+			return 0, err
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := j.Do(ctx, 1)
+		err := j.Do(1)
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			return 0, err
 		}
 		fewest = min(fewest, float64(after.Mallocs-before.Mallocs))
 	}
-	if j.Settle != nil {
-		return fewest, j.Settle(ctx)
-	}
-	return fewest, nil
+	return fewest, j.settle()
 }

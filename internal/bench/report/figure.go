@@ -91,9 +91,12 @@ type Peer struct {
 }
 
 // ID returns family/name/key=value...
-func (f *Figure) ID() string {
-	id := f.Family + "/" + f.Name
-	for _, p := range f.Params {
+func (f *Figure) ID() string { return ID(f.Family, f.Name, f.Params...) }
+
+// ID is the ID of a figure.
+func ID(family, name string, params ...Param) string {
+	id := family + "/" + name
+	for _, p := range params {
 		id += "/" + p.Key + "=" + p.Value
 	}
 	return id

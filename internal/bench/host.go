@@ -1,0 +1,324 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
+
+// measureEnqueue measures submitting a loaded program, and the round trip to its end.
+func measureEnqueue(s *session) error {
+	q, ctx := s.queue(), s.ctx
+	return s.shapes(func(p shape, x *reprise.Executable) error {
+		run := measure.Repeat(func() error { return q.Run(ctx, x) })
+		params, c := report.Params("shape", p.name), x.Commands()
+		job := &measure.Job{
+			Name: "run", Params: params, Do: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: enqueuePeers(p),
+			Against: []*measure.Baseline{measure.MemcpySame(c.Bytes, 8)}, Bytes: float64(c.Bytes), Commands: float64(c.Count),
+		}
+		if err := s.measure("enqueue", job); err != nil {
+			return err
+		}
+		return s.measure("enqueue", jobToEnd("run_to_end", params, 4, run, s.finish))
+	})
+}
+
+// measureCapture measures recording a trace of one program and submitting its write to DRAM.
+// Releasing traces waits for the device and isn't measured.
+func measureCapture(s *session) error {
+	return s.shapes(func(p shape, x *reprise.Executable) error {
+		var traces []*reprise.Trace
+		q, ctx, one := s.queue(), s.ctx, func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }
+		bytes := x.Commands().Bytes
+		return s.measure("capture", &measure.Job{
+			Name: "capture", Params: report.Params("shape", p.name), PerSample: 4, Burst: 4, Peers: capturePeers(p), Allocs: true,
+			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
+			Do: measure.Repeat(func() error {
+				t, err := q.Capture(ctx, "capture", one)
+				if err == nil {
+					traces = append(traces, t)
+				}
+				return err
+			}),
+			Settle: func() (err error) {
+				for _, t := range traces {
+					err = errors.Join(err, t.Release(ctx))
+				}
+				traces = traces[:0]
+				return err
+			},
+		})
+	})
+}
+
+// measureOpen measures opening and closing the device, with firmware and queues.
+func measureOpen(s *session) error {
+	return s.measure("open", &measure.Job{Name: "open_close", Do: measure.Repeat(func() error {
+		d, err := reprise.Open(s.ctx, s.config.Target, s.config.Options...)
+		if err != nil {
+			return err
+		}
+		s.report.Arch = d.Arch().String()
+		return d.Close(s.ctx)
+	})})
+}
+
+// measureArguments measures setting all runtime arguments of a loaded program, unique and common
+// ones.
+func measureArguments(s *session) error {
+	return s.shapes(func(p shape, x *reprise.Executable) error {
+		next := uint32(0)
+		set := func(_ chip.Core, args []uint32) {
+			for i := range args {
+				args[i] = next
+			}
+		}
+		values, names := make([]uint32, p.common), make([]string, p.groups)
+		for i := range names {
+			names[i] = fmt.Sprintf("blank %d", i)
+		}
+		bytes := 4 * (p.args*s.queue().Workers().Size() + p.common*p.groups)
+		return s.measure("arguments", &measure.Job{
+			Name: "set_all", Params: report.Params("shape", p.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(p),
+			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
+			Do: measure.Repeat(func() error {
+				next++
+				for _, name := range names {
+					if err := x.SetArgs(name, set); err != nil {
+						return err
+					}
+					if p.common == 0 {
+						continue
+					}
+					if err := x.SetCommonArgs(name, values); err != nil {
+						return err
+					}
+				}
+				return nil
+			}),
+		})
+	})
+}
+
+// measurePatching measures replays with a new value of a parameter, of one core and of every core.
+func measurePatching(s *session) error {
+	return s.loaded(common, func(x *reprise.Executable) error {
+		all := s.queue().Workers()
+		for _, cores := range []chip.Range{{Start: all.Start, End: all.Start}, all} {
+			arg := reprise.Arg{Kernel: "blank 0", Index: 7, Cores: []chip.Range{cores}}
+			t, err := s.queue().Capture(s.ctx, "patched", func(_ context.Context, r *reprise.Recorder) error {
+				if err := x.SetArg(arg, 0); err != nil { // the same on all cores
+					return err
+				}
+				return errors.Join(r.Run(x), r.Param("n", arg))
+			})
+			if err != nil {
+				return err
+			}
+			v := uint32(0)
+			err = s.measure("patching", &measure.Job{
+				Name: "set_replay", Params: report.Params("cores", cores.Size()), PerSample: 4, Burst: 4, Settle: s.finish, Allocs: true,
+				Do: measure.Repeat(func() error {
+					v++
+					return errors.Join(t.Set("n", v), t.Replay(s.ctx))
+				}),
+			})
+			if err != nil {
+				return fmt.Errorf("%d cores: %w", cores.Size(), err)
+			}
+			if err := t.Release(s.ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// measureEvents measures recording an event, the host's wait for one, and a handover between two
+// queues and back.
+func measureEvents(s *session) error {
+	return s.with(func() error {
+		a, b, ctx := s.queue(), s.dev.Queue(1), s.ctx
+		there, back := s.dev.NewEvent("there"), s.dev.NewEvent("back")
+		record := measure.Repeat(func() error { return a.Record(ctx, there) })
+		handOver := measure.Repeat(func() error {
+			return errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back))
+		})
+		for _, j := range []*measure.Job{
+			{Name: "record", PerSample: 8, Burst: 8, Do: record, Settle: s.finish, Allocs: true},
+			jobToEnd("record_to_host", nil, 8, record, func() error { return there.Wait(ctx) }),
+			jobToEnd("there_and_back", nil, 8, handOver, s.finish),
+		} {
+			if err := s.measure("events", j); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, reprise.WithQueues(2))
+}
+
+// measureTransfer measures writes and reads of interleaved buffers to their end: through the
+// queue's own memory, which costs the host a copy, and directly with pinned memory if the chip
+// reaches it.
+func measureTransfer(s *session) error {
+	var unreachable error // why pinned memory isn't measured
+	for _, t := range []struct {
+		kind              allocator.Kind
+		size, page, burst int
+	}{
+		{allocator.DRAM, 4 << 10, 1 << 10, 4}, {allocator.DRAM, 64 << 10, 2 << 10, 4}, {allocator.DRAM, 1 << 20, 4 << 10, 4}, {allocator.DRAM, 1 << 20, 64, 4},
+		{allocator.DRAM, 64 << 20, 4 << 10, 1}, {allocator.L1, 64 << 10, 2 << 10, 4},
+	} {
+		b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: t.kind, Size: t.size, PageSize: t.page, Name: "transfer"})
+		if err != nil {
+			return err
+		}
+		q, ctx, data := s.queue(), s.ctx, make([]byte, t.size)
+		jobs := []*measure.Job{
+			{Name: "write", Do: measure.Repeat(func() error {
+				if err := q.Write(ctx, b, 0, data); err != nil {
+					return err
+				}
+				return q.Wait(ctx)
+			})},
+			{Name: "read", Do: measure.Repeat(func() error { return q.Read(ctx, b, 0, data) })},
+		}
+		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
+		switch {
+		case err == nil:
+			jobs = append(jobs,
+				&measure.Job{Name: "write_pinned", Do: measure.Repeat(func() error { return q.WriteFrom(ctx, b, 0, h, 0, t.size) })},
+				&measure.Job{Name: "read_pinned", Do: measure.Repeat(func() error { return q.ReadTo(ctx, b, 0, h, 0, t.size) })})
+		case errors.Is(err, dispatch.ErrRemoteChip):
+			h, unreachable = nil, err
+		default:
+			return err
+		}
+		base := []*measure.Baseline{measure.MemcpySame(t.size, 1)}
+		for _, j := range jobs {
+			j.Params = report.Params("memory", t.kind.String(), "bytes", t.size, "page", t.page)
+			j.PerSample, j.Burst, j.Against, j.Bytes = 1, t.burst, base, float64(t.size)
+			if err := s.measure("transfer", j); err != nil {
+				return err
+			}
+		}
+		err = b.Release()
+		if h != nil {
+			err = errors.Join(h.Release(ctx), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if unreachable != nil {
+		s.leaveOut("transfer", " from and to pinned host memory", unreachable.Error())
+	}
+	return nil
+}
+
+// measureAllocator measures pairs of a free and an allocation among many live extents: sizes from 1
+// KiB to 4 MiB, first fit, in twice the memory in use or the largest bank. Extents and sizes are
+// drawn between rounds. Many extents are freed in the order of their table, which is reshuffled
+// after each pass, so that the time is the allocator's.
+func measureAllocator(s *session) error {
+	for _, live := range []int{10, 1_000, 100_000} {
+		const align, largest = 64, 255 << 30
+		a, err := allocator.New(allocator.Config{
+			DRAMBanks: 1, DRAMBase: align, DRAMAlign: align,
+			DRAMEnd: align + min(uint64(live)*(smallestExtent+largestExtent)+8*largestExtent, largest),
+		})
+		if err != nil {
+			return err
+		}
+		const per, burst = 64, 32
+		p := &pairs{a: a, rnd: rand.New(rand.NewPCG(1, uint64(live))), extents: make([]allocator.Extent, live)}
+		p.sizes, p.victims = make([]uint32, per*burst), make([]uint32, per*burst)
+		p.drawSizes()
+		for i := range p.extents {
+			if err := p.allocate(i, i%len(p.sizes)); err != nil {
+				return err
+			}
+		}
+		for n := 0; n < 4*live; n += len(p.sizes) { // until fragmentation is steady
+			if err := errors.Join(p.draw(), p.run(len(p.sizes))); err != nil {
+				return err
+			}
+		}
+		_ = p.draw()
+		if err := s.measure("allocator", &measure.Job{
+			Name: "allocate_free", Params: report.Params("live", live), PerSample: per, Burst: burst, Settle: p.draw, Allocs: true,
+			Against: []*measure.Baseline{measure.Memcpy(report.MemcpyHot, 4096, make([]byte, 4096))}, Peers: allocatorPeers(live),
+			Do: p.run,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const smallestExtent, largestExtent = 1 << 10, 4 << 20
+
+// pairs frees extents and allocates others in their place.
+type pairs struct {
+	a       *allocator.Allocator
+	rnd     *rand.Rand
+	extents []allocator.Extent
+	next    int      // first extent not freed in this pass
+	victims []uint32 // the extents to free next
+	sizes   []uint32 // the sizes to allocate next
+	done    int      // victims and sizes used so far
+}
+
+func (p *pairs) drawSizes() {
+	for i := range p.sizes {
+		p.sizes[i] = uint32(smallestExtent + p.rnd.IntN(largestExtent-smallestExtent))
+	}
+}
+
+// draw chooses the extents to free next, and the sizes to allocate.
+func (p *pairs) draw() error {
+	p.drawSizes()
+	p.done = 0
+	live := len(p.extents)
+	if live > len(p.victims) && p.next+len(p.victims) > live {
+		p.rnd.Shuffle(live, func(i, j int) { p.extents[i], p.extents[j] = p.extents[j], p.extents[i] })
+		p.next = 0
+	}
+	for i := range p.victims {
+		if live > len(p.victims) {
+			p.victims[i] = uint32(p.next)
+			p.next++
+		} else {
+			p.victims[i] = uint32(p.rnd.IntN(live))
+		}
+	}
+	return nil
+}
+
+func (p *pairs) run(n int) error {
+	for range n {
+		k := p.done % len(p.victims)
+		i := int(p.victims[k])
+		p.done++
+		if err := p.a.Free(p.extents[i]); err != nil {
+			return err
+		}
+		if err := p.allocate(i, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pairs) allocate(i, k int) (err error) {
+	p.extents[i], err = p.a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(p.sizes[k])})
+	return err
+}
