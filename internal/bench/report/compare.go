@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +14,6 @@ import (
 // Verdict says how a figure has changed.
 type Verdict string
 
-// Verdicts.
 const (
 	Same   Verdict = "same"           // no difference beyond the noise
 	Faster Verdict = "faster"         // takes less time
@@ -29,14 +29,13 @@ type Change struct {
 	Old      float64 `json:"old_ns_p50"`
 	New      float64 `json:"new_ns_p50"`
 	Relative float64 `json:"relative"` // New/Old, by the medians of the rounds; corrected for the machine if Scaled
-	// Scaled says that the reports are of different machines, so Relative compares ratios to the
-	// figure's baseline instead of times.
+	// Scaled says that the reports are of different machines: Relative compares ratios to the
+	// figure's baseline.
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`
-	// Allocs and Bytes are the differences per operation; they don't vary within a report.
-	Allocs float64 `json:"allocs_change"`
-	Bytes  float64 `json:"bytes_change"`
+	Allocs  float64 `json:"allocs_change"` // per operation
+	Bytes   float64 `json:"bytes_change"`  // per operation
 }
 
 // Thresholds of a significant difference.
@@ -52,8 +51,7 @@ const (
 // least 3 %, and the middle halves of old and new rounds don't overlap, since other load varies
 // more between runs than within one. On one machine this must hold for times and for ratios to a
 // baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock. Between
-// machines it must hold for ratios to the figure's baseline. Figures of too few rounds are
-// [TooFew].
+// machines it must hold for ratios to the figure's baseline.
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -83,16 +81,15 @@ func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against compares a figure. processor is the slow-down of the machine's processor.
+// against compares a figure. processor is the slow-down of the processor.
 func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
 	base, has := baseChange(old, cur)
-	c.Scaled = has && !sameMachine
-	if c.Scaled {
-		c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, base)
-	} else {
-		c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, 1)
+	machine := 1.0
+	if c.Scaled = has && !sameMachine; c.Scaled {
+		machine = base
 	}
+	c.Relative, c.P, c.Verdict = weigh(old.Rounds, cur.Rounds, machine)
 	if !has {
 		base = processor
 	}
@@ -109,8 +106,7 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 }
 
 // EnoughRounds reports whether so many rounds can be compared: at least four each, and rounds
-// without any overlap give p below 0.5 %. That is half the limit, which leaves room for a little
-// overlap.
+// without any overlap give half the limit of p, which leaves room for a little overlap.
 func EnoughRounds(old, cur int) bool {
 	if old < 4 || cur < 4 {
 		return false
@@ -187,10 +183,9 @@ func chance(a, b []float64) float64 {
 
 // WriteComparison writes changes as a table.
 func WriteComparison(w io.Writer, changes []Change) error {
-	t := newTable()
-	t.AppendHeader(table.Row{"figure", "old", "new", "change", "p", "verdict"})
+	var rows []table.Row
 	for _, c := range changes {
-		row := table.Row{c.ID, "-", "-", "-", "-", string(c.Verdict)}
+		row, verdict := table.Row{c.ID, "-", "-", "-", "-"}, string(c.Verdict)
 		if c.Verdict != New {
 			row[1] = duration(c.Old)
 		}
@@ -200,18 +195,18 @@ func WriteComparison(w io.Writer, changes []Change) error {
 		if c.Verdict != New && c.Verdict != Gone {
 			row[3], row[4] = fmt.Sprintf("%+.1f %%", (c.Relative-1)*100), fmt.Sprintf("%.2g", c.P)
 			if c.Scaled {
-				row[5] = row[5].(string) + ", against the baseline"
+				verdict += ", against the baseline"
 			}
 			if c.Allocs != 0 {
-				row[5] = fmt.Sprintf("%s, %+g allocations", row[5], c.Allocs)
+				verdict += fmt.Sprintf(", %+g allocations", c.Allocs)
 			}
 			if c.Bytes != 0 {
-				row[5] = fmt.Sprintf("%s, %+g B", row[5], c.Bytes)
+				verdict += fmt.Sprintf(", %+g B", c.Bytes)
 			}
 		}
-		t.AppendRow(row)
+		rows = append(rows, append(row, verdict))
 	}
-	right(t, 2, 5)
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
+	return writeTo(w, func(b *bytes.Buffer) {
+		grid(b, 2, 5, table.Row{"figure", "old", "new", "change", "p", "verdict"}, rows)
+	})
 }

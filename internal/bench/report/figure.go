@@ -7,20 +7,13 @@ import (
 
 // Names of baselines.
 const (
-	// MemcpyHot copies 4 KiB within the first-level cache.
-	MemcpyHot = "memcpy_4KiB_hot"
-	// MemcpyRing copies 4 KiB to successive places of 64 MiB.
-	MemcpyRing = "memcpy_4KiB_into_64MiB_ring"
-	// NonTemporal stores 64 bytes past the caches, to successive places of 64 MiB.
-	NonTemporal = "nt_store_64B"
-	// EmptySyscall is the cheapest system call.
-	EmptySyscall = "empty_syscall"
-	// TimerRead is time.Now.
-	TimerRead = "timer_read"
-	// MemcpySame copies the bytes of the operation into a ring of an issue queue's size.
-	MemcpySame = "memcpy_same_bytes"
-	// MemcpyPages copies a byte, in pages of the operation's size, into a ring.
-	MemcpyPages = "memcpy_same_pages"
+	MemcpyHot    = "memcpy_4KiB_hot"             // within the first-level cache
+	MemcpyRing   = "memcpy_4KiB_into_64MiB_ring" // to successive places
+	NonTemporal  = "nt_store_64B"                // past the caches, to successive places of 64 MiB
+	EmptySyscall = "empty_syscall"               // the cheapest one
+	TimerRead    = "timer_read"                  // time.Now
+	MemcpySame   = "memcpy_same_bytes"           // as the operation, into a ring of an issue queue's size
+	MemcpyPages  = "memcpy_same_pages"           // a byte, in pages of the operation's size, into a ring
 )
 
 // Figure is the result of one measurement. Times are nanoseconds for one operation.
@@ -30,7 +23,6 @@ type Figure struct {
 	Name   string  `json:"name"`
 	Params []Param `json:"params,omitempty"`
 
-	// Samples is the number of samples, PerSample the number of operations in each.
 	Samples   int64 `json:"samples"`
 	PerSample int   `json:"operations_per_sample"`
 
@@ -46,21 +38,15 @@ type Figure struct {
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
 	Histogram string `json:"histogram,omitempty"`
 
-	// Bytes, commands and allocations of one operation; nil if unknown.
+	// Of one operation; nil if unknown.
 	Bytes    *float64 `json:"bytes_per_op,omitempty"`
 	Commands *float64 `json:"commands_per_op,omitempty"`
 	Allocs   *float64 `json:"allocs_per_op,omitempty"`
 
-	// AIClock is the chip's clock during the measurement; nil if unreadable.
-	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
-
-	// Rate is the median as a rate; nil if that is meaningless.
-	Rate *Rate `json:"rate,omitempty"`
-
-	// Ratios are medians over rounds of the figure's time divided by a baseline's.
-	Ratios []Ratio `json:"ratios,omitempty"`
-	// Peers are published results of other runtimes for the same job.
-	Peers []Peer `json:"peers,omitempty"`
+	AIClock *AIClock `json:"aiclk_mhz,omitempty"` // nil if unreadable
+	Rate    *Rate    `json:"rate,omitempty"`      // the median as a rate, where that has a meaning
+	Ratios  []Ratio  `json:"ratios,omitempty"`
+	Peers   []Peer   `json:"peers,omitempty"`
 }
 
 // Param is a parameter of a measurement.
@@ -75,14 +61,14 @@ type Rate struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// Ratio compares a figure with a baseline measured beside it.
+// Ratio is the median over rounds of a figure's time divided by that of a baseline beside it.
 type Ratio struct {
 	To    string  `json:"to"`
 	Ns    float64 `json:"baseline_ns_p50"` // of the baseline, for one operation
 	Value float64 `json:"value"`
 }
 
-// Peer is the time of another runtime for the same job.
+// Peer is the published time of another runtime for the same job.
 type Peer struct {
 	Who   string  `json:"who"`
 	To    string  `json:"to"` // the baseline that Value is a ratio to; empty if Ns is all there is

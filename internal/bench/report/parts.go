@@ -24,9 +24,8 @@ func (c *AIClock) Moved() bool {
 
 // Refusal is a figure left out because the chip's clock changed during each attempt.
 type Refusal struct {
-	Figure string `json:"figure"`
-	// AIClocks are the readings of each attempt.
-	AIClocks []*AIClock `json:"aiclk_mhz"`
+	Figure   string     `json:"figure"`
+	AIClocks []*AIClock `json:"aiclk_mhz"` // of each attempt
 }
 
 func (r *Refusal) String() string {
@@ -41,24 +40,19 @@ func (r *Refusal) String() string {
 // between them.
 type Breakdown struct {
 	Replays int `json:"replays"`
-	// Stages are "submit", of the submitting thread, and "wait", of all threads of the process,
-	// including those of an emulated device.
-	Stages []StageCost `json:"stages"`
-	// Jitter are the causes of slow submissions, by total time, longest first.
-	Jitter []JitterSource `json:"jitter"`
-	// Costs are the probes' costs, measured before.
-	Costs []probe.Cost `json:"probe_costs"`
-	// Used names the probes, LeftOut those that don't work here; Lost counts missing events.
-	Used    []string        `json:"used"`
+	// Stages are "submit", of the submitting thread, and "wait", of all threads of the process.
+	Stages  []StageCost     `json:"stages"`
+	Jitter  []JitterSource  `json:"jitter"` // causes of slow submissions, longest first
+	Costs   []probe.Cost    `json:"probe_costs"`
+	Used    []string        `json:"used"` // working probes
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
 }
 
 // StageCost is a stage of a replay. Figures are per replay; nil means not measured.
 type StageCost struct {
-	Name string `json:"name"`
-	// Ns is the stage's time, including the probes' cost.
-	Ns           float64  `json:"ns"`
+	Name         string   `json:"name"`
+	Ns           float64  `json:"ns"` // with the probes' cost
 	Instructions *float64 `json:"instructions"`
 	Syscalls     *float64 `json:"syscalls"`
 	Switches     *float64 `json:"switches"`
@@ -79,21 +73,18 @@ type JitterSource struct {
 
 // Markers is what uprobes observed of awaited operations. Each is repeated separately from its
 // measurement, with a call of probe.MarkSubmitted after its submission and of probe.MarkCompleted
-// after the wait; measured paths call neither.
+// after the wait.
 type Markers struct {
-	Operations []Marked `json:"operations"`
-	// Costs is a marker's cost while a probe is attached, measured before.
-	Costs []probe.Cost `json:"probe_costs"`
-	// LeftOut says why no probe is attached. The markers are called anyway, for an external probe
-	// (`reprise probe --markers`).
+	Operations []Marked     `json:"operations"`
+	Costs      []probe.Cost `json:"probe_costs"` // of a marker with a probe
+	// LeftOut says why no probe is attached. The markers are called anyway, for an external probe.
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
 }
 
 // Marked is what uprobes observed of one operation.
 type Marked struct {
-	// Figure is the ID of the figure measured without markers.
-	Figure string `json:"figure"`
+	Figure string `json:"figure"` // ID of the figure measured without markers
 	// Done counts runs of the operation, Submitted and Completed the markers that the probes saw.
 	Done      int    `json:"done"`
 	Submitted uint64 `json:"submitted"`
@@ -112,35 +103,32 @@ type Operation struct {
 	// Shape is height, inner dimension and width of a product; height, width, channels in and out
 	// of conv2d (3 by 3, padding 1); height, width and channels of max_pool2d (2 by 2); heads, keys
 	// and width of attention_decode, with one query for each head.
-	Shape []int `json:"shape"`
-	// Device is empty for the target, or the device compared with it.
-	Device  string `json:"device,omitempty"`
+	Shape   []int  `json:"shape"`
+	Device  string `json:"device,omitempty"` // compared with the target; empty for the target
 	Workers int    `json:"workers"`
 	// ElapsedNs is the time of a run by the host's clock, from submission to the end of the wait.
 	ElapsedNs float64 `json:"elapsed_ns"`
 	// Clocks is the time of a run, with its launch, by the clock of the queue's dispatch core; nil
 	// for emulators, whose clocks say nothing about silicon.
-	Clocks *float64 `json:"clocks,omitempty"`
-	// Instructions counts those of all processors of an emulated device; nil for others.
-	Instructions *float64 `json:"instructions,omitempty"`
-	// Products counts products of two tiles, 0 if the operation has none. PerClock divides them by
-	// Clocks. PeakShare is the share of the workers' peak: a product of 16 instructions in four
-	// phases each in 64 clocks.
+	Clocks       *float64 `json:"clocks,omitempty"`
+	Instructions *float64 `json:"instructions,omitempty"` // of all processors of an emulated device
+	// Products counts products of two tiles. PerClock divides them by Clocks. PeakShare is the share
+	// of the workers' peak: a product of 16 instructions in four phases each in 64 clocks.
 	Products  float64  `json:"tile_products,omitempty"`
 	PerClock  *float64 `json:"tile_products_per_clock,omitempty"`
 	PeakShare *float64 `json:"share_of_peak,omitempty"`
-	// Alone are the clocks of a product's parts by themselves. LimitedBy is the slowest part, or
-	// the launch if it takes more than half.
+	// Alone are the clocks of a product's parts by themselves, LimitedBy the slowest part, or the
+	// launch if it takes more than half.
 	Alone     *PartClocks `json:"clocks_alone,omitempty"`
 	LimitedBy string      `json:"limited_by,omitempty"`
 }
 
 // PartClocks are the clocks of the parts of a product in blocks, each including the launch.
 type PartClocks struct {
-	Launch  float64 `json:"launch"`  // starting and ending the program, in which no part does anything
+	Launch  float64 `json:"launch"`  // starting and ending the program
 	Readers float64 `json:"readers"` // reading tiles from DRAM, and sending them to rows and columns of cores
-	Engines float64 `json:"engines"` // unpacking, multiplying and packing what is in L1
-	Writers float64 `json:"writers"` // writing the result to DRAM, with what packs it
+	Engines float64 `json:"engines"` // unpacking, multiplying and packing in L1
+	Writers float64 `json:"writers"` // packing the result and writing it to DRAM
 }
 
 // Limit returns the part that limits a product of so many clocks.

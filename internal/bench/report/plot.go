@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes an HTML page with SVG pictures: the ratios to each baseline, beside those of peers,
-// and the cumulative distribution of the samples of each baseline and figure.
+// Plot writes an HTML page with SVG pictures: ratios to each baseline, beside those of peers, and
+// the cumulative distribution of the samples of each baseline and figure.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -40,7 +39,7 @@ func (r *Report) Plot(w io.Writer) error {
 		page.Sections = append(page.Sections, ratios)
 	}
 	family := ""
-	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
+	for _, f := range slices.Concat(r.Baselines, r.Figures) {
 		if f.Family != family || len(page.Sections) == 0 {
 			family = f.Family
 			page.Sections = append(page.Sections, section{Name: family})
@@ -71,7 +70,7 @@ type picture struct {
 	SVG     template.HTML
 }
 
-// add draws a picture. Sizes are inches.
+// add draws a picture of a size in inches.
 func (s *section) add(caption string, p *plot.Plot, width, height float64) error {
 	to, err := p.WriterTo(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, "svg")
 	if err != nil {
@@ -104,25 +103,22 @@ var (
 
 // plot draws the cumulative distribution over a logarithmic time axis.
 func (f *Figure) plot() (*plot.Plot, error) {
-	h, err := hdrhistogram.Decode([]byte(f.Histogram))
+	bars, err := f.bars()
 	if err != nil {
-		return nil, fmt.Errorf("its histogram can't be read: %w", err)
+		return nil, err
+	}
+	if len(bars) == 0 {
+		return nil, errors.New("there are no samples")
 	}
 	var points plotter.XYs
 	var n int64
-	for _, b := range h.Distribution() {
-		if b.Count == 0 {
-			continue
-		}
+	for _, b := range bars {
 		ns := max(float64(b.To)/UnitsPerNs, 1.0/UnitsPerNs)
-		if len(points) == 0 {
+		if n == 0 {
 			points = append(points, plotter.XY{X: ns, Y: 0})
 		}
 		n += b.Count
 		points = append(points, plotter.XY{X: ns, Y: 100 * float64(n) / float64(max(1, f.Samples))})
-	}
-	if len(points) == 0 {
-		return nil, errors.New("there are no samples")
 	}
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples"
@@ -132,8 +128,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		return nil, err
 	}
 	line.StepStyle, line.Color, line.Width = plotter.PostStep, ours, vg.Points(1.5)
-	grid := plotter.NewGrid()
-	p.Add(grid, line)
+	p.Add(plotter.NewGrid(), line)
 	logTime(&p.X, points[0].X, points[len(points)-1].X)
 	return p, nil
 }
@@ -170,7 +165,7 @@ type bar struct {
 	own   bool
 }
 
-// baselinesOfBars returns the baselines with bars, in the figures' order.
+// baselinesOfBars returns the baselines that have bars.
 func (r *Report) baselinesOfBars() []string {
 	var out []string
 	for _, f := range r.Figures {
@@ -220,10 +215,8 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	var names plotter.XYLabels
 	for i, b := range bars {
 		at := float64(len(bars) - 1 - i)
-		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: low, Y: at}), append(
-			names.Labels,
-			fmt.Sprintf("%s: %.3g", b.name, b.value),
-		)
+		names.XYs = append(names.XYs, plotter.XY{X: low, Y: at})
+		names.Labels = append(names.Labels, fmt.Sprintf("%s: %.3g", b.name, b.value))
 		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.4}, {X: b.value, Y: at - 0.4}, {X: b.value, Y: at + 0.4},
 			{X: low, Y: at + 0.4}})
 		if err != nil {

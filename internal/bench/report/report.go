@@ -23,49 +23,32 @@ type Report struct {
 	Device string    `json:"device"`
 	Arch   string    `json:"arch,omitempty"`
 	Host   Host      `json:"host"`
-	// Rounds and Warmup are the numbers of counted rounds of each figure and of rounds before them.
-	Rounds int `json:"rounds"`
-	Warmup int `json:"warmup_rounds"`
+	Rounds int       `json:"rounds"`        // of each figure
+	Warmup int       `json:"warmup_rounds"` // before them
 	// TimerOverheadNs is the cost of reading the counter, which every sample excludes.
-	TimerOverheadNs float64   `json:"timer_overhead_ns"`
-	Baselines       []*Figure `json:"baselines"`
-	Figures         []*Figure `json:"figures"`
-	// Operations are the costs of operations on tensors.
-	Operations []*Operation `json:"operations,omitempty"`
-	// Summary is nil if the summary wasn't measured.
-	Summary []*SummaryRow `json:"summary,omitempty"`
-	// Refused are figures left out because the chip's clock changed in every attempt.
-	Refused []Refusal `json:"refused,omitempty"`
-
-	// LeftOut are requested families, or parts of them, that can't be measured here.
-	LeftOut []LeftOut `json:"left_out,omitempty"`
-
-	// Breakdown is nil unless requested.
-	Breakdown *Breakdown `json:"ebpf,omitempty"`
-
-	// Markers is nil unless requested.
-	Markers *Markers `json:"markers,omitempty"`
-
-	// Timeline shows host and queues in a few replays; nil unless requested.
-	Timeline *observe.Timeline `json:"-"`
-
-	// ReplaySummary is set when the replay family was measured.
-	*ReplaySummary
+	TimerOverheadNs float64           `json:"timer_overhead_ns"`
+	Baselines       []*Figure         `json:"baselines"`
+	Figures         []*Figure         `json:"figures"`
+	Operations      []*Operation      `json:"operations,omitempty"`
+	Summary         []*SummaryRow     `json:"summary,omitempty"`
+	Refused         []Refusal         `json:"refused,omitempty"`
+	LeftOut         []LeftOut         `json:"left_out,omitempty"` // requested, but can't be measured here
+	Breakdown       *Breakdown        `json:"ebpf,omitempty"`     // nil unless requested
+	Markers         *Markers          `json:"markers,omitempty"`  // nil unless requested
+	Timeline        *observe.Timeline `json:"-"`                  // of a few replays; nil unless requested
+	*ReplaySummary                    // of the replay family
 }
 
 // ReplaySummary holds the costs of a replay, for scripts. Pointers are nil where unknown.
 type ReplaySummary struct {
-	HostSubmitNsP50 float64  `json:"host_submit_ns_p50"`
-	MemcpyNsP50     float64  `json:"memcpy_same_bytes_ns_p50"`
-	NTStoreNs       *float64 `json:"nt_store_64B_ns"`
-	BytesPerReplay  float64  `json:"bytes_per_replay"`
-	AllocsPerReplay float64  `json:"allocs_per_replay"`
-	// SyscallsPerReplay is measured by eBPF.
-	SyscallsPerReplay *float64 `json:"syscalls_per_replay"`
-	// Programs is the measured trace's number of programs.
-	Programs int `json:"programs"`
-	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a
-	// trace.
+	HostSubmitNsP50   float64  `json:"host_submit_ns_p50"`
+	MemcpyNsP50       float64  `json:"memcpy_same_bytes_ns_p50"`
+	NTStoreNs         *float64 `json:"nt_store_64B_ns"`
+	BytesPerReplay    float64  `json:"bytes_per_replay"`
+	AllocsPerReplay   float64  `json:"allocs_per_replay"`
+	SyscallsPerReplay *float64 `json:"syscalls_per_replay"` // by eBPF
+	Programs          int      `json:"programs"`            // of the measured trace
+	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a trace.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
@@ -94,30 +77,24 @@ func NewHost() Host {
 
 // Figure returns the figure with an [Figure.ID].
 func (r *Report) Figure(id string) (*Figure, bool) {
-	for _, f := range r.Figures {
-		if f.ID() == id {
-			return f, true
-		}
-	}
-	return nil, false
+	return find(r.Figures, func(f *Figure) bool { return f.ID() == id })
 }
 
 // Baseline returns a baseline by name.
 func (r *Report) Baseline(name string) (*Figure, bool) {
-	for _, f := range r.Baselines {
-		if f.Name == name {
-			return f, true
-		}
+	return find(r.Baselines, func(f *Figure) bool { return f.Name == name })
+}
+
+func find(all []*Figure, is func(*Figure) bool) (*Figure, bool) {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
 	}
 	return nil, false
 }
 
 // Summarize completes the replay summary.
 func (r *Report) Summarize() {
-	if r.ReplaySummary == nil {
-		return
-	}
-	if nt, ok := r.Baseline(NonTemporal); ok {
+	if nt, ok := r.Baseline(NonTemporal); ok && r.ReplaySummary != nil {
 		r.NTStoreNs = &nt.P50
 	}
 }

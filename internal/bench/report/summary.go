@@ -9,24 +9,17 @@ import (
 
 // SummaryRow is a line of the summary: a cost beside those of peers or limits, and its goal.
 type SummaryRow struct {
-	What string `json:"what"`
-	// Figure is the ID of the figure whose median is Now; empty for counts and for combinations of
-	// figures.
-	Figure string `json:"figure,omitempty"`
-	// Now is nil if not measured here; Missing says why.
-	Now     *Quantity `json:"now"`
-	Missing string    `json:"missing,omitempty"`
-	// More are details of Now, such as percentiles and parts.
-	More []Quantity `json:"more,omitempty"`
-	// Ratio is to the figure's baseline, or else to [MemcpyHot]; nil for counts.
-	Ratio *Ratio `json:"ratio,omitempty"`
-	// Others are costs of other runtimes and simulators, and physical limits. Each compares with
-	// the quantity of its name among More, or else with Now.
-	Others []Other `json:"others,omitempty"`
-	// Goals are limits of the quantity of their name among More, or else of the main figure.
-	Goals []Quantity `json:"goals,omitempty"`
-	// Note says how the figure was measured.
-	Note string `json:"note,omitempty"`
+	What    string     `json:"what"`
+	Figure  string     `json:"figure,omitempty"` // ID of the figure whose median is Now, if of one
+	Now     *Quantity  `json:"now"`              // nil if Missing
+	Missing string     `json:"missing,omitempty"`
+	More    []Quantity `json:"more,omitempty"`  // details of Now, such as percentiles and parts
+	Ratio   *Ratio     `json:"ratio,omitempty"` // to the figure's baseline, or else to [MemcpyHot]; nil for counts
+	// Others are costs of other runtimes and simulators, and physical limits. They and the goals
+	// compare with the quantity of their name among More, or else with Now.
+	Others []Other    `json:"others,omitempty"`
+	Goals  []Quantity `json:"goals,omitempty"`
+	Note   string     `json:"note,omitempty"` // how the figure was measured
 }
 
 // Quantity is a number with a unit: ns, B, instructions, share (of 1) or times.
