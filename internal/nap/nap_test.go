@@ -38,13 +38,12 @@ func TestSleepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Late is what most sleeps are late by, follows them when that changes, and forgets a single long
-// one.
+// Late is what most sleeps are late by, follows changes and forgets a single long sleep.
 func TestLate(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {
 		name        string
-		late        []time.Duration // what sleeps were late by, again and again
+		late        []time.Duration // repeated
 		least, most time.Duration
 	}{
 		{"always the same", []time.Duration{50 * us}, 49 * us, 51 * us},
@@ -71,7 +70,6 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// BenchmarkSleep is how late sleeps end while nothing else runs, beside time.Sleep.
 func BenchmarkSleep(b *testing.B) {
 	for _, d := range []time.Duration{20 * time.Microsecond, time.Millisecond} {
 		b.Run(d.String(), func(b *testing.B) {
@@ -92,9 +90,8 @@ func benchmarkSleep(b *testing.B, d time.Duration, sleep func(time.Duration)) {
 	b.ReportMetric(float64(time.Since(begun))/float64(b.N)-float64(d), "ns-late/sleep")
 }
 
-// BenchmarkWakeBesideSleepers is how long a goroutine that has work waits for a place to run in,
-// while as many others as there are places sleep as waits do. Each sleep begins right after the
-// wake-up, as in a wait that has polled an emulated device.
+// BenchmarkWakeBesideSleepers is how long a goroutine waits for a processor while as many others as
+// there are processors sleep as waits do.
 func BenchmarkWakeBesideSleepers(b *testing.B) {
 	wake, stop := make(chan time.Time, 1), make(chan struct{})
 	var waits sync.WaitGroup

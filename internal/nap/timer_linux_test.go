@@ -9,8 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap/naptest"
 )
 
-// Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends
-// after it.
+// Successive sleeps share a descriptor, and none is left after Close.
 func TestCloseFreesDescriptors(t *testing.T) {
 	before := naptest.Timers(t)
 	var s Sleeper
@@ -73,7 +72,7 @@ func TestTimersSleepAgain(t *testing.T) {
 	}
 }
 
-// Go's timer ends a sleep whose descriptor nobody looks at, as while all processors run goroutines.
+// Go's timer ends a sleep whose descriptor is not polled, as while all processors run goroutines.
 func TestDeadlineEndsSleep(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {

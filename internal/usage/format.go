@@ -10,15 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Version is the version of the layout. A reader refuses others.
-const Version = 1
+const (
+	Version = 1    // of the layout; a reader refuses others
+	Size    = 4096 // of a log in bytes: one page on every supported system
+)
 
-// Size is a log's size in bytes: one page on every supported system.
-const Size = 4096
-
-// The layout, in bytes from the start of the file, little-endian. The magic number is stored last,
-// and the header never changes afterwards. A record is a cache line of its own, so an update
-// touches one line.
+// The layout in bytes, little-endian. The magic number is stored last, and the header never changes
+// afterwards. A record is a cache line of its own, so an update touches one line.
 const (
 	atMagic     = 0   // 8 bytes
 	atVersion   = 8   // u32
@@ -28,7 +26,7 @@ const (
 	atStart     = 24  // u64: start time of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
 	atNamespace = 32  // u64: inode of the namespace of the process id; 0 is unknown
 	atOpened    = 40  // i64: when the log was made, in ns since 1970
-	atNUMA      = 48  // i32: memory node of the device, negative if it isn't known
+	atNUMA      = 48  // i32: memory node of the device, negative if unknown
 	atCommand   = 64  // text, 64 bytes
 	atName      = 128 // text, 128 bytes
 	atPCI       = 256 // text, 32 bytes
@@ -40,8 +38,8 @@ const (
 	flagEmulated = 1 << 0
 
 	recordSize = 64
-	// A record has u64 words. The sequence is odd during an update, and otherwise twice the number
-	// of updates.
+	// u64 words of a record. The sequence is odd during an update, and otherwise twice the number of
+	// updates.
 	atSequence  = 0
 	atCapacity  = 8
 	atAllocated = 16
@@ -65,83 +63,79 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
 
+// kindNames are tt-metal's.
+var kindNames = [numKinds]string{"DRAM", "L1", "", "L1_SMALL", "TRACE"}
+
 // String returns tt-metal's name: DRAM, L1, L1_SMALL or TRACE.
 func (k Kind) String() string {
-	switch k {
-	case DRAM:
-		return "DRAM"
-	case L1:
-		return "L1"
-	case L1Small:
-		return "L1_SMALL"
-	case Trace:
-		return "TRACE"
+	if k.valid() {
+		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-func (k Kind) valid() bool { return k == DRAM || k == L1 || k == L1Small || k == Trace }
+func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
-// Value is the use of one kind of memory, in bytes over all banks.
+// Value is the use of one kind of memory, in bytes over all banks. DRAM and Trace share their
+// capacity where traces have no region of their own.
 type Value struct {
-	// Capacity is the limit. DRAM and Trace share it where traces have no region of their own.
 	Capacity  uint64
 	Allocated uint64
 	Peak      uint64 // the most that was ever allocated at once
-	Extents   uint64 // number of live buffers, or traces
+	Extents   uint64 // live buffers, or traces
 }
 
 // Device describes a log's device. Long text is cut.
 type Device struct {
-	Name     string // as it was opened: a device node, "emulated blackhole 0"
-	PCI      string // PCI address, "0000:01:00.0"
-	Serial   string // the board's serial number, "" if it isn't known
+	Name     string // as opened: a device node, "emulated blackhole 0"
+	PCI      string // address, "0000:01:00.0"
+	Serial   string // of the board; "" if unknown
 	Arch     string // "blackhole"
-	NUMANode int    // memory node of the device; negative if it isn't known
+	NUMANode int    // negative if unknown
 	Emulated bool   // private to the process: the same name in another process is another device
 }
 
 // Entry is the contents of a log.
 type Entry struct {
 	PID       int       // in the process's own namespace
-	Start     uint64    // start time of the process in ticks since boot; 0 is unknown
+	Start     uint64    // of the process, in ticks since boot; 0 is unknown
 	Namespace uint64    // inode of the namespace of PID; 0 is unknown
-	Opened    time.Time // when the device was opened
+	Opened    time.Time // the device
 	Command   string    // name of the program
 	Device    Device
 	Memory    []Record // of each kind that the device has, by Kind
 
-	Path string // of the log
-	UID  int    // owner of the file, from the system and not from the log
-	// Foreign says that PID belongs to another PID namespace.
-	Foreign bool
+	Path    string // of the log
+	UID     int    // owner of the file, by the system
+	Foreign bool   // PID belongs to another namespace
 }
 
 // Record is one kind's memory.
 type Record struct {
 	Kind Kind
 	Value
-	Updates uint64 // how often it changed
-	// Torn says that the writer was inside an update during the whole read: the numbers may be of
-	// different updates.
-	Torn bool
+	Updates uint64
+	Torn    bool // the writer was inside an update during the whole read: the numbers may be of different updates
 }
 
 // Decode decodes the untrusted bytes of a log. The error wraps [ErrFormat].
 func Decode(b []byte) (*Entry, error) {
 	le := binary.LittleEndian
-	switch {
-	case len(b) != Size:
-		return nil, fmt.Errorf("usage: decode: %w: it has %d B, a log has %d", ErrFormat, len(b), Size)
-	case le.Uint64(b[atMagic:]) != magic:
-		return nil, fmt.Errorf("usage: decode: %w: it starts with % x", ErrFormat, b[:8])
-	case le.Uint32(b[atVersion:]) != Version || le.Uint32(b[atSize:]) != Size:
-		return nil, fmt.Errorf("usage: decode: %w: version %d of %d B, this program reads version %d of %d B",
-			ErrFormat, le.Uint32(b[atVersion:]), le.Uint32(b[atSize:]), Version, Size)
+	refuse := func(format string, args ...any) (*Entry, error) {
+		return nil, fmt.Errorf("usage: decode: %w: %s", ErrFormat, fmt.Sprintf(format, args...))
+	}
+	if len(b) != Size {
+		return refuse("it has %d B, a log has %d", len(b), Size)
+	}
+	if le.Uint64(b[atMagic:]) != magic {
+		return refuse("it starts with % x", b[:8])
+	}
+	if version, size := le.Uint32(b[atVersion:]), le.Uint32(b[atSize:]); version != Version || size != Size {
+		return refuse("version %d of %d B, this program reads version %d of %d B", version, size, Version, Size)
 	}
 	pid := le.Uint32(b[atPID:])
 	if pid == 0 || pid > 1<<30 {
-		return nil, fmt.Errorf("usage: decode: %w: process %d", ErrFormat, pid)
+		return refuse("process %d", pid)
 	}
 	e := &Entry{
 		PID: int(pid), Start: le.Uint64(b[atStart:]), Namespace: le.Uint64(b[atNamespace:]),
@@ -156,7 +150,7 @@ func Decode(b []byte) (*Entry, error) {
 		r := b[atRecords+int(k)*recordSize:][:recordSize]
 		seq := le.Uint64(r[atSequence:])
 		if seq == 0 {
-			continue // never set: the device doesn't have it
+			continue // the device doesn't have it
 		}
 		e.Memory = append(e.Memory, Record{
 			Kind: k, Updates: seq / 2, Torn: seq&1 != 0,
@@ -187,12 +181,12 @@ func (e *Entry) encode(b []byte) {
 	copy(b[atArch:atArch+32], e.Device.Arch)
 }
 
-// text returns a field's text up to the first zero, made printable.
+// text returns a field up to the first zero, made printable.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
 	}
-	for cut := 0; cut < utf8.UTFMax-1 && len(b) > 0; cut++ { // a character that was cut in half
+	for cut := 0; cut < utf8.UTFMax-1 && len(b) > 0; cut++ { // a character may be cut
 		if r, n := utf8.DecodeLastRune(b); r != utf8.RuneError || n != 1 {
 			break
 		}

@@ -9,8 +9,7 @@ import (
 // Dir is the default folder of logs.
 const Dir = "/dev/shm"
 
-// prefix begins each log's name. The process id and eight random letters follow:
-// reprise.1234.0f3a9c51.
+// prefix begins each log's name, such as reprise.1234.0f3a9c51: the process id and random letters.
 const prefix = "reprise."
 
 // Log is a log of this process. Its methods may be called concurrently, except Set.
@@ -25,9 +24,8 @@ type Log struct {
 // Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set records the use of one kind of memory. Calls for the same kind must not be concurrent. Set
-// does six stores into one cache line, without allocating or a system call. After Close it does
-// nothing.
+// Set records the use of one kind of memory by six stores into one cache line. Calls for the same
+// kind must not be concurrent. After Close it does nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
 		return
@@ -44,8 +42,7 @@ func (l *Log) Set(k Kind, v Value) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// guard turns the fault of a store (SIGBUS) to a truncated file into the end of the log. Other
-// faults remain panics.
+// guard turns the fault of a store (SIGBUS) to a truncated file into the end of the log.
 func (l *Log) guard(old bool) {
 	debug.SetPanicOnFault(old)
 	if e := recover(); e != nil {
@@ -56,7 +53,6 @@ func (l *Log) guard(old bool) {
 	}
 }
 
-// faulted reports whether a recovered panic is a fault of mapped memory.
 func faulted(recovered any, mem []byte) bool {
 	f, ok := recovered.(interface{ Addr() uintptr })
 	return ok && f.Addr() >= address(mem) && f.Addr() < address(mem)+uintptr(len(mem))

@@ -17,7 +17,6 @@ import (
 )
 
 // Create makes a log of a device in a directory and deletes logs of the same user's dead processes.
-// It leaves existing files and symbolic links alone.
 func Create(dir string, d Device) (*Log, error) {
 	_, _ = Sweep(dir) // an undeletable log is no reason to fail
 	f, err := newFile(dir)
@@ -43,7 +42,7 @@ func newFile(dir string) (*os.File, error) {
 	}
 }
 
-// start locks and fills a new file. The magic number, stored last, makes it a log.
+// start locks and fills a new file, whose magic number is stored last.
 func start(f *os.File, d Device) (*Log, error) {
 	if err := f.Chmod(0o444); err != nil { // whatever the umask is
 		return nil, err
@@ -55,8 +54,7 @@ func start(f *os.File, d Device) (*Log, error) {
 		Device: d}
 	b := make([]byte, Size)
 	e.encode(b)
-	// Written instead of truncated: on a full file system this is an error here instead of a fault
-	// at the first store.
+	// Writing instead of truncating fails on a full file system, where a store would fault later.
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return nil, err
 	}
@@ -65,13 +63,13 @@ func start(f *os.File, d Device) (*Log, error) {
 		return nil, &fs.PathError{Op: "map", Path: f.Name(), Err: err}
 	}
 	l := &Log{path: f.Name(), file: f, mem: mem}
-	// A concurrent Set may be running, so the memory is unmapped when the log is unreachable.
+	// A concurrent Set may be running, so only unreachable memory is unmapped.
 	runtime.AddCleanup(l, func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	atomic.StoreUint64(word(mem, atMagic), magic)
 	return l, nil
 }
 
-// Close ends the log and deletes its file. A second Close does nothing.
+// Close ends the log and deletes its file. It is idempotent.
 func (l *Log) Close() error {
 	l.dead.Store(true)
 	if l.closed.Swap(true) {

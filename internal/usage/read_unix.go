@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perUser bounds the logs read of one user, so that no user can keep a reader busy.
+// perUser bounds the logs read of one user, who could otherwise keep a reader busy.
 const perUser = 1024
 
-// Read reads the logs of a directory. Unreadable files are listed in Snapshot.Problems; the error
-// is the directory's.
+// Read reads the logs of a directory. The error is the directory's; those of files are in
+// Snapshot.Problems.
 func Read(dir string) (*Snapshot, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -58,7 +58,6 @@ var (
 	errTooMany = errors.New("its user has too many logs")
 )
 
-// logs returns the sorted paths of files with a log's name.
 func logs(dir string) ([]string, error) {
 	l, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,9 +131,8 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 	return Decode(b)
 }
 
-// dead reports whether a log's process is gone. The lock tells, across containers too. But any
-// reader can lock the file, so a visible process is checked too: a reused process id has another
-// start time.
+// dead reports whether a log's process is gone. Its lock is then free. But any reader can lock the
+// file, so a visible process is checked too: a reused process id has another start time.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true
@@ -149,16 +147,15 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
 
-// sameStart is the tolerance of start times in ticks, one second: emulators of other processors
-// invent start times, and ids aren't reused within a second.
+// sameStart is the tolerance of start times, one second in ticks: emulators of processors invent
+// start times, and ids aren't reused within a second.
 const sameStart = 100
 
-// unlocked reports whether a log's lock is free.
 func unlocked(fd int) bool {
 	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return false
 	}
-	_ = unix.Flock(fd, unix.LOCK_UN) // if it fails, closing the file unlocks
+	_ = unix.Flock(fd, unix.LOCK_UN) // at the latest closing the file unlocks
 	return true
 }
 

@@ -10,24 +10,23 @@ import (
 
 // Snapshot holds the contents of a directory's logs.
 type Snapshot struct {
-	Time    time.Time
-	Entries []Entry // of live processes, by process and path
-	Dead    int     // logs of processes that are gone
-	// Problems has an error for each unreadable log.
-	Problems []error
+	Time     time.Time
+	Entries  []Entry // of live processes, by process and path
+	Dead     int     // logs of dead processes
+	Problems []error // one for each unreadable log
 }
 
 // errUnfinished is the error of a log whose process is still creating it, or died meanwhile.
 var errUnfinished = errors.New("the usage log has only been begun")
 
-// reader copies logs from mapped memory. A Read uses one for all logs.
+// reader copies logs from mapped memory.
 type reader struct {
 	patience int    // remaining pauses for records being updated
-	between  func() // called between the loads of a record, for tests
+	between  func() // called between the loads of a record, in tests
 }
 
-// pauses and pause bound a Read's wait for writers that stopped inside an update: preempted, or in
-// a debugger. A record is tried spins times before each pause.
+// pauses and pause bound the wait for writers that stopped inside an update: preempted, or in a
+// debugger. A record is tried spins times before each pause.
 const (
 	spins  = 64
 	pauses = 64
@@ -67,7 +66,7 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 
 func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
 
-// record copies a consistent record. If the writer never finishes, the copy is marked as torn.
+// record copies a record. If the writer never finishes, the copy is marked as torn.
 func (r *reader) record(dst, src []byte, at int) {
 	for {
 		for range spins {
