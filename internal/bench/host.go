@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -12,6 +16,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
 )
 
 // measureEnqueue measures submitting a loaded program, and the round trip to its end.
@@ -321,4 +327,198 @@ func (p *pairs) run(n int) error {
 func (p *pairs) allocate(i, k int) (err error) {
 	p.extents[i], err = p.a.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(p.sizes[k])})
 	return err
+}
+
+// arrival says when an awaited change happens.
+type arrival struct {
+	name   string
+	after  time.Duration
+	repeat bool // the same delay each time; else up to twice as long
+	busy   bool // another goroutine spins until then, as with an emulated chip
+}
+
+// mean is the average delay.
+func (a arrival) mean() time.Duration {
+	if a.repeat {
+		return a.after
+	}
+	return a.after * 3 / 2
+}
+
+var (
+	comesOnce  = arrival{name: "4ms", after: 4 * time.Millisecond}
+	comesAgain = arrival{name: "4ms-again", after: 4 * time.Millisecond, repeat: true}
+	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
+)
+
+// arrivals fall into a wait's spinning, its short sleeps and its longest sleeps, and at predictable
+// times.
+var arrivals = []arrival{
+	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
+	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
+}
+
+// measureWake measures the time from an awaited change to the waiter's return. The wait is a
+// queue's own; the change is a point in time instead of a device's word, so that its time is known.
+// "processor" is the processor time of a wait while nothing else runs.
+func measureWake(s *session) error {
+	arrivals := arrivals
+	if runtime.GOMAXPROCS(0) < 2 {
+		s.leaveOut("wake", "/comes="+comesBusy.name,
+			"the waiter and the goroutine that is busy need a processor each, and the machine has one")
+		arrivals = slices.DeleteFunc(slices.Clone(arrivals), func(a arrival) bool { return a.busy })
+	}
+	for _, p := range paces {
+		if err := s.measurePace(p, arrivals...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) measurePace(p pace, arrivals ...arrival) error {
+	return s.with(func() error {
+		for _, a := range arrivals {
+			params := report.Params("pace", p.name, "comes", a.name)
+			late, busy := wakeJobs(s.ctx, s.runner.Clock, s.queue(), params, a)
+			if err := s.measure("wake", late); err != nil {
+				return err
+			}
+			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else mostly the measurement's own time
+				continue
+			}
+			if err := s.measure("wake", busy); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, reprise.WithPace(p.spin, p.longest))
+}
+
+// wakeJobs measure the lateness and the processor time of waits.
+func wakeJobs(ctx context.Context, c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
+	var start int64
+	var least float64 // ns after start
+	came := func() bool { return c.Ns(start, measure.Ticks()) >= least }
+	wait := func() (late float64, err error) {
+		after := a.after
+		if !a.repeat {
+			after += rand.N(a.after) // out of step with the sleeps
+		}
+		start, least = measure.Ticks(), float64(after)
+		var others sync.WaitGroup
+		if a.busy {
+			others.Go(func() {
+				for !came() {
+				}
+			})
+		}
+		err = q.WaitFunc(ctx, came)
+		late = c.Ns(start, measure.Ticks()) - least
+		others.Wait()
+		return late, err
+	}
+	late = &measure.Job{Name: "wait", Params: params, Burst: 8, Sample: wait}
+	busy = &measure.Job{Name: "processor", Params: params, Burst: 8, Sample: func() (float64, error) {
+		before, _ := measure.ProcessTime()
+		_, err := wait()
+		after, _ := measure.ProcessTime()
+		return float64(after - before), err
+	}}
+	return late, busy
+}
+
+// measureMesh measures opening chips, and the host's cost of a replay for each chip, without their
+// links.
+func measureMesh(s *session) error {
+	all := s.config.Mesh
+	if len(all) == 0 {
+		s.leaveOut("mesh", "", "no machine with several chips was named")
+		return nil
+	}
+	for n := 1; n <= len(all); n *= 2 {
+		if err := s.openMesh(all[:n]); err != nil {
+			return err
+		}
+	}
+	for n := 1; n <= len(all); n *= 2 {
+		m, err := s.chips(all[:n], mesh.Shape{n}, mesh.Unlinked())
+		if err != nil {
+			return err
+		}
+		if err := s.replayMesh(m, "chips", n); err != nil {
+			return err
+		}
+	}
+	// The cards with as many remote chips, which have no PCI interface.
+	m, err := s.chips(all, mesh.Shape{2, len(all)}, mesh.OrShape(mesh.Shape{1, 2 * len(all)}))
+	if none := (*mesh.ShapeError)(nil); errors.As(err, &none) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.replayMesh(m, "chips", m.Size(), "behind", m.Size()-len(all))
+}
+
+// chips opens a mesh whose queues start one worker, so that emulated chips are done soon.
+func (s *session) chips(m mesh.Machine, shape mesh.Shape, o mesh.Option) (*mesh.Mesh, error) {
+	return mesh.Open(s.ctx, m, shape, o, mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
+}
+
+func (s *session) openMesh(m mesh.Machine) error {
+	var last *mesh.Mesh
+	closeLast := func() (err error) {
+		if last != nil {
+			err, last = last.Close(s.ctx), nil
+		}
+		return err
+	}
+	err := s.measure("mesh", &measure.Job{
+		Name: "open", Params: report.Params("chips", len(m)), Settle: closeLast,
+		Sample: func() (_ float64, err error) {
+			start := time.Now()
+			last, err = s.chips(m, mesh.Shape{len(m)}, mesh.Unlinked())
+			return float64(time.Since(start)), err
+		},
+	})
+	return errors.Join(err, closeLast())
+}
+
+// replayMesh measures replays on a mesh and closes it.
+func (s *session) replayMesh(m *mesh.Mesh, params ...any) (err error) {
+	defer func() { err = errors.Join(err, m.Close(s.ctx)) }()
+	d := m.Chips()[0].Device
+	s.report.Arch = d.Arch().String()
+	im, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
+	if err != nil {
+		return err
+	}
+	x, err := m.Load(s.ctx, "blank", mesh.Same(mesh.Range{}, &reprise.Program{Name: "blank", Kernels: []reprise.Kernel{{
+		Name: "nothing", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+	}}}))
+	if err != nil {
+		return err
+	}
+	t, err := m.Queue(0).Capture(s.ctx, "blank", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	if err != nil {
+		return err
+	}
+	const replays = 8
+	if n, _ := t.Streams(); n != 1 {
+		return fmt.Errorf("equal chips have %d streams of commands", n)
+	}
+	return s.measure("mesh", &measure.Job{
+		Name: "replay for each chip", Params: report.Params(params...), Burst: 4, Peers: replayPeers()[1:],
+		Settle: func() error { return m.Queue(0).Wait(s.ctx) },
+		Sample: func() (float64, error) {
+			start := time.Now()
+			for range replays {
+				if err := t.Replay(s.ctx); err != nil {
+					return 0, err
+				}
+			}
+			return float64(time.Since(start)) / float64(replays*m.Size()), nil
+		},
+	})
 }

@@ -1,3 +1,10 @@
+// Package bench measures the costs of replays, enqueues, captures, transfers and more on any
+// device, for `reprise bench`.
+//
+// A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
+// with the figure's baselines, such as a copy of the same bytes, measured right beside it. Times are
+// of the processor's constant-rate counter, less the cost of reading it; percentiles are over all
+// samples. What a device can't measure is left out of the report.
 package bench
 
 import (
@@ -7,14 +14,255 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh"
 )
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
+
+// family is a group of figures.
+type family struct {
+	name, about string
+	device      uses
+	run         func(*session) error
+}
+
+// uses is the device that is open for a family.
+type uses uint8
+
+const (
+	opensOwn uses = iota // none: the family opens its devices itself
+	target
+	probeTarget
+)
+
+// families lists the families in running order.
+var families = [...]family{
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
+	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", target, measureControl},
+	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
+	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
+	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
+	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
+	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
+	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
+	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
+	{"open", "opening and closing the device", opensOwn, measureOpen},
+	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
+	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
+	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
+	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
+	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
+}
+
+// Family describes a group of figures.
+type Family struct{ Name, About string }
+
+// Families returns the families in running order.
+func Families() []Family {
+	var out []Family
+	for _, f := range families {
+		out = append(out, Family{f.name, f.about})
+	}
+	return out
+}
+
+// Run runs the selected measurements and returns their report.
+func Run(ctx context.Context, c Config) (*report.Report, error) {
+	if c.Rounds < 0 || c.Warmup < 0 {
+		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
+	}
+	if c.Rounds == 0 {
+		c.Rounds, c.Warmup = 20, max(c.Warmup, 3)
+	}
+	if c.Programs == nil {
+		c.Programs = []int{1, 10, 1000}
+	}
+	picked, err := pick(c.Families)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{ctx: ctx, config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
+	s.runner.AIClock = s.aiClock
+	s.report = &report.Report{
+		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
+		Host: report.NewHost(), Rounds: c.Rounds, Warmup: c.Warmup,
+		TimerOverheadNs: float64(s.runner.Clock.Overhead) * s.runner.Clock.NsPerTick,
+	}
+	if s.report.Baselines, err = s.runner.Baselines(); err != nil {
+		return nil, err
+	}
+	if c.Markers {
+		if s.marker, err = newMarker(c.machine()); err != nil {
+			return nil, fmt.Errorf("bench: markers: %w", err)
+		}
+		s.report.Markers = s.marker.report
+	}
+	for _, f := range picked {
+		if err := f.measure(s); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+		}
+		if f.name == "replay" {
+			if err := s.breakdown(); err != nil {
+				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
+			}
+		}
+	}
+	s.report.Summarize()
+	return s.report, nil
+}
+
+func pick(names []string) ([]family, error) {
+	if len(names) == 0 {
+		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+	}
+	if len(names) > 1 && slices.Contains(names, Summarized) {
+		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
+	}
+	var out []family
+	for _, n := range names {
+		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		if i < 0 {
+			var have []string
+			for _, f := range families {
+				have = append(have, f.name)
+			}
+			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+		}
+		out = append(out, families[i])
+	}
+	return out, nil
+}
+
+// measure measures a family on a device of its own, so that families don't influence each other.
+func (f family) measure(s *session) error {
+	switch run := func() error { return f.run(s) }; f.device {
+	case target:
+		return s.with(run)
+	case probeTarget:
+		return s.withProbe(run)
+	}
+	runtime.GC()
+	return f.run(s)
+}
+
+// summaryParts measure the rows of the summary, in the table's order.
+var summaryParts = [...]struct {
+	name string
+	run  func(*session) error
+}{
+	{"submit", summarizeSubmit},
+	{"instructions", summarizeInstructions},
+	{"capture", summarizeCapture},
+	{"waits", summarizeWaits},
+	{"emulator", summarizeEmulator},
+	{"programs", summarizePrograms},
+	{"demo", summarizeDemo},
+	{"processors", summarizeProcessors},
+	{"chips", summarizeChips},
+}
+
+func measureSummary(s *session) error {
+	s.config.Programs = []int{1}
+	for _, p := range summaryParts {
+		runtime.GC()
+		if err := p.run(s); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// Config selects what to measure, and how often.
+type Config struct {
+	Target  kmd.Target       // the device
+	Device  string           // the target's name in the report
+	Options []reprise.Option // of every Open
+	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
+	Families []string
+	// Rounds is the number of counted rounds of each figure, Warmup the number of rounds before
+	// them. 0 means 20 and 3.
+	Rounds, Warmup int
+	iterations     int // of a loop; 0 means controlIterations
+	// Programs are the trace lengths of the replay family, in programs; nil means 1, 10 and 1000.
+	Programs []int
+	// EBPF asks for a [report.Breakdown] of replays. Without EBPF only system calls are counted,
+	// where the kernel permits.
+	EBPF bool
+	// Markers asks for [report.Markers] of every awaited operation, in runs of their own.
+	Markers bool
+	// Timeline asks for a timeline of a few replays of each trace of the replay family, in runs of
+	// their own.
+	Timeline bool
+	// ProbeTarget is the device on which the host's cost of a submission is measured; nil means
+	// Target. Waking a sleeping emulated device takes a system call that silicon doesn't need, so
+	// give sim.Awake.
+	ProbeTarget kmd.Target
+	// CountTarget is a device whose instructions are counted, such as a synchronous emulator.
+	// Retired returns those of the first queue's cores since it was opened. Without both, none are
+	// reported.
+	CountTarget kmd.Target
+	Retired     func() uint64
+	// Executed returns the instructions that the prefetcher, the dispatcher and its subordinate of
+	// CountTarget's first queue executed since the first call, without polling rounds. nil leaves
+	// instructions out of the summary.
+	Executed func() [3]uint64
+	// Demo runs a whole network on a device, for the summary; nil leaves it out.
+	Demo func(context.Context, kmd.Target) error
+	// Emulated makes a device like Target that this process emulates, for the family "emulator".
+	Emulated func() Emulated
+	// Parallel is Emulated with tiles that execute in parallel, for the summary.
+	Parallel func() Emulated
+	Mesh     mesh.Machine // cards for the mesh family
+	// Against is a second device that the summary and the families tensix and ops measure too; nil
+	// means none.
+	Against *Against
+	// Machine says which kernel features may be used; nil means [probe.Detect].
+	Machine probe.Machine
+	// Progress, if not nil, is called with the name of each figure before its measurement.
+	Progress func(figure string)
+}
+
+func (c *Config) machine() probe.Machine {
+	if c.Machine != nil {
+		return c.Machine
+	}
+	return probe.Detect()
+}
+
+// Summarized is the family that measures the figures users feel most and fills in
+// [report.Report.Summary].
+const Summarized = "summary"
+
+// ErrFamily is the error of [Run] for a name in [Config].Families that is not among [Families].
+var ErrFamily = errors.New("there is no such family of measurements")
+
+// Emulated is a device that this process emulates.
+type Emulated struct {
+	Target kmd.Target  // for one opening
+	Work   func() Work // since it was opened
+}
+
+// Work counts the instructions of all processors of an emulated device, and the bytes that its NoCs
+// moved.
+type Work struct{ Instructions, NoCBytes uint64 }
+
+// Against is a device to compare with the target.
+type Against struct {
+	Target   kmd.Target
+	Name     string // in ratios
+	Emulated bool   // by this project, so that clocks aren't reported
+}
 
 // clockAttempts bounds the attempts to measure a figure at a steady clock.
 const clockAttempts = 3

@@ -6,9 +6,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
@@ -263,4 +267,143 @@ func allocations(j *Job) (float64, error) {
 		fewest = min(fewest, float64(after.Mallocs-before.Mallocs))
 	}
 	return fewest, j.settle()
+}
+
+// maxUnits is a hundred seconds, the histogram's longest time.
+const maxUnits = 100e9 * report.UnitsPerNs
+
+// Series collects the samples of one quantity.
+type Series struct {
+	hist   *hdrhistogram.Histogram
+	round  []float64
+	Rounds []float64
+	min    float64
+	max    float64
+	sum    float64
+}
+
+// NewSeries returns an empty series.
+func NewSeries() *Series {
+	return &Series{hist: hdrhistogram.New(1, maxUnits, 3), min: math.Inf(1)}
+}
+
+// Add takes a sample, in nanoseconds.
+func (s *Series) Add(ns float64) {
+	s.round = append(s.round, ns)
+}
+
+// End ends a round. Only now samples enter the histogram, so that this doesn't disturb the
+// measurement.
+func (s *Series) End() {
+	if len(s.round) == 0 {
+		return
+	}
+	for _, ns := range s.round {
+		v := int64(math.Round(ns * report.UnitsPerNs))
+		_ = s.hist.RecordValue(min(max(v, 1), maxUnits)) // in range
+		s.min, s.max, s.sum = min(s.min, ns), max(s.max, ns), s.sum+ns
+	}
+	slices.Sort(s.round)
+	s.Rounds = append(s.Rounds, s.round[len(s.round)/2])
+	s.round = s.round[:0]
+}
+
+// Fill stores the series' statistics in f.
+func (s *Series) Fill(f *report.Figure) {
+	q := func(p float64) float64 { return float64(s.hist.ValueAtQuantile(p)) / report.UnitsPerNs }
+	f.Samples = s.hist.TotalCount()
+	if f.Samples == 0 {
+		return
+	}
+	f.Min, f.Max, f.Mean = s.min, s.max, s.sum/float64(f.Samples)
+	// The histogram rounds: a bucket's end may exceed the largest sample, or fall below the
+	// smallest.
+	within := func(p float64) float64 { return max(s.min, min(q(p), s.max)) }
+	f.P50, f.P90, f.P99, f.P999 = within(50), within(90), within(99), within(99.9)
+	f.Rounds = s.Rounds
+	if b, err := s.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+		f.Histogram = string(b)
+	}
+}
+
+// Baseline is a well-known operation to compare with.
+type Baseline struct {
+	name string
+	per  int // operations in a sample
+	op   func(n int)
+}
+
+const ringBytes = 64 << 20
+
+// Memcpy copies n bytes to successive places of a ring.
+func Memcpy(name string, n int, ring []byte) *Baseline {
+	src := make([]byte, n)
+	for i := range src {
+		src[i] = byte(i)
+	}
+	clear(ring) // every page exists
+	at := 0
+	return &Baseline{name: name, per: 16, op: func(k int) {
+		for range k {
+			if at+n > len(ring) {
+				at = 0
+			}
+			copy(ring[at:at+n], src)
+			at += n
+		}
+	}}
+}
+
+// MemcpySame copies the bytes of an operation, per times in a sample.
+func MemcpySame(bytes, per int) *Baseline {
+	b := Memcpy(report.MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
+	b.per = per
+	return b
+}
+
+// MemcpyPages copies pages, and reports the time of a byte.
+func MemcpyPages(page int) *Baseline {
+	pages := Memcpy(report.MemcpyPages, page, make([]byte, 12<<20))
+	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
+}
+
+// allBaselines returns the baselines of this processor that don't depend on the figure.
+func allBaselines() []*Baseline {
+	hot := make([]byte, 4096)
+	out := []*Baseline{
+		Memcpy(report.MemcpyHot, 4096, hot),
+		Memcpy(report.MemcpyRing, 4096, make([]byte, ringBytes)),
+	}
+	if nt := NonTemporal(); nt != nil {
+		out = append(out, nt)
+	}
+	return append(out,
+		&Baseline{report.EmptySyscall, 16, func(k int) {
+			for range k {
+				syscall.Getppid()
+			}
+		}},
+		&Baseline{report.TimerRead, 16, func(k int) {
+			for range k {
+				_ = time.Now()
+			}
+		}})
+}
+
+// NonTemporal returns nil where the processor has no such stores.
+func NonTemporal() *Baseline {
+	if !hasNonTemporal {
+		return nil
+	}
+	ring := make([]byte, ringBytes+64)
+	clear(ring)
+	ring = ring[64-int(reflect.ValueOf(ring).Pointer()%64):][:ringBytes] // whole cache lines
+	var src [64]byte
+	at := 0
+	return &Baseline{name: report.NonTemporal, per: 16, op: func(k int) {
+		for range k {
+			storeNonTemporal(&ring[at], &src)
+			at = (at + 64) & (ringBytes - 1)
+		}
+	}}
 }

@@ -3,10 +3,14 @@ package cards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
@@ -186,4 +190,306 @@ func problem(err error) string {
 		return rest
 	}
 	return strings.TrimPrefix(s, "kmd: ")
+}
+
+// LsCmd lists cards.
+type LsCmd struct{ cardFlags }
+
+func (LsCmd) Help() string {
+	return "Cards are named by their PCI address, since numbers of device nodes change."
+}
+
+func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
+	l, err := cards(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Devices []cardJSON `json:"devices"`
+	}{[]cardJSON{}}
+	for i := range l {
+		out.Devices = append(out.Devices, toJSON(&l[i]))
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) { printCards(w, out.Devices) })
+}
+
+func printCards(w cli.Text, all []cardJSON) {
+	if len(all) == 0 {
+		w.F("No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole\n")
+		return
+	}
+	t, notes := w.Table(0), ""
+	t.Row("PCI", "NODE", "BOARD", "CHIP", "WORKERS", "FIRMWARE", "AICLK", "TEMP", "POWER", "IOMMU", "OPEN BY")
+	for _, d := range all {
+		grid := "-"
+		if d.Workers != nil {
+			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
+		}
+		t.Row(d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware), cli.Unit(d.AICLK, "%.0f MHz"),
+			cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders))
+		if d.Problem != "" {
+			notes += d.PCI + ": " + d.Problem + "\n"
+		}
+	}
+	t.Flush()
+	w.F("%s", notes)
+}
+
+func holderNames(l []holderJSON) string {
+	var names []string
+	for _, h := range l {
+		if h.Name == "" {
+			names = append(names, fmt.Sprint(h.PID))
+		} else {
+			names = append(names, fmt.Sprintf("%s (%d)", h.Name, h.PID))
+		}
+	}
+	return list(names)
+}
+
+// InfoCmd prints all about a card.
+type InfoCmd struct{ cardFlags }
+
+// infoJSON is a card with the driver's offers.
+type infoJSON struct {
+	cardJSON
+	Windows  []windowJSON  `json:"windows"`
+	Mappings []mappingJSON `json:"mappings"`
+	Features []featureJSON `json:"features"`
+	Locks    []string      `json:"held_locks"`
+}
+
+type windowJSON struct {
+	Size  uint64 `json:"size"`
+	Count int    `json:"count"`
+}
+
+type mappingJSON struct {
+	BAR     int    `json:"bar"`
+	Caching string `json:"caching"`
+	Size    uint64 `json:"size"`
+}
+
+type featureJSON struct {
+	Name string `json:"name"`
+	Has  bool   `json:"has"`
+}
+
+var features = []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins, kmd.FeatureExport,
+	kmd.FeatureSMCMessage, kmd.FeatureNOCAccess}
+
+func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
+	t, err := oneCard(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	// The card stays open: an emulated card lives no longer.
+	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
+	if err != nil {
+		return cli.OpenError(t.String(), err)
+	}
+	out, err := about(ctx, t, d)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	return s.Print(c.JSON, out, out.print)
+}
+
+func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) {
+	card := kmd.Inspect(ctx, t)
+	out := &infoJSON{cardJSON: toJSON(&card), Mappings: []mappingJSON{}, Locks: []string{}}
+	p := d.Params()
+	for _, w := range p.Windows {
+		if k := p.BAR.KernelWindow; k >= w.First && k < w.First+w.Count {
+			w.Count-- // the driver's own
+		}
+		out.Windows = append(out.Windows, windowJSON{w.Size, w.Count})
+	}
+	for _, f := range features {
+		out.Features = append(out.Features, featureJSON{f.String(), d.Has(f)})
+	}
+	maps, err := d.Mappings()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range maps {
+		out.Mappings = append(out.Mappings, mappingJSON{m.BAR, m.Caching.String(), m.Size})
+	}
+	locks, err := d.Locks()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range locks {
+		out.Locks = append(out.Locks, l.Index.String())
+	}
+	return out, nil
+}
+
+func (i *infoJSON) print(out cli.Text) {
+	t := out.Table(0)
+	line := func(name, value string) { t.Row(name, value) }
+	line("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
+	line("Node", i.Node)
+	line("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
+	line("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
+	if g := i.Workers; g != nil {
+		line("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
+	}
+	if h := i.Harvesting; h != nil {
+		var masks []string
+		for _, m := range []struct {
+			name string
+			bits uint32
+		}{{"Tensix", h.Tensix}, {"DRAM", h.DRAM}, {"Ethernet", h.Ethernet}} {
+			if m.bits != 0 {
+				masks = append(masks, fmt.Sprintf("%s %#x", m.name, m.bits))
+			}
+		}
+		line("Fused off", list(masks))
+	}
+	line("Driver", "tt-kmd "+cli.Dash(i.Driver))
+	line("Firmware", cli.Dash(i.Firmware))
+	line("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
+	line("Temperature", cli.Unit(i.Temperature, "%.1f C"))
+	line("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
+	line("IOMMU", i.IOMMU)
+	if i.NUMANode != nil {
+		line("Memory node", fmt.Sprint(*i.NUMANode))
+	}
+	var names []string
+	for _, x := range i.Windows {
+		names = append(names, fmt.Sprintf("%d of %s", x.Count, humanize.IBytes(x.Size)))
+	}
+	line("Windows", strings.Join(names, ", "))
+	names = nil
+	for _, m := range i.Mappings {
+		names = append(names, fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size)))
+	}
+	line("Mappings", list(names))
+	names = nil
+	for _, f := range i.Features {
+		if f.Has {
+			names = append(names, f.Name)
+		}
+	}
+	line("Driver offers", list(names))
+	line("Held locks", list(i.Locks))
+	line("Open by", holderNames(i.Holders))
+	if i.Problem != "" {
+		line("Problem", i.Problem)
+	}
+	t.Flush()
+}
+
+func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
+
+// reading is a measured value with its format.
+type reading struct {
+	value  *float64
+	format string
+}
+
+// known lists the known readings.
+func known(l ...reading) string {
+	var out []string
+	for _, r := range l {
+		if r.value != nil {
+			out = append(out, fmt.Sprintf(r.format, *r.value))
+		}
+	}
+	return list(out)
+}
+
+// DoctorCmd finds out why programs can't run.
+type DoctorCmd struct{ cardFlags }
+
+func (DoctorCmd) Help() string {
+	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
+}
+
+func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
+	var l []kmd.Check
+	if c.Device == "" {
+		l = kmd.Host().Diagnose(ctx)
+	} else {
+		t, err := findCard(ctx, c.Device)
+		if err != nil {
+			return err
+		}
+		l = kmd.DiagnoseTarget(ctx, t)
+		for i := range l { // as the user calls it
+			l[i].Fix = strings.ReplaceAll(l[i].Fix, "--device "+t.String(), "--device "+c.Device)
+		}
+	}
+	var checks []cli.Check
+	for _, k := range l {
+		checks = append(checks, cli.Check{Name: k.Name, Device: k.Device, Status: k.Status, Found: k.Found, Fix: k.Fix})
+	}
+	return s.PrintChecks(c.JSON, checks)
+}
+
+// ResetCmd resets a card.
+type ResetCmd struct {
+	cardFlags
+	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you are about to reset it), post (tell it that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Force bool   `help:"Reset the card although processes have it open."`
+}
+
+func (ResetCmd) Help() string {
+	return "Memory and all state of the card are lost. The card is opened and read afterwards; a card that doesn't answer then is an error. Processes that have it open are named and keep it, unless forced."
+}
+
+type resetJSON struct {
+	PCI     string       `json:"pci"`
+	Node    string       `json:"node"` // afterwards
+	Arch    string       `json:"arch"`
+	Mode    string       `json:"mode"`
+	Seconds float64      `json:"seconds"`
+	Read    bool         `json:"verified"` // the card was opened and read
+	Losers  []holderJSON `json:"losers"`
+}
+
+func (c *ResetCmd) Run(ctx context.Context, s cli.Streams) error {
+	mode, err := kmd.ParseResetMode(c.Mode)
+	if err != nil {
+		return err
+	}
+	t, err := oneCard(ctx, c.Device)
+	if err != nil {
+		return err
+	}
+	cfg := kmd.ResetConfig{Mode: mode, Force: c.Force}
+	if !c.JSON && cli.IsTerminal(s.Err) {
+		cfg.Progress = func(step string) { fmt.Fprintln(s.Err, step) }
+	}
+	r, err := kmd.Reset(ctx, t, cfg)
+	var held *kmd.HeldError
+	switch {
+	case errors.As(err, &held):
+		var names []string
+		for _, h := range held.Holders {
+			names = append(names, h.String())
+		}
+		return fmt.Errorf("reset: %s is open by %s; end them, or take the card from them with --force", t, strings.Join(names, ", "))
+	case err != nil:
+		return err
+	}
+	out := resetJSON{PCI: r.BDF, Node: r.Node, Arch: r.Arch.String(), Mode: r.Mode.String(), Seconds: r.Duration.Seconds(),
+		Read: r.Harvesting != nil, Losers: []holderJSON{}}
+	for _, h := range r.Losers {
+		out.Losers = append(out.Losers, holderJSON{h.PID, h.Name, h.Files})
+	}
+	return s.Print(c.JSON, out, func(w cli.Text) { out.print(w, r.Duration) })
+}
+
+func (r *resetJSON) print(w cli.Text, d time.Duration) {
+	lost := ""
+	if len(r.Losers) > 0 {
+		lost = ", lost for " + holderNames(r.Losers)
+	}
+	if r.Read {
+		w.F("%s (%s): reset in %v and answering at %s%s\n", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
+	} else {
+		w.F("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %[1]s\n", r.PCI, r.Arch, lost)
+	}
 }

@@ -2,6 +2,7 @@
 package demo
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,13 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -21,6 +25,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/observe"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -385,4 +390,147 @@ func RunInteger(ctx context.Context, t kmd.Target) error {
 	}
 	_, err = c.classify(ctx, images, measured, newProgress(io.Discard, false))
 	return err
+}
+
+// maxSamples is how many digits are drawn side by side.
+const maxSamples = 4
+
+// sample keeps the first images to draw, the last one replaced by the network's first mistake.
+func (r *Result) sample(m digits.Image, said uint8) {
+	s := sample{m, said}
+	switch {
+	case len(r.samples) < maxSamples:
+		r.samples = append(r.samples, s)
+	case said != m.Label && r.samples[maxSamples-1].said == r.samples[maxSamples-1].image.Label:
+		r.samples[maxSamples-1] = s
+	}
+}
+
+func (r *Result) print(w cli.Text) {
+	w.F("%s: %d programs on %d cores, %d handwritten digits in batches of %d\n\n", r.Device, r.Programs, r.Cores, r.Images, r.Batch)
+	r.printSamples(w)
+	which := "images the network never saw"
+	if r.input != "" {
+		which = "images of " + r.input
+	}
+	w.F("accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
+	w.F("checked   %d replays and as many eager runs, bit for bit against the %s: %s\n\n", r.Replays, r.network, mismatches(r.Mismatches))
+	w.F("          %14s %14s\n", "eager", "replay")
+	w.F("host time %14s %14s   to submit a batch, median\n", cli.Nanoseconds(r.EagerNs), cli.Nanoseconds(r.ReplayNs))
+	w.F("commands  %14s %14s   sent per batch\n", cli.Bytes(r.EagerBytes), cli.Bytes(r.ReplayBytes))
+	w.F("built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
+	w.F("allocated %14s %14d   times per batch\n\n", "", r.Allocs)
+	w.F("trace: %s at the top of %d DRAM banks of %s\n", cli.Bytes(r.TraceBytes), len(r.TraceBanks), humanize.IBytes(r.bankSize))
+	for _, e := range r.TraceBanks {
+		w.F("  bank %2d  0 ├%s┤█ %#x..%#x  %s\n", e.Bank, strings.Repeat("─", 24), e.Start, e.End, cli.Bytes(e.End-e.Start))
+	}
+	w.F("\nreleased: the trace memory holds %d B\n", r.TraceAfter)
+	for _, f := range [][2]string{{"saved: reprise trace run %s\n", r.TraceFile}, {"timeline: open %s in ui.perfetto.dev\n", r.TimelineFile},
+		{"graph: reprise graph show %s\n", r.GraphFile}} {
+		if f[1] != "" {
+			w.F(f[0], f[1])
+		}
+	}
+	w.F("took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
+}
+
+// printSamples draws digits beside each other, and below each the chip's answer.
+func (r *Result) printSamples(w cli.Text) {
+	var lines []string
+	for _, s := range r.samples {
+		for i, l := range strings.Split(strings.TrimSuffix(digits.Render(s.image), "\n"), "\n") {
+			if len(lines) <= i {
+				lines = append(lines, "")
+			}
+			lines[i] += "  " + l
+		}
+	}
+	for _, l := range lines {
+		w.F("%s\n", l)
+	}
+	for _, s := range r.samples {
+		verdict := fmt.Sprintf("says %d", s.said)
+		if s.said != s.image.Label {
+			verdict += fmt.Sprintf(", is %d", s.image.Label)
+		}
+		w.F("  %-16s", verdict)
+	}
+	w.F("\n\n")
+}
+
+// differing says how many things differ.
+func differing(n int, noun string) string {
+	verb := " differ"
+	if n == 1 {
+		verb = " differs"
+	}
+	return cli.Count(n, noun) + verb
+}
+
+// mismatches counts results that differ from the host's.
+func mismatches(n int) string {
+	if n == 1 {
+		return "1 mismatch"
+	}
+	return fmt.Sprintf("%d mismatches", n)
+}
+
+// recordedQueue is the size of each queue's host memory in a recorded demo, in bytes: recording
+// compares all of it at each access.
+const recordedQueue = 1 << 20
+
+// repeatable reports whether the demo must do the same each time: it is recorded or played.
+func (c *Cmd) repeatable() bool {
+	_, played := c.target.(*session.Player)
+	return played || c.Record != ""
+}
+
+// errPlayed says that the demo ended before its recording.
+var errPlayed = errors.New("the recording has more than the demo did")
+
+// recorded returns the target that the demo runs on: its own, or one that records it. end takes and
+// returns the demo's error.
+func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) error, err error) {
+	p, played := c.target.(*session.Player)
+	switch {
+	case c.Record == "" && !played:
+		return c.target, func(err error) error { return err }, nil
+	case c.Record == "":
+		return p, func(err error) error {
+			switch left := p.Left(); {
+			case p.Err() != nil:
+				return p.Err() // the cause of err
+			case err == nil && left > 0:
+				return fmt.Errorf("%w: %d events that have to come were not played", errPlayed, left)
+			}
+			return err
+		}, nil
+	}
+	f, finish, err := cli.Create(ctx, "--record", c.Record)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	r := session.Record(c.target, w)
+	return r, func(err error) error {
+		// The recording of a failed demo is kept. If it can't be written, that is the only error.
+		closed := r.Close()
+		if bad := finish(w.Flush()); bad != nil {
+			return fmt.Errorf("--record %q: %w", c.Record, bad)
+		}
+		return errors.Join(err, closed)
+	}, nil
+}
+
+// saveGraph ends a capture and writes its report and the folders above.
+func (c *Cmd) saveGraph(ctx context.Context, capture *ops.Capture) error {
+	r, err := capture.End()
+	if r == nil {
+		return err
+	}
+	bad := os.MkdirAll(filepath.Dir(c.Graph), 0o755)
+	if bad == nil {
+		bad = cli.Save(context.WithoutCancel(ctx), "--graph", c.Graph, r.Encode)
+	}
+	return errors.Join(err, bad)
 }

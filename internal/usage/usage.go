@@ -1,13 +1,36 @@
+// Package usage shows other processes how much device memory this process uses.
+//
+// A process that opens a device creates a [Log]: a small file in shared memory. [Log.Set] updates a
+// number by a few stores, without a system call or a wait. [Read] reads the logs of all processes
+// and opens no device.
+//
+// All users can read a log, and only its process can write. The process holds a lock, which the
+// kernel releases at its end: [Sweep] deletes the caller's logs without a lock.
+//
+// Logs of other users aren't trusted: their contents are checked, and text is made printable.
 package usage
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
+)
+
+var (
+	// ErrFormat is the error of a file that isn't a log, or has another version.
+	ErrFormat = errors.New("not a usage log of this version")
+	// ErrTruncated is the error of a log truncated during the read.
+	ErrTruncated = errors.New("the usage log was cut off")
+	// ErrUnsupported is the error of systems that have no shared files.
+	ErrUnsupported = errors.New("no usage logs on this system")
 )
 
 const (
@@ -198,4 +221,139 @@ func text(b []byte) string {
 		}
 		return r
 	}, string(b))
+}
+
+// Snapshot holds the contents of a directory's logs.
+type Snapshot struct {
+	Time     time.Time
+	Entries  []Entry // of live processes, by process and path
+	Dead     int     // logs of dead processes
+	Problems []error // one for each unreadable log
+}
+
+// errUnfinished is the error of a log whose process is still creating it, or died meanwhile.
+var errUnfinished = errors.New("the usage log has only been begun")
+
+// reader copies logs from mapped memory.
+type reader struct {
+	patience int    // remaining pauses for records being updated
+	between  func() // called between the loads of a record, in tests
+}
+
+// pauses and pause bound the wait for writers that stopped inside an update: preempted, or in a
+// debugger. A record is tried spins times before each pause.
+const (
+	spins  = 64
+	pauses = 64
+	pause  = 100 * time.Microsecond
+)
+
+func newReader() *reader { return &reader{patience: pauses} }
+
+// copy copies a log, whose memory may change and vanish meanwhile.
+func (r *reader) copy(mem []byte) (b []byte, err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if e := recover(); e != nil {
+			if !faulted(e, mem) {
+				panic(e)
+			}
+			b, err = nil, ErrTruncated
+		}
+	}()
+	if len(mem) != Size {
+		return nil, fmt.Errorf("%w: it has %d B, a log has %d", ErrFormat, len(mem), Size)
+	}
+	b = make([]byte, Size)
+	move(b, mem, atMagic)
+	if *word(b, atMagic) == 0 {
+		return nil, errUnfinished
+	}
+	for at := 8; at < atRecords; at += 8 {
+		move(b, mem, at)
+	}
+	for _, k := range Kinds() {
+		r.record(b, mem, atRecords+int(k)*recordSize)
+	}
+	return b, nil
+}
+
+func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
+
+// record copies a record. If the writer never finishes, the copy is marked as torn.
+func (r *reader) record(dst, src []byte, at int) {
+	for {
+		for range spins {
+			move(dst, src, at+atSequence)
+			for w := atCapacity; w < recordSize; w += 8 {
+				if r.between != nil {
+					r.between()
+				}
+				move(dst, src, at+w)
+			}
+			seq := *word(dst, at+atSequence)
+			if seq&1 == 0 && atomic.LoadUint64(word(src, at+atSequence)) == seq {
+				return
+			}
+		}
+		if r.patience == 0 {
+			*word(dst, at+atSequence) |= 1
+			return
+		}
+		r.patience--
+		time.Sleep(pause)
+	}
+}
+
+// Dir is the default folder of logs.
+const Dir = "/dev/shm"
+
+// prefix begins each log's name, such as reprise.1234.0f3a9c51: the process id and random letters.
+const prefix = "reprise."
+
+// Log is a log of this process. Its methods may be called concurrently, except Set.
+type Log struct {
+	path   string
+	file   *os.File
+	mem    []byte
+	dead   atomic.Bool // closed, or the file was truncated
+	closed atomic.Bool
+}
+
+// Path returns the log's file.
+func (l *Log) Path() string { return l.path }
+
+// Set records the use of one kind of memory by six stores into one cache line. Calls for the same
+// kind must not be concurrent. After Close it does nothing.
+func (l *Log) Set(k Kind, v Value) {
+	if !k.valid() || l.dead.Load() {
+		return
+	}
+	defer l.guard(debug.SetPanicOnFault(true))
+	at := atRecords + int(k)*recordSize
+	seq := word(l.mem, at+atSequence)
+	n := atomic.LoadUint64(seq)
+	atomic.StoreUint64(seq, n|1)
+	store(word(l.mem, at+atCapacity), v.Capacity)
+	store(word(l.mem, at+atAllocated), v.Allocated)
+	store(word(l.mem, at+atPeak), v.Peak)
+	store(word(l.mem, at+atExtents), v.Extents)
+	atomic.StoreUint64(seq, (n|1)+1)
+}
+
+// guard turns the fault of a store (SIGBUS) to a truncated file into the end of the log.
+func (l *Log) guard(old bool) {
+	debug.SetPanicOnFault(old)
+	if e := recover(); e != nil {
+		if !faulted(e, l.mem) {
+			panic(e)
+		}
+		l.dead.Store(true)
+	}
+}
+
+func faulted(recovered any, mem []byte) bool {
+	f, ok := recovered.(interface{ Addr() uintptr })
+	return ok && f.Addr() >= address(mem) && f.Addr() < address(mem)+uintptr(len(mem))
 }

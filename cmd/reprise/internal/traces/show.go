@@ -1,7 +1,9 @@
 package traces
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -10,8 +12,136 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
+
+func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
+
+// SourceHelp describes what sourceFlags.read accepts.
+const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
+
+type traceDumpCmd struct {
+	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	sourceFlags
+	cli.AsJSON
+}
+
+type dumpJSON struct {
+	Source   string        `json:"source"`
+	Revision string        `json:"revision"`
+	Arch     string        `json:"arch"`
+	Bytes    int           `json:"bytes"`
+	Programs []programJSON `json:"programs"`
+	Commands []commandJSON `json:"commands"`
+}
+
+type programJSON struct {
+	Device   int    `json:"device,omitempty"` // in the order of the capture
+	Queue    int    `json:"queue"`
+	Name     string `json:"name"`
+	Edge     string `json:"edge,omitempty"` // of a step that runs no program
+	Offset   int    `json:"offset"`
+	Bytes    int    `json:"bytes"`
+	First    int    `json:"first_command"`
+	Commands int    `json:"commands"`
+	Control  string `json:"control,omitempty"` // what a step of control flow does
+	Loop     *int   `json:"loop,omitempty"`    // number of the loop that begins
+	Count    uint32 `json:"count,omitempty"`   // most iterations of that loop
+	Depth    int    `json:"depth,omitempty"`   // loops and branches around the step
+	Callee   string `json:"callee,omitempty"`  // the trace's name in a called one
+}
+
+type commandJSON struct {
+	Device int         `json:"device,omitempty"`
+	Queue  int         `json:"queue"`
+	Offset int         `json:"offset"`
+	Bytes  int         `json:"bytes"`
+	Who    string      `json:"who"`
+	Name   string      `json:"name"`
+	Relay  string      `json:"relay,omitempty"`
+	Data   int         `json:"data_bytes"`
+	Fields []fieldJSON `json:"fields"`
+}
+
+type fieldJSON struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+	Text  string `json:"text"`
+}
+
+func (c *traceDumpCmd) Run(ctx context.Context, s cli.Streams) error {
+	src, err := c.read(ctx, c.Source)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return cli.PrintJSON(s.Out, toDump(src))
+	}
+	w := bufio.NewWriter(s.Out)
+	first, n := src.parts[0], 0
+	for _, p := range src.parts {
+		n += len(p.Bytes)
+	}
+	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s of commands\n", src.name, first.Layout, first.Revision, cli.Bytes(n))
+	for _, p := range src.parts {
+		if name := src.partName(p.Device, p.Queue); name != "" {
+			fmt.Fprintf(w, "\n%s\n", name)
+		}
+		if err := p.Print(w); err != nil {
+			return errors.Join(err, w.Flush())
+		}
+	}
+	return w.Flush()
+}
+
+func toDump(src *source) *dumpJSON {
+	first := src.parts[0]
+	out := &dumpJSON{Source: src.name, Revision: first.Revision, Arch: first.Layout.String(), Programs: []programJSON{},
+		Commands: []commandJSON{}}
+	var all []*tracebuf.Contents
+	for _, t := range src.parts {
+		all = append(all, t)
+		for _, c := range t.Callees {
+			c.Device, c.Queue = t.Device, t.Queue
+			all = append(all, c)
+		}
+	}
+	for _, t := range all {
+		out.Bytes += len(t.Bytes)
+		before := len(out.Commands)
+		for i := range t.Steps {
+			p := &t.Steps[i]
+			j := programJSON{Device: t.Device, Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First,
+				Commands: p.Count}
+			if p.Edge != tracebuf.EdgeNone {
+				j.Edge = p.Edge.String()
+			}
+			if k := &p.Control; k.Kind != flow.None {
+				j.Control = k.Kind.String()
+				if k.Kind == flow.Loop {
+					j.Loop, j.Count = &k.Loop, k.Count
+				}
+			}
+			j.Depth, j.Callee = p.Depth, t.Name
+			out.Programs = append(out.Programs, j)
+		}
+		for i := range t.Commands {
+			out.Commands = append(out.Commands, toCommand(t, &t.Commands[i]))
+		}
+	}
+	return out
+}
+
+func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
+	c := commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay,
+		Data: r.Data, Fields: []fieldJSON{}}
+	for _, f := range r.Fields {
+		c.Fields = append(c.Fields, fieldJSON{f.Name, f.Value, f.Text})
+	}
+	return c
+}
 
 func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
@@ -267,4 +397,98 @@ func (p *placeJSON) print(w cli.Text, of string, src *source) {
 	for _, b := range p.Banks {
 		w.F("  bank %2d  %s\n", b.Bank, cli.Bytes(b.End-b.Start))
 	}
+}
+
+func (c *traceDiffCmd) OnlyReads() bool { return cli.IsFile(c.A) && cli.IsFile(c.B) }
+
+type traceDiffCmd struct {
+	A string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	B string `arg:"" help:"Trace to compare with. The flags apply to both." placeholder:"FILE|DEVICE"`
+	sourceFlags
+	cli.AsJSON
+}
+
+func (traceDiffCmd) Help() string {
+	return "For each program that differs, its first command that does. Where kernels lie in DRAM doesn't count between trace files. The exit code is 1 if the traces differ."
+}
+
+type diffJSON struct {
+	A           string                `json:"a"`
+	B           string                `json:"b"`
+	Same        bool                  `json:"same"`
+	Programs    int                   `json:"programs"` // of the longer one
+	Differences []tracebuf.Difference `json:"differences"`
+}
+
+func (c *traceDiffCmd) Run(ctx context.Context, s cli.Streams) error {
+	a, err := c.read(ctx, c.A)
+	if err != nil {
+		return err
+	}
+	b, err := c.read(ctx, c.B)
+	if err != nil {
+		return err
+	}
+	if err := haveSameParts(a, b); err != nil {
+		return err
+	}
+	out := diffJSON{A: a.name, B: b.name, Differences: []tracebuf.Difference{}}
+	for i, p := range a.parts {
+		out.Programs += max(len(p.Steps), len(b.parts[i].Steps))
+		out.Differences = append(out.Differences, tracebuf.Diff(p, b.parts[i])...)
+	}
+	out.Same = len(out.Differences) == 0
+	if !out.Same {
+		err = fmt.Errorf("trace diff: %d of %d programs differ", len(out.Differences), out.Programs)
+	}
+	return errors.Join(s.Print(c.JSON, out, func(w cli.Text) { out.print(w, a) }), err)
+}
+
+func (out *diffJSON) print(w cli.Text, a *source) {
+	if out.Same {
+		w.F("the traces are the same: %s\n", cli.Count(out.Programs, "program"))
+	}
+	for i := range out.Differences {
+		d := &out.Differences[i]
+		if name := a.partName(d.Device, d.Queue); name != "" {
+			w.F("%s, ", name)
+		}
+		if d.Callee != "" {
+			w.F("callee %s, ", tracebuf.Printable(d.Callee))
+		}
+		w.F("program %d %s: ", d.Step, tracebuf.Printable(d.Name))
+		if d.Command >= 0 {
+			w.F("command %d: ", d.Command)
+		}
+		w.F("%s\n", d.What)
+		if d.A != "" {
+			w.F("  - %08x  %s\n", d.OffsetA, d.A)
+		}
+		if d.B != "" {
+			w.F("  + %08x  %s\n", d.OffsetB, d.B)
+		}
+	}
+}
+
+// haveSameParts checks that two traces are for chips of one architecture, and have parts on the same
+// devices.
+func haveSameParts(a, b *source) error {
+	what := ""
+	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {
+		what = fmt.Sprintf("%s is for %v, %s for %v", a.name, la, b.name, lb)
+	} else if na, nb := len(a.parts), len(b.parts); na != nb {
+		what = fmt.Sprintf("%s has parts on %d queues, %s on %d", a.name, na, b.name, nb)
+	} else {
+		for i, p := range a.parts {
+			if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
+				what = fmt.Sprintf("part %d of %s is for %v on device %d, of %s for %v on device %d", i, a.name, p.Layout, p.Device, b.name,
+					o.Layout, o.Device)
+				break
+			}
+		}
+	}
+	if what != "" {
+		return fmt.Errorf("trace diff: %s: they have nothing in common", what)
+	}
+	return nil
 }

@@ -1,0 +1,468 @@
+// Package cli is what all commands share: output, names of devices, errors.
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/term"
+
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// IsFile reports whether a name is that of a plain file, and so not of a device.
+func IsFile(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// Until calls a function that only reads or prints, and returns early when ctx ends: the function may
+// block in a pipe, and the process ends soon.
+func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// Process labels messages with the number of this process among several.
+type Process struct {
+	name atomic.Pointer[string]
+	Quit func(error) // ends the process with an error at once; nil in tests
+	said sync.Once
+}
+
+// Last writes a process's last message once: an orderly end and Quit can coincide.
+func (p *Process) Last(write func()) {
+	if p == nil {
+		write()
+	} else {
+		p.said.Do(write)
+	}
+}
+
+// Set sets the number of the process.
+func (p *Process) Set(rank, size int) {
+	if p == nil || size < 2 {
+		return
+	}
+	name := fmt.Sprintf("process %d of %d: ", rank, size)
+	p.name.Store(&name)
+}
+
+// Label puts the process into each line, after a leading "reprise: ".
+func (p *Process) Label(text string) string {
+	if p == nil || p.name.Load() == nil {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "reprise: ")
+		if ok {
+			b.WriteString("reprise: ")
+		}
+		b.WriteString(*p.name.Load() + rest)
+	}
+	return b.String()
+}
+
+// ExitHelp ends the help of all commands but those that pass on a program's exit code.
+const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
+
+// Streams are where a command reads and writes.
+type Streams struct {
+	Out, Err io.Writer
+	Who      *Process
+}
+
+// Endings are the signals on which a command closes its device and ends. SIGHUP is left out if the
+// process was started with it ignored, as under nohup.
+func Endings() []os.Signal {
+	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		s = append(s, syscall.SIGHUP)
+	}
+	return s
+}
+
+// Serve answers HTTP requests at an address until ctx ends, and returns ctx's error then. It prints
+// the URL of path.
+func Serve(ctx context.Context, what, address string, h http.Handler, out io.Writer, path string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	fmt.Fprintf(out, "serving http://%s%s\n", l.Addr(), path)
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("%s: %w", what, err)
+	case <-ctx.Done():
+	}
+	err = srv.Close() // clients repeat what was cut
+	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(ctx.Err(), err)
+}
+
+// AsJSON is the flag of commands whose output has a form for scripts.
+type AsJSON struct {
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Text is the output of a command for people. Print reports the first error of writing.
+type Text struct{ *bufio.Writer }
+
+// F writes a formatted text.
+func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
+
+// Table is text in columns, which Flush writes.
+type Table struct{ *tabwriter.Writer }
+
+// Table begins a table; flags are those of package tabwriter.
+func (t Text) Table(flags uint) Table { return Table{tabwriter.NewWriter(t, 0, 0, 2, ' ', flags)} }
+
+// Row writes a row.
+func (t Table) Row(cells ...any) {
+	tab := ""
+	for _, c := range cells {
+		fmt.Fprint(t, tab, c)
+		tab = "\t"
+	}
+	fmt.Fprintln(t)
+}
+
+// Print writes text.
+func Print(w io.Writer, text func(Text)) error {
+	t := Text{bufio.NewWriter(w)}
+	text(t)
+	return t.Flush()
+}
+
+// PrintJSON prints one JSON object.
+func PrintJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Print prints the output of a command as one JSON object or as text.
+func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
+	if asJSON {
+		return PrintJSON(s.Out, v)
+	}
+	return Print(s.Out, text)
+}
+
+// Check is a check of what programs need, for scripts.
+type Check struct {
+	Name   string     `json:"name"`
+	Device string     `json:"device,omitempty"`
+	Status kmd.Status `json:"status"`
+	Found  string     `json:"found"`
+	Fix    string     `json:"fix"`
+}
+
+// PrintChecks prints checks as a table or as one JSON object. It returns an error if some failed.
+func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
+	failed := 0
+	for _, c := range checks {
+		if c.Status == kmd.StatusFailed {
+			failed++
+		}
+	}
+	err := s.Print(asJSON, struct {
+		OK     bool    `json:"ok"`
+		Checks []Check `json:"checks"`
+	}{failed == 0, append([]Check{}, checks...)}, func(t Text) {
+		table, device := t.Table(0), ""
+		for _, c := range checks {
+			if c.Device != device {
+				device = c.Device
+				table.Flush()
+				t.F("\n%s\n", device)
+			}
+			table.Row(c.Status, c.Name, c.Found)
+			if c.Fix != "" {
+				table.Row("", "", "fix: "+c.Fix)
+			}
+		}
+		table.Flush()
+	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("doctor: %s failed", Count(failed, "check"))
+	}
+	return err
+}
+
+// BankRange is a part of a bank of DRAM.
+type BankRange struct {
+	Bank  int    `json:"bank"`
+	Start uint64 `json:"start"`
+	End   uint64 `json:"end"`
+}
+
+// Grid is the size of a grid of cores.
+type Grid struct {
+	Width  int `json:"width"`
+	Height int `json:"height"`
+}
+
+// Median returns the median in nanoseconds.
+func Median(t []time.Duration) int64 {
+	s := slices.Sorted(slices.Values(t))
+	return s[len(s)/2].Nanoseconds()
+}
+
+// IsTerminal reports whether a writer is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Nanoseconds prints a time in microseconds.
+func Nanoseconds(ns int64) string {
+	if ns < 10_000 {
+		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
+	}
+	return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
+}
+
+// Bytes prints a number of bytes with commas.
+func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
+
+// Count returns a number and a noun in the singular or plural.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Dash returns a dash for an empty text.
+func Dash(s string) string { return cmp.Or(s, "-") }
+
+// Unit prints a value if it is known, or else a dash.
+func Unit(v *float64, format string) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+// Save writes the file that a flag names, completely or not at all. Existing devices, pipes and
+// other special files are written into.
+func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
+	f, end, err := Create(ctx, flag, path)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if f.through { // a pipe without a reader would block
+			_ = f.Close()
+		}
+	})
+	defer stop()
+	return end(buffered(f.File, write))
+}
+
+// Output is a file that is being written.
+type Output struct {
+	*os.File
+	through bool // into an existing device or pipe
+}
+
+// Create begins the file that a flag names, or opens an existing device or pipe. end completes it,
+// or after an error removes the file.
+func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
+	at, through, err := place(path)
+	if err != nil {
+		return f, nil, cannotMake(flag, path, err)
+	}
+	if !through {
+		u, err := temporary(at)
+		if err != nil {
+			return f, nil, cannotMake(flag, path, err)
+		}
+		return Output{File: u.File}, u.end, nil
+	}
+	f.through = true
+	if f.File, err = Until(ctx, func() (*os.File, error) { return os.OpenFile(at, os.O_WRONLY, 0) }); err != nil {
+		return f, nil, Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
+	}
+	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
+}
+
+// FileText is one of several files that belong together.
+type FileText struct {
+	Path  string
+	Write func(io.Writer) error
+}
+
+// SaveTogether writes several files of the folder that flag names, all or none: they are renamed
+// when all are complete, the last one last.
+func SaveTogether(flag string, files []FileText) (err error) {
+	var open []*unfinished
+	defer func() {
+		for _, f := range open {
+			err = f.end(err)
+		}
+	}()
+	for _, file := range files {
+		at, through, err := place(file.Path)
+		if err == nil && through {
+			err = errors.New("it isn't a regular file")
+		}
+		var f *unfinished
+		if err == nil {
+			f, err = temporary(at)
+		}
+		if err != nil {
+			return cannotMake(flag, file.Path, err)
+		}
+		open = append(open, f)
+		if err := buffered(f.File, file.Write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfinished is a file that gets its name when complete.
+type unfinished struct {
+	*os.File
+	at string
+}
+
+// temporary makes a file beside the file that it will replace.
+func temporary(at string) (*unfinished, error) {
+	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	return &unfinished{f, at}, err
+}
+
+// end renames the file, or removes it after an error.
+func (f *unfinished) end(err error) error {
+	if err == nil {
+		err = f.Chmod(0o644) // temporary files are private
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), f.at)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+func buffered(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// place follows links and returns the path to write. Regular files are replaced; through says to
+// write into an existing device or pipe instead, since replacing a device node would lose it.
+func place(path string) (at string, through bool, err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
+	case err != nil:
+		return "", false, err
+	case info.IsDir():
+		return "", false, syscall.EISDIR
+	case !info.Mode().IsRegular():
+		return path, true, nil
+	}
+	for { // a circle of links has no Stat
+		dir, name := filepath.Split(path)
+		if dir, err = filepath.EvalSymlinks(cmp.Or(dir, ".")); err != nil {
+			return "", false, err
+		}
+		path = filepath.Join(dir, name)
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, false, nil // it is no link
+		}
+		if path = to; !filepath.IsAbs(to) {
+			path = dir + string(filepath.Separator) + to // not cleaned: dots after another link count from where it leads to
+		}
+	}
+}
+
+// Creatable checks early that a file can be written later. It leaves nothing behind and opens only
+// regular files: the reader of a pipe would see its end.
+func Creatable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	at, through, err := place(path)
+	if err == nil && !through {
+		var f *unfinished
+		if f, err = temporary(at); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return cannotMake(flag, path, err)
+	}
+	return nil
+}
+
+func cannotMake(flag, path string, err error) error {
+	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
+}
+
+// reason is the text of a system error without the path, which the message has.
+func reason(err error) string {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// SaveBytes saves b; see Save.
+func SaveBytes(ctx context.Context, flag, path string, b []byte) error {
+	return Save(ctx, flag, path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}

@@ -1,0 +1,573 @@
+// Package probe measures a process by eBPF programs: system calls and ioctls on a card, time on
+// processors, waiting for one and blocked, page faults, functions of the kernel driver, and markers
+// in the process. The programs add up what they see and send only slow events; events that find no
+// room are counted.
+//
+// What a kernel doesn't offer is left out and named in the [Snapshot]: [Detect] finds the features,
+// [Choose] decides. Figures of /proc are always there.
+//
+// Probes of system calls and of the scheduler run for every event of the machine, and cost other
+// processes a comparison. [Calibrate] measures the cost for the watched process.
+package probe
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// The programs are C in bpf/. Their compiled form is committed, so that building needs no clang.
+//go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
+//go:generate go run names_gen.go
+
+// Config says what to watch.
+type Config struct {
+	// PID is the process; 0 means this one.
+	PID int
+	// Kinds selects what to measure; nil means all but markers.
+	Kinds []Kind
+	// Functions are kernel functions; nil means those of the loaded kernel driver.
+	Functions []string
+	// Slow is the duration above which an event is also kept by itself. 0 means 50 µs.
+	Slow time.Duration
+	// Events bounds the slow events of a Snapshot; the latest are kept. 0 means 1024.
+	Events int
+	// RingBytes is the size of the ring of slow events, a power of 2 of at least a page. 0 means 1
+	// MiB.
+	RingBytes int
+	// Machine says which features may be used; nil means [Detect].
+	Machine Machine
+}
+
+// defaultKinds leaves out markers, whose traps on every submission would dominate.
+var defaultKinds = []Kind{Calls, Scheduler, Faults, Functions}
+
+const (
+	defaultSlow   = 50 * time.Microsecond
+	defaultEvents = 1024
+	defaultRing   = 1 << 20
+)
+
+func (c Config) withDefaults() Config {
+	if c.Kinds == nil {
+		c.Kinds = defaultKinds
+	}
+	if c.Slow == 0 {
+		c.Slow = defaultSlow
+	}
+	if c.Events == 0 {
+		c.Events = defaultEvents
+	}
+	if c.RingBytes == 0 {
+		c.RingBytes = defaultRing
+	}
+	if c.Machine == nil {
+		c.Machine = Detect()
+	}
+	return c
+}
+
+// Cost is the time that a probe takes of the watched process.
+type Cost struct {
+	Probe string `json:"probe"`
+	// Event is what triggers the probe, Ns its cost in nanoseconds.
+	Event string  `json:"event"`
+	Ns    float64 `json:"ns"`
+}
+
+// Feature is a kernel feature that may be missing or forbidden.
+type Feature string
+
+// Features.
+const (
+	// BPF is loading programs: Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
+	BPF Feature = "eBPF"
+	// RawTracepoints is attaching to tracepoints without tracefs.
+	RawTracepoints Feature = "raw tracepoints"
+	// BTF is the kernel's description of its own types.
+	BTF Feature = "BTF"
+	// Fentry is attaching to kernel functions with a jump; it needs BTF.
+	Fentry Feature = "fentry"
+	// Tracefs is the mounted file system of tracepoints.
+	Tracefs Feature = "tracefs"
+	// Kprobes is attaching to kernel functions with a trap.
+	Kprobes Feature = "kprobes"
+	// Uprobes is attaching to a program's functions with a trap.
+	Uprobes Feature = "uprobes"
+	// Counters is the processor's count of instructions.
+	Counters Feature = "hardware counters"
+)
+
+// Machine says which features are available.
+type Machine interface {
+	// Missing returns nil for an available feature, and otherwise an error that says what is
+	// missing and how to get it.
+	Missing(Feature) error
+}
+
+// Kind is something to measure.
+type Kind string
+
+// Kinds.
+const (
+	Calls     Kind = "system calls"
+	Scheduler Kind = "scheduler"
+	Faults    Kind = "page faults"
+	Functions Kind = "functions of the kernel"
+	Marks     Kind = "markers"
+)
+
+// Way is how something is measured.
+type Way string
+
+// Ways, the most detailed first.
+const (
+	ByRawTracepoint Way = "raw tracepoints"
+	ByTracepoint    Way = "tracepoints" // through tracefs
+	ByFentry        Way = "fentry"
+	ByKprobe        Way = "kprobes"
+	ByUprobe        Way = "uprobes"
+)
+
+// way is one way to measure a kind, and what it needs.
+type way struct {
+	way   Way
+	needs []Feature
+	lacks string // what this way can't measure
+}
+
+var ways = map[Kind][]way{
+	Calls: {{ByRawTracepoint, []Feature{BPF, RawTracepoints}, ""}},
+	Scheduler: {
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints, BTF}, ""}, // BTF locates fields of struct task_struct
+		{ByTracepoint, []Feature{BPF, Tracefs}, ""},
+	},
+	Faults: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByRawTracepoint, []Feature{BPF, RawTracepoints}, "only their number"},
+	},
+	Functions: {
+		{ByFentry, []Feature{BPF, BTF, Fentry}, ""},
+		{ByKprobe, []Feature{BPF, Kprobes}, ""},
+	},
+	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
+}
+
+// Choice says how a kind can be measured, or why not.
+type Choice struct {
+	Kind Kind
+	// Ways are the available ways, the most detailed first.
+	Ways []Way
+	// Err joins the reasons why better ways than the first of Ways are unavailable.
+	Err error
+}
+
+// Choose returns the available ways of each kind.
+func Choose(m Machine, kinds ...Kind) []Choice {
+	out := make([]Choice, 0, len(kinds))
+	for _, k := range kinds {
+		c := Choice{Kind: k}
+		var errs []error
+		seen := map[Feature]bool{}
+		for _, w := range ways[k] {
+			f, err := lacking(m, w)
+			switch {
+			case err == nil:
+				c.Ways = append(c.Ways, w.way)
+			case len(c.Ways) == 0 && !seen[f]:
+				seen[f] = true
+				errs = append(errs, fmt.Errorf("%s: %w", f, err))
+			}
+		}
+		c.Err = errors.Join(errs...)
+		out = append(out, c)
+	}
+	return out
+}
+
+// lacking returns the first feature that a way needs and that is missing.
+func lacking(m Machine, w way) (Feature, error) {
+	for _, f := range w.needs {
+		if err := m.Missing(f); err != nil {
+			return f, err
+		}
+	}
+	return "", nil
+}
+
+// lacks says what a way of measuring lacks; empty if nothing.
+func lacks(k Kind, by Way) string {
+	for _, w := range ways[k] {
+		if w.way == by {
+			return w.lacks
+		}
+	}
+	return ""
+}
+
+// ErrMissing is wrapped by the errors of missing features.
+var ErrMissing = errors.New("not available")
+
+// Snapshot holds what the probes have seen so far.
+type Snapshot struct {
+	// PID is the watched process, Elapsed the time watched, up to the process's end if it has
+	// ended.
+	PID     int           `json:"pid"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Ended says that the process has ended.
+	Ended bool `json:"ended"`
+	// Threads are the active threads, by thread and stage.
+	Threads []Thread `json:"threads"`
+	// Functions are the watched kernel functions, by stage.
+	Functions []Function `json:"functions,omitempty"`
+	// Markers is nil unless markers are probed.
+	Markers *Markers `json:"markers,omitempty"`
+	// Slow are the latest events longer than [Config.Slow], oldest first.
+	Slow []Slow `json:"slow,omitempty"`
+	// Proc are the figures of /proc for the whole process since the start; after the process's end
+	// the largest that were read: see [Probe.Running].
+	Proc Proc `json:"proc"`
+	// Used names the working probes, LeftOut the others with the reason.
+	Used    []string  `json:"used"`
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// Lost counts events missing in the figures.
+	Lost Lost `json:"lost"`
+}
+
+// Thread holds what a thread did in a stage.
+type Thread struct {
+	// TID is the thread's number in the process's own PID namespace.
+	TID   int    `json:"tid"`
+	Name  string `json:"name,omitempty"`
+	Stage int    `json:"stage"`
+	Calls []Call `json:"calls,omitempty"`
+
+	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
+	// one. The time since the last switch isn't included.
+	On    time.Duration `json:"on_ns"`
+	Off   Durations     `json:"off"`
+	Ready Durations     `json:"ready"`
+	// Voluntary counts switches of a waiting thread, Preempted those of a runnable one.
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Faults are page faults, without times where only their number is known. Major faults needed a
+	// disk.
+	Faults Durations `json:"faults"`
+	Major  uint64    `json:"major_faults"`
+}
+
+// Durations is a distribution of durations.
+type Durations struct {
+	Count uint64        `json:"count"`
+	Total time.Duration `json:"total_ns"`
+	Max   time.Duration `json:"max_ns"`
+	// Slots[n] counts durations from 2^n ns up to 2^(n+1) ns; the last slot counts all longer ones.
+	Slots [32]uint64 `json:"slots"`
+}
+
+// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 without
+// durations.
+func (d *Durations) Quantile(q float64) time.Duration {
+	var n, all uint64
+	for _, c := range d.Slots {
+		all += c
+	}
+	for i, c := range d.Slots {
+		if n += c; n > 0 && float64(n) >= q*float64(all) {
+			if i == len(d.Slots)-1 { // it has no upper end
+				return d.Max
+			}
+			return min(time.Duration(2)<<i, d.Max)
+		}
+	}
+	return 0
+}
+
+func (d *Durations) add(o Durations) {
+	d.Count += o.Count
+	d.Total += o.Total
+	d.Max = max(d.Max, o.Max)
+	for i, n := range o.Slots {
+		d.Slots[i] += n
+	}
+}
+
+// Call is one kind of system call.
+type Call struct {
+	Name string `json:"name"`
+	// Device is an ioctl's file, if known, and Command the ioctl's command.
+	Device  string `json:"device,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Errors counts failed calls, Off their time off the processor.
+	Errors uint64        `json:"errors"`
+	Off    time.Duration `json:"off_ns"`
+	Durations
+}
+
+// Function holds the durations of a kernel function.
+type Function struct {
+	Name  string `json:"name"`
+	Stage int    `json:"stage"`
+	Durations
+}
+
+// Markers counts calls of [MarkSubmitted] and [MarkCompleted]. Durations are from one to the other
+// of the same number.
+type Markers struct {
+	Submitted uint64    `json:"submitted"`
+	Completed Durations `json:"completed"`
+}
+
+// Slow is an event that took longer than [Config.Slow].
+type Slow struct {
+	// At is the event's start on CLOCK_MONOTONIC.
+	At    time.Duration `json:"at_ns"`
+	For   time.Duration `json:"ns"`
+	TID   int           `json:"tid"`
+	Stage int           `json:"stage"`
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function". Name is
+	// the call or function; for "blocked", the call that blocked.
+	What string `json:"what"`
+	Name string `json:"name,omitempty"`
+}
+
+// Proc are figures that the kernel keeps of every process. Those of ended threads aren't included.
+type Proc struct {
+	// On is the time on processors, Ready the time waiting for one (/proc/PID/task/TID/schedstat).
+	On    time.Duration `json:"on_ns"`
+	Ready time.Duration `json:"ready_ns"`
+	// Voluntary and Preempted are switches (/proc/PID/task/TID/status).
+	Voluntary uint64 `json:"voluntary_switches"`
+	Preempted uint64 `json:"preemptions"`
+	// Minor and Major are page faults (/proc/PID/task/TID/stat).
+	Minor uint64 `json:"minor_faults"`
+	Major uint64 `json:"major_faults"`
+}
+
+// since subtracts earlier figures. Ended threads can make a count smaller than before.
+func (p Proc) since(o Proc) Proc {
+	less := func(a, b uint64) uint64 { return a - min(a, b) }
+	return Proc{
+		On: max(0, p.On-o.On), Ready: max(0, p.Ready-o.Ready),
+		Voluntary: less(p.Voluntary, o.Voluntary), Preempted: less(p.Preempted, o.Preempted),
+		Minor: less(p.Minor, o.Minor), Major: less(p.Major, o.Major),
+	}
+}
+
+// most takes the larger figures: as a process ends, the times of each ended thread disappear.
+func (p Proc) most(o Proc) Proc {
+	return Proc{
+		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),
+		Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
+		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
+	}
+}
+
+// Lost counts events that found no room or were missed.
+type Lost struct {
+	// Ring counts slow events that found the ring full; they are in the totals.
+	Ring uint64 `json:"ring"`
+	// These count events whose table was full.
+	Threads    uint64 `json:"threads"`
+	Calls      uint64 `json:"calls"`
+	Activities uint64 `json:"activities"`
+	Functions  uint64 `json:"functions"`
+	Marks      uint64 `json:"marks"`
+	// Missed counts runs that the kernel skipped because the program was already running on the
+	// processor.
+	Missed uint64 `json:"missed"`
+	// Old counts slow events that later ones displaced; they are in the totals.
+	Old uint64 `json:"old"`
+}
+
+// Any reports whether totals lack events.
+func (l Lost) Any() bool {
+	l.Old = 0
+	return l != Lost{}
+}
+
+// Add adds the counts of another snapshot.
+func (l *Lost) Add(o Lost) {
+	l.Ring += o.Ring
+	l.Threads += o.Threads
+	l.Calls += o.Calls
+	l.Activities += o.Activities
+	l.Functions += o.Functions
+	l.Marks += o.Marks
+	l.Missed += o.Missed
+	l.Old += o.Old
+}
+
+// LeftOut is a probe that doesn't work here, and why.
+type LeftOut struct {
+	Probe string `json:"probe"`
+	Why   string `json:"why"`
+}
+
+// Thread returns what a thread did in a stage.
+func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
+	for _, t := range s.Threads {
+		if t.TID == tid && t.Stage == stage {
+			return t, true
+		}
+	}
+	return Thread{}, false
+}
+
+// Syscalls returns the number of system calls in the thread's stage.
+func (t *Thread) Syscalls() uint64 {
+	var n uint64
+	for _, c := range t.Calls {
+		n += c.Count
+	}
+	return n
+}
+
+// Calls returns the system calls of all threads and stages, longest first.
+func (s *Snapshot) Calls() []Call {
+	var out []Call
+	for _, t := range s.Threads {
+		for _, c := range t.Calls {
+			i := slices.IndexFunc(out, func(o Call) bool { return o.Name == c.Name && o.Device == c.Device && o.Command == c.Command })
+			if i < 0 {
+				out = append(out, c)
+				continue
+			}
+			out[i].Errors += c.Errors
+			out[i].Off += c.Off
+			out[i].add(c.Durations)
+		}
+	}
+	sortCalls(out)
+	return out
+}
+
+func sortCalls(c []Call) {
+	slices.SortFunc(c, func(a, b Call) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Command, b.Command),
+			cmp.Compare(a.Device, b.Device))
+	})
+}
+
+// magic is the type of the driver's ioctls (TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h).
+const magic = 0xFA
+
+// commands are the driver's ioctls by number (tt-kmd's ioctl.h).
+var commands = [...]string{
+	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
+	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
+	"SET_POWER_STATE", "EXPORT_TLB_DMABUF",
+}
+
+// command names an ioctl's command.
+func command(cmd uint32) string {
+	if n := cmd & 0xFF; cmd>>8 == magic && int(n) < len(commands) {
+		return commands[n]
+	}
+	return fmt.Sprintf("%#x", cmd)
+}
+
+// driverFunctions are functions of the kernel driver in which a process may wait (tt-kmd's
+// chardev.c and memory.c).
+var driverFunctions = map[string]bool{
+	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
+	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,
+	"ioctl_configure_tlb": true, "ioctl_allocate_dma_buf": true, "ioctl_free_dma_buf": true, "ioctl_query_mappings": true,
+	"ioctl_lock_ctl": true, "ioctl_reset_device": true, "ioctl_set_power_state": true,
+	"tenstorrent_set_aggregated_power_state": true,
+}
+
+// Markers are functions for uprobes. A call costs nothing more without a probe, and a trap with
+// one, which is more than a replay. Probes find markers by name in the Go program's function table,
+// and read the number from the first argument's register.
+
+// The functions are nosplit: a function that grows its stack starts anew, and a probe would count
+// it twice.
+
+// MarkSubmitted marks the submission of the work with a number.
+//
+//go:noinline
+//go:nosplit
+func MarkSubmitted(number uint64) { keep(number) }
+
+// MarkCompleted marks that the caller knows of the completion of the work with a number.
+//
+//go:noinline
+//go:nosplit
+func MarkCompleted(number uint64) { keep(number) }
+
+// keep makes the markers differ from empty functions, which a compiler may drop.
+//
+//go:noinline
+//go:nosplit
+func keep(uint64) {}
+
+// Names of the markers in the function table.
+const (
+	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
+	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
+)
+
+// WriteTable writes the snapshot for people.
+func (s *Snapshot) WriteTable(w io.Writer) error {
+	var b bytes.Buffer // takes everything, unlike w
+	until := ""
+	if s.Ended {
+		until = ", until it ended"
+	}
+	fmt.Fprintf(&b, "process %d for %v%s: %v on processors, %v waiting for one, %d page faults (%d major)\n",
+		s.PID, s.Elapsed.Round(time.Millisecond), until, s.Proc.On, s.Proc.Ready, s.Proc.Minor+s.Proc.Major, s.Proc.Major)
+	if calls := s.Calls(); len(calls) > 0 {
+		t := newTable(&b, table.Row{"system call", "of", "times", "failed", "together", "median below", "longest", "off processor"})
+		for _, c := range calls {
+			t.AppendRow(table.Row{c.Name, c.Command + " " + c.Device, c.Count, c.Errors, c.Total, c.Quantile(0.5), c.Max, c.Off})
+		}
+		t.Render()
+	}
+	if len(s.Threads) > 0 {
+		t := newTable(&b, table.Row{"thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest",
+			"page faults"})
+		for _, th := range s.Threads {
+			t.AppendRow(table.Row{th.TID, th.Name, th.Syscalls(), th.Voluntary + th.Preempted, th.Preempted, th.Off.Total, th.Ready.Total,
+				th.Off.Max, th.Faults.Count})
+		}
+		t.Render()
+	}
+	if len(s.Functions) > 0 {
+		t := newTable(&b, table.Row{"function of the kernel", "times", "together", "longest"})
+		for _, f := range s.Functions {
+			t.AppendRow(table.Row{f.Name, f.Count, f.Total, f.Max})
+		}
+		t.Render()
+	}
+	if m := s.Markers; m != nil {
+		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %v, longest %v\n", m.Submitted, m.Completed.Count,
+			m.Completed.Quantile(0.5), m.Completed.Max)
+	}
+	for _, l := range s.LeftOut {
+		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)
+	}
+	if s.Lost.Any() {
+		fmt.Fprintf(&b, "LOST: %+v\n", s.Lost)
+	}
+	fmt.Fprintln(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func newTable(w io.Writer, head table.Row) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.DrawBorder = false
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(head)
+	return t
+}
