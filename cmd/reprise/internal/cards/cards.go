@@ -404,7 +404,7 @@ func known(l ...reading) string {
 type DoctorCmd struct{ cardFlags }
 
 func (DoctorCmd) Help() string {
-	return "Checks that the driver is loaded and the cards are there, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
+	return "Checks the driver, and of each card whether it can be opened, answers, has free windows, working firmware, memory that can be pinned, power requests and free locks. Each check that fails names one thing to do."
 }
 
 func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -431,12 +431,12 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 // ResetCmd resets a card.
 type ResetCmd struct {
 	cardFlags
-	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you are about to reset it), post (tell it that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
+	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`
 	Force bool   `help:"Reset the card although processes have it open."`
 }
 
 func (ResetCmd) Help() string {
-	return "Memory and all state of the card are lost. The card is opened and read afterwards; a card that doesn't answer then is an error. Processes that have it open are named and keep it, unless forced."
+	return "Memory and all state of the card are lost. Afterwards the card must answer. Processes that have it open are named and keep it, unless forced."
 }
 
 type resetJSON struct {

@@ -33,7 +33,7 @@ type MonitorCmd struct {
 }
 
 func (MonitorCmd) Help() string {
-	return "Every process that opens a device with this runtime keeps a small log of the memory that it uses in shared memory. The command reads these logs only and opens no device. In a terminal: q quits, space updates, arrows scroll."
+	return "Reads the logs in shared memory of all processes that use this runtime, and opens no device. In a terminal: q quits, space updates, arrows scroll."
 }
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond

@@ -23,7 +23,7 @@ type TopologyCmd struct {
 }
 
 func (TopologyCmd) Help() string {
-	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. Links that are down and chips that can't be read are no failure of the command."
+	return "Prints what the chips' Ethernet firmware says. Links that are down and chips that can't be read are no failure of the command."
 }
 
 func (c *TopologyCmd) machine() (*target.Machine, error) {

@@ -31,7 +31,7 @@ import (
 type InspectCmd struct {
 	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	cli.AsJSON
-	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in a dump's call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
+	ELF    []string `help:"ELF file of a kernel, for functions, lines and arguments in call stacks (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
 	Region string   `help:"Write the bytes of a dump's region, named as in the JSON form, to standard output." placeholder:"NAME"`
 }
 
@@ -151,7 +151,7 @@ type StacksCmd struct {
 }
 
 func (StacksCmd) Help() string {
-	return "Pauses one processor after the other for as long as it takes to read its registers and stack, and lets it go on. Kernels are known by their bytes: those that come with Reprise by their symbols, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole the function is shown that it is in."
+	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
 
 func (c *StacksCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
@@ -295,10 +295,10 @@ func printStacks(w cli.Text, all []coreStacks) {
 type GdbCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
-	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that have a debug interface and are not in reset if absent." placeholder:"NAME"`
-	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns the kernel's address on the first processor." placeholder:"FILE" type:"existingfile"`
+	Processor []string `help:"Processors to debug, such as brisc,trisc0; all that can be debugged if absent." placeholder:"NAME"`
+	ELF       []string `name:"elf" help:"ELF file of a kernel that may be running: gdb then learns its address on the first processor." placeholder:"FILE" type:"existingfile"`
 	Listen    string   `help:"Where gdb connects: the path of a socket, or a host and port." default:"localhost:1234" placeholder:"ADDRESS"`
-	Record    bool     `help:"Record from the start, so that gdb can go backwards. Recording slows the processors down; the monitor command record switches it."`
+	Record    bool     `help:"Record from the start, so that gdb can go backwards. It slows the processors down; the monitor command record switches it."`
 }
 
 func (GdbCmd) Help() string {

@@ -86,7 +86,7 @@ func with(read func() (*graph.Report, error), f func(*graph.Report) error) error
 
 type graphLevelsCmd struct {
 	reportArg
-	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 those inside of these too." default:"1" placeholder:"N"`
+	MaxLevel int  `help:"Deepest level: 1 has the operations that no other called, 2 also those inside." default:"1" placeholder:"N"`
 	JSON     bool `help:"Print one JSON object instead of text: the vertices have the keys of TT-NN's extract_levelized_graph." name:"json"`
 }
 
@@ -131,7 +131,7 @@ func (c *graphTableCmd) Run(s cli.Streams) error {
 
 type graphPeakCmd struct {
 	describedArg
-	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default those of the devices' grid, or 64 without devices." placeholder:"N"`
+	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default the devices' grid, or 64." placeholder:"N"`
 	cli.AsJSON
 }
 

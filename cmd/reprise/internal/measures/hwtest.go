@@ -20,21 +20,21 @@ import (
 
 // HwtestCmd runs the conformance suite.
 type HwtestCmd struct {
-	Device  string `help:"Device to test: ${device_help}. The machine's cards if none is named, or both emulators if it has no card. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
+	Device  string `help:"Device to test: ${device_help}. The machine's cards if absent, or both emulators without cards. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
-	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
+	Compare string `help:"Second device of the architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
 	Report  string `help:"Also write the results to this file, as JSON, or as JUnit if its name ends in .xml." placeholder:"FILE"`
 	Short   bool   `help:"Fewer repetitions."`
 	Long    bool   `help:"Also run the cases that take minutes, and many more seeds."`
-	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
-	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
-	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
+	Unsafe  bool   `help:"Also run the cases after which a card needs a reset (reprise reset)."`
+	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal for the workers. Cases with Reprise's kernels are skipped then." placeholder:"DIR"`
+	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal." placeholder:"DIR"`
 	List    bool   `help:"List the cases and what they protect without running them."`
 	cli.AsJSON
 }
 
 func (HwtestCmd) Help() string {
-	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest."
+	return "The suite that the emulator, the vendor's simulator and silicon must pass. Layers run from the driver up, so the first failure is the deepest."
 }
 func (c *HwtestCmd) Validate() error {
 	_, err := c.config()
@@ -249,7 +249,7 @@ type ProbeCmd struct {
 	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
 	Interval *time.Duration `help:"Also print intermediate figures at this interval." placeholder:"DURATION"`
-	Markers  bool           `help:"Attach to the program's markers of submissions and completions. Each marker then costs a trap, more than a replay."`
+	Markers  bool           `help:"Attach to the program's markers of submissions and completions, each of which then costs more than a replay."`
 	cli.AsJSON
 }
 

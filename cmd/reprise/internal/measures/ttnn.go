@@ -34,7 +34,7 @@ const (
 
 type benchTTNNCmd struct {
 	sims.TtnnTools
-	Against []string `help:"Also time the vendor's simulator, a libttsim.so, in turn. Can be given once for each chip." placeholder:"LIBTTSIM"`
+	Against []string `help:"Also time the vendor's simulator, a libttsim.so. Can be given once for each chip." placeholder:"LIBTTSIM"`
 	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
 	Rounds  int      `help:"Rounds of each program." default:"3"`
 	cli.AsJSON
@@ -43,7 +43,7 @@ type benchTTNNCmd struct {
 }
 
 func (benchTTNNCmd) Help() string {
-	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns, a process of each in a round, with the same kernels."
+	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. The simulators take turns."
 }
 func (c *benchTTNNCmd) Validate() error {
 	if c.Rounds < 1 {

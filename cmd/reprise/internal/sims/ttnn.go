@@ -31,7 +31,7 @@ type TtnnCmd struct {
 
 // TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
-	Python  string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	Python  string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
@@ -63,13 +63,13 @@ type ttnnRunCmd struct {
 	Check   []string      `help:"Checks of the emulator: ${ttnn_checks}." placeholder:"NAME"`
 	Seed    uint64        `help:"Seed of the order in which the chip's processors run." placeholder:"N"`
 	Serve   string        `help:"Serve the card to other commands as socket:PATH while the program runs." placeholder:"PATH"`
-	Timeout time.Duration `help:"Time limit of the program. At the limit each core's state is printed and the program ended." placeholder:"TIME"`
+	Timeout time.Duration `help:"Time limit of the program. Then each core's state is printed and the program ended." placeholder:"TIME"`
 
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
 
 func (ttnnRunCmd) Help() string {
-	return "Sets the variables by which TT-NN loads a simulator and starts Python; the program is otherwise an ordinary one, and its exit code is that of the command (128 and the signal's number if one ended it). SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
+	return "Sets the variables by which TT-NN loads a simulator and starts Python. The exit code is the program's, or 128 and the number of the signal that ended it. SIGQUIT prints what each core does and ends the program. docs/ttnn.md has more."
 }
 
 func (c *ttnnRunCmd) Validate() error {
@@ -150,7 +150,7 @@ type ttnnLibraryCmd struct {
 }
 
 func (ttnnLibraryCmd) Help() string {
-	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository; using it needs none of them. reprise ttnn run builds it by itself and keeps it; it also uses one that lies beside the reprise program."
+	return "The library has the emulated chip behind the C interface of the vendor's simulator. Building it needs Go, a C compiler and a checkout of the repository. reprise ttnn run builds and keeps it by itself, or uses one beside the reprise program."
 }
 func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 	cache, err := ttnnCache()
@@ -169,7 +169,7 @@ func (c *ttnnLibraryCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 type ttnnDoctorCmd struct {
-	Python string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	Python string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	cli.AsJSON
 }
 

@@ -21,20 +21,20 @@ import (
 )
 
 type traceImportCmd struct {
-	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of the trace's raw commands." placeholder:"DEVICE|FILE"`
-	Scan     bool     `help:"List possible traces at the top of the device's DRAM banks without importing any."`
+	Source   string   `arg:"" help:"Device with tt-metal's trace in DRAM, or with --memory a file of its raw commands." placeholder:"DEVICE|FILE"`
+	Scan     bool     `help:"Only list possible traces at the top of the device's DRAM banks."`
 	Window   uint64   `help:"Bytes at the top of each bank that are searched for traces." default:"134217728" placeholder:"BYTES"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, together with --pages. Without both flags the trace is searched for." placeholder:"ADDRESS"`
+	Addr     uint64   `help:"Address of the trace in every DRAM bank of a device, with --pages. Without both the trace is searched for." placeholder:"ADDRESS"`
 	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
 	Revision string   `help:"Protocol revision of the commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
 	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
-	Like     string   `help:"Device of the kind that the trace was recorded on, for a file: emu:blackhole and the like." placeholder:"DEVICE"`
+	Like     string   `help:"For a file: device of the trace's kind, such as emu:blackhole." placeholder:"DEVICE"`
 	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
 	Firmware string   `help:"Folder with the kernels' base firmware, if several in the cache fit." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware fits them. Without --cache and --firmware the workers run Reprise's own firmware."`
+	Trust    bool     `help:"Import kernels that the cache lacks, without proof that --firmware, or without it Reprise's own, fits them."`
 	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. Can be repeated." placeholder:"BUFFER" sep:"none"`
-	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
+	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name or processor, c before the number of a common argument, and options ,program=N ,core=XxY ,buffer=NAME. Can be repeated." placeholder:"PARAM" sep:"none"`
 	Data     bool     `help:"Save the current contents of the DRAM buffers."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`

@@ -122,15 +122,15 @@ type traceRunCmd struct {
 	Set     map[string]uint32 `help:"Set a parameter to another value than the file's. Can be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
 	Step    bool              `help:"Run the trace program by program, waiting for each." xor:"mode"`
 	Split   *int              `help:"Replay the trace in this many pieces, waiting for each." placeholder:"N" xor:"mode"`
-	Bisect  bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
-	Check   bool              `help:"Compare a replay with running the programs one by one, and name the first program that differs. Unlike --bisect, this ends at the first hang." xor:"mode"`
+	Bisect  bool              `help:"Find the first program with which a replay hangs, or leaves other data than the programs run one by one." xor:"mode"`
+	Check   bool              `help:"Like --bisect, but faster, and ends at the first hang." xor:"mode"`
 	Prints  string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	cli.AsJSON
 	cli.Hangs
 }
 
 func (traceRunCmd) Help() string {
-	return "The buffers of the file are allocated at the addresses that they had when the trace was recorded, or at others if parameters name all of those addresses, and filled with the data that the file has for them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
+	return "Buffers are allocated at their addresses of the capture, or at others if parameters name all of the addresses, and filled with the file's data. The file's results are compared after the first replay, or after all steps or pieces. Programs of several queues are numbered in an order that the trace's edges allow."
 }
 
 func (c *traceRunCmd) Validate() error {
@@ -444,7 +444,7 @@ func decodeTraceFile(path string) (*tracebuf.File, error) {
 
 type traceVerifyCmd struct {
 	loadFlags
-	Addr *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	Addr *uint64 `help:"Address of the trace in every DRAM bank; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
 	cli.AsJSON
 }
 
