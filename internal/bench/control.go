@@ -15,11 +15,10 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// controlIterations is the default number of iterations of a measured loop, and of the replays
-// beside it.
+// controlIterations is the default of a measured loop and of the replays beside it.
 const controlIterations = 1000
 
-// loopBody describes a loop's body, which is measured beside replays of a trace of the body alone.
+// loopBody is measured beside replays of a trace of the body alone.
 type loopBody struct {
 	name        string
 	programs    int // run one after the other
@@ -27,17 +26,17 @@ type loopBody struct {
 	form        bodyForm
 }
 
-// bodyForm is the control flow around the programs of a body.
+// bodyForm is the control flow around the programs.
 type bodyForm int
 
 const (
 	bodyStraight bodyForm = iota
 	bodyNone              // a loop of 0 iterations, since a trace can't be empty
 	bodyIf                // if a word in DRAM is 0, which it is
-	bodySwitch            // a switch on the word
-	bodyGiven             // the word is an argument of each program
-	bodyCall              // in a called trace
-	bodyWhile             // a program sets the word to 0; the others run while it is 0, and set it to 1
+	bodySwitch
+	bodyGiven // the word is an argument of each program
+	bodyCall
+	bodyWhile // a program sets the word to 0; the others run while it is 0, and set it to 1
 )
 
 // loopBodies have kernels that stay on the workers, except the last one, whose kernels don't fit
@@ -55,8 +54,8 @@ var loopBodies = []loopBody{
 	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
 }
 
-// measureControl measures a loop's iterations beside replays of the loop's body, by the device's
-// clock from the first of 1,000 to the end of the last.
+// measureControl measures by the device's clock from the first of 1,000 iterations to the end of
+// the last.
 func measureControl(s *session) error {
 	p, err := s.newStamps()
 	if err != nil {
@@ -130,7 +129,6 @@ func (s *session) captureBody(iterations uint32, body func(*reprise.Recorder) er
 	})
 }
 
-// preparedBody is a body with its programs and buffers.
 type preparedBody struct {
 	s         *session
 	form      bodyForm
@@ -139,7 +137,7 @@ type preparedBody struct {
 	called    *reprise.Trace
 }
 
-// loopBody loads the programs and buffers of a body.
+// loopBody loads a body.
 func (s *session) loopBody(b loopBody) (*preparedBody, error) {
 	p := &preparedBody{s: s, form: b.form}
 	var err error
@@ -163,7 +161,6 @@ func (s *session) loopBody(b loopBody) (*preparedBody, error) {
 	return p, err
 }
 
-// newWord makes the buffer with a word of 0.
 func (p *preparedBody) newWord(kind allocator.Kind) (err error) {
 	if p.word, err = p.s.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: 64, Name: "word"}); err != nil {
 		return err
@@ -171,7 +168,7 @@ func (p *preparedBody) newWord(kind allocator.Kind) (err error) {
 	return p.s.queue().Write(p.s.ctx, p.word, 0, make([]byte, 64))
 }
 
-// load loads a program of the body. That of a bodyWhile stores set in the word.
+// load loads a program. That of a bodyWhile stores set in the word.
 func (p *preparedBody) load(to *[]*reprise.Executable, set uint32, kernelBytes int) error {
 	small := shape{name: "small", cores: 1, groups: 1}
 	if p.form == bodyGiven {

@@ -17,8 +17,8 @@ import (
 
 const notEmulated = "this process doesn't emulate the device"
 
-// measureEmulator measures the emulator's speed: host time for an instruction with one, two and all
-// workers busy, for a byte moved, for an idle chip, and for an instruction with several chips busy.
+// measureEmulator measures host time for an instruction with one, two and all workers and with
+// several chips busy, for a byte moved, and for an idle chip.
 func measureEmulator(s *session) error {
 	if s.config.Emulated == nil {
 		s.leaveOut("emulator", "", notEmulated)
@@ -44,7 +44,6 @@ func measureEmulator(s *session) error {
 	return err
 }
 
-// counter is a quantity of work.
 type counter struct {
 	name, unit string
 	of         func(Work) uint64
@@ -55,14 +54,13 @@ var (
 	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
 )
 
-// measurePages measures the time of a byte that all workers of a chip copy in pages.
 func (s *session) measurePages(chips []emulated, page int) error {
 	w := workload{workers: chips[0].workers(), page: page}
 	w.pages = (4 << 20) / (w.workers * max(page, 1024))
 	return s.measureWork(chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
 }
 
-// measureWork measures the time of one unit of work while all chips run the same workload.
+// measureWork measures the time of one unit of work of all chips.
 func (s *session) measureWork(chips []emulated, w workload, of counter, params []report.Param, against ...*measure.Baseline) error {
 	all, runs := make([]*reprise.Executable, len(chips)), make([]func() error, len(chips))
 	for i, c := range chips {
@@ -100,8 +98,6 @@ func (s *session) measureWork(chips []emulated, w workload, of counter, params [
 	return err
 }
 
-// measureIdle measures the processor time of an idle device per millisecond, where the system
-// counts it.
 func (s *session) measureIdle() error {
 	if _, ok := measure.ProcessTime(); !ok {
 		return nil
@@ -122,7 +118,6 @@ type emulated struct {
 
 func (c emulated) workers() int { return c.Queue(0).Workers().Size() }
 
-// emulate calls do with n open devices made by open.
 func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
@@ -141,8 +136,8 @@ func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error
 	return do(chips)
 }
 
-// workload keeps workers busy: each copies pages in DRAM, and with add a third processor adds a
-// number to each word in between.
+// workload keeps workers busy: each copies pages in DRAM, and with add a processor adds a number to
+// each word.
 type workload struct {
 	workers, pages, page int // pages of each worker, and bytes of a page
 	add                  bool

@@ -20,7 +20,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// measureEnqueue measures submitting a loaded program, and the round trip to its end.
 func measureEnqueue(s *session) error {
 	q, ctx := s.queue(), s.ctx
 	return s.shapes(func(p shape, x *reprise.Executable) error {
@@ -37,8 +36,7 @@ func measureEnqueue(s *session) error {
 	})
 }
 
-// measureCapture measures recording a trace of one program and submitting its write to DRAM.
-// Releasing traces waits for the device and isn't measured.
+// measureCapture leaves out the release of traces, which waits for the device.
 func measureCapture(s *session) error {
 	return s.shapes(func(p shape, x *reprise.Executable) error {
 		var traces []*reprise.Trace
@@ -65,7 +63,6 @@ func measureCapture(s *session) error {
 	})
 }
 
-// measureOpen measures opening and closing the device, with firmware and queues.
 func measureOpen(s *session) error {
 	return s.measure("open", &measure.Job{Name: "open_close", Do: measure.Repeat(func() error {
 		d, err := reprise.Open(s.ctx, s.config.Target, s.config.Options...)
@@ -77,8 +74,7 @@ func measureOpen(s *session) error {
 	})})
 }
 
-// measureArguments measures setting all runtime arguments of a loaded program, unique and common
-// ones.
+// measureArguments sets all runtime arguments of a loaded program.
 func measureArguments(s *session) error {
 	return s.shapes(func(p shape, x *reprise.Executable) error {
 		next := uint32(0)
@@ -114,7 +110,6 @@ func measureArguments(s *session) error {
 	})
 }
 
-// measurePatching measures replays with a new value of a parameter, of one core and of every core.
 func measurePatching(s *session) error {
 	return s.loaded(common, func(x *reprise.Executable) error {
 		all := s.queue().Workers()
@@ -148,8 +143,8 @@ func measurePatching(s *session) error {
 	})
 }
 
-// measureEvents measures recording an event, the host's wait for one, and a handover between two
-// queues and back.
+// measureEvents measures recording an event, the host's wait, and a handover to another queue and
+// back.
 func measureEvents(s *session) error {
 	return s.with(func() error {
 		a, b, ctx := s.queue(), s.dev.Queue(1), s.ctx
@@ -171,9 +166,8 @@ func measureEvents(s *session) error {
 	}, reprise.WithQueues(2))
 }
 
-// measureTransfer measures writes and reads of interleaved buffers to their end: through the
-// queue's own memory, which costs the host a copy, and directly with pinned memory if the chip
-// reaches it.
+// measureTransfer measures writes and reads through the queue's own memory, which cost the host a
+// copy, and with pinned memory if the chip reaches it.
 func measureTransfer(s *session) error {
 	var unreachable error // why pinned memory isn't measured
 	for _, t := range []struct {
@@ -231,9 +225,9 @@ func measureTransfer(s *session) error {
 }
 
 // measureAllocator measures pairs of a free and an allocation among many live extents: sizes from 1
-// KiB to 4 MiB, first fit, in twice the memory in use or the largest bank. Extents and sizes are
-// drawn between rounds. Many extents are freed in the order of their table, which is reshuffled
-// after each pass, so that the time is the allocator's.
+// KiB to 4 MiB, first fit, in twice the memory in use or the largest bank. Many extents are freed
+// in the order of their table, which is reshuffled after each pass, so that the time is the
+// allocator's.
 func measureAllocator(s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, largest = 64, 255 << 30
@@ -272,15 +266,14 @@ func measureAllocator(s *session) error {
 
 const smallestExtent, largestExtent = 1 << 10, 4 << 20
 
-// pairs frees extents and allocates others in their place.
 type pairs struct {
 	a       *allocator.Allocator
 	rnd     *rand.Rand
 	extents []allocator.Extent
-	next    int      // first extent not freed in this pass
-	victims []uint32 // the extents to free next
-	sizes   []uint32 // the sizes to allocate next
-	done    int      // victims and sizes used so far
+	next    int // first extent not freed in this pass
+	victims []uint32
+	sizes   []uint32
+	done    int // victims and sizes used so far
 }
 
 func (p *pairs) drawSizes() {
@@ -289,7 +282,7 @@ func (p *pairs) drawSizes() {
 	}
 }
 
-// draw chooses the extents to free next, and the sizes to allocate.
+// draw chooses what to free and allocate next.
 func (p *pairs) draw() error {
 	p.drawSizes()
 	p.done = 0
@@ -329,7 +322,6 @@ func (p *pairs) allocate(i, k int) (err error) {
 	return err
 }
 
-// arrival says when an awaited change happens.
 type arrival struct {
 	name   string
 	after  time.Duration
@@ -351,16 +343,15 @@ var (
 	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
 )
 
-// arrivals fall into a wait's spinning, its short sleeps and its longest sleeps, and at predictable
-// times.
+// arrivals fall into a wait's spinning, short and longest sleeps, and at predictable times.
 var arrivals = []arrival{
 	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
 	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures the time from an awaited change to the waiter's return. The wait is a
-// queue's own; the change is a point in time instead of a device's word, so that its time is known.
-// "processor" is the processor time of a wait while nothing else runs.
+// measureWake measures the time from an awaited change to the waiter's return. The change is a
+// point in time instead of a device's word, so that its time is known. "processor" is the processor
+// time of a wait.
 func measureWake(s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
@@ -395,7 +386,6 @@ func (s *session) measurePace(p pace, arrivals ...arrival) error {
 	}, reprise.WithPace(p.spin, p.longest))
 }
 
-// wakeJobs measure the lateness and the processor time of waits.
 func wakeJobs(ctx context.Context, c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
 	var start int64
 	var least float64 // ns after start
@@ -428,8 +418,7 @@ func wakeJobs(ctx context.Context, c measure.Clock, q *reprise.Queue, params []r
 	return late, busy
 }
 
-// measureMesh measures opening chips, and the host's cost of a replay for each chip, without their
-// links.
+// measureMesh measures opening chips, and a replay's cost for each chip, without links.
 func measureMesh(s *session) error {
 	all := s.config.Mesh
 	if len(all) == 0 {
@@ -485,7 +474,6 @@ func (s *session) openMesh(m mesh.Machine) error {
 	return errors.Join(err, closeLast())
 }
 
-// replayMesh measures replays on a mesh and closes it.
 func (s *session) replayMesh(m *mesh.Mesh, params ...any) (err error) {
 	defer func() { err = errors.Join(err, m.Close(s.ctx)) }()
 	d := m.Chips()[0].Device

@@ -21,11 +21,10 @@ import (
 const (
 	// productClocks is the matrix unit's time for a product of two tiles in four phases.
 	productClocks = 64
-	// longRun bounds the runs of an operation; larger products are skipped beyond it.
+	// longRun bounds the runs of an operation.
 	longRun = 5 * time.Second
 )
 
-// opsBench measures operations on one device.
 type opsBench struct {
 	*session
 	device string
@@ -36,7 +35,6 @@ type opsBench struct {
 	stamps *stamps
 }
 
-// measureOps measures operations on tensors on the target and on Config.Against.
 func measureOps(s *session) error {
 	var err error
 	if s.config.Emulated != nil {
@@ -59,7 +57,6 @@ func measureOps(s *session) error {
 	return nil
 }
 
-// square is the shape of tensors of operations on elements.
 var square = []int{512, 512}
 
 func (b *opsBench) measureAll() (err error) {
@@ -78,7 +75,7 @@ func (b *opsBench) measureAll() (err error) {
 	}
 	for _, c := range []struct {
 		report.Operation
-		in [][]int // shapes of the operands
+		in [][]int
 		do tensorOp
 	}{
 		{report.Operation{Name: "add", Shape: square}, [][]int{square}, func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
@@ -111,7 +108,7 @@ func (b *opsBench) measureAll() (err error) {
 
 type tensorOp func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
 
-// random makes tensors of random numbers, with seeds that count up.
+// random makes tensors; seeds count up.
 func (b *opsBench) random(seed uint64, shapes ...[]int) ([]*ops.Tensor, error) {
 	var out []*ops.Tensor
 	for i, shape := range shapes {
@@ -137,7 +134,7 @@ func (b *opsBench) random(seed uint64, shapes ...[]int) ([]*ops.Tensor, error) {
 	return out, nil
 }
 
-// matmul measures a product of square matrices, and reports whether it took longer than longRun.
+// matmul measures a product, and reports whether it took longer than longRun.
 func (b *opsBench) matmul(side int) (long bool, err error) {
 	shape := []int{side, side}
 	t, err := b.random(0, shape, shape, shape)
@@ -204,8 +201,6 @@ func (b *opsBench) free(ts ...*ops.Tensor) (err error) {
 	return err
 }
 
-// measure runs an operation once to load its program, then for each round or until longRun, and
-// keeps the least of each quantity.
 func (b *opsBench) measure(o *report.Operation, run func() error) error {
 	if p := b.config.Progress; p != nil {
 		p(fmt.Sprintf("ops/%s %v %s", o.Name, o.Shape, b.device))
@@ -264,7 +259,6 @@ type tileOperation struct {
 	tiles  uint32 // difference between the two runs of a sample, which cancels the run's fixed cost
 }
 
-// fewTiles is the tile count of the shorter run.
 const fewTiles = 10
 
 // tileOperations use bf16 tiles. Those that compute include unpacking and packing.
@@ -280,8 +274,8 @@ var tileOperations = [...]tileOperation{
 	{"pack", opPack, arith.LoFi, 2000},
 }
 
-// measureTensix measures tile operations of one worker's engines, by wall-clock time and by
-// processor time of this process and its children, in which simulators may run.
+// measureTensix measures tile operations by wall-clock time and by processor time of this process
+// and its children, in which simulators may run.
 func measureTensix(s *session) error {
 	first := len(s.report.Figures)
 	if err := s.with(func() error { return s.measureTiles() }); err != nil {
@@ -306,7 +300,6 @@ func measureTensix(s *session) error {
 	return nil
 }
 
-// measureTiles measures all operations on the open device, which has a parameter unless the target.
 func (s *session) measureTiles(device ...report.Param) error {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, op := range tileOperations {
@@ -342,12 +335,11 @@ func (s *session) measureTile(op tileOperation, device []report.Param, rnd *rand
 		})
 }
 
-// tileWork is an operation loaded for two numbers of tiles.
 type tileWork struct {
 	*session
 	op        tileOperation
 	data      [2][]byte
-	buffers   [3]*reprise.Buffer // the operands and the result
+	buffers   [3]*reprise.Buffer
 	few, more *reprise.Executable
 }
 
@@ -359,7 +351,6 @@ func bf16Numbers(rnd *rand.Rand) []byte {
 	return b
 }
 
-// loadTile writes operands to a worker's L1 and loads the kernels.
 func (s *session) loadTile(op tileOperation, rnd *rand.Rand) (*tileWork, error) {
 	w := &tileWork{session: s, op: op}
 	for i := range w.buffers {
@@ -405,7 +396,7 @@ func (w *tileWork) release() error {
 	return err
 }
 
-// check compares the operation's result with package arith.
+// check compares the result with package arith.
 func (w *tileWork) check() error {
 	got := make([]byte, arith.BF16.TileBytes())
 	if err := runToEnd(w.ctx, w.dev, w.few)(); err != nil {
@@ -433,7 +424,7 @@ func (w *tileWork) check() error {
 		m.MulTile(&dst, &a, &b, w.op.phases)
 	case opExp:
 		return w.checkExp(got)
-	default: // nothing is computed
+	default:
 		return nil
 	}
 	want := make([]byte, len(got))

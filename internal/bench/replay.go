@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/observe"
 )
 
-// measureReplay measures submissions of replays and whole replays, for several trace lengths.
 func measureReplay(s *session) error {
 	for _, n := range s.config.Programs {
 		if n < 1 {
@@ -45,13 +44,12 @@ func measureReplay(s *session) error {
 	})
 }
 
-// submitReplays measures submissions on a queue with one worker: an emulated device shares the
-// host's processors and caches, and should be done soon.
+// submitReplays measures on a queue with one worker: an emulated device, which shares the host's
+// processors, should be done soon.
 func (s *session) submitReplays() error {
 	return s.withProbe(func() error { return s.replays(s.submitReplay) }, reprise.WithQueueWorkers(0, chip.Range{}))
 }
 
-// countInstructions counts the instructions of the queue's cores for each program of a long trace.
 func (s *session) countInstructions() error {
 	if s.config.Retired == nil || s.config.CountTarget == nil || s.report.ReplaySummary == nil {
 		return nil
@@ -131,7 +129,6 @@ func (s *session) replayToEnd(t *reprise.Trace, programs int) error {
 	return s.measure("replay", jobToEnd("to_end", report.Params("programs", programs), fewReplays(programs), s.replay(t), s.finish))
 }
 
-// fewReplays is the burst of awaited replays.
 func fewReplays(programs int) int { return max(1, min(4, 32/programs)) }
 
 func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
@@ -150,11 +147,10 @@ func summarizeReplay(f *report.Figure, programs int) *report.ReplaySummary {
 	return sum
 }
 
-// replayStages measures the parts of a replay on the device by stamps of the dispatcher. "stamp" is
-// the time between two stamps with nothing in between; "device" and "program" include it. "program"
-// is a program with stamps of its own. Where the device's clock runs in step with the host's, which
-// an emulator's doesn't, "to_start" is the time an idle queue takes to start and "to_awake" the
-// time a waiter takes to return.
+// replayStages measures the parts of a replay by stamps of the dispatcher. "stamp" is the time
+// between two stamps with nothing in between; "device" and "program", whose program has stamps of
+// its own, include it. If the device's clock runs in step with the host's, "to_start" is the time
+// of an idle queue to start and "to_awake" that of a waiter to return.
 func (s *session) replayStages(t *reprise.Trace, programs int) error {
 	p, err := s.newStamps()
 	if err != nil || p == nil {
@@ -212,8 +208,7 @@ func (s *session) replayStages(t *reprise.Trace, programs int) error {
 	return nil
 }
 
-// alongside reports whether a clock of so many MHz runs in step with the host's, and returns its
-// last reading.
+// alongside reports whether a clock runs in step with the host's, and returns its last reading.
 func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time.Duration)) (dispatch.Clock, bool, error) {
 	const apart, tolerance = 20 * time.Millisecond, 0.01
 	a, err := read()
@@ -225,16 +220,14 @@ func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time
 	if err != nil {
 		return b, false, err
 	}
-	rate := float64(b.Cycles-a.Cycles) * 1e3 / float64(b.Host.Sub(a.Host)) // MHz
+	rate := float64(b.Cycles-a.Cycles) * 1e3 / float64(b.Host.Sub(a.Host))
 	return b, math.Abs(rate/mhz-1) < tolerance, nil
 }
 
-// mostTimes is the number of program times that the device keeps.
 const mostTimes = 1000
 
-// programTimes measures each program of a replayed trace by the device's own records, without
-// commands between the programs. A sample reaches from the end of the program before and the start
-// to the end of the kernels.
+// programTimes measures each program of a replay by the device's own records: from the end of the
+// program before and the start to the end of the kernels.
 func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil
@@ -262,7 +255,6 @@ func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) erro
 	})
 }
 
-// replayed replays a trace to its end and returns the times of its programs.
 func (s *session) replayed(t *reprise.Trace, read *dispatch.ProgramTimes, programs int) ([]dispatch.ProgramTime, error) {
 	if _, _, err := read.Append(nil); err != nil { // drop those of earlier replays
 		return nil, err
@@ -302,8 +294,7 @@ const (
 	probeBursts = 10
 )
 
-// breakdown watches replays of the smallest trace by eBPF, on a device of its own. Without
-// Config.EBPF only system calls are counted, where the kernel permits.
+// breakdown watches replays of the smallest trace by eBPF; without Config.EBPF only system calls.
 func (s *session) breakdown() error {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -337,7 +328,6 @@ func (s *session) breakdown() error {
 	})
 }
 
-// watched are replays observed by probes.
 type watched struct {
 	*session
 	trace  *reprise.Trace
@@ -348,7 +338,7 @@ type watched struct {
 	bursts       []float64 // ns of each
 	waits        float64   // ns of all waits
 	instructions uint64
-	counted      bool // whether instructions is valid
+	counted      bool
 	snapshot     *probe.Snapshot
 	has          func(probe.Kind) bool
 }
@@ -371,7 +361,7 @@ func (w *watched) run() (err error) {
 	burst := func() error { return replay(probeBurst) }
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := errors.Join(burst(), wait()); err != nil { // to warm up
+	if err := errors.Join(burst(), wait()); err != nil {
 		return err
 	}
 	p, err := probe.Start(w.config)
@@ -467,8 +457,8 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report
 	return c
 }
 
-// jitter ranks the causes that delayed the submitting thread. Unexplained time of bursts beyond their
-// median is a cause of its own.
+// jitter ranks the causes of delays of the submitting thread; unexplained time beyond the median is
+// one of its own.
 func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {
@@ -502,7 +492,7 @@ func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	return out
 }
 
-// marker repeats operations with markers around their halves, and reports what uprobes saw.
+// marker repeats operations with markers around their halves.
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers

@@ -28,7 +28,6 @@ import (
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
 
-// family is a group of figures.
 type family struct {
 	name, about string
 	device      uses
@@ -39,7 +38,7 @@ type family struct {
 type uses uint8
 
 const (
-	opensOwn uses = iota // none: the family opens its devices itself
+	opensOwn uses = iota
 	target
 	probeTarget
 )
@@ -65,10 +64,8 @@ var families = [...]family{
 	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
 }
 
-// Family describes a group of figures.
 type Family struct{ Name, About string }
 
-// Families returns the families in running order.
 func Families() []Family {
 	var out []Family
 	for _, f := range families {
@@ -77,7 +74,7 @@ func Families() []Family {
 	return out
 }
 
-// Run runs the selected measurements and returns their report.
+// Run runs the selected measurements.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if c.Rounds < 0 || c.Warmup < 0 {
 		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
@@ -144,7 +141,6 @@ func pick(names []string) ([]family, error) {
 	return out, nil
 }
 
-// measure measures a family on a device of its own, so that families don't influence each other.
 func (f family) measure(s *session) error {
 	switch run := func() error { return f.run(s) }; f.device {
 	case target:
@@ -156,7 +152,6 @@ func (f family) measure(s *session) error {
 	return f.run(s)
 }
 
-// summaryParts measure the rows of the summary, in the table's order.
 var summaryParts = [...]struct {
 	name string
 	run  func(*session) error
@@ -185,7 +180,7 @@ func measureSummary(s *session) error {
 
 // Config selects what to measure, and how often.
 type Config struct {
-	Target  kmd.Target       // the device
+	Target  kmd.Target
 	Device  string           // the target's name in the report
 	Options []reprise.Option // of every Open
 	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
@@ -194,42 +189,35 @@ type Config struct {
 	// them. 0 means 20 and 3.
 	Rounds, Warmup int
 	iterations     int // of a loop; 0 means controlIterations
-	// Programs are the trace lengths of the replay family, in programs; nil means 1, 10 and 1000.
+	// Programs are the trace lengths of the replay family; nil means 1, 10 and 1000.
 	Programs []int
-	// EBPF asks for a [report.Breakdown] of replays. Without EBPF only system calls are counted,
-	// where the kernel permits.
+	// EBPF asks for a [report.Breakdown] of replays; else only system calls are counted.
 	EBPF bool
-	// Markers asks for [report.Markers] of every awaited operation, in runs of their own.
+	// Markers asks for [report.Markers] of awaited operations, in runs of their own.
 	Markers bool
-	// Timeline asks for a timeline of a few replays of each trace of the replay family, in runs of
-	// their own.
+	// Timeline asks for a timeline of a few more replays of each trace.
 	Timeline bool
-	// ProbeTarget is the device on which the host's cost of a submission is measured; nil means
-	// Target. Waking a sleeping emulated device takes a system call that silicon doesn't need, so
-	// give sim.Awake.
+	// ProbeTarget, or else Target, is the device on which the host's cost of a submission is
+	// measured. Give sim.Awake: waking an emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is a device whose instructions are counted, such as a synchronous emulator.
-	// Retired returns those of the first queue's cores since it was opened. Without both, none are
-	// reported.
+	// CountTarget is a device whose instructions are counted, and Retired those of the first
+	// queue's cores since it was opened.
 	CountTarget kmd.Target
 	Retired     func() uint64
 	// Executed returns the instructions that the prefetcher, the dispatcher and its subordinate of
-	// CountTarget's first queue executed since the first call, without polling rounds. nil leaves
-	// instructions out of the summary.
+	// CountTarget's first queue executed since the first call, without polling rounds.
 	Executed func() [3]uint64
-	// Demo runs a whole network on a device, for the summary; nil leaves it out.
-	Demo func(context.Context, kmd.Target) error
-	// Emulated makes a device like Target that this process emulates, for the family "emulator".
+	// Demo runs a whole network on a device, for the summary.
+	Demo     func(context.Context, kmd.Target) error
+	// Emulated makes a device like Target that this process emulates.
 	Emulated func() Emulated
-	// Parallel is Emulated with tiles that execute in parallel, for the summary.
+	// Parallel is Emulated with tiles that execute in parallel.
 	Parallel func() Emulated
 	Mesh     mesh.Machine // cards for the mesh family
-	// Against is a second device that the summary and the families tensix and ops measure too; nil
-	// means none.
-	Against *Against
+	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
 	Machine probe.Machine
-	// Progress, if not nil, is called with the name of each figure before its measurement.
+	// Progress is called with the name of each figure before its measurement.
 	Progress func(figure string)
 }
 
@@ -240,34 +228,29 @@ func (c *Config) machine() probe.Machine {
 	return probe.Detect()
 }
 
-// Summarized is the family that measures the figures users feel most and fills in
-// [report.Report.Summary].
+// Summarized is the family that fills in [report.Report.Summary].
 const Summarized = "summary"
 
-// ErrFamily is the error of [Run] for a name in [Config].Families that is not among [Families].
+// ErrFamily is the error of unknown families.
 var ErrFamily = errors.New("there is no such family of measurements")
 
-// Emulated is a device that this process emulates.
 type Emulated struct {
 	Target kmd.Target  // for one opening
 	Work   func() Work // since it was opened
 }
 
-// Work counts the instructions of all processors of an emulated device, and the bytes that its NoCs
-// moved.
+// Work counts instructions of all processors and bytes moved by the NoCs.
 type Work struct{ Instructions, NoCBytes uint64 }
 
-// Against is a device to compare with the target.
 type Against struct {
 	Target   kmd.Target
 	Name     string // in ratios
 	Emulated bool   // by this project, so that clocks aren't reported
 }
 
-// clockAttempts bounds the attempts to measure a figure at a steady clock.
 const clockAttempts = 3
 
-// session is a run of the benchmarks, which ends with ctx.
+// session is a run, which ends with ctx.
 type session struct {
 	ctx    context.Context
 	config Config
@@ -277,8 +260,7 @@ type session struct {
 	marker *marker // nil without Config.Markers
 }
 
-// aiClock reads the chip's clock. ok is false without a device, and where the firmware doesn't
-// report the clock.
+// aiClock reads the chip's clock if there is a device that reports it.
 func (s *session) aiClock() (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil
@@ -290,19 +272,18 @@ func (s *session) aiClock() (mhz float64, ok bool, err error) {
 	return mhz, err == nil, err
 }
 
-// leaveOut reports that a family, or a part of it, measures nothing here, if it was asked for by name.
+// leaveOut reports why a family, or a part of it, measures nothing, if it was asked for by name.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, report.LeftOut{Family: family + part, Why: why})
 	}
 }
 
-// with opens the target for do.
 func (s *session) with(do func() error, opts ...reprise.Option) error {
 	return s.open(s.config.Target, do, opts...)
 }
 
-// withProbe opens the device for measurements of the host's share.
+// withProbe is with for measurements of the host's share.
 func (s *session) withProbe(do func() error, opts ...reprise.Option) error {
 	return s.open(cmp.Or(s.config.ProbeTarget, s.config.Target), do, opts...)
 }
@@ -318,7 +299,7 @@ func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (e
 }
 
 // measure adds a figure to the report, or a refusal if the chip's clock changed in every attempt: a
-// chip may lower its clock although the open device holds the driver's power state.
+// chip may lower its clock although the device is open.
 func (s *session) measure(family string, j *measure.Job) error {
 	id := report.ID(family, j.Name, j.Params...)
 	if s.config.Progress != nil {
@@ -340,7 +321,6 @@ func (s *session) measure(family string, j *measure.Job) error {
 	return nil
 }
 
-// record captures a trace that runs a program several times.
 func (s *session) record(x *reprise.Executable, programs int) (*reprise.Trace, error) {
 	return s.queue().Capture(s.ctx, fmt.Sprintf("%d programs", programs), func(_ context.Context, r *reprise.Recorder) error {
 		for range programs {
@@ -352,7 +332,7 @@ func (s *session) record(x *reprise.Executable, programs int) (*reprise.Trace, e
 	})
 }
 
-// recorded calls do with a trace of several runs of a program, and then releases the trace.
+// recorded calls do with a trace of several runs of a program.
 func (s *session) recorded(x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
 	t, err := s.record(x, programs)
 	if err == nil {
@@ -406,7 +386,6 @@ func (s *session) measureTimes(family string, job measure.Job, processor func() 
 	return errors.Join(err, s.measure(family, &job))
 }
 
-// load loads a program of the shape.
 func (s *session) load(p shape) (*reprise.Executable, error) {
 	prog, err := p.program(s.dev)
 	if err != nil {
@@ -415,7 +394,7 @@ func (s *session) load(p shape) (*reprise.Executable, error) {
 	return s.dev.Load(s.ctx, prog)
 }
 
-// loaded calls do with a loaded program of the shape, and then releases the program.
+// loaded calls do with a loaded program of the shape.
 func (s *session) loaded(p shape, do func(*reprise.Executable) error) error {
 	x, err := s.load(p)
 	if err == nil {
@@ -427,7 +406,7 @@ func (s *session) loaded(p shape, do func(*reprise.Executable) error) error {
 	return x.Release(s.ctx)
 }
 
-// shapes calls do with loaded programs of the shapes common and worst.
+// shapes calls do with programs of the shapes common and worst.
 func (s *session) shapes(do func(shape, *reprise.Executable) error) error {
 	for _, p := range []shape{common, worst} {
 		if err := s.loaded(p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {
@@ -441,7 +420,7 @@ func (s *session) queue() *reprise.Queue { return s.dev.Queue(0) }
 
 func (s *session) finish() error { return s.queue().Wait(s.ctx) }
 
-// runToEnd returns a function that runs a program on queue 0 and waits for its end.
+// runToEnd runs a program on queue 0 and waits for its end.
 func runToEnd(ctx context.Context, d *reprise.Device, x *reprise.Executable) func() error {
 	q := d.Queue(0)
 	return func() error {
@@ -452,7 +431,7 @@ func runToEnd(ctx context.Context, d *reprise.Device, x *reprise.Executable) fun
 	}
 }
 
-// stamps are two events that record the device's clock before and after an operation.
+// stamps record the device's clock before and after an operation.
 type stamps struct {
 	ctx           context.Context
 	queue         *reprise.Queue
@@ -464,7 +443,7 @@ func newStamps(ctx context.Context, d *reprise.Device) *stamps {
 	return &stamps{ctx: ctx, queue: d.Queue(0), before: d.NewEvent("before", reprise.Timed()), after: d.NewEvent("after", reprise.Timed())}
 }
 
-// newStamps returns nil where the device doesn't report its clock rate.
+// newStamps returns nil if the clock's rate is unknown.
 func (s *session) newStamps() (*stamps, error) {
 	mhz, ok, err := s.aiClock()
 	if err != nil || !ok || mhz == 0 {

@@ -16,13 +16,11 @@ import (
 	"github.com/reprise-tt/reprise/stream"
 )
 
-// streamSizes are the message sizes, in bytes, for which tt-metal publishes the rates of its
-// device-host sockets.
+// streamSizes are sizes in bytes for which tt-metal publishes the rates of its sockets.
 var streamSizes = []int{1216, 39936}
 
-// measureStreams measures messages between the host and a running kernel: a word's round trip, a
-// word's way back, and back-to-back messages in either direction, each beside a queue read of as
-// many bytes.
+// measureStreams measures a word's round trip and its way back, and back-to-back messages in either
+// direction, each beside a queue read of as many bytes.
 func measureStreams(s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
@@ -62,14 +60,14 @@ func measureStreams(s *session) error {
 const (
 	streamRing  = 256 << 10
 	streamBytes = 4 << 20 // of a sample: so many that the bytes that the ring holds at first count for little
-	streamWord  = 4       // bytes of the word of round trips
+	streamWord  = 4
 )
 
 // clockKernel answers messages with its tile's clock.
 const clockKernel = "stream_clock"
 
-// streaming measures a job while a kernel with streams runs on a core. Closing the first stream
-// ends the kernel.
+// streaming measures a job while a kernel with streams runs. Closing the first stream ends the
+// kernel.
 func (s *session) streaming(kernel string, n int, args func(room uint32) []uint32, job *measure.Job, ss ...*stream.Stream) (err error) {
 	defer func() {
 		for _, t := range ss {
@@ -146,9 +144,9 @@ func (s *session) roundTrip(params []report.Param) error {
 	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
 }
 
-// toGoroutine measures from a kernel's push of a word to the return of the read that waits for it.
-// The word is the low word of the tile's clock, which is placed between two readings of the queue's
-// clock. On a card the two clocks differ by the time between the tiles' resets.
+// toGoroutine measures from a kernel's push of a word to the return of the waiting read. The word
+// is the tile's clock, which is placed between two readings of the queue's. On a card the clocks
+// differ by the time between the tiles' resets.
 func (s *session) toGoroutine(params []report.Param) error {
 	in, out, exchange, err := s.pair()
 	if err != nil {
@@ -169,7 +167,7 @@ func (s *session) toGoroutine(params []report.Param) error {
 		if err != nil {
 			return 0, err
 		}
-		passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
+		passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles))
 		share := float64(passed) / float64(after.Cycles-before.Cycles)
 		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
 		return float64(known.Sub(pushed)), nil
@@ -177,7 +175,6 @@ func (s *session) toGoroutine(params []report.Param) error {
 	return s.streaming(clockKernel, 64, args, job, in, out)
 }
 
-// messages measures messages of n bytes in one direction.
 func (s *session) messages(d stream.Direction, n, per int) error {
 	t, err := s.newStream(d, d.String())
 	if err != nil {

@@ -50,12 +50,10 @@ func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, o
 	return each, n[0], nil
 }
 
-// quote is a cost of another runtime or simulator.
 func quote(q report.Quantity, source *report.Source) []report.Other {
 	return []report.Other{{Quantity: q, Source: source}}
 }
 
-// summarizeSubmit measures a replay's cost for the host and its bytes.
 func summarizeSubmit(s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{What: "submit a replay, host", Others: quote(report.InNs(itsCI, 1870), itsCISource),
@@ -74,7 +72,6 @@ func summarizeSubmit(s *session) error {
 	return nil
 }
 
-// summarizeInstructions counts the instructions of a queue's cores.
 func summarizeInstructions(s *session) error {
 	shapes := []shape{minimal, common}
 	var rows []*report.SummaryRow
@@ -111,8 +108,6 @@ func summarizeInstructions(s *session) error {
 	return nil
 }
 
-// fillInstructions sets a row to the instructions of prefetcher and dispatcher, beside those of
-// tt-metal's firmware.
 func fillInstructions(row *report.SummaryRow, n [3]float64, a chip.Arch, p shape, replay bool) {
 	row.Now = new(report.InInstructions("", n[0]+n[1]))
 	row.More = []report.Quantity{report.InInstructions("prefetcher", n[0]), report.InInstructions("dispatcher", n[1])}
@@ -212,9 +207,8 @@ func summarizeChips(s *session) error {
 	return nil
 }
 
-// summarizeEmulator measures the time of an instruction and of a byte where this process emulates
-// the device. Config.Against gets the same work; its time is divided by the instructions counted
-// here.
+// summarizeEmulator measures the time of an instruction and of a byte. Config.Against gets the same
+// work; its time is divided by the instructions counted here.
 func summarizeEmulator(s *session) error {
 	instruction := func(what string) *report.SummaryRow {
 		return &report.SummaryRow{What: "emulator, an instruction, " + what, Others: quote(report.InNs(quotedSimulator, 4.5), ttsimAlone),
@@ -227,9 +221,9 @@ func summarizeEmulator(s *session) error {
 		return nil
 	}
 	works := []struct {
-		workload          // of the emulator
-		less     workload // for Config.Against
-		whole             // of less
+		workload
+		less  workload // for Config.Against
+		whole          // of less
 	}{{workload: busyWorkers(1)}, {}}
 	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
@@ -277,18 +271,15 @@ func summarizeEmulator(s *session) error {
 	return nil
 }
 
-// pagesOfOther bounds the pages of a worker of Config.Against: a simulator executes all other
-// workers' polling and would take half a minute.
 const pagesOfOther = 40
 
-// count returns the instructions of a workload.
 func (s *session) count(c emulated, w workload) (n uint64, err error) {
 	x, err := w.load(s, c.Device)
 	if err != nil {
 		return 0, err
 	}
 	run := runToEnd(s.ctx, c.Device, x)
-	for range 2 { // the first run loads the kernels
+	for range 2 {
 		before := c.Work().Instructions
 		if err := run(); err != nil {
 			return 0, err
@@ -298,7 +289,6 @@ func (s *session) count(c emulated, w workload) (n uint64, err error) {
 	return n, x.Release(s.ctx)
 }
 
-// summarizePrograms measures a replay of many programs on all workers to its end.
 func summarizePrograms(s *session) error {
 	const programs = 100
 	w := whole{"replay_to_end", report.Params("programs", programs), 0}
@@ -323,8 +313,7 @@ func summarizePrograms(s *session) error {
 	return nil
 }
 
-// summarizeProcessors measures the speed-up of one emulated chip with parallel tiles on all
-// processors over one.
+// summarizeProcessors measures an emulated chip with parallel tiles on all processors and on one.
 func summarizeProcessors(s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
@@ -369,8 +358,7 @@ func summarizeProcessors(s *session) error {
 	})
 }
 
-// speedUp sets a row to the ratio of the time on one processor to the time on all, measured in turn
-// in each round.
+// speedUp sets a row to the ratio of the times on one processor and on all, measured in turn.
 func (s *session) speedUp(row *report.SummaryRow, what string, do func() error) error {
 	var ratios []float64
 	elapsed := func() (time.Duration, error) {
@@ -421,7 +409,7 @@ func missing(rows []*report.SummaryRow, why string) {
 	}
 }
 
-// fill sets a row from a figure: the median, named percentiles and a ratio.
+// fill sets a row from a figure.
 func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string) *report.Figure {
 	f, ok := s.report.Figure(id)
 	if !ok {
@@ -440,7 +428,7 @@ func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string)
 	return f
 }
 
-// most calls do with at most so many rounds of each figure and one to warm up.
+// most limits the rounds of do.
 func (s *session) most(rounds int, do func() error) error {
 	was := s.runner
 	defer func() { s.runner = was }()
@@ -455,7 +443,6 @@ const (
 	onProcessors    = "least processor time"
 )
 
-// whole is a figure of a run as a whole, on the target and on Config.Against.
 type whole struct {
 	name   string
 	params []report.Param
@@ -470,7 +457,6 @@ func (w whole) figure(suffix string, device ...report.Param) *report.Figure {
 	return &report.Figure{Family: Summarized, Name: w.name + suffix, Params: append(slices.Clone(w.params), device...), PerSample: 1}
 }
 
-// work prepares a run on the session's device.
 type work func() (do func() error, err error)
 
 type run struct {
@@ -484,9 +470,8 @@ func always(do func() error, device ...report.Param) *run {
 	return &run{device: device, round: func(measure func(func() error) error) error { return measure(do) }}
 }
 
-// measureWhole measures wall-clock time and, in the same rounds, processor time of this process and
-// its children. Devices take turns, so that a slow phase of the machine affects all; those after
-// the first have fewestOfOther rounds.
+// measureWhole measures wall-clock time and processor time of this process and its children.
+// Devices take turns, so that a slow phase of the machine affects all.
 func (s *session) measureWhole(w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()
@@ -543,8 +528,6 @@ func (s *session) measureWhole(w whole, runs ...*run) error {
 // threads on other processors at its ticks, milliseconds late.
 const sampleLasts = 100 * time.Millisecond
 
-// times are nanoseconds of wall-clock time and, if counted, of processor time of this process and its
-// children.
 type times struct {
 	wall, busy float64
 	counted    bool
@@ -564,8 +547,8 @@ func timesOf(do func() error) (t times, err error) {
 	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
 }
 
-// inTurn measures the same work on the target and, in turn, on Config.Against, which is closed in
-// between: an open simulator keeps executing its workers' polling.
+// inTurn measures the target and, in turn, Config.Against, which is closed in between: an open
+// simulator keeps polling.
 func (s *session) inTurn(w whole, of work) error {
 	return s.with(func() error {
 		do, err := of()
@@ -587,7 +570,6 @@ func (s *session) inTurn(w whole, of work) error {
 	})
 }
 
-// measureOther measures Config.Against, if set.
 func (s *session) measureOther(w whole, of work) error {
 	a := s.config.Against
 	if a == nil {
@@ -598,7 +580,7 @@ func (s *session) measureOther(w whole, of work) error {
 	})
 }
 
-// openOther calls then with work prepared on Config.Against, and restores the session's own device.
+// openOther calls then with work prepared on Config.Against.
 func (s *session) openOther(of work, then func(do func() error) error) error {
 	a := s.config.Against
 	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
@@ -632,7 +614,7 @@ func (s *session) addProcessorTime(row *report.SummaryRow, id string) {
 	}
 }
 
-// fillOther replaces a row's quotations by measurements of Config.Against.
+// fillOther replaces quotations by measurements of Config.Against.
 func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	a := s.config.Against
 	if a == nil {

@@ -11,18 +11,15 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// TimedFamily is the family of figures of TT-NN programs, which are timed in other processes.
 const TimedFamily = "ttnn"
 
-// TimedChip holds the times of TT-NN programs on one chip.
 type TimedChip struct {
 	Name     string
-	Open     Timed // opening the device
+	Open     Timed
 	Programs []Timed
 	Skipped  []string // programs without a time: no single operations
 }
 
-// Timed holds the times of a program on the emulator and optionally on the vendor's simulator.
 type Timed struct {
 	Name           string
 	Reprise, TTSim Times
@@ -44,8 +41,7 @@ type Times struct {
 	Refused string
 }
 
-// ReportTimed makes a report of TT-NN programs. The least time of a program counts, and the median
-// of opening the device.
+// ReportTimed reports the least time of each TT-NN program, and the median of opening the device.
 func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 	r := &report.Report{Schema: report.Schema, When: time.Now(), Device: device, Host: report.NewHost(), Rounds: rounds,
 		Baselines: []*report.Figure{}}
@@ -79,7 +75,7 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
 }
 
-// addTimed adds a program's figures and its summary row, with one value of each figure.
+// addTimed adds a program's figures and row.
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
 	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
@@ -111,7 +107,6 @@ func addTimes(r *report.Report, name string, t Times, params ...report.Param) *r
 	return f
 }
 
-// ratioRow compares programs that both simulators run.
 func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
 	logs, lowest, highest := 0.0, 0, 0
 	for i, v := range ratios {
@@ -133,7 +128,6 @@ func ratioRow(chipName string, names []string, ratios []float64) *report.Summary
 	}
 }
 
-// addCount adds a row with a count of programs and their names as its note.
 func addCount(r *report.Report, what string, names []string) {
 	if len(names) > 0 {
 		note := strings.Join(slices.Sorted(slices.Values(names)), ", ")

@@ -23,7 +23,6 @@ var (
 	spinningPace = pace{"spin=5ms", 5 * time.Millisecond, 0}
 )
 
-// paces are the paces of the wake family.
 var paces = []pace{
 	defaultPace,
 	spinningPace,
@@ -49,10 +48,10 @@ func ownKernel(a chip.Arch, name string) (*kernels.Image, error) {
 // dispatch code (fd_command_construction), "smallest" of its benchmark of traced programs.
 type shape struct {
 	name       string
-	args       int // unique runtime arguments of each core
-	common     int // common runtime arguments
+	args       int
+	common     int
 	semaphores int
-	cbs        int // circular buffers
+	cbs        int
 	groups     int // kernel groups: sets of cores with kernels of their own
 	cores      int // workers of the first row; 0 means all workers
 }
@@ -64,7 +63,7 @@ var (
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )
 
-// program makes a program of the shape that computes nothing.
+// program computes nothing.
 func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	image, err := kernels.Prebuilt(d.Arch(), kernels.Blank)
 	if err != nil {
@@ -101,7 +100,7 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	return out, nil
 }
 
-// padded returns the image with its text extended to a number of bytes.
+// padded extends the text of an image.
 func padded(im *kernels.Image, bytes int) *kernels.Image {
 	if bytes <= len(im.Text) {
 		return im
@@ -111,7 +110,6 @@ func padded(im *kernels.Image, bytes int) *kernels.Image {
 	return &longer
 }
 
-// split cuts a rectangle into n rectangles of whole rows, at most one for each row.
 func split(r chip.Range, n int) []chip.Range {
 	rows := r.End.Y - r.Start.Y + 1
 	n = max(1, min(n, rows))
@@ -143,7 +141,7 @@ func replayPeers() []report.Peer {
 	}
 }
 
-// ofCI are the times of tt-metal's CI for the shapes common and worst.
+// ofCI are times of tt-metal's CI.
 func ofCI(s shape, common, worst float64) []report.Peer {
 	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": common, "worst": worst}[s.name]}}
 }
@@ -178,11 +176,10 @@ var (
 	ttsimBeside = &report.Source{From: "ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", Date: "22 November 2026"}
 )
 
-// quotedSimulator is the simulator whose figures are quoted unless Config.Against is measured.
+// quotedSimulator is quoted unless Config.Against is measured.
 const quotedSimulator = "ttsim"
 
-// itsQueuesExecute returns the instructions of prefetcher and dispatcher with tt-metal's firmware,
-// on a chip without harvested workers.
+// itsQueuesExecute returns the instructions of tt-metal's prefetcher and dispatcher.
 func itsQueuesExecute(a chip.Arch, s shape, replay bool) float64 {
 	type of struct {
 		arch   chip.Arch

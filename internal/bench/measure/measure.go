@@ -17,13 +17,12 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// Clock converts ticks of the processor's counter to nanoseconds.
 type Clock struct {
 	NsPerTick float64
 	Overhead  int64 // median ticks between two successive readings
 }
 
-// Calibrate measures the counter against the monotonic clock for about d.
+// Calibrate takes about d.
 func Calibrate(d time.Duration) Clock {
 	t0, c0 := time.Now(), Ticks()
 	gaps := make([]int64, 0, 1024)
@@ -49,7 +48,6 @@ func (c Clock) Ns(start, end int64) float64 {
 	return float64(max(0, end-start-c.Overhead)) * c.NsPerTick
 }
 
-// Baselines measures the baselines alone.
 func (r *Runner) Baselines() ([]*report.Figure, error) {
 	var out []*report.Figure
 	for _, b := range allBaselines() {
@@ -87,12 +85,11 @@ type Job struct {
 	// Submit and Finish are the halves of an awaited operation; nil for others.
 	Submit func(n int) error
 	Finish func() error
-	// PerSample is the number of operations in a sample, Burst the number of samples in a round; 0
-	// means 1.
+	// PerSample are operations in a sample, Burst samples in a round; 0 means 1.
 	PerSample, Burst int
-	// Settle, if not nil, brings the device to rest between rounds, outside the measured time.
+	// Settle brings the device to rest between rounds, unmeasured.
 	Settle func() error
-	// Against are baselines, measured in every round.
+	// Against are measured in every round.
 	Against []*Baseline
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
@@ -120,7 +117,6 @@ func Repeat(op func() error) func(int) error {
 	}
 }
 
-// Runner measures jobs.
 type Runner struct {
 	Clock  Clock
 	Rounds int
@@ -129,7 +125,6 @@ type Runner struct {
 	AIClock func() (mhz float64, ok bool, err error)
 }
 
-// Measure runs a job.
 func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
 	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
 	own := NewSeries()
@@ -217,7 +212,6 @@ func (r *Runner) readClock(to *[]float64) error {
 	return nil
 }
 
-// known returns nil for 0, an unknown quantity.
 func known(v float64) *float64 {
 	if v == 0 {
 		return nil
@@ -272,7 +266,6 @@ func allocations(j *Job) (float64, error) {
 // maxUnits is a hundred seconds, the histogram's longest time.
 const maxUnits = 100e9 * report.UnitsPerNs
 
-// Series collects the samples of one quantity.
 type Series struct {
 	hist   *hdrhistogram.Histogram
 	round  []float64
@@ -282,18 +275,16 @@ type Series struct {
 	sum    float64
 }
 
-// NewSeries returns an empty series.
 func NewSeries() *Series {
 	return &Series{hist: hdrhistogram.New(1, maxUnits, 3), min: math.Inf(1)}
 }
 
-// Add takes a sample, in nanoseconds.
+// Add takes nanoseconds.
 func (s *Series) Add(ns float64) {
 	s.round = append(s.round, ns)
 }
 
-// End ends a round. Only now samples enter the histogram, so that this doesn't disturb the
-// measurement.
+// End ends a round. Samples enter the histogram now, so that the measurement isn't disturbed.
 func (s *Series) End() {
 	if len(s.round) == 0 {
 		return
@@ -308,7 +299,7 @@ func (s *Series) End() {
 	s.round = s.round[:0]
 }
 
-// Fill stores the series' statistics in f.
+// Fill fills in statistics.
 func (s *Series) Fill(f *report.Figure) {
 	q := func(p float64) float64 { return float64(s.hist.ValueAtQuantile(p)) / report.UnitsPerNs }
 	f.Samples = s.hist.TotalCount()
@@ -326,7 +317,7 @@ func (s *Series) Fill(f *report.Figure) {
 	}
 }
 
-// Baseline is a well-known operation to compare with.
+// Baseline is an operation to compare with.
 type Baseline struct {
 	name string
 	per  int // operations in a sample
@@ -335,7 +326,6 @@ type Baseline struct {
 
 const ringBytes = 64 << 20
 
-// Memcpy copies n bytes to successive places of a ring.
 func Memcpy(name string, n int, ring []byte) *Baseline {
 	src := make([]byte, n)
 	for i := range src {
@@ -367,7 +357,7 @@ func MemcpyPages(page int) *Baseline {
 	return &Baseline{name: report.MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
 }
 
-// allBaselines returns the baselines of this processor that don't depend on the figure.
+// allBaselines are those that don't depend on the figure.
 func allBaselines() []*Baseline {
 	hot := make([]byte, 4096)
 	out := []*Baseline{
@@ -390,7 +380,6 @@ func allBaselines() []*Baseline {
 		}})
 }
 
-// NonTemporal returns nil where the processor has no such stores.
 func NonTemporal() *Baseline {
 	if !hasNonTemporal {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// goFunction returns a function's offset in a Go program's file. It reads the table of Go's
-// runtime, which stripped programs have too.
+// goFunction returns a function's offset in a Go program's file by the runtime's table, which
+// stripped programs have too.
 func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	f, err := elf.NewFile(program)
 	if err != nil {
@@ -47,9 +47,8 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
 }
 
-// goText returns the start of Go's code, to which its function table is relative. A C linker may
-// put C code first in the section; a wrong start would put the probe into the middle of another
-// function.
+// goText returns the start of Go's code, to which the table is relative. A C linker may put C code
+// in front.
 func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
 	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
 	word := func(p []byte, n int) uint64 { // the n-th of the target's words

@@ -1,13 +1,8 @@
-// Package probe measures a process by eBPF programs: system calls and ioctls on a card, time on
-// processors, waiting for one and blocked, page faults, functions of the kernel driver, and markers
-// in the process. The programs add up what they see and send only slow events; events that find no
-// room are counted.
-//
-// What a kernel doesn't offer is left out and named in the [Snapshot]: [Detect] finds the features,
-// [Choose] decides. Figures of /proc are always there.
-//
-// Probes of system calls and of the scheduler run for every event of the machine, and cost other
-// processes a comparison. [Calibrate] measures the cost for the watched process.
+// Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
+// faults, functions of the kernel driver, and markers. Figures of /proc are always there. [Detect]
+// finds what the kernel offers, [Choose] decides; the rest is named in the [Snapshot]. Probes of
+// system calls and of the scheduler run for every event of the machine, and cost other processes a
+// comparison.
 package probe
 
 import (
@@ -27,22 +22,19 @@ import (
 //go:generate go tool bpf2go -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v2" -target bpfel -tags linux bpf bpf/probe.bpf.c
 //go:generate go run names_gen.go
 
-// Config says what to watch.
 type Config struct {
 	// PID is the process; 0 means this one.
 	PID int
 	// Kinds selects what to measure; nil means all but markers.
-	Kinds []Kind
-	// Functions are kernel functions; nil means those of the loaded kernel driver.
+	Kinds     []Kind
 	Functions []string
-	// Slow is the duration above which an event is also kept by itself. 0 means 50 µs.
+	// Slow is the duration above which an event is kept by itself. 0 means 50 µs.
 	Slow time.Duration
-	// Events bounds the slow events of a Snapshot; the latest are kept. 0 means 1024.
+	// Events bounds the kept events. 0 means 1024.
 	Events int
-	// RingBytes is the size of the ring of slow events, a power of 2 of at least a page. 0 means 1
-	// MiB.
+	// RingBytes is the size of the ring of slow events, a power of 2. 0 means 1 MiB.
 	RingBytes int
-	// Machine says which features may be used; nil means [Detect].
+	// Machine is [Detect] if nil.
 	Machine Machine
 }
 
@@ -77,15 +69,13 @@ func (c Config) withDefaults() Config {
 // Cost is the time that a probe takes of the watched process.
 type Cost struct {
 	Probe string `json:"probe"`
-	// Event is what triggers the probe, Ns its cost in nanoseconds.
+	// Event triggers the probe and costs Ns.
 	Event string  `json:"event"`
 	Ns    float64 `json:"ns"`
 }
 
-// Feature is a kernel feature that may be missing or forbidden.
 type Feature string
 
-// Features.
 const (
 	// BPF is loading programs: Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
 	BPF Feature = "eBPF"
@@ -105,17 +95,14 @@ const (
 	Counters Feature = "hardware counters"
 )
 
-// Machine says which features are available.
+// Machine says what the kernel offers.
 type Machine interface {
-	// Missing returns nil for an available feature, and otherwise an error that says what is
-	// missing and how to get it.
+	// Missing returns nil, or what is missing and how to get it.
 	Missing(Feature) error
 }
 
-// Kind is something to measure.
 type Kind string
 
-// Kinds.
 const (
 	Calls     Kind = "system calls"
 	Scheduler Kind = "scheduler"
@@ -124,7 +111,6 @@ const (
 	Marks     Kind = "markers"
 )
 
-// Way is how something is measured.
 type Way string
 
 // Ways, the most detailed first.
@@ -136,7 +122,6 @@ const (
 	ByUprobe        Way = "uprobes"
 )
 
-// way is one way to measure a kind, and what it needs.
 type way struct {
 	way   Way
 	needs []Feature
@@ -160,16 +145,15 @@ var ways = map[Kind][]way{
 	Marks: {{ByUprobe, []Feature{BPF, Uprobes}, ""}},
 }
 
-// Choice says how a kind can be measured, or why not.
 type Choice struct {
 	Kind Kind
-	// Ways are the available ways, the most detailed first.
+	// Ways are available, the most detailed first.
 	Ways []Way
-	// Err joins the reasons why better ways than the first of Ways are unavailable.
+	// Err says why better ways are unavailable.
 	Err error
 }
 
-// Choose returns the available ways of each kind.
+// Choose returns the ways of each kind.
 func Choose(m Machine, kinds ...Kind) []Choice {
 	out := make([]Choice, 0, len(kinds))
 	for _, k := range kinds {
@@ -192,7 +176,7 @@ func Choose(m Machine, kinds ...Kind) []Choice {
 	return out
 }
 
-// lacking returns the first feature that a way needs and that is missing.
+// lacking returns a way's first missing feature.
 func lacking(m Machine, w way) (Feature, error) {
 	for _, f := range w.needs {
 		if err := m.Missing(f); err != nil {
@@ -202,7 +186,7 @@ func lacking(m Machine, w way) (Feature, error) {
 	return "", nil
 }
 
-// lacks says what a way of measuring lacks; empty if nothing.
+// lacks says what a way doesn't measure.
 func lacks(k Kind, by Way) string {
 	for _, w := range ways[k] {
 		if w.way == by {
@@ -215,65 +199,57 @@ func lacks(k Kind, by Way) string {
 // ErrMissing is wrapped by the errors of missing features.
 var ErrMissing = errors.New("not available")
 
-// Snapshot holds what the probes have seen so far.
+// Snapshot is what the probes have seen.
 type Snapshot struct {
-	// PID is the watched process, Elapsed the time watched, up to the process's end if it has
-	// ended.
+	// PID is the watched process, Elapsed the time until now or its end.
 	PID     int           `json:"pid"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Ended says that the process has ended.
-	Ended bool `json:"ended"`
-	// Threads are the active threads, by thread and stage.
-	Threads []Thread `json:"threads"`
+	Ended   bool          `json:"ended"`
+	Threads []Thread      `json:"threads"`
 	// Functions are the watched kernel functions, by stage.
 	Functions []Function `json:"functions,omitempty"`
 	// Markers is nil unless markers are probed.
 	Markers *Markers `json:"markers,omitempty"`
 	// Slow are the latest events longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
-	// Proc are the figures of /proc for the whole process since the start; after the process's end
-	// the largest that were read: see [Probe.Running].
+	// Proc are figures of /proc since the start; see [Probe.Running].
 	Proc Proc `json:"proc"`
-	// Used names the working probes, LeftOut the others with the reason.
+	// Used names the working probes.
 	Used    []string  `json:"used"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Lost counts events missing in the figures.
+	// Lost counts missing events.
 	Lost Lost `json:"lost"`
 }
 
-// Thread holds what a thread did in a stage.
 type Thread struct {
-	// TID is the thread's number in the process's own PID namespace.
+	// TID is in the process's own PID namespace.
 	TID   int    `json:"tid"`
 	Name  string `json:"name,omitempty"`
 	Stage int    `json:"stage"`
 	Calls []Call `json:"calls,omitempty"`
 
 	// On is the time on processors, Off the time off them, of which Ready was spent waiting for
-	// one. The time since the last switch isn't included.
+	// one, without the time since the last switch.
 	On    time.Duration `json:"on_ns"`
 	Off   Durations     `json:"off"`
 	Ready Durations     `json:"ready"`
 	// Voluntary counts switches of a waiting thread, Preempted those of a runnable one.
 	Voluntary uint64 `json:"voluntary_switches"`
 	Preempted uint64 `json:"preemptions"`
-	// Faults are page faults, without times where only their number is known. Major faults needed a
-	// disk.
+	// Faults have no times where only their number is known. Major faults needed a disk.
 	Faults Durations `json:"faults"`
 	Major  uint64    `json:"major_faults"`
 }
 
-// Durations is a distribution of durations.
 type Durations struct {
 	Count uint64        `json:"count"`
 	Total time.Duration `json:"total_ns"`
 	Max   time.Duration `json:"max_ns"`
-	// Slots[n] counts durations from 2^n ns up to 2^(n+1) ns; the last slot counts all longer ones.
+	// Slots[n] counts durations from 2^n ns up to 2^(n+1) ns, the last slot all longer ones.
 	Slots [32]uint64 `json:"slots"`
 }
 
-// Quantile returns an upper bound of the q-quantile, 0 <= q <= 1, to the width of a slot; 0 without
-// durations.
+// Quantile returns an upper bound of the q-quantile, to the width of a slot.
 func (d *Durations) Quantile(q float64) time.Duration {
 	var n, all uint64
 	for _, c := range d.Slots {
@@ -299,10 +275,10 @@ func (d *Durations) add(o Durations) {
 	}
 }
 
-// Call is one kind of system call.
+// Call is a kind of system call.
 type Call struct {
 	Name string `json:"name"`
-	// Device is an ioctl's file, if known, and Command the ioctl's command.
+	// Device and Command are an ioctl's.
 	Device  string `json:"device,omitempty"`
 	Command string `json:"command,omitempty"`
 	// Errors counts failed calls, Off their time off the processor.
@@ -311,34 +287,32 @@ type Call struct {
 	Durations
 }
 
-// Function holds the durations of a kernel function.
 type Function struct {
 	Name  string `json:"name"`
 	Stage int    `json:"stage"`
 	Durations
 }
 
-// Markers counts calls of [MarkSubmitted] and [MarkCompleted]. Durations are from one to the other
-// of the same number.
+// Markers counts [MarkSubmitted] and [MarkCompleted] with the times between them.
 type Markers struct {
 	Submitted uint64    `json:"submitted"`
 	Completed Durations `json:"completed"`
 }
 
-// Slow is an event that took longer than [Config.Slow].
+// Slow is an event longer than [Config.Slow].
 type Slow struct {
 	// At is the event's start on CLOCK_MONOTONIC.
 	At    time.Duration `json:"at_ns"`
 	For   time.Duration `json:"ns"`
 	TID   int           `json:"tid"`
 	Stage int           `json:"stage"`
-	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function". Name is
-	// the call or function; for "blocked", the call that blocked.
+	// What is "call", "blocked", "ready" (waited for a processor), "fault" or "function", Name the
+	// call or function.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
 }
 
-// Proc are figures that the kernel keeps of every process. Those of ended threads aren't included.
+// Proc are the kernel's figures of a process, without ended threads.
 type Proc struct {
 	// On is the time on processors, Ready the time waiting for one (/proc/PID/task/TID/schedstat).
 	On    time.Duration `json:"on_ns"`
@@ -351,7 +325,7 @@ type Proc struct {
 	Major uint64 `json:"major_faults"`
 }
 
-// since subtracts earlier figures. Ended threads can make a count smaller than before.
+// since subtracts earlier figures. Ended threads can make a count smaller.
 func (p Proc) since(o Proc) Proc {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	return Proc{
@@ -361,7 +335,7 @@ func (p Proc) since(o Proc) Proc {
 	}
 }
 
-// most takes the larger figures: as a process ends, the times of each ended thread disappear.
+// most takes the larger figures: the times of ended threads disappear.
 func (p Proc) most(o Proc) Proc {
 	return Proc{
 		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready),
@@ -370,20 +344,19 @@ func (p Proc) most(o Proc) Proc {
 	}
 }
 
-// Lost counts events that found no room or were missed.
+// Lost counts events without room.
 type Lost struct {
-	// Ring counts slow events that found the ring full; they are in the totals.
+	// Ring counts slow events that are only in the totals.
 	Ring uint64 `json:"ring"`
-	// These count events whose table was full.
+	// Events whose table was full.
 	Threads    uint64 `json:"threads"`
 	Calls      uint64 `json:"calls"`
 	Activities uint64 `json:"activities"`
 	Functions  uint64 `json:"functions"`
 	Marks      uint64 `json:"marks"`
-	// Missed counts runs that the kernel skipped because the program was already running on the
-	// processor.
+	// Missed counts runs that the kernel skipped: the program was running already.
 	Missed uint64 `json:"missed"`
-	// Old counts slow events that later ones displaced; they are in the totals.
+	// Old counts slow events that later ones displaced.
 	Old uint64 `json:"old"`
 }
 
@@ -405,7 +378,6 @@ func (l *Lost) Add(o Lost) {
 	l.Old += o.Old
 }
 
-// LeftOut is a probe that doesn't work here, and why.
 type LeftOut struct {
 	Probe string `json:"probe"`
 	Why   string `json:"why"`
@@ -421,7 +393,6 @@ func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
 	return Thread{}, false
 }
 
-// Syscalls returns the number of system calls in the thread's stage.
 func (t *Thread) Syscalls() uint64 {
 	var n uint64
 	for _, c := range t.Calls {
@@ -430,7 +401,7 @@ func (t *Thread) Syscalls() uint64 {
 	return n
 }
 
-// Calls returns the system calls of all threads and stages, longest first.
+// Calls sums up all threads and stages, longest first.
 func (s *Snapshot) Calls() []Call {
 	var out []Call
 	for _, t := range s.Threads {
@@ -456,10 +427,10 @@ func sortCalls(c []Call) {
 	})
 }
 
-// magic is the type of the driver's ioctls (TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h).
+// magic is TENSTORRENT_IOCTL_MAGIC of tt-kmd's ioctl.h.
 const magic = 0xFA
 
-// commands are the driver's ioctls by number (tt-kmd's ioctl.h).
+// commands are ioctls by number (tt-kmd's ioctl.h).
 var commands = [...]string{
 	"GET_DEVICE_INFO", "GET_HARVESTING", "QUERY_MAPPINGS", "ALLOCATE_DMA_BUF", "FREE_DMA_BUF", "GET_DRIVER_INFO", "RESET_DEVICE",
 	"PIN_PAGES", "LOCK_CTL", "MAP_PEER_BAR", "UNPIN_PAGES", "ALLOCATE_TLB", "FREE_TLB", "CONFIGURE_TLB", "SET_NOC_CLEANUP",
@@ -474,8 +445,7 @@ func command(cmd uint32) string {
 	return fmt.Sprintf("%#x", cmd)
 }
 
-// driverFunctions are functions of the kernel driver in which a process may wait (tt-kmd's
-// chardev.c and memory.c).
+// driverFunctions may wait (tt-kmd's chardev.c and memory.c).
 var driverFunctions = map[string]bool{
 	"tt_cdev_ioctl": true, "tt_cdev_mmap": true, "tt_cdev_open": true, "tt_cdev_release": true,
 	"ioctl_pin_pages": true, "ioctl_unpin_pages": true, "ioctl_allocate_tlb": true, "ioctl_free_tlb": true,
@@ -484,12 +454,11 @@ var driverFunctions = map[string]bool{
 	"tenstorrent_set_aggregated_power_state": true,
 }
 
-// Markers are functions for uprobes. A call costs nothing more without a probe, and a trap with
-// one, which is more than a replay. Probes find markers by name in the Go program's function table,
-// and read the number from the first argument's register.
+// Markers are functions for uprobes. A probed call costs a trap, which is more than a replay.
+// Probes find them in the Go program's function table, and read the number from the first
+// argument's register.
 
-// The functions are nosplit: a function that grows its stack starts anew, and a probe would count
-// it twice.
+// They are nosplit: a function that grows its stack starts anew, and would count twice.
 
 // MarkSubmitted marks the submission of the work with a number.
 //
@@ -509,15 +478,13 @@ func MarkCompleted(number uint64) { keep(number) }
 //go:nosplit
 func keep(uint64) {}
 
-// Names of the markers in the function table.
 const (
 	symbolSubmitted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkSubmitted"
 	symbolCompleted = "github.com/reprise-tt/reprise/internal/bench/probe.MarkCompleted"
 )
 
-// WriteTable writes the snapshot for people.
 func (s *Snapshot) WriteTable(w io.Writer) error {
-	var b bytes.Buffer // takes everything, unlike w
+	var b bytes.Buffer
 	until := ""
 	if s.Ended {
 		until = ", until it ended"

@@ -22,13 +22,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe watches a process until it is closed. Its methods may be called concurrently, except during
-// Close.
+// Probe watches a process until it is closed. Its methods but Close may be called concurrently.
 type Probe struct {
 	config  Config
 	pid     int
 	began   time.Time
-	proc    Proc   // when it began
+	proc    Proc
 	started uint64 // start time of the process, of /proc
 	used    []string
 	leftOut []LeftOut
@@ -52,7 +51,7 @@ type Probe struct {
 }
 
 // Start begins to watch. Probes that the machine can't run are left out and named in every
-// [Snapshot]. An error is about the process, the Config or a kernel that breaks its promises.
+// [Snapshot].
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
@@ -89,14 +88,14 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process still runs. /proc loses a process at its end: Running and
-// Snapshot keep the latest figures, so call them now and then.
+// Running reports whether the process runs. Call it now and then: /proc loses a process at its end,
+// and Snapshot then gives the latest figures.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running
 }
 
-// poll returns the figures of /proc since the start, and whether the process still runs.
+// poll returns the figures since the start, and whether the process runs.
 func (p *Probe) poll() (Proc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,8 +144,8 @@ func tracing(program string) attachment {
 	}}
 }
 
-// attachments returns the programs of a way of measuring, but for functions and markers. Programs
-// for an end come first, so that no beginning is seen without its end.
+// attachments are the programs of a way. Those of ends come first, so that no beginning is seen
+// without its end.
 func attachments(k Kind, w Way) []attachment {
 	switch {
 	case k == Calls:
@@ -163,7 +162,6 @@ func attachments(k Kind, w Way) []attachment {
 	return nil
 }
 
-// load creates the tables and starts to read the ring.
 func (p *Probe) load() (err error) {
 	if p.spec, err = p.prepare(); err != nil {
 		return err
@@ -246,7 +244,7 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 	return nil
 }
 
-// prepare returns the programs with their constants set.
+// prepare sets the programs' constants.
 func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	spec, err := loadBpf()
 	if err != nil {
@@ -269,8 +267,7 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches a pair of programs to each kernel function. The programs hold the
-// function's number as a constant.
+// attachFunctions attaches a pair of programs, with the function's number, to each kernel function.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {
@@ -336,16 +333,14 @@ func (p *Probe) attachMarkers() error {
 	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
 }
 
-// Stage sets the number under which events are counted from now on. For the own process this is no
-// system call. Without eBPF it does nothing.
+// Stage sets the number under which events are counted. It is no system call for the own process.
 func (p *Probe) Stage(n uint32) {
 	if p.control != nil {
 		b := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
-		_, _ = p.control.WriteAt(b[:], 0) // in bounds
+		_, _ = p.control.WriteAt(b[:], 0)
 	}
 }
 
-// Has reports whether a kind is measured.
 func (p *Probe) Has(k Kind) bool {
 	for _, u := range p.used {
 		if strings.HasPrefix(u, string(k)+": ") {
@@ -355,10 +350,10 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
-// ThreadID returns the calling thread's number in this PID namespace, as in [Thread].
+// ThreadID is the calling thread's, as in [Thread].
 func ThreadID() int { return unix.Gettid() }
 
-// Close detaches the probes. It is idempotent.
+// Close is idempotent.
 func (p *Probe) Close() error {
 	var errs []error
 	for _, l := range p.links {
@@ -423,7 +418,6 @@ func (p *Probe) drain() {
 	}
 }
 
-// Snapshot returns what the probes have seen so far.
 func (p *Probe) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{PID: p.pid, Used: p.used, LeftOut: p.leftOut}
 	var running bool
@@ -559,8 +553,7 @@ func (p *Probe) readSlow(s *Snapshot) {
 	}
 }
 
-// file names the file of a descriptor of the process, or the one that was there when it was last
-// seen.
+// file names the file of a descriptor, or the last one known.
 func (p *Probe) file(fd uint32) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd))
 	p.mu.Lock()

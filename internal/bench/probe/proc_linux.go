@@ -26,9 +26,9 @@ import (
 // errEnded is the error for a process that doesn't exist or has ended.
 var errEnded = errors.New("there is no such process")
 
-// readProc adds up the figures of a process's threads and returns the process's start time, which
-// tells it from a later process of the same number. Unreadable figures stay 0: not every kernel has
-// schedstat. A zombie has ended.
+// readProc sums up a process's threads, and returns its start time, which tells it from a later
+// process of its number. Unreadable figures stay 0: not every kernel has schedstat. A zombie has
+// ended.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -86,23 +86,19 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 	return p, began, nil
 }
 
-// gone reports whether /proc has lost a thread or process.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
-// numbers identify a process.
 type numbers struct {
 	global   uint32 // in the initial PID namespace; 0 if unknown
 	own      uint32 // in its own namespace
 	dev, ino uint64 // of that namespace
 }
 
-// firstNamespace is the inode of the initial PID namespace (PROC_PID_INIT_INO of
-// include/linux/proc_ns.h).
+// firstNamespace is PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
 
-// number returns a process's identity for the kernel's tracepoints. They use numbers of the initial
-// PID namespace, which a process in a container can't see; programs then compare the number in the
-// process's own namespace.
+// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which
+// a container doesn't know; programs then compare numbers in the process's own namespace.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -138,8 +134,8 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions returns the driver's functions in a list of symbols. The compiler may have
-// inlined any of them.
+// loadedFunctions finds the driver's functions in a list of symbols. The compiler may have inlined
+// any.
 func loadedFunctions(kallsyms string) ([]string, error) {
 	f, err := os.Open(kallsyms)
 	if err != nil {
@@ -166,10 +162,9 @@ func threadName(pid, tid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// Counter counts the instructions that the calling thread executes in user mode.
 type Counter struct{ f *os.File }
 
-// OpenCounter starts a counter for the calling thread. The caller has called runtime.LockOSThread.
+// OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
 func OpenCounter() (*Counter, error) {
 	c, err := openCounter()
 	if err != nil {
@@ -190,7 +185,6 @@ func openCounter() (*Counter, error) {
 	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
 }
 
-// Read returns the count so far. It is a system call.
 func (c *Counter) Read() (uint64, error) {
 	var b [8]byte
 	if _, err := c.f.Read(b[:]); err != nil {
@@ -199,7 +193,6 @@ func (c *Counter) Read() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
-// Close releases the counter.
 func (c *Counter) Close() error { return c.f.Close() }
 
 type machine struct{ missing map[Feature]error }
@@ -207,8 +200,6 @@ type machine struct{ missing map[Feature]error }
 // Missing implements [Machine].
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
-// Detect returns the features that this kernel offers to this process, without mounting or
-// attaching anything.
 func Detect() Machine {
 	m := machine{missing: map[Feature]error{}}
 	for f, find := range map[Feature]func() error{
@@ -267,7 +258,7 @@ func findBPF() error {
 	return p.Close()
 }
 
-// mayLoad returns nil if a process with this /proc/PID/status may load tracing programs.
+// mayLoad checks a /proc/PID/status for the capabilities.
 func mayLoad(status string) error {
 	var caps uint64
 	found := false
@@ -306,7 +297,7 @@ func mayLoad(status string) error {
 	return nil
 }
 
-// newEnough returns nil if a Linux release has ring buffers and CAP_BPF, which came with 5.8.
+// newEnough checks for ring buffers and CAP_BPF.
 func newEnough(release string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
@@ -336,7 +327,7 @@ func findTracefs() error {
 	return fmt.Errorf("%w: it isn't mounted: mount -t tracefs tracefs %s", ErrMissing, tracefsPlaces[0])
 }
 
-// findDynamic looks for kprobes or uprobes among the kernel's event sources and in tracefs.
+// findDynamic looks for kprobes or uprobes.
 func findDynamic(kind string) error {
 	if _, err := os.Stat("/sys/bus/event_source/devices/" + kind + "/type"); err == nil {
 		return nil
@@ -365,10 +356,9 @@ func findCounters() error {
 	return c.Close()
 }
 
-// Calibrate measures the cost of probes on this process: how much each slows down the cheapest
-// event that it sees, the best of several rounds. It takes some milliseconds for each kind. It
-// leaves out kinds that can't be measured here, kernel functions, which have no cheapest event, and
-// the scheduler without CAP_SYS_ADMIN, which counting the run time of programs takes.
+// Calibrate measures by how much probes slow down the cheapest event that each sees, in some
+// milliseconds. It leaves out kernel functions, which have no cheapest event, and without
+// CAP_SYS_ADMIN the scheduler, since counting the run time of programs takes that.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -433,7 +423,7 @@ func touch(n int) (err error) {
 	return nil
 }
 
-// best returns the least time of an operation, over several rounds of n.
+// best returns the least time of an operation.
 func best(n int, op func(int) error) (float64, error) {
 	least := time.Duration(1<<63 - 1)
 	for range 9 {
@@ -460,14 +450,14 @@ func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 	return max(0, after-before), errors.Join(err, p.Close())
 }
 
-// errUncounted says that the kernel doesn't count the run time of programs for this process.
+// errUncounted is an unprivileged process's.
 var errUncounted = errors.New("the kernel counts the time of programs for CAP_SYS_ADMIN only")
 
-// runTime returns the mean run time of a probe's programs by the kernel's own count, without the
-// time to reach them. It serves events that have no cheapest one.
+// runTime returns the mean run time of a probe's programs by the kernel's count, for events that
+// have no cheapest one.
 func runTime(m Machine, k Kind, op func()) (_ float64, err error) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if errors.Is(err, unix.EPERM) { // CAP_BPF and CAP_PERFMON aren't enough
+	if errors.Is(err, unix.EPERM) {
 		return 0, errUncounted
 	}
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes an HTML page with SVG pictures: ratios to each baseline, beside those of peers, and
-// the cumulative distribution of the samples of each baseline and figure.
+// Plot writes an HTML page with the ratios to baselines and the cumulative distribution of each
+// figure.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -73,7 +73,7 @@ type picture struct {
 	SVG     template.HTML
 }
 
-// add draws a picture of a size in inches.
+// add draws a picture; sizes are inches.
 func (s *section) add(caption string, p *plot.Plot, width, height float64) error {
 	to, err := p.WriterTo(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, "svg")
 	if err != nil {
@@ -104,7 +104,6 @@ var (
 	theirs = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
 )
 
-// plot draws the cumulative distribution over a logarithmic time axis.
 func (f *Figure) plot() (*plot.Plot, error) {
 	bars, err := f.bars()
 	if err != nil {
@@ -136,7 +135,6 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	return p, nil
 }
 
-// logTime sets up a logarithmic time axis with some margin.
 func logTime(a *plot.Axis, low, high float64) {
 	a.Scale = plot.LogScale{}
 	a.Min, a.Max = low*0.8, high*1.25
@@ -161,14 +159,12 @@ func logTime(a *plot.Axis, low, high float64) {
 	})
 }
 
-// bar is one ratio.
 type bar struct {
 	name  string
 	value float64
 	own   bool
 }
 
-// baselinesOfBars returns the baselines that have bars.
 func (r *Report) baselinesOfBars() []string {
 	var out []string
 	for _, f := range r.Figures {
@@ -181,8 +177,8 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the figures' ratios to a baseline, each followed by those of peers, which appear
-// once. Ratios to a baseline other than MemcpySame are left out where peers have none.
+// bars returns the ratios to a baseline, each followed by those of peers. Ratios to a baseline
+// other than MemcpySame are left out where peers have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -206,7 +202,7 @@ func (r *Report) bars(to string) []bar {
 	return out
 }
 
-// plotBars draws labelled ratios on a logarithmic axis that begins below the smallest.
+// plotBars draws ratios on a logarithmic axis.
 func plotBars(bars []bar) (*plot.Plot, error) {
 	p := plot.New()
 	low, high := math.Inf(1), 0.0
@@ -248,13 +244,12 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	return p, nil
 }
 
-// Verdict says how a figure has changed.
 type Verdict string
 
 const (
-	Same   Verdict = "same"           // no difference beyond the noise
-	Faster Verdict = "faster"         // takes less time
-	Slower Verdict = "slower"         // takes more time
+	Same   Verdict = "same"
+	Faster Verdict = "faster"
+	Slower Verdict = "slower"
 	Gone   Verdict = "gone"           // only the old report has it
 	New    Verdict = "new"            // only the new report has it
 	TooFew Verdict = "too few rounds" // see EnoughRounds
@@ -318,7 +313,7 @@ func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against compares a figure. processor is the slow-down of the processor.
+// against compares a figure; processor is the slow-down of the processor.
 func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
 	base, has := baseChange(old, cur)
@@ -358,7 +353,7 @@ func EnoughRounds(old, cur int) bool {
 	return chance(a, b) < significance/2
 }
 
-// FewestRounds returns the smallest number of rounds that is enough for both reports.
+// FewestRounds is the least number that is enough for both reports.
 func FewestRounds() int {
 	n := 1
 	for !EnoughRounds(n, n) {
@@ -367,7 +362,6 @@ func FewestRounds() int {
 	return n
 }
 
-// weigh compares the rounds of two figures, the second divided by the machine's slow-down.
 func weigh(old, cur []float64, machine float64) (relative, p float64, v Verdict) {
 	a, b := slices.Clone(old), slices.Clone(cur)
 	for i := range b {
@@ -409,8 +403,6 @@ func baseChange(old, cur *Figure) (float64, bool) {
 	return 1, false
 }
 
-// chance returns the p-value of the hypothesis that two samples have one distribution; 1 for empty
-// or equal samples.
 func chance(a, b []float64) float64 {
 	test := func(v []float64) *benchmath.Sample {
 		return benchmath.NewSample(slices.Clone(v), &benchmath.Thresholds{CompareAlpha: significance})
@@ -418,7 +410,6 @@ func chance(a, b []float64) float64 {
 	return benchmath.AssumeNothing.Compare(test(a), test(b)).P
 }
 
-// WriteComparison writes changes as a table.
 func WriteComparison(w io.Writer, changes []Change) error {
 	var rows []table.Row
 	for _, c := range changes {

@@ -20,7 +20,6 @@ import (
 // Schema is the version of a report's JSON form.
 const Schema = 1
 
-// Report holds the measurements of a run.
 type Report struct {
 	Schema int       `json:"schema"`
 	When   time.Time `json:"when"`
@@ -43,7 +42,7 @@ type Report struct {
 	*ReplaySummary                    // of the replay family
 }
 
-// ReplaySummary holds the costs of a replay, for scripts. Pointers are nil where unknown.
+// ReplaySummary holds the costs of a replay; nil means unknown.
 type ReplaySummary struct {
 	HostSubmitNsP50   float64  `json:"host_submit_ns_p50"`
 	MemcpyNsP50       float64  `json:"memcpy_same_bytes_ns_p50"`
@@ -56,13 +55,12 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family, or a named part of it, that can't be measured.
+// LeftOut is a family, or a part of it, that can't be measured.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`
 }
 
-// Host is the machine that measured.
 type Host struct {
 	CPU    string `json:"cpu,omitempty"`
 	CPUs   int    `json:"cpus"`
@@ -72,14 +70,12 @@ type Host struct {
 	Go     string `json:"go"`
 }
 
-// NewHost describes this machine.
 func NewHost() Host {
 	h := Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 	h.CPU, h.Kernel = machine()
 	return h
 }
 
-// Figure returns the figure with an [Figure.ID].
 func (r *Report) Figure(id string) (*Figure, bool) {
 	return find(r.Figures, func(f *Figure) bool { return f.ID() == id })
 }
@@ -96,14 +92,12 @@ func find(all []*Figure, is func(*Figure) bool) (*Figure, bool) {
 	return nil, false
 }
 
-// Summarize completes the replay summary.
 func (r *Report) Summarize() {
 	if nt, ok := r.Baseline(NonTemporal); ok && r.ReplaySummary != nil {
 		r.NTStoreNs = &nt.P50
 	}
 }
 
-// WriteJSON writes the report as one JSON object.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -139,15 +133,15 @@ const (
 	MemcpyHot    = "memcpy_4KiB_hot"             // within the first-level cache
 	MemcpyRing   = "memcpy_4KiB_into_64MiB_ring" // to successive places
 	NonTemporal  = "nt_store_64B"                // past the caches, to successive places of 64 MiB
-	EmptySyscall = "empty_syscall"               // the cheapest one
-	TimerRead    = "timer_read"                  // time.Now
-	MemcpySame   = "memcpy_same_bytes"           // as the operation, into a ring of an issue queue's size
-	MemcpyPages  = "memcpy_same_pages"           // a byte, in pages of the operation's size, into a ring
+	EmptySyscall = "empty_syscall"
+	TimerRead    = "timer_read"        // time.Now
+	MemcpySame   = "memcpy_same_bytes" // as the operation, into a ring of an issue queue's size
+	MemcpyPages  = "memcpy_same_pages" // a byte, in pages of the operation's size, into a ring
 )
 
 // Figure is the result of one measurement. Times are nanoseconds for one operation.
 type Figure struct {
-	// Family, Name and Params, in printing order, identify the measurement.
+	// In printing order, these identify the measurement.
 	Family string  `json:"family"`
 	Name   string  `json:"name"`
 	Params []Param `json:"params,omitempty"`
@@ -162,7 +156,7 @@ type Figure struct {
 	P999 float64 `json:"ns_p99_9"`
 	Max  float64 `json:"ns_max"`
 	Mean float64 `json:"ns_mean"`
-	// Rounds are the medians of the rounds. Their spread is the noise when reports are compared.
+	// Rounds are the medians of the rounds; their spread is the noise.
 	Rounds []float64 `json:"ns_round_medians"`
 	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
 	Histogram string `json:"histogram,omitempty"`
@@ -178,13 +172,11 @@ type Figure struct {
 	Peers   []Peer   `json:"peers,omitempty"`
 }
 
-// Param is a parameter of a measurement.
 type Param struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Rate is a number of things per second.
 type Rate struct {
 	Of        string  `json:"of"`
 	PerSecond float64 `json:"per_second"`
@@ -205,7 +197,6 @@ type Peer struct {
 	Ns    float64 `json:"ns"` // on the peer's machine
 }
 
-// ID returns family/name/key=value...
 func (f *Figure) ID() string { return ID(f.Family, f.Name, f.Params...) }
 
 // ID is the ID of a figure.
@@ -244,7 +235,7 @@ func Params(keysAndValues ...any) []Param {
 	return out
 }
 
-// AIClock is the chip's clock in MHz before, in the middle of and after a figure's rounds.
+// AIClock is the chip's clock in MHz before, in the middle of and after the rounds.
 type AIClock struct {
 	Before float64 `json:"before"`
 	During float64 `json:"during"`
@@ -254,7 +245,7 @@ type AIClock struct {
 // clockTolerance exceeds the jitter of the firmware's readings.
 const clockTolerance = 0.005
 
-// Moved reports whether the clock changed by more than the jitter of its readings.
+// Moved reports a change beyond the jitter.
 func (c *AIClock) Moved() bool {
 	low, high := min(c.Before, c.During, c.After), max(c.Before, c.During, c.After)
 	return high-low > clockTolerance*high
@@ -280,7 +271,7 @@ type Breakdown struct {
 	Replays int `json:"replays"`
 	// Stages are "submit", of the submitting thread, and "wait", of all threads of the process.
 	Stages  []StageCost     `json:"stages"`
-	Jitter  []JitterSource  `json:"jitter"` // causes of slow submissions, longest first
+	Jitter  []JitterSource  `json:"jitter"`
 	Costs   []probe.Cost    `json:"probe_costs"`
 	Used    []string        `json:"used"` // working probes
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
@@ -309,12 +300,11 @@ type JitterSource struct {
 	MaxNs float64 `json:"ns_max"` // the longest
 }
 
-// Markers is what uprobes observed of awaited operations. Each is repeated separately from its
-// measurement, with a call of probe.MarkSubmitted after its submission and of probe.MarkCompleted
-// after the wait.
+// Markers is what uprobes observed of awaited operations, repeated with a call of
+// probe.MarkSubmitted after the submission and of probe.MarkCompleted after the wait.
 type Markers struct {
 	Operations []Marked     `json:"operations"`
-	Costs      []probe.Cost `json:"probe_costs"` // of a marker with a probe
+	Costs      []probe.Cost `json:"probe_costs"`
 	// LeftOut says why no probe is attached. The markers are called anyway, for an external probe.
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
@@ -323,12 +313,11 @@ type Markers struct {
 // Marked is what uprobes observed of one operation.
 type Marked struct {
 	Figure string `json:"figure"` // ID of the figure measured without markers
-	// Done counts runs of the operation, Submitted and Completed the markers that the probes saw.
+	// Done counts runs, Submitted and Completed the markers that the probes saw.
 	Done      int    `json:"done"`
 	Submitted uint64 `json:"submitted"`
 	Completed uint64 `json:"completed"`
-	// Times from one marker to the other of the same number, by the kernel's clock. P50Ns and P99Ns
-	// are powers of two, upper bounds of the quantiles.
+	// Times between markers of one number. P50Ns and P99Ns are powers of two, upper bounds.
 	MeanNs float64 `json:"ns_mean"`
 	P50Ns  float64 `json:"ns_p50_at_most"`
 	P99Ns  float64 `json:"ns_p99_at_most"`
@@ -344,10 +333,9 @@ type Operation struct {
 	Shape   []int  `json:"shape"`
 	Device  string `json:"device,omitempty"` // compared with the target; empty for the target
 	Workers int    `json:"workers"`
-	// ElapsedNs is the time of a run by the host's clock, from submission to the end of the wait.
+	// ElapsedNs is the host's time from submission to the end of the wait.
 	ElapsedNs float64 `json:"elapsed_ns"`
-	// Clocks is the time of a run, with its launch, by the clock of the queue's dispatch core; nil
-	// for emulators, whose clocks say nothing about silicon.
+	// Clocks is the time by the clock of the queue's dispatch core; nil for emulators.
 	Clocks       *float64 `json:"clocks,omitempty"`
 	Instructions *float64 `json:"instructions,omitempty"` // of all processors of an emulated device
 	// Products counts products of two tiles. PerClock divides them by Clocks. PeakShare is the share
@@ -361,7 +349,6 @@ type Operation struct {
 	LimitedBy string      `json:"limited_by,omitempty"`
 }
 
-// PartClocks are the clocks of the parts of a product in blocks, each including the launch.
 type PartClocks struct {
 	Launch  float64 `json:"launch"`  // starting and ending the program
 	Readers float64 `json:"readers"` // reading tiles from DRAM, and sending them to rows and columns of cores
@@ -391,14 +378,12 @@ type SummaryRow struct {
 	Missing string     `json:"missing,omitempty"`
 	More    []Quantity `json:"more,omitempty"`  // details of Now, such as percentiles and parts
 	Ratio   *Ratio     `json:"ratio,omitempty"` // to the figure's baseline, or else to [MemcpyHot]; nil for counts
-	// Others are costs of other runtimes and simulators, and physical limits. They and the goals
-	// compare with the quantity of their name among More, or else with Now.
+	// Others and Goals compare with the quantity of their name among More, or else with Now.
 	Others []Other    `json:"others,omitempty"`
 	Goals  []Quantity `json:"goals,omitempty"`
 	Note   string     `json:"note,omitempty"` // how the figure was measured
 }
 
-// Quantity is a number with a unit: ns, B, instructions, share (of 1) or times.
 type Quantity struct {
 	Name  string  `json:"name,omitempty"`
 	Value float64 `json:"value"`
@@ -411,7 +396,6 @@ type Other struct {
 	Source *Source `json:"source,omitempty"` // nil if it was measured
 }
 
-// Source is the origin of a quotation.
 type Source struct {
 	From string `json:"from"`
 	Date string `json:"date"` // of the measurement, or when it was read
@@ -419,7 +403,7 @@ type Source struct {
 
 func (s *Source) String() string { return fmt.Sprintf("quoted: %s, %s", s.From, s.Date) }
 
-// String returns the value with its unit, after the name if there is one.
+// String has the name in front if there is one.
 func (q Quantity) String() string {
 	text := ""
 	switch q.Unit {
@@ -437,19 +421,15 @@ func (q Quantity) String() string {
 	return strings.TrimSpace(q.Name + " " + text)
 }
 
-// InNs is a quantity in nanoseconds.
+// Quantities; a share is in parts of 1.
 func InNs(name string, v float64) Quantity { return Quantity{name, v, unitNs} }
 
-// InBytes is a quantity in bytes.
 func InBytes(name string, v float64) Quantity { return Quantity{name, v, unitBytes} }
 
-// InInstructions is a quantity in instructions.
 func InInstructions(name string, v float64) Quantity { return Quantity{name, v, unitInstructions} }
 
-// InShare is a quantity in parts of 1, printed as per cent.
 func InShare(name string, v float64) Quantity { return Quantity{name, v, unitShare} }
 
-// InTimes is a quantity in a factor.
 func InTimes(name string, v float64) Quantity { return Quantity{name, v, unitTimes} }
 
 const (

@@ -40,7 +40,6 @@ func writeTo(w io.Writer, print func(b *bytes.Buffer)) error {
 	return err
 }
 
-// writeProbes writes the costs of probes, those left out and the events lost.
 func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
 	fmt.Fprintln(b)
 	for _, c := range costs {
@@ -54,7 +53,7 @@ func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost
 	}
 }
 
-// WriteTable writes the breakdown for people.
+// WriteTable writes tables for people.
 func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
 
 func (d *Breakdown) print(b *bytes.Buffer) {
@@ -81,7 +80,6 @@ func (d *Breakdown) print(b *bytes.Buffer) {
 	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
 }
 
-// WriteTable writes the markers for people.
 func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
 
 func (m *Markers) print(b *bytes.Buffer) {
@@ -102,7 +100,6 @@ func (m *Markers) print(b *bytes.Buffer) {
 	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
 }
 
-// writeSummary writes the summary as a table with notes below.
 func (r *Report) writeSummary(b *bytes.Buffer) {
 	var notes []string
 	note := func(text string) string {
@@ -143,7 +140,7 @@ func (row *SummaryRow) like(q Quantity) float64 {
 	return 0
 }
 
-// cells returns a row's table cells. note returns a mark for a note below the table.
+// cells returns a row; note returns a mark for a note below.
 func (row *SummaryRow) cells(note func(string) string) table.Row {
 	var now, others, goals []string
 	if row.Now == nil {
@@ -181,7 +178,6 @@ func (row *SummaryRow) cells(note func(string) string) table.Row {
 	return table.Row{row.What, cell(now), cell(others), cell(goals)}
 }
 
-// WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
 
 func (r *Report) print(b *bytes.Buffer) {
@@ -248,7 +244,6 @@ func (r *Report) writeOperations(b *bytes.Buffer) {
 		"readers", "engines", "writers", "limited by"}, rows)
 }
 
-// against returns the figure's comparisons, a line each.
 func (f *Figure) against() []string {
 	var out []string
 	if f.Rate != nil {
@@ -275,7 +270,6 @@ func (h Host) line() string {
 	return s
 }
 
-// bars decodes a figure's histogram, without empty bars.
 func (f *Figure) bars() ([]hdrhistogram.Bar, error) {
 	h, err := hdrhistogram.Decode([]byte(f.Histogram))
 	if err != nil {
@@ -284,8 +278,7 @@ func (f *Figure) bars() ([]hdrhistogram.Bar, error) {
 	return slices.DeleteFunc(h.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 }), nil
 }
 
-// WriteHistogram writes the distribution of samples as bars up to the 99.9th percentile, and one
-// line for those beyond.
+// WriteHistogram draws the samples up to the 99.9th percentile as bars, and counts those beyond.
 func (f *Figure) WriteHistogram(w io.Writer) error {
 	const lines, width = 16, 48
 	bars, err := f.bars()
@@ -343,10 +336,9 @@ func prefixed(n float64, units [4]string) string {
 	return fmt.Sprintf("%.3g%s", n, units[3])
 }
 
-// count formats a number with a metric prefix.
 func count(n float64) string { return prefixed(n, [4]string{" G", " M", " k", ""}) }
 
-// duration formats nanoseconds in a suitable unit.
+// duration formats nanoseconds.
 func duration(ns float64) string { return prefixed(ns, [4]string{" s", " ms", " µs", " ns"}) }
 
 // known formats a value, or a dash for nil.
