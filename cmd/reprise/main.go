@@ -39,7 +39,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// reader is a command that may only read and print, so that interrupting it needs no cleanup.
+// reader may only read and print, so that interrupting needs no cleanup.
 type reader interface{ OnlyReads() bool }
 
 type commands struct {
@@ -68,8 +68,8 @@ type commands struct {
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
-	// Hidden processes: the server of the vendor's simulator, the one that the suite kills, and the
-	// first one of virtual machines.
+	// Hidden: the server of the vendor's simulator, the process that the suite kills, and the first
+	// one of virtual machines.
 	Serve  sims.ServeCmd      `cmd:"" name:"ttsim-serve" hidden:""`
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
 	Inside sims.InsideCmd     `cmd:"" name:"vm-inside" hidden:""`
@@ -95,12 +95,11 @@ func main() {
 	os.Exit(code)
 }
 
-// patience is the time after which a silent ending is announced.
+// patience is the time until a silent ending is announced.
 const patience = 500 * time.Millisecond
 
 const endingLine = "reprise: ending: waiting for what was begun; another signal ends the process at once"
 
-// run is the program without its process.
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	exit := -1
@@ -169,8 +168,8 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// conclude reports the error, if any, and returns the exit code. It writes once, so that lines of
-// several processes don't mix.
+// conclude reports the error and returns the exit code. It writes once, so that lines of several
+// processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
 	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) })
@@ -211,10 +210,8 @@ func (c *versionCmd) Run(s cli.Streams) error {
 	return s.Print(c.JSON, v, v.print)
 }
 
-// versionFlag is --version.
 type versionFlag bool
 
-// BeforeReset prints the version before other flags are read.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
 	v, err := version()
 	if err == nil {
@@ -228,24 +225,23 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 }
 
 type versionJSON struct {
-	Version  string `json:"version"`            // of the module
-	Revision string `json:"revision,omitempty"` // of the sources
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
 	Time     string `json:"time,omitempty"`     // of the revision
 	Modified *bool  `json:"modified,omitempty"` // since the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
 	Firmware    []firmwareJSON   `json:"firmware"`
-	TTMetal     []string         `json:"tt_metal_firmware"` // revisions that workers and queues can run
-	WireFormats []string         `json:"wire_formats"`      // revisions whose commands can be decoded
+	TTMetal     []string         `json:"tt_metal_firmware"`
+	WireFormats []string         `json:"wire_formats"`
 	Traces      traceVersionJSON `json:"trace_files"`
 	Driver      driverJSON       `json:"driver"`
 }
 
-// firmwareJSON is this runtime's own firmware.
 type firmwareJSON struct {
 	Arch   string `json:"arch"`
-	SHA256 string `json:"sha256"` // as in trace files
+	SHA256 string `json:"sha256"`
 }
 
 type traceVersionJSON struct {
@@ -282,7 +278,7 @@ func version() (*versionJSON, error) {
 	return v, nil
 }
 
-// built takes the build information of the Go command.
+// built takes the Go command's information.
 func (v *versionJSON) built(info *debug.BuildInfo) {
 	v.Version = "unknown"
 	if info == nil {
@@ -327,5 +323,4 @@ func (v *versionJSON) print(w cli.Text) {
 	t.Flush()
 }
 
-// numbers writes numbers with commas between them.
 func numbers(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ", "), "[]") }

@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// CardHelp describes names of cards.
 const CardHelp = "PCI address such as 0000:01:00.0, board serial number, device node, socket:PATH where reprise sim serves a card, ttsim:PATH of a libttsim.so, or emu:blackhole, emu:wormhole (with options: emu:blackhole,no-iommu,driver=2.4.0,fault=busy-windows)"
 
 var (
@@ -25,13 +24,12 @@ var (
 	serial     = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 )
 
-// cardFlags are the flags of most commands about cards.
 type cardFlags struct {
 	Device string `help:"${card_help}. If not given, all cards, or the only one for info and reset." placeholder:"DEVICE"`
 	cli.AsJSON
 }
 
-// Validate checks a card's name before any card is opened.
+// Validate opens no card.
 func (c *cardFlags) Validate() error {
 	if c.Device == "" || isSlot(c.Device) {
 		return nil
@@ -40,11 +38,10 @@ func (c *cardFlags) Validate() error {
 	return err
 }
 
-// isSlot reports whether a name is a PCI address or serial number, which stay when device numbers
-// change.
+// isSlot recognises PCI addresses and serial numbers, which stay when device numbers change.
 func isSlot(name string) bool { return pciAddress.MatchString(name) || serial.MatchString(name) }
 
-// findCard turns a card's name into a target.
+// findCard finds a card by any name.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	if !isSlot(name) {
 		return cli.ParseTarget(name)
@@ -65,7 +62,6 @@ func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, cli.Wrong("--device", name, "no card of this machine is called that", "reprise ls lists them").By(kmd.ErrNoDevice)
 }
 
-// oneCard returns the named card, or the machine's only one.
 func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	if name != "" {
 		return findCard(ctx, name)
@@ -87,7 +83,7 @@ func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s", strings.Join(names, ", "))
 }
 
-// cards returns the named card, or all cards of the machine.
+// cards returns the named card, or all.
 func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	if name == "" {
 		return kmd.Host().List(ctx)
@@ -131,7 +127,7 @@ type cardJSON struct {
 	Problem     string          `json:"problem,omitempty"`
 }
 
-// harvestingJSON has a bit for each unit that is fused off.
+// harvestingJSON has bits for fused-off units.
 type harvestingJSON struct {
 	Tensix   uint32 `json:"tensix"`
 	DRAM     uint32 `json:"dram"`
@@ -183,7 +179,7 @@ func toJSON(c *kmd.Card) cardJSON {
 	return j
 }
 
-// problem is an error's text without the device, which is printed beside the text.
+// problem leaves out the device, which is printed beside.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {
@@ -192,7 +188,6 @@ func problem(err error) string {
 	return strings.TrimPrefix(s, "kmd: ")
 }
 
-// LsCmd lists cards.
 type LsCmd struct{ cardFlags }
 
 func (LsCmd) Help() string {
@@ -247,10 +242,8 @@ func holderNames(l []holderJSON) string {
 	return list(names)
 }
 
-// InfoCmd prints all about a card.
 type InfoCmd struct{ cardFlags }
 
-// infoJSON is a card with the driver's offers.
 type infoJSON struct {
 	cardJSON
 	Windows  []windowJSON  `json:"windows"`
@@ -383,13 +376,12 @@ func (i *infoJSON) print(out cli.Text) {
 
 func list(l []string) string { return cli.Dash(strings.Join(l, ", ")) }
 
-// reading is a measured value with its format.
+// reading is nil if unknown.
 type reading struct {
 	value  *float64
 	format string
 }
 
-// known lists the known readings.
 func known(l ...reading) string {
 	var out []string
 	for _, r := range l {
@@ -400,7 +392,6 @@ func known(l ...reading) string {
 	return list(out)
 }
 
-// DoctorCmd finds out why programs can't run.
 type DoctorCmd struct{ cardFlags }
 
 func (DoctorCmd) Help() string {
@@ -428,7 +419,6 @@ func (c *DoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.PrintChecks(c.JSON, checks)
 }
 
-// ResetCmd resets a card.
 type ResetCmd struct {
 	cardFlags
 	Mode  string `help:"What to reset: asic (the chip), board (and its management controller), link (PCIe), config-write, restore (only configuration space), user (tell the driver that you will), post (that you have)." default:"asic" enum:"asic,board,link,config-write,restore,user,post"`

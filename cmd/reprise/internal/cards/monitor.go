@@ -23,7 +23,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// MonitorCmd shows which processes use how much device memory.
 type MonitorCmd struct {
 	Interval time.Duration `help:"Time between updates; 1s if not given." default:"1s" placeholder:"DURATION"`
 	Once     bool          `help:"Print one table and exit." xor:"how"`
@@ -48,7 +47,7 @@ func (c *MonitorCmd) Validate() error {
 	return nil
 }
 
-// poll deletes the logs of this user's dead processes and reads the others.
+// poll deletes this user's dead logs and reads the others.
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)
@@ -79,7 +78,7 @@ func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.follow(ctx, s.Out)
 }
 
-// follow prints a table after each poll, for logs and pipes.
+// follow prints tables, for logs and pipes.
 func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 	t := time.NewTicker(c.Interval)
 	defer t.Stop()
@@ -102,12 +101,10 @@ func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// serve answers scrapes until ctx ends.
 func (c *MonitorCmd) serve(ctx context.Context, w io.Writer) error {
 	return cli.Serve(ctx, "monitor", c.Listen, metricsHandler(c.poll), w, "/metrics")
 }
 
-// MonitorReport holds the logs' contents by device.
 type MonitorReport struct {
 	Time     time.Time       `json:"time"`
 	Devices  []monitorDevice `json:"devices"`
@@ -126,7 +123,7 @@ type monitorDevice struct {
 	Processes []monitorProcess `json:"processes"`
 }
 
-// monitorTotal is the memory of one kind that a device's processes have together.
+// monitorTotal is the memory of all of a device's processes.
 type monitorTotal struct {
 	Kind      string `json:"kind"`
 	Capacity  uint64 `json:"capacity"`
@@ -154,7 +151,7 @@ type monitorMemory struct {
 	Torn      bool   `json:"torn,omitempty"`
 }
 
-// label is the device's name: of a card its PCI address, which is the same in all processes.
+// label is a card's PCI address, the same in all processes, or an emulator's name.
 func (d *monitorDevice) label() string {
 	if d.Emulated {
 		return d.Name
@@ -162,7 +159,7 @@ func (d *monitorDevice) label() string {
 	return cmp.Or(d.PCI, d.Name)
 }
 
-// newMonitorReport merges the logs of a card. An emulated device belongs to one process.
+// newMonitorReport merges the logs of a card. Emulated devices belong to one process each.
 func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: []string{}}
 	for _, p := range s.Problems {
@@ -207,7 +204,6 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// add adds a process. Sums saturate, because a log may claim any numbers.
 func (d *monitorDevice) add(e *usage.Entry, user string) {
 	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path,
 		Memory: []monitorMemory{}}
@@ -237,7 +233,6 @@ func (p *monitorProcess) id() string {
 	return strconv.Itoa(p.PID)
 }
 
-// share is how much of something is used, from 0 to 1.
 func share(used, capacity uint64) float64 {
 	if capacity == 0 {
 		return 0
@@ -245,7 +240,6 @@ func share(used, capacity uint64) float64 {
 	return min(1, float64(used)/float64(capacity))
 }
 
-// print writes a table with a line for each process and kind of memory.
 func (r *MonitorReport) print(w cli.Text) {
 	if len(r.Devices) == 0 {
 		w.F("%s\n", noDevices)
@@ -270,15 +264,15 @@ func (r *MonitorReport) print(w cli.Text) {
 
 const noDevices = "No process of this machine has a device open with this runtime."
 
-// monitorView is the live view: bars of the memory of each device and of each of its processes.
+// monitorView is the live view, with bars of memory.
 type monitorView struct {
 	poll     func() (*MonitorReport, error)
 	interval time.Duration
 
 	report        *MonitorReport // nil before the first poll
-	err           error          // why it ended
+	err           error
 	width, height int
-	top           int // first line that is shown
+	top           int
 	polls         int // so far; ticks of earlier ones are ignored
 }
 
@@ -350,7 +344,6 @@ func (v *monitorView) key(name string) tea.Cmd {
 	return nil
 }
 
-// page is the number of lines above the status line.
 func (v *monitorView) page() int { return max(1, v.height-2) }
 
 func (v *monitorView) scroll(by int) {
@@ -385,7 +378,6 @@ func (v *monitorView) status(lines int) string {
 	return fmt.Sprintf("%s   %s, %s, %s", s, cli.Count(len(v.report.Devices), "device"), cli.Count(n, "log"), v.report.Time.Format(time.TimeOnly))
 }
 
-// lines are the lines of the report, cut at the terminal's width.
 func (v *monitorView) lines() []string {
 	switch {
 	case v.report == nil:
@@ -464,7 +456,6 @@ func (v *monitorView) bar(name string, used, capacity uint64, long int, numbers 
 	return name + "\x1b[" + colour + "m" + strings.Repeat("█", full) + "\x1b[2;39m" + strings.Repeat("░", long-full) + "\x1b[m" + rest
 }
 
-// cut shortens a text to a number of characters.
 func cut(s string, width int) string {
 	if r := []rune(s); len(r) > width {
 		return string(r[:max(0, width)])
@@ -487,8 +478,7 @@ func metricsHandler(poll func() (*MonitorReport, error)) http.Handler {
 	return mux
 }
 
-// metrics returns the report in Prometheus's text format. A log's file name distinguishes devices
-// that one process has open.
+// metrics has a log's file name to distinguish devices that one process has open.
 func (r *MonitorReport) metrics() *promtext.Writer {
 	w := new(promtext.Writer)
 	for _, x := range []struct {

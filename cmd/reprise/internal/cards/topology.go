@@ -15,7 +15,6 @@ import (
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
-// TopologyCmd shows how a machine's chips are linked.
 type TopologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
 	SVG    string `help:"Also draw the chips and links into this SVG file." name:"svg" placeholder:"FILE" type:"path"`
@@ -37,7 +36,7 @@ func (c *TopologyCmd) Validate() (err error) {
 	return err
 }
 
-// targets returns the cards to ask, and a function that closes them.
+// targets returns the cards and a function that closes them.
 func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, error) {
 	if c.Device != "" {
 		m, err := c.machine()

@@ -29,14 +29,13 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// IsFile reports whether a name is that of a plain file, and so not of a device.
 func IsFile(name string) bool {
 	st, err := os.Stat(name)
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Until calls a function that only reads or prints, and returns early when ctx ends: the function may
-// block in a pipe, and the process ends soon.
+// Until calls a function that only reads or prints, and returns early when ctx ends: the function
+// may block in a pipe.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -56,14 +55,14 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Process labels messages with the number of this process among several.
+// Process labels messages of one of several processes.
 type Process struct {
 	name atomic.Pointer[string]
 	Quit func(error) // ends the process with an error at once; nil in tests
 	said sync.Once
 }
 
-// Last writes a process's last message once: an orderly end and Quit can coincide.
+// Last writes the last message once: an orderly end and Quit can coincide.
 func (p *Process) Last(write func()) {
 	if p == nil {
 		write()
@@ -72,7 +71,6 @@ func (p *Process) Last(write func()) {
 	}
 }
 
-// Set sets the number of the process.
 func (p *Process) Set(rank, size int) {
 	if p == nil || size < 2 {
 		return
@@ -81,7 +79,7 @@ func (p *Process) Set(rank, size int) {
 	p.name.Store(&name)
 }
 
-// Label puts the process into each line, after a leading "reprise: ".
+// Label puts the process into each line, after "reprise: ".
 func (p *Process) Label(text string) string {
 	if p == nil || p.name.Load() == nil {
 		return text
@@ -97,17 +95,15 @@ func (p *Process) Label(text string) string {
 	return b.String()
 }
 
-// ExitHelp ends the help of all commands but those that pass on a program's exit code.
+// ExitHelp ends the help of commands.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
 
-// Streams are where a command reads and writes.
 type Streams struct {
 	Out, Err io.Writer
 	Who      *Process
 }
 
-// Endings are the signals on which a command closes its device and ends. SIGHUP is left out if the
-// process was started with it ignored, as under nohup.
+// Endings are the signals that end a command; SIGHUP unless ignored, as under nohup.
 func Endings() []os.Signal {
 	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -116,8 +112,8 @@ func Endings() []os.Signal {
 	return s
 }
 
-// Serve answers HTTP requests at an address until ctx ends, and returns ctx's error then. It prints
-// the URL of path.
+// Serve answers HTTP requests until ctx ends, and returns ctx's error then. It prints the URL of
+// path.
 func Serve(ctx context.Context, what, address string, h http.Handler, out io.Writer, path string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -139,24 +135,22 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 	return errors.Join(ctx.Err(), err)
 }
 
-// AsJSON is the flag of commands whose output has a form for scripts.
+// AsJSON is a flag of commands.
 type AsJSON struct {
 	JSON bool `help:"Print one JSON object instead of text." name:"json"`
 }
 
-// Text is the output of a command for people. Print reports the first error of writing.
+// Text is output for people. Print reports the first error of writing.
 type Text struct{ *bufio.Writer }
 
-// F writes a formatted text.
 func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-// Table is text in columns, which Flush writes.
+// Table has columns, which Flush writes.
 type Table struct{ *tabwriter.Writer }
 
-// Table begins a table; flags are those of package tabwriter.
+// Table takes flags of package tabwriter.
 func (t Text) Table(flags uint) Table { return Table{tabwriter.NewWriter(t, 0, 0, 2, ' ', flags)} }
 
-// Row writes a row.
 func (t Table) Row(cells ...any) {
 	tab := ""
 	for _, c := range cells {
@@ -166,21 +160,19 @@ func (t Table) Row(cells ...any) {
 	fmt.Fprintln(t)
 }
 
-// Print writes text.
 func Print(w io.Writer, text func(Text)) error {
 	t := Text{bufio.NewWriter(w)}
 	text(t)
 	return t.Flush()
 }
 
-// PrintJSON prints one JSON object.
 func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// Print prints the output of a command as one JSON object or as text.
+// Print prints a command's output.
 func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	if asJSON {
 		return PrintJSON(s.Out, v)
@@ -188,7 +180,6 @@ func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	return Print(s.Out, text)
 }
 
-// Check is a check of what programs need, for scripts.
 type Check struct {
 	Name   string     `json:"name"`
 	Device string     `json:"device,omitempty"`
@@ -197,7 +188,7 @@ type Check struct {
 	Fix    string     `json:"fix"`
 }
 
-// PrintChecks prints checks as a table or as one JSON object. It returns an error if some failed.
+// PrintChecks returns an error if a check failed.
 func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
 	failed := 0
 	for _, c := range checks {
@@ -229,32 +220,29 @@ func (s Streams) PrintChecks(asJSON bool, checks []Check) error {
 	return err
 }
 
-// BankRange is a part of a bank of DRAM.
 type BankRange struct {
 	Bank  int    `json:"bank"`
 	Start uint64 `json:"start"`
 	End   uint64 `json:"end"`
 }
 
-// Grid is the size of a grid of cores.
 type Grid struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
 }
 
-// Median returns the median in nanoseconds.
+// Median is in nanoseconds.
 func Median(t []time.Duration) int64 {
 	s := slices.Sorted(slices.Values(t))
 	return s[len(s)/2].Nanoseconds()
 }
 
-// IsTerminal reports whether a writer is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Nanoseconds prints a time in microseconds.
+// Nanoseconds prints microseconds.
 func Nanoseconds(ns int64) string {
 	if ns < 10_000 {
 		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
@@ -262,10 +250,8 @@ func Nanoseconds(ns int64) string {
 	return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
 }
 
-// Bytes prints a number of bytes with commas.
 func Bytes[T ~int | ~int64 | ~uint32 | ~uint64](n T) string { return humanize.Comma(int64(n)) + " B" }
 
-// Count returns a number and a noun in the singular or plural.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -273,10 +259,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Dash returns a dash for an empty text.
 func Dash(s string) string { return cmp.Or(s, "-") }
 
-// Unit prints a value if it is known, or else a dash.
+// Unit prints a dash for nil.
 func Unit(v *float64, format string) string {
 	if v == nil {
 		return "-"
@@ -284,8 +269,8 @@ func Unit(v *float64, format string) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// Save writes the file that a flag names, completely or not at all. Existing devices, pipes and
-// other special files are written into.
+// Save writes the file that a flag names, completely or not at all, or into an existing device or
+// pipe.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	f, end, err := Create(ctx, flag, path)
 	if err != nil {
@@ -300,14 +285,13 @@ func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (
 	return end(buffered(f.File, write))
 }
 
-// Output is a file that is being written.
 type Output struct {
 	*os.File
 	through bool // into an existing device or pipe
 }
 
 // Create begins the file that a flag names, or opens an existing device or pipe. end completes it,
-// or after an error removes the file.
+// or removes it after an error.
 func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
 	at, through, err := place(path)
 	if err != nil {
@@ -327,14 +311,12 @@ func Create(ctx context.Context, flag, path string) (f Output, end func(error) e
 	return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
 }
 
-// FileText is one of several files that belong together.
 type FileText struct {
 	Path  string
 	Write func(io.Writer) error
 }
 
-// SaveTogether writes several files of the folder that flag names, all or none: they are renamed
-// when all are complete, the last one last.
+// SaveTogether writes files of the folder that flag names, all or none; the last one appears last.
 func SaveTogether(flag string, files []FileText) (err error) {
 	var open []*unfinished
 	defer func() {
@@ -362,13 +344,12 @@ func SaveTogether(flag string, files []FileText) (err error) {
 	return nil
 }
 
-// unfinished is a file that gets its name when complete.
 type unfinished struct {
 	*os.File
 	at string
 }
 
-// temporary makes a file beside the file that it will replace.
+// temporary makes a file beside at.
 func temporary(at string) (*unfinished, error) {
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
 	return &unfinished{f, at}, err
@@ -399,8 +380,8 @@ func buffered(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// place follows links and returns the path to write. Regular files are replaced; through says to
-// write into an existing device or pipe instead, since replacing a device node would lose it.
+// place follows links to the path to write. Existing devices and pipes are written through:
+// replacing a device node would lose it.
 func place(path string) (at string, through bool, err error) {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist): // perhaps a link to nothing
@@ -427,8 +408,8 @@ func place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks early that a file can be written later. It leaves nothing behind and opens only
-// regular files: the reader of a pipe would see its end.
+// Creatable checks early that a file can be written, and leaves nothing behind. It doesn't open
+// pipes, whose reader would see the end.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -450,7 +431,7 @@ func cannotMake(flag, path string, err error) error {
 	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 
-// reason is the text of a system error without the path, which the message has.
+// reason is a system error without the path.
 func reason(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -459,7 +440,6 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// SaveBytes saves b; see Save.
 func SaveBytes(ctx context.Context, flag, path string, b []byte) error {
 	return Save(ctx, flag, path, func(w io.Writer) error {
 		_, err := w.Write(b)

@@ -18,13 +18,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// ServeCommand is the hidden command that serves the vendor's simulator.
 const ServeCommand = "ttsim-serve"
 
-// DeviceHelp describes the devices of ParseTarget.
 const DeviceHelp = target.Help
 
-// ParseTarget turns the user's name of a device into a target.
+// ParseTarget parses --device.
 func ParseTarget(s string) (kmd.Target, error) {
 	d, err := ParseDevice("--device", s)
 	if err != nil {
@@ -33,7 +31,6 @@ func ParseTarget(s string) (kmd.Target, error) {
 	return d.Open(), nil
 }
 
-// ParseDevice turns the value of a flag into one device.
 func ParseDevice(flag, s string) (*target.Device, error) {
 	d, err := ParseDevices(flag, s)
 	if err == nil && d.Several() {
@@ -42,10 +39,9 @@ func ParseDevice(flag, s string) (*target.Device, error) {
 	return d, err
 }
 
-// ParseDevices turns the value of a flag into a device, which may be the first of several nodes.
+// ParseDevices allows several nodes, of which the device is the first.
 func ParseDevices(flag, s string) (*target.Device, error) { return parse(flag, s, target.Parse) }
 
-// ParseMachine turns the value of a flag into a machine.
 func ParseMachine(flag, s string) (*target.Machine, error) {
 	return parse(flag, s, target.ParseMachine)
 }
@@ -63,7 +59,7 @@ func parse[T any](flag, s string, f func(string, ttsim.Option) (*T, error)) (*T,
 	return d, err
 }
 
-// Server is the command that serves the vendor's simulator: this program.
+// Server is this program as the server of the vendor's simulator.
 func Server() (ttsim.Option, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -72,7 +68,7 @@ func Server() (ttsim.Option, error) {
 	return ttsim.Server(self, ServeCommand), err
 }
 
-// Processors are those of a Tensix tile for which ok returns true.
+// Processors are those for which ok returns true.
 func Processors(ok func(chip.Processor) bool) (ps []chip.Processor) {
 	for p := range chip.Processor(chip.NumProcessors) {
 		if ok(p) {
@@ -82,7 +78,7 @@ func Processors(ok func(chip.Processor) bool) (ps []chip.Processor) {
 	return ps
 }
 
-// ParseProcessors returns the processors that --processor names, in any case; all without names.
+// ParseProcessors returns the values of --processor; all without names.
 func ParseProcessors(names []string) ([]chip.Processor, error) {
 	for _, name := range names {
 		if len(Processors(func(p chip.Processor) bool { return strings.EqualFold(name, p.String()) })) == 0 {
@@ -94,7 +90,6 @@ func ParseProcessors(names []string) ([]chip.Processor, error) {
 	}), nil
 }
 
-// OpenChip opens a device and finds out what its chip has.
 func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Device, *chip.Chip, error) {
 	d, err := kmd.Open(ctx, t, opts...)
 	if err != nil {
@@ -111,7 +106,6 @@ func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Devic
 	return d, ch, nil
 }
 
-// FlagError explains a wrong value of a flag.
 type FlagError struct {
 	Flag, Value string
 	Why, Hint   string
@@ -126,12 +120,11 @@ func (e *FlagError) Error() string {
 	return s
 }
 
-// Wrong explains a wrong value of a flag and what to do.
+// Wrong says what to do about a flag's value.
 func Wrong(flag string, value any, why, hint string) *FlagError {
 	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
 }
 
-// By adds the cause.
 func (e *FlagError) By(err error) *FlagError {
 	e.Err = err
 	return e
@@ -139,7 +132,7 @@ func (e *FlagError) By(err error) *FlagError {
 
 func (e *FlagError) Unwrap() error { return e.Err }
 
-// OpenError explains why a device can't be opened. Errors that hold for every device stay unchanged.
+// OpenError explains why a device can't be opened. Errors of every device stay unchanged.
 func OpenError(device string, err error) error {
 	e := &FlagError{Flag: "--device", Value: device, Err: err}
 	var lib *ttsim.LibraryError
@@ -159,7 +152,6 @@ func OpenError(device string, err error) error {
 	return e
 }
 
-// Cause is the innermost error.
 func Cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -170,34 +162,31 @@ func Cause(err error) error {
 	}
 }
 
-// Exit codes.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1   // one line on standard error says why
-	ExitUsage       = 2   // wrong flags or arguments
+	ExitFailed      = 1 // one line on standard error says why
+	ExitUsage       = 2
 	ExitInterrupted = 130 // ended by SIGINT, SIGTERM or SIGHUP
 )
 
-// ExitStatus is the exit status of a program that has reported its error itself.
+// ExitStatus is that of a program that has reported its error itself.
 type ExitStatus int
 
 func (e ExitStatus) Error() string { return fmt.Sprintf("the program exited with status %d", int(e)) }
 
-// Hangs are the flags of commands that wait for programs.
 type Hangs struct {
 	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 	HangTimeout Seconds `help:"How long a queue may make no progress before it counts as hung; by default 10 seconds." env:"TT_METAL_OPERATION_TIMEOUT_SECONDS" placeholder:"SECONDS"`
 }
 
-// Options are those for opening a device.
 func (h *Hangs) Options() []reprise.Option {
 	return []reprise.Option{reprise.WithDumpDir(h.DumpDir), reprise.WithHangTimeout(time.Duration(h.HangTimeout))}
 }
 
-// Seconds is a time limit in seconds, as TT-NN's variable has it; 0 is the default.
+// Seconds is a time limit as in TT-NN's variable; 0 is the default.
 type Seconds time.Duration
 
-// UnmarshalText reads a number of seconds, which may have a fraction.
+// UnmarshalText allows a fraction.
 func (s *Seconds) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !(n >= 0 && n <= math.MaxInt64/1e9) {

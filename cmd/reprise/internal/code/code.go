@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// KernelCmd are the commands about kernels.
 type KernelCmd struct {
 	Build kernelBuildCmd `cmd:"" help:"Compile a kernel."`
 }
@@ -139,13 +138,12 @@ func (c *kernelBuildCmd) Run(ctx context.Context, s cli.Streams) error {
 		part{stem + ".unpack.elf", files[0]}, part{stem + ".math.elf", files[1]}, part{stem + ".pack.elf", files[2]})
 }
 
-// part is a file to write.
 type part struct {
 	name string
 	file []byte
 }
 
-// finish writes the compiler's output and describes it, or prints the compiler's messages.
+// finish writes the files, or prints the compiler's messages.
 func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Arch, err error, parts ...part) error {
 	var refused *kernels.CompileError
 	if errors.As(err, &refused) {
@@ -162,7 +160,7 @@ func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Ar
 	return nil
 }
 
-// write writes a file for all processors, or part i of a compute kernel for TRISC i.
+// write takes the number of a compute kernel's part.
 func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
 	im, err := kernels.Load(p.file)
 	if err != nil {
@@ -187,7 +185,6 @@ func (*metalLsCmd) OnlyReads() bool { return true }
 
 func (*metalCheckCmd) OnlyReads() bool { return true }
 
-// MetalCmd has the commands about what tt-metal built.
 type MetalCmd struct {
 	Ls    metalLsCmd    `cmd:"" help:"List kernels and base firmware in tt-metal's kernel cache."`
 	Check metalCheckCmd `cmd:"" help:"Say what a kernel that tt-metal built needs to run."`
@@ -249,7 +246,7 @@ type metalVariableJSON struct {
 	Size    uint32 `json:"size"`
 }
 
-// metalEthernetJSON is a kernel or base firmware for a processor of an Ethernet core.
+// metalEthernetJSON is a kernel or base firmware.
 type metalEthernetJSON struct {
 	File      string `json:"file"`
 	Name      string `json:"name,omitempty"` // of a kernel
@@ -307,8 +304,8 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
-// describe reads a kernel and finds its firmware. The error says why the kernel can't run; the
-// image is nil if unreadable.
+// describe finds a kernel's firmware. The error says why the kernel can't run; the image is nil if
+// unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
 	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
@@ -329,7 +326,7 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 	return out, im, im.Fits(f.Layout.Arch, p)
 }
 
-// print prints tables, followed by unusable files.
+// print ends with unusable files.
 func (j *metalJSON) print(w cli.Text) {
 	t := w.Table(0)
 	if len(j.Firmware) > 0 {
@@ -393,8 +390,7 @@ func banks(dram, l1 int) string {
 	return fmt.Sprintf("%d, %d", dram, l1)
 }
 
-// below returns a path relative to the listed folder, unchanged if several were listed; a dash for
-// an empty path.
+// below is relative to the listed folder if there is one; a dash for an empty path.
 func (j *metalJSON) below(path string) string {
 	if len(j.Roots) == 1 && path != "" {
 		if rel, err := filepath.Rel(j.Roots[0], path); err == nil {
@@ -434,7 +430,6 @@ func (c *metalCheckCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// print prints a kernel line by line.
 func (k *metalKernelJSON) print(w cli.Text) {
 	t := w.Table(0)
 	line := func(name, format string, args ...any) { t.Row(name, fmt.Sprintf(format, args...)) }

@@ -27,7 +27,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// InspectCmd prints hang dumps and recorded sessions.
 type InspectCmd struct {
 	File string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
 	cli.AsJSON
@@ -107,7 +106,7 @@ func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
 	})
 }
 
-// symbolize makes a dump's call stacks again with given kernel files.
+// symbolize makes call stacks again with kernel files.
 func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 	if len(c.ELF) == 0 {
 		return nil
@@ -141,7 +140,6 @@ func (c *InspectCmd) region(w io.Writer, d *dispatch.Dump) error {
 
 func (*InspectCmd) OnlyReads() bool { return true }
 
-// StacksCmd prints the call stacks of the processors of a running device.
 type StacksCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to show, by logical coordinate, such as 0-0; all that have left reset if absent." placeholder:"X-Y"`
@@ -156,7 +154,6 @@ func (StacksCmd) Help() string {
 
 func (c *StacksCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
 
-// validPlaces checks the values of --core and --processor.
 func validPlaces(cores, processors []string) error {
 	if _, err := parseCores(cores); err != nil {
 		return err
@@ -170,7 +167,6 @@ type coreStacks struct {
 	Stacks []live.Stack `json:"stacks"`
 }
 
-// parseCores reads logical coordinates.
 func parseCores(names []string) (cores []chip.Core, err error) {
 	for _, s := range names {
 		var c chip.Core
@@ -182,7 +178,6 @@ func parseCores(names []string) (cores []chip.Core, err error) {
 	return cores, nil
 }
 
-// catalogue returns the kernels of Reprise and of files.
 func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
 	c := &live.Catalogue{}
 	for name, file := range kernels.PrebuiltFiles(arch) {
@@ -291,7 +286,6 @@ func printStacks(w cli.Text, all []coreStacks) {
 	}
 }
 
-// GdbCmd serves the processors of a running device to gdb.
 type GdbCmd struct {
 	Device    string   `required:"" help:"${device_help}." placeholder:"DEVICE"`
 	Core      []string `help:"Cores to debug, by logical coordinate, such as 0-0 (the default)." default:"0-0" placeholder:"X-Y"`
@@ -307,7 +301,6 @@ func (GdbCmd) Help() string {
 
 func (c *GdbCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
 
-// Run serves one session.
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := openDebugged(ctx, c.Device)
 	if err != nil {
@@ -349,7 +342,6 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return server.Serve(ctx, conn)
 }
 
-// threads returns the processors to debug.
 func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
 	cores, err := parseCores(c.Core)
 	if err != nil {
@@ -388,7 +380,7 @@ func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, er
 	return all, nil
 }
 
-// text returns the load offset of the first processor's kernel, and prints the others' places.
+// text returns the first processor's load offset, and prints its kernel's place.
 func (c *GdbCmd) text(dev *kmd.Device, k *core.Core, s cli.Streams) (uint32, error) {
 	known, err := catalogue(dev.Arch(), c.ELF)
 	if err != nil {

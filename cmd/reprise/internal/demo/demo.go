@@ -31,7 +31,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
-// Cmd classifies handwritten digits.
 type Cmd struct {
 	Device  string `help:"${device_help}; or a machine whose chips share the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	Hosts   string `help:"Run in each process of mpirun (mpi), whose chips form one mesh. Each process has a part of an emulated machine." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
@@ -50,7 +49,6 @@ type Cmd struct {
 	machine *target.Machine // if Device names several chips
 }
 
-// Result is the demo's result.
 type Result struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
@@ -60,8 +58,8 @@ type Result struct {
 	Replays  int    `json:"replays"`
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
-	// Accuracy is the share of right answers among Measured images: the embedded ones not used for
-	// training, or all images of a file.
+	// Accuracy is the share of right answers among Measured images: embedded ones not used for
+	// training, or all of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -72,7 +70,7 @@ type Result struct {
 	TraceFile     string          `json:"trace_file,omitempty"`
 	TimelineFile  string          `json:"timeline_file,omitempty"`
 	GraphFile     string          `json:"graph_file,omitempty"`
-	// TraceAfter is the size of the trace memory once the trace is released.
+	// TraceAfter is the trace memory after the release.
 	TraceAfter uint64 `json:"trace_bytes_after_release"`
 
 	EagerNs     int64   `json:"eager_host_ns_p50"`
@@ -83,20 +81,18 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 	OpenSeconds float64 `json:"open_seconds"`
 
-	network  string // its name
-	input    string // file of the images, if not embedded
+	network  string
+	input    string
 	bankSize uint64
 	samples  []sample
 }
 
-// sample is an image and the chip's answer.
 type sample struct {
 	image digits.Image
 	said  uint8
 }
 
-// mismatchError says that a device's scores differ from those of the network on the host. The other
-// fields describe the first of count differences.
+// mismatchError says that scores differ from the host's; the first of count is described.
 type mismatchError struct {
 	network       string
 	count         int
@@ -120,7 +116,6 @@ func (e *mismatchError) compare(batch int, how string, got, expected []scores) {
 	}
 }
 
-// err returns the error if there is a difference.
 func (e *mismatchError) err() error {
 	if e.count == 0 {
 		return nil
@@ -182,7 +177,7 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images, those that measure the accuracy first, and the number of the latter.
+// images returns the images, those that measure the accuracy first, and their number.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -196,8 +191,8 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify runs the network eagerly, captures it and replays the trace, comparing each result with
-// the network on the host. If results differ it returns both the result and a *mismatchError.
+// classify runs the network eagerly and by replays, and compares with the host. If results differ
+// it returns both the result and a *mismatchError.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -299,7 +294,7 @@ const (
 	sampledWorkers = 4 // at most
 )
 
-// inspect notes properties of the trace and its programs, and saves the trace on request.
+// inspect notes the trace's properties and saves it on request.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	part := trace.Parts()[0]
 	res.TraceBytes, res.ReplayBytes = trace.Size(), part.ReplayBytes
@@ -324,9 +319,8 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 }
 
 // replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate too: each round is one replay on an idle device and one processor,
-// and the least round counts.
-// processor, and the least round counts.
+// emulated device may allocate too: of several rounds on an idle device and one processor the least
+// counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
@@ -359,7 +353,6 @@ func readImages(path string) ([]digits.Image, error) {
 	return images, nil
 }
 
-// inputError explains why a file of digits can't be used.
 func inputError(path string, err error) error {
 	wrong := func(why, hint string) error { return cli.Wrong("--input", path, why, hint).By(err) }
 	var file *fs.PathError
@@ -381,7 +374,6 @@ func inputError(path string, err error) error {
 		digits.MaxPixel, digits.Classes-1))
 }
 
-// RunInteger runs the integer network of reprise demo on a device, with all its checks.
 func RunInteger(ctx context.Context, t kmd.Target) error {
 	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", Hangs: cli.Hangs{DumpDir: os.TempDir()}, target: t}
 	images, measured, err := c.images(ctx)
@@ -392,10 +384,9 @@ func RunInteger(ctx context.Context, t kmd.Target) error {
 	return err
 }
 
-// maxSamples is how many digits are drawn side by side.
 const maxSamples = 4
 
-// sample keeps the first images to draw, the last one replaced by the network's first mistake.
+// sample keeps the first images, and the first mistake last.
 func (r *Result) sample(m digits.Image, said uint8) {
 	s := sample{m, said}
 	switch {
@@ -434,7 +425,6 @@ func (r *Result) print(w cli.Text) {
 	w.F("took %.1f s, %.2f s of it to open the device\n", r.Seconds, r.OpenSeconds)
 }
 
-// printSamples draws digits beside each other, and below each the chip's answer.
 func (r *Result) printSamples(w cli.Text) {
 	var lines []string
 	for _, s := range r.samples {
@@ -458,7 +448,6 @@ func (r *Result) printSamples(w cli.Text) {
 	w.F("\n\n")
 }
 
-// differing says how many things differ.
 func differing(n int, noun string) string {
 	verb := " differ"
 	if n == 1 {
@@ -467,7 +456,7 @@ func differing(n int, noun string) string {
 	return cli.Count(n, noun) + verb
 }
 
-// mismatches counts results that differ from the host's.
+// mismatches has the right plural.
 func mismatches(n int) string {
 	if n == 1 {
 		return "1 mismatch"
@@ -475,11 +464,10 @@ func mismatches(n int) string {
 	return fmt.Sprintf("%d mismatches", n)
 }
 
-// recordedQueue is the size of each queue's host memory in a recorded demo, in bytes: recording
-// compares all of it at each access.
+// recordedQueue bounds a queue's host memory: recording compares all of it at each access.
 const recordedQueue = 1 << 20
 
-// repeatable reports whether the demo must do the same each time: it is recorded or played.
+// repeatable reports whether the demo is recorded or played.
 func (c *Cmd) repeatable() bool {
 	_, played := c.target.(*session.Player)
 	return played || c.Record != ""
@@ -488,8 +476,7 @@ func (c *Cmd) repeatable() bool {
 // errPlayed says that the demo ended before its recording.
 var errPlayed = errors.New("the recording has more than the demo did")
 
-// recorded returns the target that the demo runs on: its own, or one that records it. end takes and
-// returns the demo's error.
+// recorded returns the target or what records it. end takes and returns the demo's error.
 func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) error, err error) {
 	p, played := c.target.(*session.Player)
 	switch {
@@ -522,7 +509,6 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 	}, nil
 }
 
-// saveGraph ends a capture and writes its report and the folders above.
 func (c *Cmd) saveGraph(ctx context.Context, capture *ops.Capture) error {
 	r, err := capture.End()
 	if r == nil {

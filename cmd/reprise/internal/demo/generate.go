@@ -25,7 +25,6 @@ import (
 
 const maxTokens = 1_000_000
 
-// GenerateCmd invents words.
 type GenerateCmd struct {
 	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
 	Tokens      int     `help:"Number of tokens, letters and ends of words, to make." default:"100"`
@@ -54,7 +53,6 @@ func (c *GenerateCmd) sampling() transformer.Sampling {
 	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
 }
 
-// Generated is the result. The embedded generation is the first run's.
 type Generated struct {
 	Device      string  `json:"device"`
 	Arch        string  `json:"arch"`
@@ -78,12 +76,12 @@ type Generated struct {
 type generation struct {
 	Mode        string  `json:"mode"` // loop: one trace that loops; replay: a replay for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
-	Submissions int     `json:"submissions"` // programs or replays
-	HostBytes   int     `json:"host_bytes"`  // of their commands
+	Submissions int     `json:"submissions"`
+	HostBytes   int     `json:"host_bytes"` // of their commands
 	PerSecond   float64 `json:"tokens_per_second"`
 }
 
-// tokenError says that a device made other tokens than the host; at is the first of count.
+// tokenError says that tokens differ from the host's; the first of count is described.
 type tokenError struct {
 	count, at int
 	mode      string
@@ -128,7 +126,7 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
-// together collects the results of all processes; the first process prints them.
+// together collects the results; the first process prints them.
 func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON bool) error {
 	mine, err := json.Marshal(r)
 	if err != nil {
@@ -149,7 +147,7 @@ func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON 
 	}{processes}, func(w cli.Text) { printTogether(w, processes) })
 }
 
-// generate makes the tokens in each way. If tokens differ from the host's it returns both the result
+// generate makes the tokens in each way. If they differ from the host's it returns both the result
 // and a *tokenError.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
@@ -191,7 +189,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 		}
 		if i == 0 {
 			res.generation, res.Words = r, words.Decode(tokens)
-			show = &wordWriter{w: io.Discard} // the others make the same words
+			show = &wordWriter{w: io.Discard}
 			if want, err = onHost(ctx, dev.Arch(), net, c.sampling()); err != nil {
 				return nil, err
 			}
@@ -209,7 +207,7 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	return res, nil
 }
 
-// count counts the words that are in the list.
+// count looks the words up in the list.
 func (r *Generated) count() error {
 	all, err := words.All()
 	if err != nil {
@@ -254,7 +252,7 @@ type generator struct {
 	programs int // of a token
 }
 
-// compile makes a token to load all programs, and counts the programs.
+// compile makes a token, which loads all programs.
 func (g *generator) compile(ctx context.Context) error {
 	one := g.sampling
 	one.Tokens = 1
@@ -286,7 +284,6 @@ func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 	return nil
 }
 
-// run makes all tokens and shows words as they come.
 func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
 	step, times, record := g.model.Step, g.sampling.Tokens, g.model.Record
 	if mode == "loop" {
@@ -330,8 +327,8 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends the running loop after an iteration. It closes the stream first, since a kernel that
-// waits for room would never end its iteration.
+// abort ends the loop after an iteration. It closes the stream first: a kernel that waits for room
+// would never end its iteration.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -340,7 +337,7 @@ func (g *generator) abort(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// submissions is an Observer that counts programs and replays, and the bytes of their commands.
+// submissions is an Observer of programs and replays.
 type submissions struct{ count, bytes int }
 
 func (s *submissions) Begin(context.Context, *reprise.Call) {}
@@ -360,7 +357,6 @@ func (s *submissions) End(_ context.Context, c *reprise.Call) {
 
 const lineWidth = 100
 
-// wordWriter writes words as they come, several on a line.
 type wordWriter struct {
 	w      io.Writer
 	word   []byte
@@ -411,7 +407,7 @@ func printTogether(w cli.Text, processes []Generated) {
 	for i := range processes {
 		r := &processes[i]
 		w.F("process %d, %s, seed %d:\n", i, r.Device, r.Seed)
-		show := wordWriter{w: w} // keeps errors
+		show := wordWriter{w: w}
 		for _, word := range r.Words {
 			show.word = append(show.word[:0], word...)
 			_ = show.add(words.End)

@@ -26,7 +26,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// meshResult is the demo's result on a machine of several chips.
 type meshResult struct {
 	Device      string      `json:"device"`
 	Arch        string      `json:"arch"`
@@ -50,7 +49,6 @@ type meshResult struct {
 	rank int // of this process
 }
 
-// meshShare is the part of one chip.
 type meshShare struct {
 	Coord      []int  `json:"coord"`
 	Name       string `json:"name"`
@@ -58,8 +56,7 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all linked chips, or if the links form none, of those with a PCI
-// interface.
+// machineShape is the mesh of all linked chips, or else of those with a PCI interface.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	if m.Spec != nil {
 		if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
@@ -69,7 +66,7 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
 
-// onMachine classifies the images on all chips of a machine with one trace over all chips.
+// onMachine uses one trace over all chips.
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -122,11 +119,10 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	return res, nil
 }
 
-// run loads the network on every chip, captures one trace over all of them and replays it for all
-// images.
+// run captures one trace over all chips and replays it for all images.
 func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
-	// each calls f for this process's chips among the first n.
+	// each calls f for this process's chips.
 	each := func(n int, f func(int) error) error {
 		var g errgroup.Group
 		for i := range n {
@@ -216,7 +212,6 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	return group.Wait(ctx, q)
 }
 
-// gather adds up the processes' results.
 func (res *meshResult) gather(ctx context.Context, j *job) error {
 	mine, err := json.Marshal(res)
 	if err != nil {
@@ -243,8 +238,7 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	return nil
 }
 
-// compare compares a chip's scores with the host's. before is the number of earlier images; those
-// that measure the accuracy come first.
+// compare takes the number of earlier images; those that measure the accuracy come first.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {
@@ -277,7 +271,7 @@ func (res *meshResult) print(w cli.Text) {
 	}
 }
 
-// job is a group of processes started by mpirun, or this process alone.
+// job is a group of processes of mpirun, or this one alone.
 type job struct {
 	hosts.Engine
 	watch func(context.Context) (context.Context, func())
@@ -288,12 +282,11 @@ type job struct {
 	left atomic.Bool
 }
 
-// leaveTime bounds a process's cleanup after the end of another process or of the job, so that the
-// whole job ends within a second.
+// leaveTime bounds a process's cleanup after another's end, so that the job ends within a second.
 const leaveTime = 250 * time.Millisecond
 
-// startJob joins the processes that --hosts names and tells who this process is. The returned
-// context ends when another process ends, if that can be known.
+// startJob joins the processes that --hosts names. The returned context ends when another process
+// ends, if that can be known.
 func startJob(ctx context.Context, engine string, who *cli.Process) (context.Context, *job, error) {
 	if engine == "mpi" {
 		j, err := startMPI(ctx)
@@ -320,8 +313,8 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. After an error it tells the other processes, so that they don't wait. If
-// another process ended first, that is the returned error.
+// end leaves the job. An error is told to the others, so that they don't wait. If another process
+// ended first, that is the error.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
@@ -347,7 +340,7 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part of an emulated machine.
+// open starts the machine, or this process's part.
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
@@ -365,7 +358,6 @@ const (
 	maxCollected = 32 << 20 // bytes of a process; a million tokens take about 3 MB of JSON
 )
 
-// collect returns the bytes of each process, by rank.
 func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
 	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
 	if err != nil {
@@ -397,13 +389,12 @@ func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, er
 	return out, nil
 }
 
-// endpoint is where other processes connect.
 type endpoint struct {
 	Address string
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes by TCP. Connections present the key of process 0.
+// meet connects emulated links by TCP. Connections present the key of process 0.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {
@@ -437,9 +428,8 @@ func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	return sim.Meet(ctx, l, j.Rank(), addresses, key)
 }
 
-// ownAddress returns this machine's first address in a network. Without a network it is the source
-// address of the default route, then any address off the loopback interface, then the loopback
-// address.
+// ownAddress returns this machine's first address in a network. Without one it is the source
+// address of the default route, or any off the loopback interface, or the loopback address.
 func ownAddress(network string) (netip.Addr, error) {
 	var own []netip.Addr
 	addrs, err := net.InterfaceAddrs()
@@ -463,7 +453,7 @@ func ownAddress(network string) (netip.Addr, error) {
 		}
 		return netip.Addr{}, linksError(network, fmt.Sprintf("this machine has no address in it, only %v", own), nil)
 	}
-	// This sends nothing; the address is reserved for documentation.
+	// This sends nothing; the address is for documentation.
 	if c, err := net.Dial("udp4", "198.51.100.1:9"); err == nil {
 		from, ok := c.LocalAddr().(*net.UDPAddr)
 		_ = c.Close()

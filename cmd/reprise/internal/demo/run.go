@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/pipeline"
 )
 
-// progress draws a bar on a terminal, and nothing elsewhere.
 type progress struct {
 	w         io.Writer
 	on        bool
@@ -61,7 +60,6 @@ func (p *progress) draw() {
 	p.drawn = max(p.drawn, len([]rune(line)))
 }
 
-// demoRun is shared by the passes of the demo over all batches.
 type demoRun struct {
 	dev     *reprise.Device
 	ops     *ops.Device
@@ -73,14 +71,13 @@ type demoRun struct {
 	span    func(string) func() // of the timeline; nil without one
 }
 
-// passed are the times of submitting the batches and, without a trace, the programs of a batch.
 type passed struct {
 	times                  []time.Duration
 	programs, cores, bytes int
 }
 
-// pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or
-// without a trace, and reads the scores. It calls got for each batch in order, then done unless nil.
+// pass sends all batches through a pipeline: queue 1 writes, queue 0 runs the network, with or
+// without a trace, and reads. got is called for each batch, then done.
 func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
 	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}
@@ -148,7 +145,6 @@ func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs []
 	return nil
 }
 
-// submitTimes is an Observer that notes submitted programs and the times of submitting them.
 type submitTimes struct {
 	times    []time.Duration // of each batch
 	programs []*reprise.Executable
@@ -181,10 +177,10 @@ func (s *submitTimes) passed(n int) passed {
 	return p
 }
 
-// scores are the answer for an image; they are exact for every network.
+// scores are exact for every network.
 type scores [digits.Classes]float64
 
-// best returns the digit with the largest score, the lowest of several.
+// best is the lowest digit of the largest score.
 func (s scores) best() uint8 {
 	best := 0
 	for i, v := range s {
@@ -195,7 +191,6 @@ func (s scores) best() uint8 {
 	return uint8(best)
 }
 
-// same compares the bits.
 func (s scores) same(o scores) bool {
 	for i, v := range s {
 		if math.Float64bits(v) != math.Float64bits(o[i]) {
@@ -205,17 +200,17 @@ func (s scores) same(o scores) bool {
 	return true
 }
 
-// network is a trained network. room is the number of images that its buffers hold.
+// network is trained; room is the number of images of its buffers.
 type network interface {
 	name() string   // for people
 	engine() string // for scripts
 	input(room int) (reprise.BufferConfig, error)
 	encode(images []digits.Image, room int) ([]byte, error)
-	// load puts the network on the device of an input buffer.
+	// load uses an input buffer.
 	load(ctx context.Context, d *ops.Device, input *reprise.Buffer, room int) (deployed, error)
-	// decode returns the scores in the content of the last result.
+	// decode takes the content of the last result.
 	decode(b []byte, room int) ([]scores, error)
-	// forward computes on the host what a device of an architecture has to answer.
+	// forward computes on the host what the architecture has to answer.
 	forward(a chip.Arch, images []digits.Image) []scores
 }
 
@@ -227,7 +222,7 @@ type deployed struct {
 	close   func(ctx context.Context) error
 }
 
-// tensorNetwork is the bfloat16 network of operations on the engines.
+// tensorNetwork uses operations on the engines.
 type tensorNetwork struct{ *convnet.Network }
 
 func (tensorNetwork) name() string   { return "bfloat16 arithmetic of the engines" }
@@ -280,7 +275,7 @@ func exactly(all []convnet.Scores) []scores {
 	return out
 }
 
-// integerNetwork is the int8 network of kernels on the RISC-V cores.
+// integerNetwork uses kernels on the RISC-V cores.
 type integerNetwork struct{ *digits.Network }
 
 func (integerNetwork) name() string   { return "integer network" }
@@ -334,7 +329,6 @@ func wide(s [digits.Classes]int32) (out scores) {
 	return out
 }
 
-// trained returns the network that --network names.
 func trained(name string) (network, error) {
 	if name == "integer" {
 		n, err := digits.Trained()

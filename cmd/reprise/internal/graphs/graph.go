@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
-// Cmd has the commands about reports of captures.
 type Cmd struct {
 	Show   graphShowCmd   `cmd:"" help:"Print what ran, in order of time."`
 	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
@@ -47,7 +46,7 @@ func (a *reportArg) read() (*graph.Report, error) {
 	return r, nil
 }
 
-// describedArg is a report that is shown with its devices.
+// describedArg is shown with its devices.
 type describedArg struct {
 	reportArg
 	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
@@ -75,7 +74,6 @@ func (c *graphShowCmd) Run(s cli.Streams) error {
 	})
 }
 
-// with calls f with the report that read returns.
 func with(read func() (*graph.Report, error), f func(*graph.Report) error) error {
 	r, err := read()
 	if err != nil {
@@ -267,8 +265,7 @@ type graphPerfCmd struct {
 	cli.AsJSON
 }
 
-// Run writes the files of a performance report, all or none: the visualizer recognises a folder by
-// its files.
+// Run writes all files or none: the visualizer recognises a folder by its files.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {
@@ -300,7 +297,6 @@ type graphServeCmd struct {
 	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 
-// Run serves a report until ctx ends.
 func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {

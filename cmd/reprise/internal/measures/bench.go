@@ -21,7 +21,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// BenchCmd has the commands that measure.
 type BenchCmd struct {
 	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
 	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
@@ -87,7 +86,7 @@ func (c *deviceCmd) Validate() (err error) {
 	return err
 }
 
-// families refuses unknown families, and flags of families that aren't measured.
+// families refuses flags of families that aren't measured.
 func (c *deviceCmd) families() error {
 	var have []string
 	for _, f := range bench.Families() {
@@ -199,7 +198,6 @@ func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
 	return errors.Join(errs...)
 }
 
-// print writes the report, or the changes since an older one.
 func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
 	switch {
 	case old != nil:
@@ -264,8 +262,8 @@ func readReport(name string) (r *report.Report, err error) {
 	return r, nil
 }
 
-// queueInstructions returns the instructions that the command-queue cores retired: those of
-// Blackhole's last column or Wormhole's last row, which have no workers.
+// queueInstructions counts what the cores of Blackhole's last column or Wormhole's last row
+// retired: they have no workers.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {
@@ -287,7 +285,7 @@ func queueInstructions(card *sim.Card) uint64 {
 	return n
 }
 
-// queueExecuted returns the instructions of queue 0's prefetcher, dispatcher and subordinate since
+// queueExecuted counts the instructions of queue 0's prefetcher, dispatcher and subordinate since
 // the first call, without polling rounds.
 func queueExecuted(card *sim.Card) (n [3]uint64) {
 	ch := card.Chip()

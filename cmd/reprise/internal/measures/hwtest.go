@@ -18,7 +18,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
-// HwtestCmd runs the conformance suite.
 type HwtestCmd struct {
 	Device  string `help:"Device to test: ${device_help}. The machine's cards if absent, or both emulators without cards. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
@@ -77,7 +76,7 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 	return cfg, nil
 }
 
-// devices returns the devices to test: the machine's cards, or both emulators without a card.
+// devices are the machine's cards, or both emulators.
 func (c *HwtestCmd) devices(cards func() []string) []string {
 	if c.Device != "" {
 		return []string{c.Device}
@@ -139,7 +138,7 @@ func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// suiteError says in the user's words why the suite couldn't run.
+// suiteError says why the suite couldn't run.
 func suiteError(pattern string, err error) error {
 	var open *hwtest.OpenError
 	switch {
@@ -191,8 +190,7 @@ func printResult(out io.Writer, r hwtest.Result) {
 	}
 }
 
-// printSuite prints a table of each device's layers, and repeats the failures, which have scrolled
-// away.
+// printSuite repeats the failures, which have scrolled away.
 func printSuite(w cli.Text, rep *hwtest.Report) {
 	type key struct{ device, layer string }
 	var order []key
@@ -227,10 +225,9 @@ func printSuite(w cli.Text, rep *hwtest.Report) {
 	}
 }
 
-// victimCommand is the hidden command of a process that uses a device until it is killed.
+// victimCommand uses a device until it is killed.
 const victimCommand = "hwtest-victim"
 
-// VictimCmd is the process that the suite kills.
 type VictimCmd struct {
 	Device string `arg:"" help:"Device to use."`
 	Once   bool   `help:"Use it once and end."`
@@ -244,7 +241,6 @@ func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
 	return hwtest.Victim(ctx, d.Open(), c.Once, s.Out)
 }
 
-// ProbeCmd watches a running process.
 type ProbeCmd struct {
 	PID      int            `required:"" help:"Process to watch." name:"pid" placeholder:"N"`
 	Duration time.Duration  `help:"How long to watch, at most until the process ends; 10s if not given." default:"10s" placeholder:"DURATION"`
@@ -269,10 +265,10 @@ func (c *ProbeCmd) Validate() error {
 	return nil
 }
 
-// pollInterval is the time between readings of /proc, whose figures vanish when the process ends.
+// pollInterval is for /proc, whose figures vanish at the process's end.
 const pollInterval = 100 * time.Millisecond
 
-// Run watches until the duration is over, the process ends or the command is interrupted.
+// Run watches until the time or the process ends or ctx does.
 func (c *ProbeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	kinds := []probe.Kind{probe.Calls, probe.Scheduler, probe.Faults, probe.Functions}
 	if c.Markers {

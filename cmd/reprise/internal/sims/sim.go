@@ -28,7 +28,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
-// SimCmd is about emulated cards that other processes use.
 type SimCmd struct {
 	Serve simServeCmd `cmd:"" help:"Serve an emulated card to other processes, until it is interrupted."`
 }
@@ -64,7 +63,6 @@ func (c *simServeCmd) Validate() error {
 	return err
 }
 
-// device returns the emulator to serve at a socket.
 func (c *simServeCmd) device() (*target.Device, error) {
 	name := "emu:blackhole"
 	if c.Device != nil {
@@ -114,8 +112,8 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return servecards.Serve(ctx, l, d, 0)
 }
 
-// virtual returns the machine whose cards are served to virtual machines. With the vendor's
-// simulator it is empty: the running library says which chip it is.
+// virtual returns the machine whose cards are served. With the vendor's simulator it is empty: the
+// library says which chip it is.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {
@@ -127,7 +125,6 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 	return machineNamed(name)
 }
 
-// machineNamed returns the emulated machine that --machine names.
 func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
@@ -136,7 +133,7 @@ func machineNamed(name string) (chip.Machine, error) {
 	return m, nil
 }
 
-// machineNames are the names of all machines, each after a space.
+// machineNames has each name after a space.
 func machineNames() (names string) {
 	for _, m := range chip.Machines() {
 		names += " " + m.Name
@@ -144,13 +141,12 @@ func machineNames() (names string) {
 	return names
 }
 
-// virtualCard is a served PCI function.
 type virtualCard struct {
 	fn   driver.Function
 	conf vfiouser.Config
 }
 
-// virtualCards starts the chips of the cards, and returns a function that ends them.
+// virtualCards starts the chips; end ends them.
 func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func() error, err error) {
 	m, err := c.virtual()
 	if err != nil {
@@ -186,7 +182,7 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 	return "an emulated " + m.Name, cards, end, err
 }
 
-// emulatedCards starts the emulated chips of a machine, and returns a function that ends them.
+// emulatedCards starts a machine's chips; end ends them.
 func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err error) {
 	e := sim.NewMachine(m, sim.Paced())
 	if err := e.Err(); err != nil {
@@ -200,7 +196,7 @@ func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err e
 	return cards, e.Close, nil
 }
 
-// serveVirtual serves cards to virtual machines until ctx ends.
+// serveVirtual serves until ctx ends.
 func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err error) {
 	name, cards, end, err := c.virtualCards()
 	if err != nil {
@@ -245,7 +241,6 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err erro
 	return g.Wait()
 }
 
-// VmCmd runs a program in a virtual machine.
 type VmCmd struct {
 	Machine  []string `help:"Emulated machines whose cards it has, such as p150, n150, n300 or t3000." default:"p150" placeholder:"NAME"`
 	Kernel   string   `help:"Kernel image of Linux for x86-64; this machine's if absent." placeholder:"FILE"`
@@ -266,7 +261,7 @@ func (VmCmd) Help() string {
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
-// Validate checks what doesn't depend on this machine.
+// Validate doesn't look at this machine.
 func (c *VmCmd) Validate() error {
 	if len(c.Program) > 0 && c.Program[0] == "--" {
 		c.Program = c.Program[1:] // it belongs to those that are passed
@@ -343,7 +338,7 @@ func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return err
 }
 
-// program is the program and the machine without cards, with the kernel's release.
+// program has the machine without cards; release is its kernel's.
 func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error) {
 	f, err := c.find()
 	if err != nil {
@@ -380,24 +375,23 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 	return p, f.release, nil
 }
 
-// within reports whether a path is a folder or below it.
+// within includes the folder itself.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// found holds the parts of the machine.
 type found struct {
 	qemu, kernel, release, module, busybox string
 	args                                   []string
 }
 
-// missingError lists what this machine lacks, with the source of each.
+// missingError lists what this machine lacks.
 type missingError []string
 
 func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 
-// find finds the parts of the machine. A missingError lists the missing ones.
+// find returns a missingError for missing parts.
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
@@ -490,7 +484,7 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 
 const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
 
-// installedModule returns the path of a kernel's installed driver; "" if there is none.
+// installedModule returns a path, or "".
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {
 		if l, err := filepath.Glob(filepath.Join(dir, pattern, "tenstorrent.ko*")); err == nil && len(l) > 0 {
@@ -503,7 +497,6 @@ func installedModule(dir string) string {
 // insideCommand is the hidden command of a virtual machine's first process.
 const insideCommand = "vm-inside"
 
-// InsideCmd is the first process of a virtual machine.
 type InsideCmd struct{}
 
 func (InsideCmd) Run() error { return inside.Main() }

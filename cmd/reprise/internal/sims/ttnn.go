@@ -22,20 +22,18 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// TtnnCmd has the commands about TT-NN.
 type TtnnCmd struct {
 	Run     ttnnRunCmd     `cmd:"" help:"Run a Python program with TT-NN on an emulated machine."`
 	Doctor  ttnnDoctorCmd  `cmd:"" help:"Check what TT-NN needs to run here, and say what to do."`
 	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
 }
 
-// TtnnTools are the flags that name what runs TT-NN.
 type TtnnTools struct {
 	Python  string `help:"Python that has ttnn; that of the virtual environment, or python3, if absent." placeholder:"PATH"`
 	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 }
 
-// Find finds TT-NN and the simulator library, which is built if missing. The caller adds settings.
+// Find finds TT-NN and the library, or builds the latter. The caller adds settings.
 func (c *TtnnTools) Find(ctx context.Context, s cli.Streams) (*ttnn.Run, error) {
 	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
 	if err != nil {
@@ -113,7 +111,6 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.start(ctx, s, r)
 }
 
-// ttnnCache returns the folder that ttnn run keeps things in.
 func ttnnCache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -128,7 +125,7 @@ func ttnnLibraries(cache string) *ttnn.Libraries {
 	return l
 }
 
-// sourceFolder returns the root of the checkout that the command is run in, or was built from.
+// sourceFolder is the checkout that the command is run in, or was built from.
 func sourceFolder() string {
 	dir, _ := os.Getwd()
 	_, file, _, _ := runtime.Caller(0)
@@ -188,10 +185,9 @@ func (c *ttnnDoctorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return s.PrintChecks(c.JSON, checks)
 }
 
-// endPatience bounds the program's time to end after a signal.
+// endPatience bounds the program's end.
 const endPatience = 5 * time.Second
 
-// start runs the program and passes signals on.
 func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) error {
 	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
@@ -249,7 +245,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 	}
 }
 
-// abandon prints each core's state and ends the program.
+// abandon prints the cores' state and ends the program.
 func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p *os.Process, ended <-chan error, why string) error {
 	fmt.Fprintln(s.Err, why)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*endPatience)
@@ -269,7 +265,7 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s cli.Streams, r *ttnn.Run, p 
 	return programStatus(err)
 }
 
-// printCores prints the state of the program's chips, which the library tells.
+// printCores prints what the library tells.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
@@ -286,7 +282,7 @@ func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
 	return errors.Join(err, c.Close())
 }
 
-// programStatus is the exit code of the program's end, as in shells.
+// programStatus is an exit code as in shells.
 func programStatus(err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

@@ -123,10 +123,10 @@ func parseBuffer(s string) (tracebuf.Buffer, error) {
 type importJSON struct {
 	Source   string          `json:"source"`
 	Arch     string          `json:"arch"`
-	Revision string          `json:"revision"` // of the protocol
-	Firmware string          `json:"firmware"` // folder
-	Workers  string          `json:"workers"`  // revision of their base firmware
-	Bytes    int             `json:"bytes"`    // of commands
+	Revision string          `json:"revision"`
+	Firmware string          `json:"firmware"`
+	Workers  string          `json:"workers"` // revision of their base firmware
+	Bytes    int             `json:"bytes"`
 	Programs []importProgram `json:"programs"`
 	File     string          `json:"file,omitempty"`
 }
@@ -167,7 +167,6 @@ func (c *traceImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(err, m.close())
 }
 
-// of says that an error is of a device or file.
 func (c *traceImportCmd) of(source string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("trace import: %s: %w", source, err)
@@ -198,7 +197,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, comm
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the trace's kernels and returns their base firmware, nil for this runtime's own.
+// identify names the kernels and returns their base firmware, nil for this runtime's own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -278,8 +277,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	return metaltrace.Write(file)
 }
 
-// importTarget is queue 0 of a device with the chip's harvesting and base firmware f, or this
-// runtime's own for nil.
+// importTarget is queue 0 of a device with base firmware f, or this runtime's own for nil.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -347,7 +345,6 @@ func (j *importJSON) print(w cli.Text) {
 	}
 }
 
-// open opens the memory with the kernels, and reads the commands.
 func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	if cli.IsFile(c.Source) {
 		return c.openFile(ctx)
@@ -367,7 +364,7 @@ func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	return m, commands, nil
 }
 
-// readCommands reads a device's trace, searching for it without --pages.
+// readCommands searches for the trace without --pages.
 func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	if c.Pages > 0 {
 		return m.trace(c.Addr, c.PageSize, c.Pages)
@@ -386,7 +383,6 @@ func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	return m.trace(found[0].Addr, found[0].PageSize, found[0].Pages)
 }
 
-// openFile reads raw commands from a file; kernels come from copies of DRAM.
 func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) {
 	if c.Scan {
 		return nil, nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
@@ -416,9 +412,9 @@ func (c *traceImportCmd) openFile(ctx context.Context) (*memory, []byte, error) 
 	return m, b, c.of(c.Source, err)
 }
 
-// importParam is a value of --param: an argument of a kernel in one program, or in all.
+// importParam is an argument of a kernel, in one program or all.
 type importParam struct {
-	value     string // of the flag
+	value     string
 	name      string
 	kernel    string // in the cache; empty if a processor is given
 	processor chip.Processor
@@ -484,7 +480,7 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments returns the arguments that the parameter names, in the launches that were found.
+// arguments finds the parameter in the launches.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {
@@ -512,7 +508,6 @@ func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, err
 	return out, nil
 }
 
-// argumentText formats at most 16 arguments of each kind in hexadecimal.
 func argumentText(args, common []uint32) string {
 	var b strings.Builder
 	for i, list := range [][]uint32{args, common} {
@@ -534,12 +529,12 @@ func argumentText(args, common []uint32) string {
 type scanJSON struct {
 	Source string          `json:"source"`
 	Arch   string          `json:"arch"`
-	Window uint64          `json:"window"` // bytes of each bank
+	Window uint64          `json:"window"`
 	Traces []scanTraceJSON `json:"traces"`
 }
 
 type scanTraceJSON struct {
-	Addr      uint64   `json:"addr"` // in every DRAM bank
+	Addr      uint64   `json:"addr"`
 	Pages     int      `json:"pages"`
 	PageSize  int      `json:"page_size"`
 	Bytes     int      `json:"bytes"` // of commands

@@ -53,8 +53,8 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect notes the buffers' contents after each program run one by one, and finds the shortest prefix
-// of the trace that leaves other contents when replayed, or hangs. It restores the buffers.
+// bisect notes the buffers' contents after each program run one by one, and finds the shortest
+// prefix of the trace that leaves others when replayed, or hangs. It restores the buffers.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
@@ -98,8 +98,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		"or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name), p.in()), nil
 }
 
-// writePrints writes the prints of a device's kernels to a file, or to errs for the name -, until
-// stop is called.
+// writePrints writes to a file, or to errs for the name -, until stop is called.
 func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() error, err error) {
 	out, done := errs, func() error { return nil }
 	if name != "-" {
@@ -170,8 +169,8 @@ type runJSON struct {
 	Mode     string `json:"mode"`               // "replay", "step", "split", "bisect" or "check"
 	Replays  int    `json:"replays"`            // of mode replay
 	ReplayNs int64  `json:"replay_host_ns_p50"` // of mode replay
-	// Results compares with those in the file: "same", "different", "none" (the file has none) or
-	// "not compared" (bisect and check).
+	// Results is "same", "different", "none" (the file has none) or "not compared" (bisect and
+	// check).
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
 	Pieces  []pieceJSON     `json:"pieces,omitempty"` // of step and split
@@ -179,7 +178,6 @@ type runJSON struct {
 	Buffers []runBufferJSON `json:"buffers"`
 }
 
-// programAt is a program of a trace.
 type programAt struct {
 	Step  int               `json:"step"`
 	Name  string            `json:"name"`
@@ -187,7 +185,6 @@ type programAt struct {
 	Loops []debug.Iteration `json:"loops,omitempty"` // in which the program is wrong, outermost first
 }
 
-// in returns text such as ", loop 0, iteration 2 of 5".
 func (p *programAt) in() string {
 	var out string
 	for _, l := range p.Loops {
@@ -262,7 +259,7 @@ type traceRun struct {
 	out *runJSON
 }
 
-// replay compares the results after the first replay.
+// replay compares after the first replay.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
@@ -287,7 +284,6 @@ func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	return wrong, nil
 }
 
-// results compares the buffers with the file's results.
 func (r *traceRun) results(ctx context.Context) (wrong, err error) {
 	err = r.Debug().CheckResults(ctx)
 	var v *debug.VerifyError
@@ -351,7 +347,7 @@ func (r *runJSON) print(w cli.Text) {
 	}
 }
 
-// programsOf are the programs of a trace, by the numbers that steps have.
+// programsOf numbers the programs as steps.
 func programsOf(t *reprise.Trace) []programAt {
 	var out []programAt
 	for i, s := range t.Debug().Programs() {
@@ -360,7 +356,7 @@ func programsOf(t *reprise.Trace) []programAt {
 	return out
 }
 
-// loadFlags name a trace file and a device that it is loaded into.
+// loadFlags name a file and the device that loads it.
 type loadFlags struct {
 	File     string `arg:"" help:"Trace file." type:"existingfile"`
 	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
@@ -374,7 +370,7 @@ func (c *loadFlags) Validate() (err error) {
 	return err
 }
 
-// read reads the trace file, and fills in the device.
+// read fills in the device.
 func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
 	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(c.File) })
 	if err == nil && c.Device == "" {
@@ -383,8 +379,7 @@ func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
 	return file, err
 }
 
-// load loads the trace file into the device, which isn't opened for a bad file and gets the queues
-// that the trace needs.
+// load opens no device for a bad file, and otherwise with the queues that the trace needs.
 func (c *loadFlags) load(ctx context.Context, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {
 	file, err := c.read(ctx)
 	if err != nil {
@@ -458,7 +453,7 @@ type verifyJSON struct {
 	OK     bool   `json:"ok"`
 	Bytes  int    `json:"bytes"` // that were compared
 
-	// The first difference, if there is one. Program is its number.
+	// The first difference, if any.
 	Differ  int    `json:"different_bytes"`
 	What    string `json:"what,omitempty"`
 	Offset  int    `json:"offset"`
@@ -527,7 +522,6 @@ func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error
 	return errors.Join(err, t.Release(ctx))
 }
 
-// inPlace compares with DRAM, through the driver.
 func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *verifyJSON) error {
 	target, err := cli.ParseTarget(c.Device)
 	if err != nil {
@@ -543,7 +537,7 @@ func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *ver
 	return out.compare(&f.Image, got)
 }
 
-// compare fills in the first difference of memory from a trace's commands.
+// compare fills in the first difference of memory.
 func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
 	c, err := tracebuf.Inspect(im)
 	if err != nil {

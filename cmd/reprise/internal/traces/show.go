@@ -19,7 +19,7 @@ import (
 
 func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
-// SourceHelp describes what sourceFlags.read accepts.
+// SourceHelp is for sourceFlags.read.
 const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
 
 type traceDumpCmd struct {
@@ -160,7 +160,6 @@ type statJSON struct {
 	Devices   []fileJSON  `json:"devices,omitempty"` // of several
 }
 
-// placeJSON is the DRAM of commands, if known.
 type placeJSON struct {
 	PageSize int             `json:"page_size,omitempty"`
 	Pages    int             `json:"pages,omitempty"`
@@ -175,7 +174,7 @@ type queueJSON struct {
 	placeJSON
 }
 
-// fileJSON is what a trace file has beside the commands.
+// fileJSON is a file without the commands.
 type fileJSON struct {
 	Device  int          `json:"device,omitempty"`
 	Name    string       `json:"name"`
@@ -279,7 +278,7 @@ func toFile(f *tracebuf.File) *fileJSON {
 	return out
 }
 
-// partsAndCallees returns the parts of a file, each followed by its callees.
+// partsAndCallees has each part followed by its callees.
 func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
 	var out []tracebuf.Part
 	for _, p := range f.Parts() {
@@ -470,8 +469,7 @@ func (out *diffJSON) print(w cli.Text, a *source) {
 	}
 }
 
-// haveSameParts checks that two traces are for chips of one architecture, and have parts on the same
-// devices.
+// haveSameParts checks that parts are for the same chips.
 func haveSameParts(a, b *source) error {
 	what := ""
 	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {

@@ -23,7 +23,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
 )
 
-// Cmd has the commands about recorded traces.
 type Cmd struct {
 	Dump   traceDumpCmd   `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
 	Stat   traceStatCmd   `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
@@ -33,7 +32,7 @@ type Cmd struct {
 	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
 }
 
-// maxRaw bounds files of raw commands, in bytes.
+// maxRaw bounds raw commands in bytes.
 const maxRaw = 1 << 30
 
 // sourceFlags describe a trace that isn't a trace file.
@@ -45,7 +44,6 @@ type sourceFlags struct {
 	PageSize int    `help:"Bytes of a page: 1024, 2048 or 4096." default:"4096" placeholder:"BYTES"`
 }
 
-// RevisionNames lists the revisions of the protocol.
 func RevisionNames() string {
 	var names []string
 	for _, v := range cq.Revisions() {
@@ -54,7 +52,6 @@ func RevisionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// source is a trace that was read.
 type source struct {
 	name   string
 	files  []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
@@ -64,7 +61,7 @@ type source struct {
 	addr   uint64               // in each bank
 }
 
-// partName names a part of a trace over several queues or devices, and is empty for a single part.
+// partName is empty for a single part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -82,7 +79,6 @@ func (c *sourceFlags) Validate() error {
 	return checkPages(c.Revision, c.Pages, c.PageSize, 1024, 2048, 4096)
 }
 
-// checkPages checks the flags that describe a device's trace.
 func checkPages(revision string, pages, pageSize int, sizes ...int) error {
 	if revision != "" && cq.RevisionByName(revision) == nil {
 		return cli.Wrong("--revision", revision, "there is no such revision", "use one of "+RevisionNames())
@@ -108,7 +104,7 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read reads a trace from a file or a device's DRAM. A regular file is never taken for a device.
+// read never takes a regular file for a device.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
@@ -159,7 +155,6 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 	return s, nil
 }
 
-// readRaw reads a file of raw commands.
 func readRaw(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxRaw+1))
 	if err == nil && len(b) > maxRaw {
@@ -173,7 +168,7 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, hintRevision(err)
 }
 
-// hintRevision names the flag that chooses among several revisions.
+// hintRevision names the flag that chooses.
 func hintRevision(err error) error {
 	var e *cq.RevisionError
 	if errors.As(err, &e) && len(e.Accepted) > 1 {
@@ -182,7 +177,7 @@ func hintRevision(err error) error {
 	return err
 }
 
-// readDevice reads DRAM through the driver. It starts nothing on the device.
+// readDevice starts nothing on the device.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf("trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, "+
@@ -209,7 +204,7 @@ type memory struct {
 	files  map[int]*os.File // of the folder, by bank
 }
 
-// openMemory opens a device for reading. Other users aren't disturbed.
+// openMemory doesn't disturb other users.
 func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
 	d, ch, err := cli.OpenChip(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
 	return &memory{ctx: ctx, ch: ch, dev: d, files: map[int]*os.File{}}, err
@@ -252,7 +247,6 @@ func (m *memory) trace(addr uint64, pageSize, pages int) ([]byte, error) {
 	return b, metaltrace.ReadInterleaved(m, len(banks), addr, pageSize, 0, b)
 }
 
-// scan finds possible traces in the last window bytes of the banks.
 func (m *memory) scan(window uint64) ([]metaltrace.Candidate, error) {
 	banks := m.ch.DRAMBanks()
 	return metaltrace.Scan(m.ctx, m, len(banks), cq.Layout(m.ch.Arch()), banks[0].Size, window)
@@ -269,7 +263,6 @@ func (m *memory) close() error {
 	return err
 }
 
-// readDRAM reads a device's trace.
 func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages int) (b []byte, ch *chip.Chip, err error) {
 	m, err := openMemory(ctx, t)
 	if err != nil {
