@@ -13,8 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// The command times a program by TT-NN, prints figures of it, and leaves no process and no file
-// when it is interrupted.
+// The command leaves no process and no file when it is interrupted.
 func TestBenchTTNN(t *testing.T) {
 	r := newTTNN(t)
 	temp := t.TempDir()
@@ -48,7 +47,6 @@ func TestBenchTTNN(t *testing.T) {
 	}
 }
 
-// processesOf returns the command lines with two texts in them.
 func processesOf(t *testing.T, a, b string) (lines []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

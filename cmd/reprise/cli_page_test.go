@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
 var updatePage = flag.Bool("update", false, "write the list of commands in docs/cli.md anew")
@@ -20,19 +17,17 @@ var updatePage = flag.Bool("update", false, "write the list of commands in docs/
 func TestCommandsPage(t *testing.T) {
 	const path, begin, end = "../../docs/cli.md", "<!-- go test ./cmd/reprise -run TestCommandsPage -update -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok1 := strings.Cut(string(b), begin)
 	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
 		t.Fatalf("%s has no place for the commands, between %q and %q", path, begin, end)
 	}
-	var help bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, cli.Streams{Out: &help, Err: &help}); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &help)
+	code, help, errs := runs(t.Context(), "--help")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	_, list, _ := strings.Cut(help.String(), "Commands:\n")
+	_, list, _ := strings.Cut(help, "Commands:\n")
 	var want strings.Builder
 	want.WriteString("| command | does |\n|---|---|\n")
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*).*\n((?:    .*\n)+)`).FindAllStringSubmatch(list, -1) {
@@ -47,9 +42,7 @@ func TestCommandsPage(t *testing.T) {
 		fmt.Fprintf(&want, "| [`reprise %s`](#reprise-%s) | %s |\n", m[1], strings.ReplaceAll(section, " ", "-"), does)
 	}
 	if *updatePage {
-		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644))
 		return
 	}
 	if diff := cmp.Diff(want.String(), got); diff != "" {

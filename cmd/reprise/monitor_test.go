@@ -17,7 +17,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
-// use makes this process's log in a directory until the test ends.
 func use(t *testing.T, dir string) {
 	t.Helper()
 	l, err := usage.Create(dir, usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: -1})
@@ -30,8 +29,7 @@ func use(t *testing.T, dir string) {
 	l.Set(usage.DRAM, usage.Value{Capacity: 12 << 30, Allocated: 9 << 30, Peak: 9 << 30, Extents: 1})
 }
 
-// The server answers from the logs of the moment and ends, with all that it started, when it is
-// told to.
+// The server answers from the logs of the moment.
 func TestMonitorServes(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	dir := t.TempDir()
@@ -63,7 +61,6 @@ func TestMonitorServes(t *testing.T) {
 	_ = w.Close()
 }
 
-// Without a terminal a table comes again and again, until the command is interrupted.
 func TestMonitorFollows(t *testing.T) {
 	dir := t.TempDir()
 	use(t, dir)
@@ -78,7 +75,6 @@ func TestMonitorFollows(t *testing.T) {
 	}
 }
 
-// stopAfter calls stop when a text was written so many times.
 type stopAfter struct {
 	bytes.Buffer
 	text  string
@@ -97,14 +93,14 @@ func (s *stopAfter) Write(p []byte) (int, error) {
 func TestMonitorJSON(t *testing.T) {
 	dir := t.TempDir()
 	use(t, dir)
-	var out bytes.Buffer
-	if code := run(t.Context(), []string{"monitor", "--once", "--json", "--dir", dir}, cli.Streams{Out: &out, Err: io.Discard}); code != cli.ExitOK {
-		t.Fatalf("exit code %d", code)
+	code, out, errs := runs(t.Context(), "monitor", "--once", "--json", "--dir", dir)
+	if code != cli.ExitOK {
+		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	var r cards.MonitorReport
-	must(t, json.Unmarshal(out.Bytes(), &r))
+	must(t, json.Unmarshal([]byte(out), &r))
 	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() ||
 		r.Devices[0].Memory[0].Allocated != 9<<30 {
-		t.Errorf("%s", out.Bytes())
+		t.Error(out)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
-// text writes a line to whatever --timeline names, as a demo does.
+// text writes a line to whatever --timeline names.
 func text(ctx context.Context, path string) error {
 	if err := cli.Creatable("--timeline", path); err != nil {
 		return err
@@ -29,7 +29,6 @@ func text(ctx context.Context, path string) error {
 	})
 }
 
-// names are what is in a directory, with kinds.
 func names(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	l, err := os.ReadDir(dir)
@@ -41,8 +40,6 @@ func names(t *testing.T, dir string) map[string]fs.FileMode {
 	return m
 }
 
-// A file that is written goes where links lead to, and the links stay: also one to nothing yet, and
-// one over others.
 func TestSaveBehindLinks(t *testing.T) {
 	for name, links := range map[string]map[string]string{
 		"file":           {"out": "../b/there"},
@@ -84,8 +81,7 @@ func TestSaveBehindLinks(t *testing.T) {
 	}
 }
 
-// A pipe stays one, and its reader gets all that is written: the command doesn't open and close it
-// before that.
+// The command doesn't open and close the pipe before it writes.
 func TestSaveToPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -110,8 +106,7 @@ func TestSaveToPipe(t *testing.T) {
 	}
 }
 
-// A pipe without a reader is waited for until the context ends, so that a device is closed in the
-// end.
+// A device is closed in the end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o666))
@@ -123,7 +118,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 		t.Errorf("nobody opens it: %v", err)
 	}
 
-	r, err := os.OpenFile(path, os.O_RDWR, 0) // which opens whatever still waits
+	r, err := os.OpenFile(path, os.O_RDWR, 0) // opens whatever still waits
 	must(t, err)
 	defer r.Close()
 	ctx, cancel = context.WithCancel(t.Context())
@@ -132,7 +127,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	go func() {
 		ended <- cli.Save(ctx, "--timeline", path, func(w io.Writer) error {
 			close(begun)
-			_, err := w.Write(make([]byte, 1<<20)) // more than a pipe holds
+			_, err := w.Write(make([]byte, 1<<20))
 			return err
 		})
 	}()
@@ -143,8 +138,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}
 }
 
-// A device node stays one: --timeline /dev/null of root would otherwise take that of the machine
-// away.
+// --timeline /dev/null of root would otherwise take that of the machine away.
 func TestSaveToDevice(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "null")
@@ -163,7 +157,6 @@ func TestSaveToDevice(t *testing.T) {
 	}
 }
 
-// What can be neither replaced nor written is refused, and stays.
 func TestSaveToSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
@@ -180,7 +173,7 @@ func TestSaveToSocket(t *testing.T) {
 	}
 }
 
-// fewDigits is a file with two images, with which the demo is short.
+// fewDigits is a file with two images.
 func fewDigits(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "digits.csv")
@@ -188,7 +181,6 @@ func fewDigits(t *testing.T) string {
 	return name
 }
 
-// On a disk that is full a command leaves nothing that looks whole, and says so in one line.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8k"); err != nil {

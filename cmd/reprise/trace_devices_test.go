@@ -12,8 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// What only reads trace files says of each part which device it is on; what runs them says that it
-// takes no such file.
 func TestTraceOverSeveralDevices(t *testing.T) {
 	decode := func(kind string) *tracebuf.File {
 		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)
@@ -49,13 +47,13 @@ func TestTraceOverSeveralDevices(t *testing.T) {
 		{[]string{"run", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
 		{[]string{"verify", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
 	} {
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), append([]string{"trace"}, c.args...), cli.Streams{Out: &out, Err: &errs}); code != c.code {
-			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs.String())
+		code, out, errs := runs(t.Context(), append([]string{"trace"}, c.args...)...)
+		if code != c.code {
+			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs)
 		}
 		for _, w := range c.want {
-			if !strings.Contains(out.String()+errs.String(), w) {
-				t.Errorf("trace %s doesn't say %q: %s", c.args, w, errs.String())
+			if !strings.Contains(out+errs, w) {
+				t.Errorf("trace %s doesn't say %q: %s", c.args, w, errs)
 			}
 		}
 	}

@@ -17,13 +17,10 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// cmdRecord makes the file of a trace on an emulated chip: `record KIND ARCH FILE`. Kind is span
-// (over two queues), sharded (buffers of other layouts), apart (of a queue with workers of its own)
-// or hidden (one program goes wrong in a replay).
-func cmdRecord(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: record KIND ARCH FILE")
-	}
+// cmdRecord makes the file of a trace on an emulated chip. Kind is span (over two queues), sharded
+// (buffers of other layouts), apart (of a queue with workers of its own) or hidden (one program goes
+// wrong in a replay).
+func cmdRecord(ts *testscript.TestScript, args []string) {
 	card := sim.Blackhole()
 	if args[1] == "wormhole" {
 		card = sim.Wormhole()
@@ -33,24 +30,19 @@ func cmdRecord(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), file, 0o666))
 }
 
-// recorded is a device that a trace is recorded on.
 type recorded struct {
 	ctx context.Context
 	dev *reprise.Device
-	err error // the first one
+	err error
 }
 
 func recordTrace(ctx context.Context, card *sim.Card, kind string) (file []byte, err error) {
 	left, right := chip.Grid(3, 4), chip.Range{Start: chip.Core{X: 3}, End: chip.Core{X: 5, Y: 3}}
-	dev, err := reprise.Open(ctx, card, reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right))
+	options := []reprise.Option{reprise.WithQueues(2), reprise.WithQueueWorkers(0, left), reprise.WithQueueWorkers(1, right)}
 	if kind == "sharded" || kind == "hidden" {
-		if err == nil {
-			err = dev.Close(ctx)
-		}
-		if err == nil {
-			dev, err = reprise.Open(ctx, card)
-		}
+		options = nil
 	}
+	dev, err := reprise.Open(ctx, card, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +81,6 @@ func (r *recorded) image(name string) *kernels.Image {
 	return im
 }
 
-// add is a program that adds a number to the words of two pages.
 func (r *recorded) add(name string, at chip.Core, from, to *reprise.Buffer, n uint32, uses ...*reprise.Buffer) *reprise.Executable {
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
@@ -115,8 +106,7 @@ func (r *recorded) fill(b *reprise.Buffer, v uint32) {
 func (r *recorded) span(out *bytes.Buffer) {
 	x, y, z := r.pages("x", 0), r.pages("y", 0), r.pages("z", 0)
 	there, back := r.add("there", chip.Core{X: 1}, x, y, 1, x, y), r.add("back", chip.Core{X: 3, Y: 1}, y, z, 2, y, z)
-	e := r.dev.NewEvent("there")
-	second := r.dev.Queue(1)
+	e, second := r.dev.NewEvent("there"), r.dev.Queue(1)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
 		other := rec.On(second)
 		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.WaitEvent(e),

@@ -16,8 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
-// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that
-// is built once for a test. It skips a test without that Python.
+// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names.
 type ttnnRun struct {
 	t               *testing.T
 	python, library string
@@ -41,7 +40,6 @@ func (r *ttnnRun) args(args ...string) []string {
 	return append([]string{"ttnn", "run", "--python", r.python, "--library", r.library}, args...)
 }
 
-// output runs a program to its end and returns what it printed, and its exit code.
 func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	r.t.Helper()
 	var b bytes.Buffer
@@ -53,13 +51,18 @@ func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
 	return b.String(), c.err.String(), c.ProcessState.ExitCode()
 }
 
+// traces wants the sum of testdata/ttnn_trace.py.
+func (r *ttnnRun) traces(args ...string) {
+	r.t.Helper()
+	if out, errs, code := r.output(append(args, "testdata/ttnn_trace.py")...); code != 0 || !strings.Contains(out, "sum 128.0") {
+		r.t.Errorf("%q: exit code %d, printed %q: %s", args, code, out, errs)
+	}
+}
+
 func TestTTNNTrace(t *testing.T) {
 	r := newTTNN(t)
 	for _, chip := range []string{"wormhole", "blackhole"} {
-		out, errs, code := r.output("--chip", chip, "testdata/ttnn_trace.py")
-		if code != 0 || !strings.Contains(out, "sum 128.0") {
-			t.Errorf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
-		}
+		r.traces("--chip", chip)
 	}
 }
 
@@ -79,7 +82,6 @@ func TestTTNNChecks(t *testing.T) {
 	}
 }
 
-// Arguments, the exit code and the signal that ended the program pass through.
 func TestTTNNExitCodes(t *testing.T) {
 	r := newTTNN(t)
 	for _, c := range []struct {
@@ -99,8 +101,7 @@ func TestTTNNExitCodes(t *testing.T) {
 	}
 }
 
-// A program that takes too long, or is told by SIGQUIT, ends with what its cores do, by the names
-// of TT-NN's kernels, and with what Python does.
+// The report has the names of TT-NN's kernels and what Python does.
 func TestTTNNHang(t *testing.T) {
 	r := newTTNN(t)
 	hang := func(name string, end func(c *started), args ...string) {
@@ -108,7 +109,7 @@ func TestTTNNHang(t *testing.T) {
 		c := start(t, &b, r.args(append(args, "testdata/ttnn_hang.py")...)...)
 		b.wait(t, "opened")
 		end(c)
-		_ = c.Wait() // its exit code is looked at
+		_ = c.Wait()
 		errs := c.err.String()
 		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n",
 			"Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
@@ -120,15 +121,12 @@ func TestTTNNHang(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 134", name, code)
 		}
 	}
-	hang("SIGQUIT", func(c *started) {
-		must(t, c.Process.Signal(syscall.SIGQUIT))
-	}, "--chip", "wormhole")
+	hang("SIGQUIT", func(c *started) { must(t, c.Process.Signal(syscall.SIGQUIT)) }, "--chip", "wormhole")
 	// Long enough for kernels to be compiled: only then it is "opened".
 	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
 }
 
-// When the command is killed, the program is too; other programs go on. Nothing is left at the
-// socket.
+// When the command is killed, the program is too; others go on.
 func TestTTNNKilled(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")
@@ -144,10 +142,7 @@ func TestTTNNKilled(t *testing.T) {
 		t.Errorf("the other program: %v", err)
 	}
 	// A killed process leaves its socket; the next one takes it over.
-	out, errs, code := r.output("--serve", socket, "testdata/ttnn_trace.py")
-	if code != 0 || !strings.Contains(out, "sum 128.0") {
-		t.Errorf("at the same socket: exit code %d, printed %q: %s", code, out, errs)
-	}
+	r.traces("--serve", socket)
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left after an orderly end")
 	}
@@ -158,7 +153,7 @@ func TestTTNNKilled(t *testing.T) {
 	}
 }
 
-// Other commands look at the card while the program runs, and don't disturb it.
+// Other commands don't disturb the program.
 func TestTTNNServed(t *testing.T) {
 	r := newTTNN(t)
 	socket := filepath.Join(t.TempDir(), "card")
@@ -176,7 +171,7 @@ func TestTTNNServed(t *testing.T) {
 	_ = c.Wait()
 }
 
-// A child that a program forks doesn't reach the chip, and says so; the program goes on.
+// A child that a program forks doesn't reach the chip; the program goes on.
 func TestTTNNFork(t *testing.T) {
 	r := newTTNN(t)
 	for arg, want := range map[string]string{"leave": "child 7\nparent 1.0\n", "use": "child 1\nparent 1.0\n"} {
@@ -187,8 +182,7 @@ func TestTTNNFork(t *testing.T) {
 	}
 }
 
-// A full disk ends the command with what to do, and TT-NN with its own message; neither hangs, and
-// the command leaves nothing.
+// The command says what to do and leaves nothing; TT-NN has its own message.
 func TestTTNNFullDisk(t *testing.T) {
 	r := newTTNN(t)
 	disk := t.TempDir()
@@ -209,9 +203,7 @@ func TestTTNNFullDisk(t *testing.T) {
 		if out, errs, code := r.output("testdata/ttnn_trace.py"); code == 0 || strings.Contains(errs, "longer than") {
 			t.Errorf("exit code %d, printed %q: %s", code, out, errs)
 		}
-		if err := os.RemoveAll(filepath.Join(disk, "kernels")); err != nil {
-			t.Error(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(disk, "kernels")))
 	})
 	t.Run("cache of the command", func(t *testing.T) {
 		t.Setenv("XDG_CACHE_HOME", disk)

@@ -13,14 +13,12 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// The version says what the Go command knows of the sources: of a clone a revision, of a release
-// only its number.
+// Of a clone it has a revision, of a release only its number.
 func TestVersionOfBuild(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for name, c := range map[string]struct {
-		info  *debug.BuildInfo
-		first string
-		rest  string
+		info        *debug.BuildInfo
+		first, rest string
 	}{
 		"clone": {&debug.BuildInfo{Main: debug.Module{Version: "v0.3.1-0.20260301120000-0123456789ab+dirty"}, Settings: []debug.BuildSetting{
 			setting("vcs", "git"), setting("vcs.revision", "0123456789abcdef"), setting("vcs.time", "2026-03-01T12:00:00Z"),
@@ -38,22 +36,13 @@ func TestVersionOfBuild(t *testing.T) {
 		v.built(c.info)
 		var out strings.Builder
 		must(t, cli.Print(&out, v.print))
-		first, rest, _ := strings.Cut(squeeze(out.String()), "\n")
+		first, rest, _ := strings.Cut(regexp.MustCompile(" +").ReplaceAllString(out.String(), " "), "\n")
 		if first != c.first || !strings.HasPrefix(rest, c.rest) {
 			t.Errorf("%s: %q, then %q; want %q, then %q", name, first, rest, c.first, c.rest)
 		}
 	}
 }
 
-// squeeze writes one space for several.
-func squeeze(s string) string {
-	for strings.Contains(s, "  ") {
-		s = strings.ReplaceAll(s, "  ", " ")
-	}
-	return s
-}
-
-// What is written can be read, and FileVersion is the newest of both.
 func TestVersionsOfTraceFiles(t *testing.T) {
 	v, err := version()
 	must(t, err)
@@ -63,7 +52,6 @@ func TestVersionsOfTraceFiles(t *testing.T) {
 	}
 }
 
-// The list of changes names every command that --help shows.
 func TestChangelogNamesCommands(t *testing.T) {
 	b, err := os.ReadFile("../../CHANGELOG.md")
 	must(t, err)

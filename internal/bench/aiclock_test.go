@@ -18,8 +18,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A figure that was taken while the chip's clock moved isn't told; the report says which and why.
-// One whose clock comes to rest is measured again.
+// A figure that was taken while the chip's clock moved isn't told. One whose clock comes to rest is
+// measured again.
 func TestFigureNeedsSteadyClock(t *testing.T) {
 	ctx := context.Background()
 	card := sim.Blackhole()
@@ -67,7 +67,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 }
 
-// Times of a device are put beside those of the host only where its clock runs with the host's.
+// A device's times are put beside the host's only where its clock runs with the host's.
 func TestClockAlongside(t *testing.T) {
 	for name, want := range map[string]struct {
 		mhz   float64
@@ -86,7 +86,7 @@ func TestClockAlongside(t *testing.T) {
 	}
 }
 
-// telemetryWriter returns what plays the firmware that changes a value of its telemetry.
+// telemetryWriter plays the firmware that changes a value of its telemetry.
 func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(uint32) {
 	t.Helper()
 	d, err := kmd.Open(context.Background(), card, kmd.WithoutPower())
@@ -102,11 +102,7 @@ func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(
 	for i := range word(arc.PointerBase + uint64(table) + 4) {
 		if e := word(arc.PointerBase + uint64(table+8+4*i)); chip.TelemetryTag(e&0xFFFF) == tag {
 			at := arc.PointerBase + uint64(values+4*(e>>16))
-			return func(v uint32) {
-				if err := d.Write32(xy, at, v); err != nil {
-					t.Error(err)
-				}
-			}
+			return func(v uint32) { must(t, d.Write32(xy, at, v)) }
 		}
 	}
 	t.Fatalf("no telemetry of tag %d", tag)

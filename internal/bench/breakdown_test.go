@@ -28,8 +28,7 @@ func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 	return r
 }
 
-// Where the kernel tells nothing, the system calls of a replay are unknown, not 0, and who asked
-// for more reads why there is nothing.
+// Where the kernel tells nothing, the system calls of a replay are unknown, not 0.
 func TestBreakdownWithoutBPF(t *testing.T) {
 	if !testing.Short() {
 		if r := runReplay(t, blind{}, false); r.SyscallsPerReplay != nil || r.Breakdown != nil {
@@ -49,7 +48,6 @@ func TestBreakdownWithoutBPF(t *testing.T) {
 	}
 }
 
-// Where it does, stages have what the probes can tell, each probe its cost.
 func TestBreakdown(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints, probe.BTF} {

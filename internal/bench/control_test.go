@@ -16,12 +16,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// What the cores of the queue execute and read for an iteration of a loop is as it was when
-// testdata/control.txt was written, and no more than for a replay of the loop's body, and so with
-// nothing in the body no more than what precedes and follows a trace in a replay. A chip that runs
-// in one goroutine does the same every time. Rounds of loops that wait are left out. Where an
-// iteration brings its kernels anew, the dispatcher does what it does in a replay, and which of its
-// waits find at once what they wait for differs: so each core's are compared to a hundredth.
+// An iteration costs no more than a replay of the loop's body. Where it brings its kernels anew, which
+// of the dispatcher's waits find at once what they wait for differs: each core's are compared to a
+// hundredth.
 func TestControlInstructions(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder
@@ -50,7 +47,7 @@ func TestControlInstructions(t *testing.T) {
 }
 
 // controlCosts returns the instructions of prefetcher, dispatcher and subordinate, and the bytes of
-// commands, for an iteration of a loop and for a replay of its body.
+// commands.
 func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [4]float64) {
 	t.Helper()
 	ctx := t.Context()
@@ -60,7 +57,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	body, err := s.loopBody(b)
 	must(t, err)
 	const short, long = 8, 24
-	// replays returns what all of them execute, the time after all is warm.
+	// replays returns what all of them execute once all is warm.
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
 			before := executedByQueue(t, card, arch, chip.Harvesting{})
@@ -107,7 +104,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	return iteration, replay
 }
 
-// The page on control flow has the table's figures of one architecture.
+// The page on control flow has the table's figures.
 func TestControlPage(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join("testdata", "control.txt"))
 	must(t, err)
@@ -142,7 +139,7 @@ func stepBytes(steps []tracebuf.Step) (n int) {
 	return n
 }
 
-// A loop's time is that of all its iterations, and each is measured beside a replay.
+// A loop's time is that of all its iterations.
 func TestControlFigures(t *testing.T) {
 	effort.Long(t)
 	const iterations = 100

@@ -19,33 +19,30 @@ import (
 
 var updateCounts = flag.Bool("update-counts", false, "write the files of counts in testdata anew")
 
-// counted are the shapes of tt-metal's pgm_dispatch benchmark: each varies one quantity of a
-// program.
+// counted are the shapes of tt-metal's pgm_dispatch benchmark.
 var counted = []struct {
 	shape
 	kernelBytes int // size of each kernel; 0 for the smallest there is
 }{
-	{shape: shape{name: "smallest", cores: 1, groups: 1}},
-	{shape: shape{name: "kernels of 256 B", groups: 1}, kernelBytes: 256},
-	{shape: shape{name: "kernels of 1 KiB", groups: 1}, kernelBytes: 1 << 10},
-	{shape: shape{name: "kernels of 4 KiB", groups: 1}, kernelBytes: 4 << 10},
-	{shape: shape{name: "kernels of 12 KiB", groups: 1}, kernelBytes: 12 << 10},
-	{shape: shape{name: "12 KiB on one core", cores: 1, groups: 1}, kernelBytes: 12 << 10},
-	{shape: shape{name: "16 arguments", groups: 1, args: 16}},
-	{shape: shape{name: "32 arguments", groups: 1, args: 32}},
-	{shape: shape{name: "128 arguments", groups: 1, args: 128}},
-	{shape: shape{name: "128 arguments, one core", cores: 1, groups: 1, args: 128}},
-	{shape: shape{name: "128 common arguments", groups: 1, common: 128}},
-	{shape: shape{name: "32 circular buffers", groups: 1, cbs: 32}},
-	{shape: shape{name: "4 semaphores", groups: 1, semaphores: 4}},
-	{shape: shape{name: "8 kernel groups", groups: 8}},
-	{shape: common},
-	{shape: worst},
+	{shape{name: "smallest", cores: 1, groups: 1}, 0},
+	{shape{name: "kernels of 256 B", groups: 1}, 256},
+	{shape{name: "kernels of 1 KiB", groups: 1}, 1 << 10},
+	{shape{name: "kernels of 4 KiB", groups: 1}, 4 << 10},
+	{shape{name: "kernels of 12 KiB", groups: 1}, 12 << 10},
+	{shape{name: "12 KiB on one core", cores: 1, groups: 1}, 12 << 10},
+	{shape{name: "16 arguments", groups: 1, args: 16}, 0},
+	{shape{name: "32 arguments", groups: 1, args: 32}, 0},
+	{shape{name: "128 arguments", groups: 1, args: 128}, 0},
+	{shape{name: "128 arguments, one core", cores: 1, groups: 1, args: 128}, 0},
+	{shape{name: "128 common arguments", groups: 1, common: 128}, 0},
+	{shape{name: "32 circular buffers", groups: 1, cbs: 32}, 0},
+	{shape{name: "4 semaphores", groups: 1, semaphores: 4}, 0},
+	{shape{name: "8 kernel groups", groups: 8}, 0},
+	{common, 0},
+	{worst, 0},
 }
 
-// What a run, a replay and a capture send, how often they allocate, and what a program takes in a
-// trace, are as they were when testdata/counts.txt was written: nothing here depends on the
-// machine's speed.
+// Nothing here depends on the machine's speed.
 func TestCounts(t *testing.T) {
 	ctx := context.Background()
 	var out strings.Builder
@@ -63,66 +60,50 @@ func TestCounts(t *testing.T) {
 				k := &prog.Kernels[i]
 				k.Image = padded(k.Image, c.kernelBytes)
 			}
-			if err := s.counts(&out, c.name, prog); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
+			s.counts(t, &out, c.name, prog)
 		}
 		must(t, dev.Close(ctx))
 	}
 	unchanged(t, "counts.txt", out.String())
 }
 
-// captureAllocations are the most that a capture of one program may have: the recorder, and the
-// trace with all that it has once. Its commands are in memory of a trace that was released.
+// captureAllocations are the most that a capture of one program may have: the recorder and the trace.
 const captureAllocations = 2
 
 // counts writes a line of counts of a program.
-func (s *session) counts(out *strings.Builder, name string, prog *reprise.Program) error {
+func (s *session) counts(t *testing.T, out *strings.Builder, name string, prog *reprise.Program) {
+	t.Helper()
 	x, err := s.dev.Load(s.ctx, prog)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	const programs = 20
-	t, err := s.record(x, programs)
-	if err != nil {
-		return err
-	}
-	// Later runs of a trace wait for kernel-config memory: the last one is as all others in a long
-	// trace.
-	steps := t.Parts()[0].Steps
+	tr, err := s.record(x, programs)
+	must(t, err)
+	// Later runs of a trace wait for kernel-config memory: the last one is as in a long trace.
+	steps := tr.Parts()[0].Steps
 	run, err := fewestAllocations(func() error { return s.dev.Queue(0).Run(s.ctx, x) }, s.finish)
-	if err != nil {
-		return err
-	}
-	replay, err := fewestAllocations(func() error { return t.Replay(s.ctx) }, s.finish)
-	if err != nil {
-		return err
-	}
+	must(t, err)
+	replay, err := fewestAllocations(func() error { return tr.Replay(s.ctx) }, s.finish)
+	must(t, err)
 	var one *reprise.Trace
 	capture, err := fewestAllocations(func() (err error) {
 		one, err = s.dev.Queue(0).Capture(s.ctx, "one", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		return err
 	}, func() error { return one.Release(s.ctx) })
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	most := uint64(captureAllocations)
 	if raced {
 		most++ // what the race detector's calls keep from the stack
 	}
 	if capture > most {
-		return fmt.Errorf("a capture allocates %d times, more than %d", capture, most)
+		t.Errorf("%s: a capture allocates %d times, more than %d", name, capture, most)
 	}
 	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.Commands().Bytes, x.Commands().Count, run, steps[programs-1].Size,
-		t.Parts()[0].ReplayBytes, replay)
-	if err := t.Release(s.ctx); err != nil {
-		return err
-	}
-	return x.Release(s.ctx)
+		tr.Parts()[0].ReplayBytes, replay)
+	must(t, tr.Release(s.ctx))
+	must(t, x.Release(s.ctx))
 }
 
-// fewestAllocations is how often an operation allocates when nothing else does: an emulated device
-// may, now and then.
+// fewestAllocations leaves out those that an emulated device may do now and then.
 func fewestAllocations(op func() error, settle func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := ^uint64(0)
@@ -144,7 +125,6 @@ func fewestAllocations(op func() error, settle func() error) (uint64, error) {
 	return fewest, nil
 }
 
-// Setting all arguments of a program at once allocates nothing.
 func TestSetArgsAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
@@ -162,8 +142,7 @@ func TestSetArgsAllocatesNothing(t *testing.T) {
 	}
 }
 
-// unchanged compares what a test counted with a file of testdata line by line, or writes the file
-// if asked to.
+// unchanged compares what a test counted with a file of testdata, or writes the file if asked to.
 func unchanged(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,10 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// What the emulator executes and moves for each page of the programs of the family "emulator" is as
-// it was when testdata/emulator.txt was written. Workers without a program look at the go signal,
-// which all of them get, and that is all: a chip of which two workers are busy costs what two
-// workers cost.
+// Workers without a program look at the go signal, and that is all: a chip of which two workers are
+// busy costs what two workers cost.
 func TestEmulatorWork(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder
@@ -37,9 +36,8 @@ func TestEmulatorWork(t *testing.T) {
 	unchanged(t, "emulator.txt", out.String())
 }
 
-// emulatorWork returns what a chip does for each page: the difference between two runs, so that
-// what a program costs by itself isn't in it. Third is what workers that have no program execute
-// while one runs. No workers means all.
+// emulatorWork returns what a chip does for each page, without what a program costs by itself. Third
+// is what workers that have no program execute while one runs. No workers means all.
 func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
 	ctx := t.Context()
@@ -72,9 +70,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 		must(t, err)
 		run := func() {
 			t.Helper()
-			q := dev.Queue(0)
-			must(t, q.Run(ctx, x))
-			must(t, q.Wait(ctx))
+			must(t, errors.Join(dev.Queue(0).Run(ctx, x), dev.Queue(0).Wait(ctx)))
 		}
 		run() // the first brings the kernels
 		before, idle := card.Chip().Work(), others()
@@ -91,7 +87,6 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	return each
 }
 
-// The family gives each figure with its rate, and says so where this process emulates nothing.
 func TestEmulatorFamily(t *testing.T) {
 	c := Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"emulator"}, Rounds: 1, Warmup: 0}
 	r, err := Run(context.Background(), c)
@@ -104,9 +99,8 @@ func TestEmulatorFamily(t *testing.T) {
 		card := sim.Blackhole()
 		return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
 	}
-	if r, err = Run(context.Background(), c); err != nil {
-		t.Fatal(err)
-	}
+	r, err = Run(context.Background(), c)
+	must(t, err)
 	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130",
 		"emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {
 		f, ok := r.Figure(id)

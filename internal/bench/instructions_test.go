@@ -11,8 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// timed are the shapes whose instructions on the device are counted: with little, with much among
-// the commands, and with much beside the kernels.
+// timed are the shapes whose instructions on the device are counted.
 var timed = []shape{
 	minimal,
 	{name: "all cores", groups: 1},
@@ -22,10 +21,8 @@ var timed = []shape{
 	worst,
 }
 
-// What the cores of the queue execute for each program of a long trace, and for a replay of a trace
-// of one, is as it was when testdata/instructions.txt was written. A synchronous chip runs the same
-// way every time. Rounds of loops that wait are left out: how many there are depends on when others
-// are done.
+// A synchronous chip runs the same way every time, but for rounds of loops that wait, which are left
+// out.
 func TestInstructions(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder
@@ -39,14 +36,12 @@ func TestInstructions(t *testing.T) {
 			"dispatch", "subordinate")
 		for _, p := range timed {
 			each, one := instructions(t, arch, chip.Harvesting{}, p)
-			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1],
-				one[2])
+			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1], one[2])
 		}
 	}
 	unchanged(t, "instructions.txt", out.String())
 }
 
-// openSynchronous opens an emulated card whose processors do the same in every run.
 func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...reprise.Option) (*sim.Card, *reprise.Device) {
 	t.Helper()
 	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1), sim.Harvesting(h))
@@ -58,8 +53,8 @@ func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...re
 	return card, dev
 }
 
-// instructions returns what the prefetcher, the dispatcher and its subordinate execute for each
-// program of a long trace, and for a replay of a trace of one, without rounds of waiting.
+// instructions returns what prefetcher, dispatcher and subordinate execute for each program of a long
+// trace, and for a replay of a trace of one, without rounds of waiting.
 func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts ...reprise.Option) (each, one [3]float64) {
 	t.Helper()
 	ctx := t.Context()
@@ -73,8 +68,7 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	return each, one
 }
 
-// executedByQueue returns what the processors of queue 0 have executed since the first call,
-// without rounds of waiting.
+// executedByQueue returns what the processors of queue 0 have executed, without rounds of waiting.
 func executedByQueue(t *testing.T, card *sim.Card, arch chip.Arch, lacks chip.Harvesting) (n [3]uint64) {
 	t.Helper()
 	for i, c := range queueProcessors(t, arch, lacks) {
@@ -90,7 +84,6 @@ type queueProcessor struct {
 	processor chip.Processor
 }
 
-// queueProcessors returns the processors of queue 0.
 func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]queueProcessor {
 	t.Helper()
 	c, err := chip.New(arch, lacks)
@@ -102,9 +95,8 @@ func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]que
 	}
 	var xy [2]chip.XY
 	for i, core := range cores {
-		if xy[i], err = c.Physical(core); err != nil {
-			t.Fatal(err)
-		}
+		xy[i], err = c.Physical(core)
+		must(t, err)
 	}
 	return [3]queueProcessor{{xy[0], chip.BRISC}, {xy[1], chip.BRISC}, {xy[1], chip.NCRISC}}
 }

@@ -13,29 +13,25 @@ import (
 
 func markedEvents(t *testing.T, c Config) *report.Report {
 	t.Helper()
-	c.Target, c.Device, c.Families = sim.Blackhole(), "emu:blackhole", []string{"events"}
-	c.Rounds = 3
+	c.Target, c.Device, c.Families, c.Rounds = sim.Blackhole(), "emu:blackhole", []string{"events"}, 3
 	r, err := Run(context.Background(), c)
 	must(t, err)
 	return r
 }
 
-// When asked, uprobes see both markers of every operation that is waited for, in the order of what
-// happened, and what a marker costs is said. Unless asked for, no marker is called.
+// Uprobes see both markers of every operation that is waited for; unless asked for, none is called.
 func TestMarkers(t *testing.T) {
 	m := probe.Detect()
-	if err := m.Missing(probe.BPF); err != nil {
-		t.Skip(err)
-	}
-	if err := m.Missing(probe.Uprobes); err != nil {
-		t.Skip(err)
+	for _, f := range []probe.Feature{probe.BPF, probe.Uprobes} {
+		if err := m.Missing(f); err != nil {
+			t.Skip(err)
+		}
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}})
 	must(t, err)
 	r := markedEvents(t, Config{})
 	sn, err := p.Snapshot()
-	// A second probe on a marker costs next to nothing, the trap is there already: this one is gone
-	// before the cost is measured.
+	// A second probe on a marker costs next to nothing: this one is gone before the cost is measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
 		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
@@ -74,8 +70,7 @@ func (u unprobed) Missing(f probe.Feature) error {
 	return u.Machine.Missing(f)
 }
 
-// Without uprobes the operations are done with markers for others to see, and the report says why
-// it has no times.
+// The report says why it has no times.
 func TestMarkersWithoutUprobes(t *testing.T) {
 	r := markedEvents(t, Config{Markers: true, Machine: unprobed{probe.Detect()}})
 	m := r.Markers

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The mesh family measures cards first, then all chips, also those that only cards lead to.
+// Cards are measured first, then all chips, also those that only cards lead to.
 func TestMeshFigures(t *testing.T) {
 	effort.Long(t)
 	for _, tt := range []struct {
@@ -36,9 +36,7 @@ func TestMeshFigures(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("figures (-want +got):\n%s", diff)
 			}
-			if err := m.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, m.Close())
 		})
 	}
 }

@@ -16,9 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// The page has the ratios, every baseline and every figure in their order, as pictures that are
-// XML, aren't blank and have all their labels inside; what others have is drawn once, also if
-// several figures name it; and it needs nothing from elsewhere.
+// What others have is drawn once, also if several figures name it.
 func TestPlot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	s := measure.NewSeries()
@@ -90,7 +88,6 @@ func number(t *testing.T, s string) float64 {
 	return v
 }
 
-// elements parses XML and counts its elements.
 func elements(t *testing.T, svg string) int {
 	t.Helper()
 	n := 0

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Messages of streams are measured in both directions and there and back, and beside each a read
-// through the queue of as many bytes.
+// Beside each is a read through the queue of as many bytes.
 func TestStreamFigures(t *testing.T) {
 	effort.Long(t)
 	const messages = 20

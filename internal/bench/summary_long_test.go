@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The whole summary is measured where the device is emulated, but for the network, which the
-// command has.
+// The network is the command's.
 func TestSummaryOfAll(t *testing.T) {
 	m := sim.N300()
 	defer m.Close()

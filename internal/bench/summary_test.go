@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,52 +18,29 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// summarized has a row of each kind.
 func summarized() *report.Report {
 	quoted := &report.Source{From: "its documentation", Date: "1 May 2026"}
 	return &report.Report{
 		Device: "emu:blackhole", Host: report.Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
 		Summary: []*report.SummaryRow{
-			{
-				What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
-				Ratio: &report.Ratio{
-					To:    report.MemcpySame,
-					Value: 2.4,
-				}, Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted},
-					{Quantity: report.InNs("a copy", 33)}},
-				Goals: []report.Quantity{report.InNs("", 40)}, Note: "how",
-			},
-			{
-				What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
-				Others: []report.Other{
-					{Quantity: report.InInstructions("a peer", 6128), Source: quoted},
-				}, Goals: []report.Quantity{report.InInstructions("half of its", 3064)},
-			},
-			{
-				What: "wait", Now: new(report.InNs("", 12e3)), More: []report.Quantity{report.InShare("processor", 0.085)},
-				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)},
-			},
-			{
-				What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
-				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}},
-			},
-			{
-				What:   "several processors",
-				Now:    new(report.InTimes("", 1.02)),
-				Others: []report.Other{{Quantity: report.InTimes("processors", 2)}},
-			},
-			{
-				What:    "chips",
-				Missing: "no machine was named",
-				Others:  []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}},
-			},
+			{What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
+				Ratio:  &report.Ratio{To: report.MemcpySame, Value: 2.4},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted}, {Quantity: report.InNs("a copy", 33)}},
+				Goals:  []report.Quantity{report.InNs("", 40)}, Note: "how"},
+			{What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
+				Others: []report.Other{{Quantity: report.InInstructions("a peer", 6128), Source: quoted}},
+				Goals:  []report.Quantity{report.InInstructions("half of its", 3064)}},
+			{What: "wait", Now: new(report.InNs("", 12e3)), More: []report.Quantity{report.InShare("processor", 0.085)},
+				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)}},
+			{What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}}},
+			{What: "several processors", Now: new(report.InTimes("", 1.02)), Others: []report.Other{{Quantity: report.InTimes("processors", 2)}}},
+			{What: "chips", Missing: "no machine was named", Others: []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}}},
 		},
 	}
 }
 
-// A row says what it takes now, others beside it with where their figures are from, and the goal;
-// processor time compares with processor time, a source of several rows is named once, and what
-// isn't measured says why.
+// Processor time compares with processor time, and a source of several rows is named once.
 func TestSummaryTable(t *testing.T) {
 	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
 20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
@@ -85,19 +63,22 @@ func TestSummaryTable(t *testing.T) {
 [2] quoted: its documentation, 1 May 2026
 [3] not measured: no machine was named
 `
-	var out, got strings.Builder
-	must(t, summarized().WriteTable(&out))
-	for line := range strings.Lines(out.String()) {
-		got.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	tableOf(t, summarized(), want)
 	writertest.EveryWrite(t, summarized().WriteTable)
 }
 
-// What the cheapest rows say is of the figures that were measured, of another device too if there
-// is one, and rows of what isn't measured say why.
+// tableOf compares a report's table, without trailing spaces.
+func tableOf(t *testing.T, r *report.Report, want string) {
+	t.Helper()
+	var out strings.Builder
+	must(t, r.WriteTable(&out))
+	got := regexp.MustCompile(` +\n`).ReplaceAllString(out.String(), "\n")
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// The cheapest rows are of the figures that were measured, of another device too if there is one.
 func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{
@@ -144,7 +125,6 @@ func TestSummaryRows(t *testing.T) {
 	}
 }
 
-// The summary is measured by itself, and not with all families.
 func TestSummaryAlone(t *testing.T) {
 	if _, err := Run(t.Context(), Config{Families: []string{"open", Summarized}}); !errors.Is(err, ErrFamily) {
 		t.Errorf("with another family: %v", err)
@@ -155,19 +135,5 @@ func TestSummaryAlone(t *testing.T) {
 		if f.name == Summarized {
 			t.Error("it is among those that are measured if none is named")
 		}
-	}
-}
-
-// What is soon done is done again until that can be measured, and a sample is what it takes once.
-func TestSamplesLast(t *testing.T) {
-	n, begun := 0, time.Now()
-	got, err := timesOf(func() error { n++; time.Sleep(5 * time.Millisecond); return nil })
-	all := time.Since(begun)
-	if err != nil || all < sampleLasts || n < 2 || got.wall < 5e6 || got.wall > float64(all)/float64(n) {
-		t.Errorf("%d times in %v, a sample of %v ns, %v; want %v at least", n, all, got.wall, err, sampleLasts)
-	}
-	failed := errors.New("failed")
-	if _, err := timesOf(func() error { return failed }); !errors.Is(err, failed) {
-		t.Errorf("of what fails: %v", err)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Every operation of the family "tensix" computes what it is called, on both architectures, with
-// every check of the emulator.
+// With every check of the emulator.
 func TestTileOperationsCompute(t *testing.T) {
 	effort.Long(t)
 	for arch, device := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {

@@ -3,12 +3,9 @@ package bench
 import (
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// Of a program's times the least counts, of opening the device the median. What one refuses has a
-// row, is counted and named, and isn't part of the mean.
+// Of a program's times the least counts, of opening the device the median.
 func TestReportTimed(t *testing.T) {
 	ns := func(all ...float64) Times { return Times{Ns: all} }
 	r := ReportTimed("TT-NN", 3, []TimedChip{{
@@ -46,15 +43,10 @@ func TestReportTimed(t *testing.T) {
 [4] b/unfair
 [5] c/one, c/two
 `
-	var out, got strings.Builder
+	var out strings.Builder
 	must(t, r.WriteTable(&out))
-	_, table, _ := strings.Cut(out.String(), "\n") // the first line is of this machine
-	for line := range strings.Lines(table) {
-		got.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	first, _, _ := strings.Cut(out.String(), "\n") // of this machine
+	tableOf(t, r, first+"\n"+want)
 	if f, ok := r.Figure("ttnn/a/half/chip=wormhole/device=ttsim"); !ok || f.Min != 1e6 {
 		t.Errorf("the vendor's figure: %+v", f)
 	}

@@ -11,9 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Noting when a program ran takes at most 22 instructions of the dispatcher's subordinate, and 2 %
-// of what the queue's cores and the workers execute for a program on all of them. What the compiler
-// does to keep registers meanwhile isn't in it.
+// What the compiler does to keep registers meanwhile isn't in it.
 func TestTimesCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long traces on chips that run in one goroutine")
@@ -83,9 +81,8 @@ func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor)
 	for core := range topo.Workers() {
 		if xy, err := topo.Virtual(core); err == nil && physical(t, arch, core) == p.xy {
 			read := func(addr uint32, b []byte) error { return beside.Read(xy, uint64(addr), b) }
-			if space, err = c.Modules(abi.Own(arch), read, p.processor); err != nil {
-				t.Fatal(err)
-			}
+			space, err = c.Modules(abi.Own(arch), read, p.processor)
+			must(t, err)
 		}
 	}
 	if len(space) != 2 {
@@ -101,7 +98,7 @@ func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor)
 	}
 }
 
-// physical returns where a core of a chip without harvesting is on it.
+// physical returns where a core of a chip without harvesting is.
 func physical(t *testing.T, arch chip.Arch, c chip.Core) chip.XY {
 	t.Helper()
 	topo, err := chip.New(arch, chip.Harvesting{})

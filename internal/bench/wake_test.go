@@ -14,7 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// The wake family has a figure for each pace and arrival, and every wait ended.
 func TestWakeReport(t *testing.T) {
 	effort.Long(t)
 	r, err := Run(context.Background(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
@@ -35,8 +34,7 @@ func TestWakeReport(t *testing.T) {
 	}
 }
 
-// With one processor a goroutine that is busy and the waiter would wait for each other: only that
-// isn't measured, and that is said.
+// With one processor a goroutine that is busy and the waiter would wait for each other.
 func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	effort.Long(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -45,7 +43,7 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake/comes=4ms-again-busy" {
 		t.Errorf("left out: %+v", r.LeftOut)
 	}
-	if want := (5 + 3) * len(paces); len(r.Figures) != want { // waits, and the processor's time of the longer ones
+	if want := (5 + 3) * len(paces); len(r.Figures) != want { // and the processor's time of the longer ones
 		t.Errorf("%d figures, want %d", len(r.Figures), want)
 	}
 	for _, f := range r.Figures {
@@ -55,25 +53,20 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	}
 }
 
-// How late waits notice, as ns/wake: the mean. The time for an operation is the whole wait, which
-// is as long as it was made.
+// How late waits notice, as ns/wake: the mean.
 func BenchmarkWake(b *testing.B) {
 	c := measure.Calibrate(20 * time.Millisecond)
 	for _, p := range paces {
 		for _, a := range arrivals {
 			b.Run("pace="+p.name+"/comes="+a.name, func(b *testing.B) {
 				d, err := reprise.Open(b.Context(), sim.Blackhole(), reprise.WithPace(p.spin, p.longest))
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				defer d.Close(b.Context())
 				j, _ := wakeJobs(b.Context(), c, d.Queue(0), nil, a)
 				sum := 0.0
 				for b.Loop() {
 					ns, err := j.Sample()
-					if err != nil {
-						b.Fatal(err)
-					}
+					must(b, err)
 					sum += ns
 				}
 				b.ReportMetric(sum/float64(b.N), "ns/wake")

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// A sleep isn't shorter than asked for, whoever else sleeps, also after Close.
 func TestSleepIsLongEnough(t *testing.T) {
 	var s Sleeper
 	var all sync.WaitGroup
@@ -29,7 +28,6 @@ func TestSleepIsLongEnough(t *testing.T) {
 	s.Close()
 }
 
-// Once a timer is made, a sleep allocates nothing.
 func TestSleepDoesNotAllocate(t *testing.T) {
 	var s Sleeper
 	defer s.Close()
@@ -38,7 +36,6 @@ func TestSleepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Late is what most sleeps are late by, follows changes and forgets a single long sleep.
 func TestLate(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap/naptest"
 )
 
-// Successive sleeps share a descriptor, and none is left after Close.
 func TestCloseFreesDescriptors(t *testing.T) {
 	before := naptest.Timers(t)
 	var s Sleeper
@@ -26,7 +25,6 @@ func TestCloseFreesDescriptors(t *testing.T) {
 	}
 }
 
-// Without a free descriptor sleeps are Go's.
 func TestSleepWithoutDescriptors(t *testing.T) {
 	var with unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &with); err != nil {
@@ -52,8 +50,7 @@ func TestSleepWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// A timer's sleep ends by itself, also if Go's runtime looked first and the kernel's timer ended
-// later.
+// Also if Go's runtime looked first and the kernel's timer ended later.
 func TestTimersSleepAgain(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {
@@ -72,7 +69,7 @@ func TestTimersSleepAgain(t *testing.T) {
 	}
 }
 
-// Go's timer ends a sleep whose descriptor is not polled, as while all processors run goroutines.
+// As while all processors run goroutines.
 func TestDeadlineEndsSleep(t *testing.T) {
 	tm := newTimer()
 	if tm == nil {

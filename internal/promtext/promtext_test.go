@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 )
 
-// Names and texts of any kind are escaped as the format wants, and numbers keep all their digits.
 func TestWriter(t *testing.T) {
 	var w Writer
 	w.Family("a_total", Counter, "Lines\nand \\ of \"a\".")
@@ -77,7 +76,6 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-// The reader of the tests finds what the format doesn't allow.
 func TestParseIsStrict(t *testing.T) {
 	const head = "# HELP h H.\n# TYPE h histogram\n"
 	for _, text := range []string{

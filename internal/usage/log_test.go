@@ -18,13 +18,10 @@ import (
 
 var card = Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Serial: "0100014511000001", Arch: "blackhole", NUMANode: -1}
 
-// create makes a log in a directory that is closed when the test ends.
 func create(t testing.TB, dir string, d Device) *Log {
 	t.Helper()
 	l, err := Create(dir, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -36,13 +33,10 @@ func create(t testing.TB, dir string, d Device) *Log {
 func mustRead(t testing.TB, dir string) *Snapshot {
 	t.Helper()
 	s, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
-// only returns the one entry of a directory without problems.
 func only(t testing.TB, dir string) Entry {
 	t.Helper()
 	s := mustRead(t, dir)
@@ -52,14 +46,13 @@ func only(t testing.TB, dir string) Entry {
 	return s.Entries[0]
 }
 
-// What is set is what others read, with whose it is.
 func TestReadersSeeWhatWasSet(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
 	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 5, Peak: 7, Extents: 2})
 	l.Set(DRAM, Value{Capacity: 32 << 30, Allocated: 6, Peak: 8, Extents: 3})
 	l.Set(Trace, Value{Capacity: 32 << 30})
-	l.Set(2, Value{Capacity: 1}) // host memory is no device's
+	l.Set(2, Value{Capacity: 1}) // no device's
 	l.Set(200, Value{Capacity: 1})
 	got := only(t, dir)
 	want := Entry{
@@ -77,22 +70,17 @@ func TestReadersSeeWhatWasSet(t *testing.T) {
 		t.Errorf("the log was made %v ago", age)
 	}
 	st, err := os.Stat(l.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Mode().Perm() != 0o444 || st.Size() != Size {
 		t.Errorf("the file has mode %v and %d B, want 0444 and %d", st.Mode().Perm(), st.Size(), Size)
 	}
 }
 
-// Close leaves no file, and buffers may be freed after it.
 func TestCloseDeletesTheLog(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
 	for range 2 {
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		l.Set(DRAM, Value{Allocated: 1})
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
@@ -100,32 +88,24 @@ func TestCloseDeletesTheLog(t *testing.T) {
 	}
 }
 
-// A reader that has the file open when its log is closed must not take it for a live one.
 func TestCloseUnlocksWhatReadersHaveOpen(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	fd, _, err := open(l.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(fd)
 	if unlocked(fd) {
 		t.Error("a live log isn't locked")
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if !unlocked(fd) {
 		t.Error("a closed log is locked")
 	}
 }
 
-// The log must never end the process that writes it, even if its file is cut off, which takes its
-// memory away.
+// A file that is cut off takes the memory away under the writer.
 func TestWriterSurvivesACutFile(t *testing.T) {
 	l := create(t, t.TempDir(), card)
-	if err := l.file.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.file.Truncate(0))
 	l.Set(DRAM, Value{Allocated: 1})
 	if !l.dead.Load() {
 		t.Error("a store into memory that is gone went unnoticed")
@@ -133,7 +113,6 @@ func TestWriterSurvivesACutFile(t *testing.T) {
 	l.Set(DRAM, Value{Allocated: 2})
 }
 
-// Create takes no file that is there, follows no link, and says why there is no log.
 func TestCreateFails(t *testing.T) {
 	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) ||
 		!strings.Contains(err.Error(), "usage: create: ") {
@@ -141,7 +120,7 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// Hot path: every allocation of the process goes through Set.
+// Every allocation of the process goes through Set.
 func TestSetAllocatesNothing(t *testing.T) {
 	l := create(t, t.TempDir(), card)
 	n := uint64(0)
@@ -150,8 +129,7 @@ func TestSetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A reader beside a writer never sees half of an update: here every word of a record is the same
-// number.
+// Every word of a record is the same number.
 func TestReadersSeeWholeUpdates(t *testing.T) {
 	dir := t.TempDir()
 	l := create(t, dir, card)
@@ -200,5 +178,12 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		mustRead(b, dir)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

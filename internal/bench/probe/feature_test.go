@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lackingMachine has everything but some features.
 type lackingMachine map[Feature]bool
 
 func (l lackingMachine) Missing(f Feature) error {
@@ -19,8 +18,7 @@ func (l lackingMachine) Missing(f Feature) error {
 	return nil
 }
 
-// Every kind is measured in the best way that the kernel offers, and one that can't be measured
-// says for each way what is missing.
+// What can't be measured in the best way names what is missing.
 func TestChoose(t *testing.T) {
 	all := []Kind{Calls, Scheduler, Faults, Functions, Marks}
 	for _, tt := range []struct {
@@ -29,35 +27,22 @@ func TestChoose(t *testing.T) {
 		want  map[Kind]Way // the first way
 		why   map[Kind]Feature
 	}{
-		{
-			name: "everything",
-			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry, Marks: ByUprobe},
-		},
-		{
-			name: "no BTF", lacks: []Feature{BTF, Fentry},
-			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
-			why:  map[Kind]Feature{Scheduler: BTF, Faults: BTF, Functions: BTF},
-		},
-		{
-			name: "neither BTF nor tracefs", lacks: []Feature{BTF, Fentry, Tracefs},
-			want: map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
-			why:  map[Kind]Feature{Scheduler: Tracefs, Faults: BTF, Functions: BTF},
-		},
-		{
-			name: "neither kprobes nor fentry", lacks: []Feature{Kprobes, Fentry},
-			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint, Marks: ByUprobe},
-			why:  map[Kind]Feature{Faults: Fentry, Functions: Kprobes},
-		},
-		{
-			name: "no uprobes", lacks: []Feature{Uprobes},
-			want: map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry},
-			why:  map[Kind]Feature{Marks: Uprobes},
-		},
-		{
-			name: "no capabilities", lacks: []Feature{BPF, RawTracepoints, Fentry},
-			want: map[Kind]Way{},
-			why:  map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF},
-		},
+		{"everything", nil,
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry, Marks: ByUprobe}, nil},
+		{"no BTF", []Feature{BTF, Fentry},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			map[Kind]Feature{Scheduler: BTF, Faults: BTF, Functions: BTF}},
+		{"neither BTF nor tracefs", []Feature{BTF, Fentry, Tracefs},
+			map[Kind]Way{Calls: ByRawTracepoint, Faults: ByRawTracepoint, Functions: ByKprobe, Marks: ByUprobe},
+			map[Kind]Feature{Scheduler: Tracefs, Faults: BTF, Functions: BTF}},
+		{"neither kprobes nor fentry", []Feature{Kprobes, Fentry},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByRawTracepoint, Marks: ByUprobe},
+			map[Kind]Feature{Faults: Fentry, Functions: Kprobes}},
+		{"no uprobes", []Feature{Uprobes},
+			map[Kind]Way{Calls: ByRawTracepoint, Scheduler: ByRawTracepoint, Faults: ByFentry, Functions: ByFentry},
+			map[Kind]Feature{Marks: Uprobes}},
+		{"no capabilities", []Feature{BPF, RawTracepoints, Fentry},
+			map[Kind]Way{}, map[Kind]Feature{Calls: BPF, Scheduler: BPF, Faults: BPF, Functions: BPF, Marks: BPF}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lackingMachine{}
@@ -89,7 +74,6 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A quantile is the upper end of its slot, but no more than the longest.
 func TestQuantile(t *testing.T) {
 	d := Durations{Count: 100, Max: 5000}
 	d.Slots[6], d.Slots[12] = 99, 1

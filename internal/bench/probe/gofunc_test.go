@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// Functions are found at the same place when other code lies in front of Go's in the same section,
-// as in programs that a C linker made, and not guessed at when nothing says where Go's begins.
+// As in programs that a C linker made. Nothing is guessed at when nothing says where Go's code begins.
 func TestGoFunctionBehindOtherCode(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)
@@ -27,8 +26,8 @@ func TestGoFunctionBehindOtherCode(t *testing.T) {
 	if err != nil || want == 0 {
 		t.Fatalf("%#x, error %v", want, err)
 	}
-	// Move the beginning of .text, in its header, to before Go's code.
 	changed := bytes.Clone(program)
+	// .text begins before Go's code, by its header.
 	headers, size := binary.LittleEndian.Uint64(program[40:]), binary.LittleEndian.Uint16(program[58:]) // e_shoff, e_shentsize
 	for i, s := range f.Sections {
 		if s.Name == ".text" {

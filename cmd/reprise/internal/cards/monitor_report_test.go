@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
@@ -42,8 +43,6 @@ func snapshot() *usage.Snapshot {
 	}
 }
 
-// A card is one device whatever a process calls it; two emulated cards are two.
-
 // A card is one device whatever a process calls it, and two emulated cards are two.
 func TestMonitorGroupsByCard(t *testing.T) {
 	r := newMonitorReport(snapshot())
@@ -70,7 +69,6 @@ func TestMonitorGroupsByCard(t *testing.T) {
 	}
 }
 
-// A process that claims everything can't make a sum wrap.
 func TestMonitorSumsDontWrap(t *testing.T) {
 	s := snapshot()
 	s.Entries[0].Memory[0].Allocated = math.MaxUint64
@@ -84,9 +82,7 @@ func TestMonitorSumsDontWrap(t *testing.T) {
 
 func TestMonitorTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := cli.Print(&b, newMonitorReport(snapshot()).print); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, cli.Print(&b, newMonitorReport(snapshot()).print))
 	want := `DEVICE                PID              COMMAND  USER        KIND  ALLOCATED  CAPACITY  USE     PEAK     EXTENTS
 0000:01:00.0          100              train    1073741824  DRAM  6.0 GiB    12 GiB    50.0 %  12 GiB   3
 0000:01:00.0          200              a"b\c    1073741824  DRAM  3.0 GiB    12 GiB    25.0 %  6.0 GiB  3
@@ -99,7 +95,6 @@ unreadable: /dev/shm/reprise.9.0000000f: not a usage log
 	}
 }
 
-// A series comes once, labels are escaped, every family has a type.
 func TestMonitorMetrics(t *testing.T) {
 	h := metricsHandler(func() (*MonitorReport, error) { return newMonitorReport(snapshot()), nil })
 	w := httptest.NewRecorder()

@@ -42,7 +42,6 @@ func shown(s *usage.Snapshot, width, height int) *monitorView {
 	return v
 }
 
-// A device that several processes share has bars of its own.
 func TestMonitorViewShows(t *testing.T) {
 	v := shown(snapshot(), 80, 16)
 	want := `0000:01:00.0  /dev/tenstorrent/0  wormhole  board 0100014511000001  node 1
@@ -66,7 +65,6 @@ q quit  space now   3 devices, 4 logs, 12:01:30`
 	}
 }
 
-// However small the terminal is, lines fit and the last one says what keys do.
 func TestMonitorViewFits(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {40, 10}, {20, 3}, {1, 1}, {300, 100}} {
 		v := shown(snapshot(), size[0], size[1])
@@ -82,7 +80,6 @@ func TestMonitorViewFits(t *testing.T) {
 	}
 }
 
-// A little memory in use is visible, and much warns.
 func TestMonitorBars(t *testing.T) {
 	v := newMonitorView(nil, time.Second)
 	for _, c := range []struct {
@@ -128,10 +125,7 @@ func TestMonitorViewKeys(t *testing.T) {
 		}
 	}
 	for _, k := range []tea.Key{{Code: 'q', Text: "q"}, {Code: 'c', Mod: tea.ModCtrl}, {Code: tea.KeyEscape}} {
-		cmd := press(v, k)
-		if cmd == nil {
-			t.Errorf("%v doesn't end it", k)
-		} else if _, ok := cmd().(tea.QuitMsg); !ok {
+		if cmd := press(v, k); cmd == nil || cmd() != tea.Quit() {
 			t.Errorf("%v doesn't end it", k)
 		}
 	}
@@ -166,12 +160,11 @@ func TestMonitorViewOfNothing(t *testing.T) {
 	}
 }
 
-// The whole program shows, polls again, ends by a key and leaves nothing running.
 func TestMonitorViewRuns(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	in, keys := io.Pipe()
 	defer keys.Close()
-	var polls atomic.Int64 // the program doesn't wait for a poll that is under way when it ends
+	var polls atomic.Int64 // one may be under way when the program ends
 	v := newMonitorView(func() (*MonitorReport, error) {
 		if polls.Add(1) == 3 {
 			go fmt.Fprint(keys, "q")

@@ -13,19 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
-// The checker names the first difference and counts all. A zero of the other sign is a difference.
+// A zero of the other sign is a difference.
 func TestCheckerFindsCorruptedScores(t *testing.T) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, name := range []string{"bfloat16", "integer"} {
 		net, err := trained(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		expected := net.forward(chip.Blackhole, images[:20])
 		got := slices.Clone(expected)
 		c := mismatchError{network: net.name()}
@@ -41,8 +38,7 @@ func TestCheckerFindsCorruptedScores(t *testing.T) {
 		if diff := cmp.Diff(error(want), c.err(), cmp.AllowUnexported(mismatchError{})); diff != "" {
 			t.Fatalf("mismatch (-want +got):\n%s", diff)
 		}
-		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]),
-			net.name()} {
+		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]), net.name()} {
 			if !strings.Contains(want.Error(), part) {
 				t.Errorf("%q doesn't say %q", want, part)
 			}
@@ -50,7 +46,6 @@ func TestCheckerFindsCorruptedScores(t *testing.T) {
 	}
 }
 
-// Progress is drawn on terminals only, because in files and pipes it is noise.
 func TestProgress(t *testing.T) {
 	work := func(p *progress) {
 		p.begin("eager", 2)
@@ -82,7 +77,6 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The picture shows the network's first mistake.
 func TestSamples(t *testing.T) {
 	var r Result
 	right, wrong := digits.Image{Label: 3}, digits.Image{Label: 5}
@@ -96,9 +90,7 @@ func TestSamples(t *testing.T) {
 	}
 	var b bytes.Buffer
 	r.Arch, r.bankSize = "blackhole", 1<<30
-	if err := cli.Print(&b, r.print); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, cli.Print(&b, r.print))
 	if !strings.Contains(b.String(), "  says 3            says 3            says 3            says 9, is 5    \n") {
 		t.Errorf("verdicts are missing:\n%s", &b)
 	}

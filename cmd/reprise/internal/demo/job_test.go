@@ -14,23 +14,19 @@ import (
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
 
-// The share of held-back words is that of all words.
 func TestKnownWords(t *testing.T) {
 	all, err := words.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	training, heldBack := words.Split(all)
 	const line = "known     1 of them are in the list the network learned from, 1 (25.0 %) in the part that was held back\n"
 	r, none := &Generated{Words: []string{training[len(training)/2], "qzxqzx", heldBack[len(heldBack)-1], "zzzz"}}, &Generated{}
 	var out strings.Builder
-	if err := errors.Join(r.count(), none.count(), cli.Print(&out, r.print)); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, errors.Join(r.count(), none.count(), cli.Print(&out, r.print)))
 	if !strings.Contains(out.String(), line) || none.HeldBackShare != 0 {
 		t.Errorf("a share of %v without words, and:\n%s", none.HeldBackShare, out.String())
 	}
@@ -47,13 +43,10 @@ func (l *largest) Exchange(ctx context.Context, op string, mine []byte) ([][]byt
 	return l.Engine.Exchange(ctx, op, mine)
 }
 
-// What is larger than an exchange arrives in pieces that fit.
 func TestCollect(t *testing.T) {
 	for _, sizes := range [][]int{{0, 0, 0}, {0, 5, 1}, {pieceSize, 0, pieceSize}, {3*pieceSize + 1, pieceSize + 1, 0}} {
 		engines, err := hosts.InProcess(len(sizes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		data := make([][]byte, len(sizes))
 		for i, n := range sizes {
 			data[i] = bytes.Repeat([]byte{byte('a' + i)}, n)
@@ -84,13 +77,10 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Another program's sizes are refused before memory is taken for them.
 func TestCollectRefusesSizes(t *testing.T) {
 	for _, wrong := range [][]byte{nil, {1}, {0, 0, 0, 0, 0, 0, 0, 0x80}, {1, 0, 0, 2, 0, 0, 0, 0}} {
 		engines, err := hosts.InProcess(2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, err := range hoststest.Each(engines, func(e *hosts.Local) error {
 			if e.Rank() == 1 {
 				_, err := e.Exchange(t.Context(), "collect", wrong)
@@ -114,9 +104,7 @@ func TestPrintTogether(t *testing.T) {
 		{Device: "emu:wormhole", Seed: 8, Words: []string{"three"}, generation: generation{Tokens: 6, PerSecond: 2}, Mismatches: 1},
 	}
 	var b bytes.Buffer
-	if err := cli.Print(&b, func(w cli.Text) { printTogether(w, all) }); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, cli.Print(&b, func(w cli.Text) { printTogether(w, all) }))
 	want := "process 0, emu:blackhole, seed 7:\none two\nprocess 1, emu:wormhole, seed 8:\nthree\n\n" +
 		"2 processes: 14 tokens, 3.5 a second; 1 mismatch against the arithmetic of the engines on the host\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -124,12 +112,11 @@ func TestPrintTogether(t *testing.T) {
 	}
 }
 
-// Only an address of this machine is listened at.
 func TestOwnAddress(t *testing.T) {
 	for _, tc := range []struct{ network, want, fails string }{
 		{network: "127.0.0.0/8", want: "127.0.0.1"},
 		{network: "127.0.0.1/32", want: "127.0.0.1"},
-		{network: "203.0.113.0/24", fails: "no address in it, only"}, // for documentation: no host's
+		{network: "203.0.113.0/24", fails: "no address in it, only"}, // for documentation
 		{network: "docker0", fails: "isn't a network"},
 	} {
 		got, err := ownAddress(tc.network)
@@ -142,14 +129,11 @@ func TestOwnAddress(t *testing.T) {
 		}
 	}
 	got, err := ownAddress("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	l, err := net.Listen("tcp", netip.AddrPortFrom(got, 0).String())
-	if err != nil || got.IsUnspecified() {
-		t.Fatalf("%v is not this machine's: %v", got, err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
+	devtest.Must(t, err)
+	devtest.Must(t, l.Close())
+	if got.IsUnspecified() {
+		t.Errorf("%v is not this machine's", got)
 	}
 }

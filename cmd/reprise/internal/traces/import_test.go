@@ -23,8 +23,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Raw commands and copies of DRAM become a trace file that runs on another device of the kind, and
-// whose target is what a recorder writes.
+// The trace runs on another device of the kind, and its target is what a recorder writes.
 func TestTraceImport(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		t.Run(card.String(), func(t *testing.T) {
@@ -124,7 +123,6 @@ func TestTraceImport(t *testing.T) {
 			if diff := cmp.Diff(saved.Target, imported.Target); diff != "" {
 				t.Errorf("target (-recorder +import):\n%s", diff)
 			}
-			// What is missing is named.
 			c.DryRun = true
 			b.Must(os.Remove(filepath.Join(dir, "0.bin")))
 			if err := c.Run(b.Ctx, cli.Streams{Out: &text}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "0.bin") {

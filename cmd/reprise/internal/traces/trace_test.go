@@ -10,32 +10,25 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A trace is read from the DRAM of a device that another process has open. With another page size its
-// pages are in another order, which is refused.
+// Another process has the device open. With another page size pages are in another order, which is
+// refused.
 func TestReadTraceFromLiveDevice(t *testing.T) {
 	for _, card := range []*sim.Card{sim.Blackhole(), sim.Wormhole()} {
 		t.Run(card.String(), func(t *testing.T) {
 			ctx := context.Background()
 			dev, err := reprise.Open(ctx, card)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			defer dev.Close(ctx)
 			net, err := digits.Trained()
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			dep, err := deploy.New(ctx, dev, net, 16, dev.Grid())
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			trace, err := dev.Queue(0).Capture(ctx, "digits", dep.Record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			if err := dev.Queue(0).Wait(ctx); err != nil { // the trace is in DRAM
 				t.Fatal(err)
 			}
@@ -62,14 +55,10 @@ func TestReadTraceFromLiveDevice(t *testing.T) {
 				}
 				var own, read strings.Builder
 				found, err := trace.Debug().Inspect(t.Context())
-				if err := errors.Join(err, trace.Debug().Verify(t.Context())); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, errors.Join(err, trace.Debug().Verify(t.Context())))
 				recorded := found[0]
 				c.Steps, recorded.Steps = nil, nil // their names are lines of their own
-				if err := errors.Join(c.Print(&read), recorded.Print(&own)); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, errors.Join(c.Print(&read), recorded.Print(&own)))
 				if own.String() != read.String() {
 					t.Error("the commands in DRAM aren't those that were recorded")
 				}
