@@ -68,8 +68,7 @@ type commands struct {
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
-	// Hidden: the server of the vendor's simulator, the process that the suite kills, and the first
-	// one of virtual machines.
+	// Hidden: the vendor's simulator, the process that the suite kills, and the first one of a machine.
 	Serve  sims.ServeCmd      `cmd:"" name:"ttsim-serve" hidden:""`
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
 	Inside sims.InsideCmd     `cmd:"" name:"vm-inside" hidden:""`
@@ -157,8 +156,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// named refuses an empty --device, such as an unset shell variable: a default could be the wrong
-// device to reset.
+// named refuses an empty --device, such as an unset shell variable: a default could be the wrong one.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
@@ -168,8 +166,7 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// conclude reports the error and returns the exit code. It writes once, so that lines of several
-// processes don't mix.
+// conclude writes once, so that lines of several processes don't mix.
 func conclude(ctx context.Context, s cli.Streams, err error) int {
 	var b strings.Builder
 	defer s.Who.Last(func() { _, _ = io.WriteString(s.Err, s.Who.Label(b.String())) })
@@ -278,7 +275,6 @@ func version() (*versionJSON, error) {
 	return v, nil
 }
 
-// built takes the Go command's information.
 func (v *versionJSON) built(info *debug.BuildInfo) {
 	v.Version = "unknown"
 	if info == nil {

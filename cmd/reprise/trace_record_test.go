@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -82,16 +83,9 @@ func (r *recorded) image(name string) *kernels.Image {
 }
 
 func (r *recorded) add(name string, at chip.Core, from, to *reprise.Buffer, n uint32, uses ...*reprise.Buffer) *reprise.Executable {
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	p := &reprise.Program{Name: name, Buffers: uses, Kernels: []reprise.Kernel{
-		{Name: "reader", Image: r.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(from.Addr(), 0, 2, 64, 0)},
-		{Name: "add", Image: r.image(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(0, 16, 2, n)},
-		{Name: "writer", Image: r.image(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(to.Addr(), 0, 2, 64, 16)},
-	}}
-	for _, i := range []int{0, 16} {
-		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
-	}
+	p, err := devtest.Adder(r.dev, name, at, from, to, n)
+	r.do(err)
+	p.Buffers = uses
 	return r.load(p)
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
-	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // Of a clone it has a revision, of a release only its number.
@@ -40,15 +39,6 @@ func TestVersionOfBuild(t *testing.T) {
 		if first != c.first || !strings.HasPrefix(rest, c.rest) {
 			t.Errorf("%s: %q, then %q; want %q, then %q", name, first, rest, c.first, c.rest)
 		}
-	}
-}
-
-func TestVersionsOfTraceFiles(t *testing.T) {
-	v, err := version()
-	must(t, err)
-	read, written := v.Traces.Read, v.Traces.Written
-	if read[0] != 1 || read[len(read)-1] != tracebuf.FileVersion || written[len(written)-1] != tracebuf.FileVersion {
-		t.Errorf("reads %v, writes %v; the newest is %d", read, written, tracebuf.FileVersion)
 	}
 }
 

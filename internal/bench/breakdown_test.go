@@ -2,14 +2,12 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
 	"github.com/reprise-tt/reprise/internal/bench/report"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 // blind is a kernel that offers nothing.
@@ -21,11 +19,7 @@ func (blind) Missing(f probe.Feature) error {
 
 func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 	t.Helper()
-	r, err := Run(context.Background(), Config{
-		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 1, Programs: []int{1}, EBPF: asked, Machine: m,
-	})
-	must(t, err)
-	return r
+	return runFamily(t, "replay", Config{Programs: []int{1}, EBPF: asked, Machine: m})
 }
 
 // Where the kernel tells nothing, the system calls of a replay are unknown, not 0.

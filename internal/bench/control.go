@@ -15,10 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// controlIterations is the default of a measured loop and of the replays beside it.
 const controlIterations = 1000
 
-// loopBody is measured beside replays of a trace of the body alone.
 type loopBody struct {
 	name        string
 	programs    int // run one after the other
@@ -26,7 +24,6 @@ type loopBody struct {
 	form        bodyForm
 }
 
-// bodyForm is the control flow around the programs.
 type bodyForm int
 
 const (
@@ -39,8 +36,7 @@ const (
 	bodyWhile // a program sets the word to 0; the others run while it is 0, and set it to 1
 )
 
-// loopBodies have kernels that stay on the workers, except the last one, whose kernels don't fit
-// together, and calls.
+// loopBodies have kernels that stay on the workers, except the last one, and calls.
 var loopBodies = []loopBody{
 	{name: "nothing", form: bodyNone},
 	{name: "a program", programs: 1},
@@ -54,8 +50,7 @@ var loopBodies = []loopBody{
 	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
 }
 
-// measureControl measures by the device's clock from the first of 1,000 iterations to the end of
-// the last.
+// measureControl measures from the first of 1,000 iterations to the end of the last.
 func measureControl(s *session) error {
 	p, err := s.newStamps()
 	if err != nil {
@@ -119,7 +114,7 @@ func (s *session) control(p *stamps, b loopBody) error {
 	return errors.Join(loop.Release(s.ctx), one.Release(s.ctx), body.release())
 }
 
-// captureBody captures a loop of the body, or the body alone for 0 iterations.
+// captureBody captures a loop of the body, or for 0 iterations the body alone.
 func (s *session) captureBody(iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
 	return s.queue().Capture(s.ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
 		if iterations == 0 {
@@ -137,7 +132,6 @@ type preparedBody struct {
 	called    *reprise.Trace
 }
 
-// loopBody loads a body.
 func (s *session) loopBody(b loopBody) (*preparedBody, error) {
 	p := &preparedBody{s: s, form: b.form}
 	var err error
@@ -168,7 +162,7 @@ func (p *preparedBody) newWord(kind allocator.Kind) (err error) {
 	return p.s.queue().Write(p.s.ctx, p.word, 0, make([]byte, 64))
 }
 
-// load loads a program. That of a bodyWhile stores set in the word.
+// load loads a program. A bodyWhile's stores set in the word.
 func (p *preparedBody) load(to *[]*reprise.Executable, set uint32, kernelBytes int) error {
 	small := shape{name: "small", cores: 1, groups: 1}
 	if p.form == bodyGiven {

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
-	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -143,8 +142,7 @@ func stepBytes(steps []tracebuf.Step) (n int) {
 func TestControlFigures(t *testing.T) {
 	effort.Long(t)
 	const iterations = 100
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1, iterations: iterations})
-	must(t, err)
+	r := runFamily(t, "control", Config{iterations: iterations})
 	if len(r.Figures) != 2*len(loopBodies) {
 		t.Fatalf("%d figures of %d bodies", len(r.Figures), len(loopBodies))
 	}

@@ -17,8 +17,6 @@ import (
 
 const notEmulated = "this process doesn't emulate the device"
 
-// measureEmulator measures host time for an instruction with one, two and all workers and with
-// several chips busy, for a byte moved, and for an idle chip.
 func measureEmulator(s *session) error {
 	if s.config.Emulated == nil {
 		s.leaveOut("emulator", "", notEmulated)
@@ -60,7 +58,6 @@ func (s *session) measurePages(chips []emulated, page int) error {
 	return s.measureWork(chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
 }
 
-// measureWork measures the time of one unit of work of all chips.
 func (s *session) measureWork(chips []emulated, w workload, of counter, params []report.Param, against ...*measure.Baseline) error {
 	all, runs := make([]*reprise.Executable, len(chips)), make([]func() error, len(chips))
 	for i, c := range chips {
@@ -136,15 +133,13 @@ func (s *session) emulate(open func() Emulated, n int, do func([]emulated) error
 	return do(chips)
 }
 
-// workload keeps workers busy: each copies pages in DRAM, and with add a processor adds a number to
-// each word.
+// workload has workers copy pages in DRAM, and with add also add a number to each word.
 type workload struct {
 	workers, pages, page int // pages of each worker, and bytes of a page
 	add                  bool
 }
 
-// busyWorkers is the work for timing an instruction: the workers share 780 pages of 4 KiB, of some
-// 5,000 instructions each.
+// busyWorkers share 780 pages of 4 KiB, of some 5,000 instructions each.
 func busyWorkers(n int) workload {
 	return workload{workers: n, pages: 780 / n, page: 4 << 10, add: true}
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,9 +87,8 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 }
 
 func TestEmulatorFamily(t *testing.T) {
-	c := Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"emulator"}, Rounds: 1, Warmup: 0}
-	r, err := Run(context.Background(), c)
-	must(t, err)
+	var c Config
+	r := runFamily(t, "emulator", c)
 	if len(r.Figures) != 0 || len(r.LeftOut) != 1 {
 		t.Errorf("without an emulator: %d figures, left out %+v", len(r.Figures), r.LeftOut)
 	}
@@ -99,8 +97,7 @@ func TestEmulatorFamily(t *testing.T) {
 		card := sim.Blackhole()
 		return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
 	}
-	r, err = Run(context.Background(), c)
-	must(t, err)
+	r = runFamily(t, "emulator", c)
 	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130",
 		"emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {
 		f, ok := r.Figure(id)

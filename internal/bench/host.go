@@ -29,10 +29,7 @@ func measureEnqueue(s *session) error {
 			Name: "run", Params: params, Do: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: enqueuePeers(p),
 			Against: []*measure.Baseline{measure.MemcpySame(c.Bytes, 8)}, Bytes: float64(c.Bytes), Commands: float64(c.Count),
 		}
-		if err := s.measure("enqueue", job); err != nil {
-			return err
-		}
-		return s.measure("enqueue", jobToEnd("run_to_end", params, 4, run, s.finish))
+		return s.measure("enqueue", job, jobToEnd("run_to_end", params, 4, run, s.finish))
 	})
 }
 
@@ -74,7 +71,6 @@ func measureOpen(s *session) error {
 	})})
 }
 
-// measureArguments sets all runtime arguments of a loaded program.
 func measureArguments(s *session) error {
 	return s.shapes(func(p shape, x *reprise.Executable) error {
 		next := uint32(0)
@@ -143,8 +139,6 @@ func measurePatching(s *session) error {
 	})
 }
 
-// measureEvents measures recording an event, the host's wait, and a handover to another queue and
-// back.
 func measureEvents(s *session) error {
 	return s.with(func() error {
 		a, b, ctx := s.queue(), s.dev.Queue(1), s.ctx
@@ -153,21 +147,14 @@ func measureEvents(s *session) error {
 		handOver := measure.Repeat(func() error {
 			return errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back))
 		})
-		for _, j := range []*measure.Job{
-			{Name: "record", PerSample: 8, Burst: 8, Do: record, Settle: s.finish, Allocs: true},
+		return s.measure("events", &measure.Job{Name: "record", PerSample: 8, Burst: 8, Do: record, Settle: s.finish, Allocs: true},
 			jobToEnd("record_to_host", nil, 8, record, func() error { return there.Wait(ctx) }),
-			jobToEnd("there_and_back", nil, 8, handOver, s.finish),
-		} {
-			if err := s.measure("events", j); err != nil {
-				return err
-			}
-		}
-		return nil
+			jobToEnd("there_and_back", nil, 8, handOver, s.finish))
 	}, reprise.WithQueues(2))
 }
 
-// measureTransfer measures writes and reads through the queue's own memory, which cost the host a
-// copy, and with pinned memory if the chip reaches it.
+// measureTransfer uses the queue's own memory, which costs the host a copy, and pinned memory if the
+// chip reaches it.
 func measureTransfer(s *session) error {
 	var unreachable error // why pinned memory isn't measured
 	for _, t := range []struct {
@@ -183,12 +170,7 @@ func measureTransfer(s *session) error {
 		}
 		q, ctx, data := s.queue(), s.ctx, make([]byte, t.size)
 		jobs := []*measure.Job{
-			{Name: "write", Do: measure.Repeat(func() error {
-				if err := q.Write(ctx, b, 0, data); err != nil {
-					return err
-				}
-				return q.Wait(ctx)
-			})},
+			{Name: "write", Do: measure.Repeat(func() error { return errors.Join(q.Write(ctx, b, 0, data), q.Wait(ctx)) })},
 			{Name: "read", Do: measure.Repeat(func() error { return q.Read(ctx, b, 0, data) })},
 		}
 		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
@@ -206,9 +188,9 @@ func measureTransfer(s *session) error {
 		for _, j := range jobs {
 			j.Params = report.Params("memory", t.kind.String(), "bytes", t.size, "page", t.page)
 			j.PerSample, j.Burst, j.Against, j.Bytes = 1, t.burst, base, float64(t.size)
-			if err := s.measure("transfer", j); err != nil {
-				return err
-			}
+		}
+		if err := s.measure("transfer", jobs...); err != nil {
+			return err
 		}
 		err = b.Release()
 		if h != nil {
@@ -224,10 +206,9 @@ func measureTransfer(s *session) error {
 	return nil
 }
 
-// measureAllocator measures pairs of a free and an allocation among many live extents: sizes from 1
-// KiB to 4 MiB, first fit, in twice the memory in use or the largest bank. Many extents are freed
-// in the order of their table, which is reshuffled after each pass, so that the time is the
-// allocator's.
+// measureAllocator measures pairs of a free and an allocation among many live extents, first fit, in
+// twice the memory in use. Many extents are freed in the order of their table, which is reshuffled
+// after each pass, so that the time is the allocator's.
 func measureAllocator(s *session) error {
 	for _, live := range []int{10, 1_000, 100_000} {
 		const align, largest = 64, 255 << 30
@@ -282,7 +263,6 @@ func (p *pairs) drawSizes() {
 	}
 }
 
-// draw chooses what to free and allocate next.
 func (p *pairs) draw() error {
 	p.drawSizes()
 	p.done = 0
@@ -329,7 +309,6 @@ type arrival struct {
 	busy   bool // another goroutine spins until then, as with an emulated chip
 }
 
-// mean is the average delay.
 func (a arrival) mean() time.Duration {
 	if a.repeat {
 		return a.after
@@ -349,9 +328,8 @@ var arrivals = []arrival{
 	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures the time from an awaited change to the waiter's return. The change is a
-// point in time instead of a device's word, so that its time is known. "processor" is the processor
-// time of a wait.
+// measureWake measures the time from an awaited change to the waiter's return. The change is a point
+// in time, so that its time is known. "processor" is the processor time of a wait.
 func measureWake(s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
@@ -370,15 +348,12 @@ func measureWake(s *session) error {
 func (s *session) measurePace(p pace, arrivals ...arrival) error {
 	return s.with(func() error {
 		for _, a := range arrivals {
-			params := report.Params("pace", p.name, "comes", a.name)
-			late, busy := wakeJobs(s.ctx, s.runner.Clock, s.queue(), params, a)
-			if err := s.measure("wake", late); err != nil {
-				return err
+			late, busy := wakeJobs(s.ctx, s.runner.Clock, s.queue(), report.Params("pace", p.name, "comes", a.name), a)
+			jobs := []*measure.Job{late}
+			if _, ok := measure.ProcessTime(); ok && !a.busy && a.after >= time.Millisecond { // else mostly the measurement's own time
+				jobs = append(jobs, busy)
 			}
-			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else mostly the measurement's own time
-				continue
-			}
-			if err := s.measure("wake", busy); err != nil {
+			if err := s.measure("wake", jobs...); err != nil {
 				return err
 			}
 		}
@@ -450,7 +425,7 @@ func measureMesh(s *session) error {
 	return s.replayMesh(m, "chips", m.Size(), "behind", m.Size()-len(all))
 }
 
-// chips opens a mesh whose queues start one worker, so that emulated chips are done soon.
+// chips has queues with one worker, so that emulated chips are done soon.
 func (s *session) chips(m mesh.Machine, shape mesh.Shape, o mesh.Option) (*mesh.Mesh, error) {
 	return mesh.Open(s.ctx, m, shape, o, mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }

@@ -1,23 +1,12 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
-	"github.com/reprise-tt/reprise/internal/bench/report"
-	"github.com/reprise-tt/reprise/sim"
 )
-
-func markedEvents(t *testing.T, c Config) *report.Report {
-	t.Helper()
-	c.Target, c.Device, c.Families, c.Rounds = sim.Blackhole(), "emu:blackhole", []string{"events"}, 3
-	r, err := Run(context.Background(), c)
-	must(t, err)
-	return r
-}
 
 // Uprobes see both markers of every operation that is waited for; unless asked for, none is called.
 func TestMarkers(t *testing.T) {
@@ -29,14 +18,14 @@ func TestMarkers(t *testing.T) {
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}})
 	must(t, err)
-	r := markedEvents(t, Config{})
+	r := runFamily(t, "events", Config{Rounds: 3})
 	sn, err := p.Snapshot()
 	// A second probe on a marker costs next to nothing: this one is gone before the cost is measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
 		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
 	}
-	r = markedEvents(t, Config{Markers: true})
+	r = runFamily(t, "events", Config{Rounds: 3, Markers: true})
 	if len(r.Markers.Operations) != 2 || len(r.Markers.LeftOut) != 0 || r.Markers.Lost.Any() {
 		t.Fatalf("%+v", r.Markers)
 	}
@@ -72,7 +61,7 @@ func (u unprobed) Missing(f probe.Feature) error {
 
 // The report says why it has no times.
 func TestMarkersWithoutUprobes(t *testing.T) {
-	r := markedEvents(t, Config{Markers: true, Machine: unprobed{probe.Detect()}})
+	r := runFamily(t, "events", Config{Rounds: 3, Markers: true, Machine: unprobed{probe.Detect()}})
 	m := r.Markers
 	if len(m.Operations) != 2 || m.Operations[0].Done != 24 || m.Operations[0].Submitted != 0 || len(m.Costs) != 0 {
 		t.Errorf("%+v", m)

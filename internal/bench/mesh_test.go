@@ -24,8 +24,7 @@ func TestMeshFigures(t *testing.T) {
 	} {
 		m := tt.make()
 		t.Run(m.String(), func(t *testing.T) {
-			r, err := Run(t.Context(), Config{Target: m.Card(0), Mesh: mesh.Cards(m.Cards()...), Families: []string{"mesh"}, Rounds: 1})
-			must(t, err)
+			r := runFamily(t, "mesh", Config{Target: m.Card(0), Mesh: mesh.Cards(m.Cards()...)})
 			var got []string
 			for _, f := range r.Figures {
 				if f.P50 <= 0 {

@@ -44,17 +44,12 @@ func measureOps(s *session) error {
 	} else {
 		err = s.with(func() error { return (&opsBench{session: s, dev: s.dev, clock: true}).measureAll() }, patient)
 	}
-	a := s.config.Against
-	if err != nil || a == nil {
+	if err != nil {
 		return err
 	}
-	err = s.open(a.Target, func() error {
+	return s.against(func(a *Against) error {
 		return (&opsBench{session: s, device: a.Name, dev: s.dev, clock: !a.Emulated}).measureAll()
 	}, patient)
-	if err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	return nil
 }
 
 var square = []int{512, 512}
@@ -251,7 +246,6 @@ const (
 	opPack
 )
 
-// tileOperation is a figure of the family "tensix".
 type tileOperation struct {
 	name   string
 	op     operation
@@ -274,30 +268,26 @@ var tileOperations = [...]tileOperation{
 	{"pack", opPack, arith.LoFi, 2000},
 }
 
-// measureTensix measures tile operations by wall-clock time and by processor time of this process
-// and its children, in which simulators may run.
+// measureTensix counts the processor time of children too, in which simulators may run.
 func measureTensix(s *session) error {
 	first := len(s.report.Figures)
 	if err := s.with(func() error { return s.measureTiles() }); err != nil {
 		return err
 	}
-	a := s.config.Against
-	if a == nil {
-		return nil
-	}
 	own := s.report.Figures[first:]
-	if err := s.open(a.Target, func() error { return s.measureTiles(a.params()...) }); err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	others := s.report.Figures[first+len(own):]
-	for _, f := range own {
-		for _, o := range others {
-			if o.Name == f.Name && o.Params[0] == f.Params[0] && o.P50 > 0 {
-				f.Ratios = append(f.Ratios, report.Ratio{To: a.Name, Ns: o.P50, Value: f.P50 / o.P50})
+	return s.against(func(a *Against) error {
+		if err := s.measureTiles(a.params()...); err != nil {
+			return err
+		}
+		for _, f := range own {
+			for _, o := range s.report.Figures[first+len(own):] {
+				if o.Name == f.Name && o.Params[0] == f.Params[0] && o.P50 > 0 {
+					f.Ratios = append(f.Ratios, report.Ratio{To: a.Name, Ns: o.P50, Value: f.P50 / o.P50})
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *session) measureTiles(device ...report.Param) error {
@@ -396,13 +386,9 @@ func (w *tileWork) release() error {
 	return err
 }
 
-// check compares the result with package arith.
 func (w *tileWork) check() error {
 	got := make([]byte, arith.BF16.TileBytes())
-	if err := runToEnd(w.ctx, w.dev, w.few)(); err != nil {
-		return err
-	}
-	if err := w.queue().Read(w.ctx, w.buffers[2], 0, got); err != nil {
+	if err := errors.Join(runToEnd(w.ctx, w.dev, w.few)(), w.queue().Read(w.ctx, w.buffers[2], 0, got)); err != nil {
 		return err
 	}
 	arch := arith.Wormhole

@@ -27,11 +27,10 @@ func measureReplay(s *session) error {
 	if err := s.submitReplays(); err != nil {
 		return err
 	}
-	if err := s.with(func() error { return s.replays(s.replayToEnd) }); err != nil {
-		return err
-	}
-	if err := s.with(func() error { return s.replays(s.replayStages) }); err != nil {
-		return err
+	for _, measure := range []func(*reprise.Trace, int) error{s.replayToEnd, s.replayStages} {
+		if err := s.with(func() error { return s.replays(measure) }); err != nil {
+			return err
+		}
 	}
 	if err := s.countInstructions(); err != nil || !s.config.Timeline {
 		return err
@@ -44,8 +43,7 @@ func measureReplay(s *session) error {
 	})
 }
 
-// submitReplays measures on a queue with one worker: an emulated device, which shares the host's
-// processors, should be done soon.
+// submitReplays uses a queue with one worker, so that an emulated device is done soon.
 func (s *session) submitReplays() error {
 	return s.withProbe(func() error { return s.replays(s.submitReplay) }, reprise.WithQueueWorkers(0, chip.Range{}))
 }
@@ -77,7 +75,6 @@ func (s *session) countInstructions() error {
 	})
 }
 
-// drawReplays replays a trace for the timeline, first idle, then back to back.
 func (s *session) drawReplays(t *reprise.Trace, programs int) error {
 	const replays = 3
 	again := s.replay(t)
@@ -89,7 +86,6 @@ func (s *session) drawReplays(t *reprise.Trace, programs int) error {
 	return errors.Join(again(replays), s.finish())
 }
 
-// replays calls measure with a trace of each length.
 func (s *session) replays(measure func(*reprise.Trace, int) error) error {
 	return s.loaded(common, func(x *reprise.Executable) error {
 		for _, n := range s.config.Programs {
@@ -156,28 +152,25 @@ func (s *session) replayStages(t *reprise.Trace, programs int) error {
 	if err != nil || p == nil {
 		return err
 	}
+	var jobs []*measure.Job
 	first := programs == s.config.Programs[0]
 	if first {
-		if err := s.measure("replay", p.job("stamp", nil, 8, nil)); err != nil {
-			return err
-		}
+		jobs = append(jobs, p.job("stamp", nil, 8, nil))
 	}
 	replay := func() error { return t.Replay(s.ctx) }
 	params, burst := report.Params("programs", programs), fewReplays(programs)
-	if err := s.measure("replay", p.job("device", params, burst, replay)); err != nil {
-		return err
-	}
+	jobs = append(jobs, p.job("device", params, burst, replay))
 	if programs <= 32 {
-		err := s.measure("replay", &measure.Job{Name: "program", Params: params, Burst: burst, Sample: func() (float64, error) {
+		jobs = append(jobs, &measure.Job{Name: "program", Params: params, Burst: burst, Sample: func() (float64, error) {
 			times, err := t.Debug().Times(s.ctx)
 			if err != nil {
 				return 0, err
 			}
 			return float64(times[programs-1].End-times[0].Start) / float64(programs) * 1e3 / p.mhz, nil
 		}})
-		if err != nil {
-			return err
-		}
+	}
+	if err := s.measure("replay", jobs...); err != nil {
+		return err
 	}
 	if err := s.programTimes(t, programs, p.mhz); err != nil || !first {
 		return err
@@ -189,26 +182,19 @@ func (s *session) replayStages(t *reprise.Trace, programs int) error {
 	at := func(cycles uint64) time.Time {
 		return ref.Host.Add(time.Duration(float64(int64(cycles-ref.Cycles)) * 1e3 / p.mhz))
 	}
-	for _, j := range []struct {
-		name string
-		ns   func(called, from, to, known time.Time) time.Duration
-	}{
-		{"to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }},
-		{"to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }},
-	} {
-		err := s.measure("replay", &measure.Job{Name: j.name, Params: params, Burst: burst, Settle: s.finish, Sample: func() (float64, error) {
+	job := func(name string, ns func(called, from, to, known time.Time) time.Duration) *measure.Job {
+		return &measure.Job{Name: name, Params: params, Burst: burst, Settle: s.finish, Sample: func() (float64, error) {
 			called := time.Now()
 			from, to, err := p.around(replay)
-			return float64(j.ns(called, at(from), at(to), time.Now())), err
-		}})
-		if err != nil {
-			return err
-		}
+			return float64(ns(called, at(from), at(to), time.Now())), err
+		}}
 	}
-	return nil
+	return s.measure("replay",
+		job("to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }),
+		job("to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }))
 }
 
-// alongside reports whether a clock runs in step with the host's, and returns its last reading.
+// alongside reports whether a clock runs in step with the host's, and its last reading.
 func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time.Duration)) (dispatch.Clock, bool, error) {
 	const apart, tolerance = 20 * time.Millisecond, 0.01
 	a, err := read()
@@ -226,8 +212,8 @@ func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time
 
 const mostTimes = 1000
 
-// programTimes measures each program of a replay by the device's own records: from the end of the
-// program before and the start to the end of the kernels.
+// programTimes measures by the device's own records: from the end of the program before and the start
+// to the end of the kernels.
 func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil
@@ -282,7 +268,6 @@ func (s *session) replayed(t *reprise.Trace, read *dispatch.ProgramTimes, progra
 	return times, nil
 }
 
-// Stages of a replay, as numbered for the probes.
 const (
 	stageSubmit = 1
 	stageWait   = 2
@@ -294,7 +279,7 @@ const (
 	probeBursts = 10
 )
 
-// breakdown watches replays of the smallest trace by eBPF; without Config.EBPF only system calls.
+// breakdown watches replays of the smallest trace; without Config.EBPF only system calls.
 func (s *session) breakdown() error {
 	kinds := []probe.Kind{probe.Calls}
 	if s.config.EBPF {
@@ -343,8 +328,7 @@ type watched struct {
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on one locked thread. Another goroutine waits for the device, since waiting would
-// put the locked thread to sleep.
+// run replays bursts on a locked thread. Another goroutine waits, which would put that thread to sleep.
 func (w *watched) run() (err error) {
 	begin, done := make(chan struct{}), make(chan error)
 	go func() {
@@ -492,7 +476,6 @@ func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 	return out
 }
 
-// marker repeats operations with markers around their halves.
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers

@@ -34,7 +34,6 @@ type family struct {
 	run         func(*session) error
 }
 
-// uses is the device that is open for a family.
 type uses uint8
 
 const (
@@ -43,7 +42,6 @@ const (
 	probeTarget
 )
 
-// families lists the families in running order.
 var families = [...]family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
@@ -74,7 +72,6 @@ func Families() []Family {
 	return out
 }
 
-// Run runs the selected measurements.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if c.Rounds < 0 || c.Warmup < 0 {
 		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
@@ -185,30 +182,26 @@ type Config struct {
 	Options []reprise.Option // of every Open
 	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
 	Families []string
-	// Rounds is the number of counted rounds of each figure, Warmup the number of rounds before
-	// them. 0 means 20 and 3.
+	// Rounds counts, after Warmup more; 0 means 20 and 3.
 	Rounds, Warmup int
 	iterations     int // of a loop; 0 means controlIterations
 	// Programs are the trace lengths of the replay family; nil means 1, 10 and 1000.
 	Programs []int
-	// EBPF asks for a [report.Breakdown] of replays; else only system calls are counted.
+	// EBPF asks for a [report.Breakdown] of replays, not only for system calls.
 	EBPF bool
-	// Markers asks for [report.Markers] of awaited operations, in runs of their own.
-	Markers bool
-	// Timeline asks for a timeline of a few more replays of each trace.
+	// Markers asks for [report.Markers] of awaited operations.
+	Markers  bool
 	Timeline bool
-	// ProbeTarget, or else Target, is the device on which the host's cost of a submission is
-	// measured. Give sim.Awake: waking an emulated device takes a system call.
+	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking an
+	// emulated device takes a system call.
 	ProbeTarget kmd.Target
-	// CountTarget is a device whose instructions are counted, and Retired those of the first
-	// queue's cores since it was opened.
+	// CountTarget is for counting instructions. Retired are those of its first queue's cores.
 	CountTarget kmd.Target
 	Retired     func() uint64
-	// Executed returns the instructions that the prefetcher, the dispatcher and its subordinate of
-	// CountTarget's first queue executed since the first call, without polling rounds.
+	// Executed returns those of prefetcher, dispatcher and subordinate, without polling rounds.
 	Executed func() [3]uint64
-	// Demo runs a whole network on a device, for the summary.
-	Demo     func(context.Context, kmd.Target) error
+	// Demo runs a whole network, for the summary.
+	Demo func(context.Context, kmd.Target) error
 	// Emulated makes a device like Target that this process emulates.
 	Emulated func() Emulated
 	// Parallel is Emulated with tiles that execute in parallel.
@@ -217,7 +210,7 @@ type Config struct {
 	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
 	Machine probe.Machine
-	// Progress is called with the name of each figure before its measurement.
+	// Progress is told each figure before its measurement.
 	Progress func(figure string)
 }
 
@@ -239,7 +232,6 @@ type Emulated struct {
 	Work   func() Work // since it was opened
 }
 
-// Work counts instructions of all processors and bytes moved by the NoCs.
 type Work struct{ Instructions, NoCBytes uint64 }
 
 type Against struct {
@@ -260,7 +252,6 @@ type session struct {
 	marker *marker // nil without Config.Markers
 }
 
-// aiClock reads the chip's clock if there is a device that reports it.
 func (s *session) aiClock() (mhz float64, ok bool, err error) {
 	if s.dev == nil {
 		return 0, false, nil
@@ -272,7 +263,7 @@ func (s *session) aiClock() (mhz float64, ok bool, err error) {
 	return mhz, err == nil, err
 }
 
-// leaveOut reports why a family, or a part of it, measures nothing, if it was asked for by name.
+// leaveOut says why a family, or a part of it, measures nothing, if it was asked for by name.
 func (s *session) leaveOut(family, part, why string) {
 	if slices.Contains(s.config.Families, family) {
 		s.report.LeftOut = append(s.report.LeftOut, report.LeftOut{Family: family + part, Why: why})
@@ -298,9 +289,18 @@ func (s *session) open(t kmd.Target, do func() error, opts ...reprise.Option) (e
 	return do()
 }
 
-// measure adds a figure to the report, or a refusal if the chip's clock changed in every attempt: a
+// measure adds figures to the report, or a refusal if the chip's clock changed in every attempt: a
 // chip may lower its clock although the device is open.
-func (s *session) measure(family string, j *measure.Job) error {
+func (s *session) measure(family string, jobs ...*measure.Job) error {
+	for _, j := range jobs {
+		if err := s.measureOne(family, j); err != nil {
+			return fmt.Errorf("%s: %w", j.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *session) measureOne(family string, j *measure.Job) error {
 	id := report.ID(family, j.Name, j.Params...)
 	if s.config.Progress != nil {
 		s.config.Progress(id)
@@ -309,7 +309,7 @@ func (s *session) measure(family string, j *measure.Job) error {
 	for range clockAttempts {
 		f, err := s.runner.Measure(s.ctx, family, j)
 		if err != nil {
-			return fmt.Errorf("%s: %w", j.Name, err)
+			return err
 		}
 		if f.AIClock == nil || !f.AIClock.Moved() {
 			s.report.Figures = append(s.report.Figures, f)
@@ -318,6 +318,18 @@ func (s *session) measure(family string, j *measure.Job) error {
 		refusal.AIClocks = append(refusal.AIClocks, f.AIClock)
 	}
 	s.report.Refused = append(s.report.Refused, refusal)
+	return nil
+}
+
+// against opens Config.Against if there is one.
+func (s *session) against(do func(*Against) error, opts ...reprise.Option) error {
+	a := s.config.Against
+	if a == nil {
+		return nil
+	}
+	if err := s.open(a.Target, func() error { return do(a) }, opts...); err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
 	return nil
 }
 
@@ -332,7 +344,6 @@ func (s *session) record(x *reprise.Executable, programs int) (*reprise.Trace, e
 	})
 }
 
-// recorded calls do with a trace of several runs of a program.
 func (s *session) recorded(x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
 	t, err := s.record(x, programs)
 	if err == nil {
@@ -356,18 +367,14 @@ func (s *session) replay(t *reprise.Trace) func(n int) error {
 	}
 }
 
-// jobToEnd measures an operation from its submission to the return of the wait for its end.
+// jobToEnd measures an operation up to the return of the wait for its end.
 func jobToEnd(name string, params []report.Param, burst int, op func(int) error, finish func() error) *measure.Job {
-	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish, Do: measure.Repeat(func() error {
-		if err := op(1); err != nil {
-			return err
-		}
-		return finish()
-	})}
+	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
+		Do: measure.Repeat(func() error { return errors.Join(op(1), finish()) })}
 }
 
-// measureTimes measures samples by wall-clock time and, where the system counts it, by processor
-// time. sample gets the clock and its least sensible duration.
+// measureTimes measures by wall-clock time and, where the system counts it, by processor time.
+// sample gets the clock and its least sensible duration.
 func (s *session) measureTimes(family string, job measure.Job, processor func() (time.Duration, bool),
 	sample func(now func() time.Duration, least time.Duration) (float64, error)) error {
 	origin := time.Now()
@@ -394,7 +401,6 @@ func (s *session) load(p shape) (*reprise.Executable, error) {
 	return s.dev.Load(s.ctx, prog)
 }
 
-// loaded calls do with a loaded program of the shape.
 func (s *session) loaded(p shape, do func(*reprise.Executable) error) error {
 	x, err := s.load(p)
 	if err == nil {
@@ -406,7 +412,6 @@ func (s *session) loaded(p shape, do func(*reprise.Executable) error) error {
 	return x.Release(s.ctx)
 }
 
-// shapes calls do with programs of the shapes common and worst.
 func (s *session) shapes(do func(shape, *reprise.Executable) error) error {
 	for _, p := range []shape{common, worst} {
 		if err := s.loaded(p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {
@@ -420,15 +425,9 @@ func (s *session) queue() *reprise.Queue { return s.dev.Queue(0) }
 
 func (s *session) finish() error { return s.queue().Wait(s.ctx) }
 
-// runToEnd runs a program on queue 0 and waits for its end.
 func runToEnd(ctx context.Context, d *reprise.Device, x *reprise.Executable) func() error {
 	q := d.Queue(0)
-	return func() error {
-		if err := q.Run(ctx, x); err != nil {
-			return err
-		}
-		return q.Wait(ctx)
-	}
+	return func() error { return errors.Join(q.Run(ctx, x), q.Wait(ctx)) }
 }
 
 // stamps record the device's clock before and after an operation.
@@ -454,7 +453,6 @@ func (s *session) newStamps() (*stamps, error) {
 	return p, nil
 }
 
-// job measures op between two stamps.
 func (p *stamps) job(name string, params []report.Param, burst int, op func() error) *measure.Job {
 	return &measure.Job{
 		Name: name, Params: params, PerSample: 1, Burst: burst,
@@ -466,7 +464,7 @@ func (p *stamps) job(name string, params []report.Param, burst int, op func() er
 	}
 }
 
-// around returns two readings of the device's clock with op in between.
+// around returns the device's clock before and after op.
 func (p *stamps) around(op func() error) (from, to uint64, err error) {
 	if err := p.queue.Record(p.ctx, p.before); err != nil {
 		return 0, 0, err

@@ -19,8 +19,7 @@ import (
 // streamSizes are sizes in bytes for which tt-metal publishes the rates of its sockets.
 var streamSizes = []int{1216, 39936}
 
-// measureStreams measures a word's round trip and its way back, and back-to-back messages in either
-// direction, each beside a queue read of as many bytes.
+// measureStreams puts a queue read of as many bytes beside each.
 func measureStreams(s *session) error {
 	for _, p := range paces[:2] {
 		params := report.Params("bytes", streamWord, "pace", p.name)
@@ -28,10 +27,7 @@ func measureStreams(s *session) error {
 			if err := s.roundTrip(params); err != nil {
 				return err
 			}
-			if err := s.toGoroutine(params); err != nil {
-				return err
-			}
-			return s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16})
+			return errors.Join(s.toGoroutine(params), s.readBeside(streamWord, &measure.Job{Params: params, Burst: 16}))
 		}, reprise.WithPace(p.spin, p.longest))
 		if errors.Is(err, dispatch.ErrRemoteChip) {
 			s.leaveOut("streams", "", err.Error())
@@ -44,12 +40,8 @@ func measureStreams(s *session) error {
 	return s.with(func() error {
 		for _, n := range streamSizes {
 			per := cmp.Or(s.config.iterations, streamBytes/n)
-			for _, d := range []stream.Direction{stream.ToHost, stream.ToDevice} {
-				if err := s.messages(d, n, per); err != nil {
-					return err
-				}
-			}
-			if err := s.readBeside(n, &measure.Job{Params: report.Params("bytes", n), PerSample: per}); err != nil {
+			if err := errors.Join(s.messages(stream.ToHost, n, per), s.messages(stream.ToDevice, n, per),
+				s.readBeside(n, &measure.Job{Params: report.Params("bytes", n), PerSample: per})); err != nil {
 				return err
 			}
 		}
@@ -66,8 +58,7 @@ const (
 // clockKernel answers messages with its tile's clock.
 const clockKernel = "stream_clock"
 
-// streaming measures a job while a kernel with streams runs. Closing the first stream ends the
-// kernel.
+// streaming measures a job while a kernel runs that the end of the first stream ends.
 func (s *session) streaming(kernel string, n int, args func(room uint32) []uint32, job *measure.Job, ss ...*stream.Stream) (err error) {
 	defer func() {
 		for _, t := range ss {
@@ -114,7 +105,7 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// pair makes a stream in each direction, and a function that sends a word there and back.
+// pair makes a stream in each direction; exchange sends a word there and back.
 func (s *session) pair() (in, out *stream.Stream, exchange func([]byte) error, err error) {
 	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
 		return nil, nil, nil, err
@@ -144,9 +135,8 @@ func (s *session) roundTrip(params []report.Param) error {
 	return s.streaming(kernels.StreamEcho, n, args, job, in, out)
 }
 
-// toGoroutine measures from a kernel's push of a word to the return of the waiting read. The word
-// is the tile's clock, which is placed between two readings of the queue's. On a card the clocks
-// differ by the time between the tiles' resets.
+// toGoroutine measures from a kernel's push of a word, its tile's clock, to the return of the waiting
+// read. On a card the clocks differ by the time between the tiles' resets.
 func (s *session) toGoroutine(params []report.Param) error {
 	in, out, exchange, err := s.pair()
 	if err != nil {

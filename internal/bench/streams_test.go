@@ -7,15 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/internal/effort"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 // Beside each is a read through the queue of as many bytes.
 func TestStreamFigures(t *testing.T) {
 	effort.Long(t)
 	const messages = 20
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"streams"}, Rounds: 1, iterations: messages})
-	must(t, err)
+	r := runFamily(t, "streams", Config{iterations: messages})
 	names := map[string][]string{} // by parameters
 	for _, f := range r.Figures {
 		per, params := messages, ""

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,22 +16,19 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// executed returns the instructions of the prefetcher, the dispatcher and its subordinate for each
-// program of a long trace and for a replay of a trace of one program. now returns the counts so far
-// of a synchronous device, which is done when Replay returns.
+// executed returns the instructions of prefetcher, dispatcher and subordinate for each program of a
+// long trace and for a replay of a trace of one. now returns the counts of a synchronous device.
 func (s *session) executed(x *reprise.Executable, now func() [3]uint64) (each, one [3]float64, err error) {
-	// Whole rounds of launch messages, so that each kind of step is in proportion.
+	// Whole rounds of launch messages.
 	const short, long = 32, 64
 	var n [3][3]float64
 	for i, programs := range []int{1, short, long} {
 		if err := s.recorded(x, programs, func(t *reprise.Trace) error {
 			var before [3]uint64
 			for range 2 { // the second is warm
-				if err := s.finish(); err != nil {
-					return err
-				}
+				err := s.finish()
 				before = now()
-				if err := t.Replay(s.ctx); err != nil {
+				if err := errors.Join(err, t.Replay(s.ctx)); err != nil {
 					return err
 				}
 			}
@@ -132,7 +128,7 @@ func summarizeCapture(s *session) error {
 	return nil
 }
 
-// summarizeWaits measures the lateness of waits and their share of a processor.
+// summarizeWaits measures lateness and the share of a processor.
 func summarizeWaits(s *session) error {
 	rows := s.rows(
 		&report.SummaryRow{What: "a wait's lateness, change after 4 to 8 ms"},
@@ -147,10 +143,7 @@ func summarizeWaits(s *session) error {
 	} else {
 		arrivals = append(arrivals, comesBusy)
 	}
-	if err := s.measurePace(defaultPace, arrivals...); err != nil {
-		return err
-	}
-	if err := s.measurePace(spinningPace, comesAgain); err != nil {
+	if err := errors.Join(s.measurePace(defaultPace, arrivals...), s.measurePace(spinningPace, comesAgain)); err != nil {
 		return err
 	}
 	for i, w := range arrivals {
@@ -207,8 +200,8 @@ func summarizeChips(s *session) error {
 	return nil
 }
 
-// summarizeEmulator measures the time of an instruction and of a byte. Config.Against gets the same
-// work; its time is divided by the instructions counted here.
+// summarizeEmulator gives Config.Against the same work, and divides its time by the instructions
+// counted here.
 func summarizeEmulator(s *session) error {
 	instruction := func(what string) *report.SummaryRow {
 		return &report.SummaryRow{What: "emulator, an instruction, " + what, Others: quote(report.InNs(quotedSimulator, 4.5), ttsimAlone),
@@ -313,7 +306,6 @@ func summarizePrograms(s *session) error {
 	return nil
 }
 
-// summarizeProcessors measures an emulated chip with parallel tiles on all processors and on one.
 func summarizeProcessors(s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
@@ -358,7 +350,7 @@ func summarizeProcessors(s *session) error {
 	})
 }
 
-// speedUp sets a row to the ratio of the times on one processor and on all, measured in turn.
+// speedUp sets a row to the ratio of the times on one processor and on all.
 func (s *session) speedUp(row *report.SummaryRow, what string, do func() error) error {
 	var ratios []float64
 	elapsed := func() (time.Duration, error) {
@@ -409,7 +401,6 @@ func missing(rows []*report.SummaryRow, why string) {
 	}
 }
 
-// fill sets a row from a figure.
 func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string) *report.Figure {
 	f, ok := s.report.Figure(id)
 	if !ok {
@@ -428,7 +419,6 @@ func (s *session) fill(row *report.SummaryRow, id string, percentiles ...string)
 	return f
 }
 
-// most limits the rounds of do.
 func (s *session) most(rounds int, do func() error) error {
 	was := s.runner
 	defer func() { s.runner = was }()
@@ -436,8 +426,8 @@ func (s *session) most(rounds int, do func() error) error {
 	return do()
 }
 
-// processorSuffix ends the names of figures of processor time. Rows show their least: other
-// programs add to processor time through shared caches and cores.
+// processorSuffix ends the names of figures of processor time. Rows show their least: other programs
+// add to it through shared caches and cores.
 const (
 	processorSuffix = "_processor_time"
 	onProcessors    = "least processor time"
@@ -470,8 +460,8 @@ func always(do func() error, device ...report.Param) *run {
 	return &run{device: device, round: func(measure func(func() error) error) error { return measure(do) }}
 }
 
-// measureWhole measures wall-clock time and processor time of this process and its children.
-// Devices take turns, so that a slow phase of the machine affects all.
+// measureWhole measures wall-clock time and processor time of this process and its children, with
+// devices in turn.
 func (s *session) measureWhole(w whole, runs ...*run) error {
 	for _, r := range runs {
 		r.wall, r.busy = measure.NewSeries(), measure.NewSeries()
@@ -524,8 +514,8 @@ func (s *session) measureWhole(w whole, runs ...*run) error {
 	return nil
 }
 
-// sampleLasts is the least duration of a sample of processor time: the kernel updates the times of
-// threads on other processors at its ticks, milliseconds late.
+// sampleLasts is the least duration of a sample of processor time: the kernel updates threads' times
+// at its ticks, milliseconds late.
 const sampleLasts = 100 * time.Millisecond
 
 type times struct {
@@ -547,8 +537,7 @@ func timesOf(do func() error) (t times, err error) {
 	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
 }
 
-// inTurn measures the target and, in turn, Config.Against, which is closed in between: an open
-// simulator keeps polling.
+// inTurn closes Config.Against in between: an open simulator keeps polling.
 func (s *session) inTurn(w whole, of work) error {
 	return s.with(func() error {
 		do, err := of()
@@ -580,21 +569,15 @@ func (s *session) measureOther(w whole, of work) error {
 	})
 }
 
-// openOther calls then with work prepared on Config.Against.
 func (s *session) openOther(of work, then func(do func() error) error) error {
-	a := s.config.Against
 	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
-	err := s.open(a.Target, func() error {
+	return s.against(func(*Against) error {
 		do, err := of()
 		if err != nil {
 			return err
 		}
 		return then(do)
 	}, patient)
-	if err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
-	}
-	return nil
 }
 
 // patient is for the vendor's simulator, which takes minutes for a millisecond of silicon.
@@ -632,7 +615,7 @@ func (s *session) fillOther(row *report.SummaryRow, w whole) {
 	}
 }
 
-// part sets the goal to a fraction of the first of the others.
+// part sets the goal to a fraction of the first other.
 func part(row *report.SummaryRow, name string, of float64) {
 	if len(row.Others) > 0 {
 		row.Goals = []report.Quantity{report.InNs(name, row.Others[0].Value/of)}

@@ -126,8 +126,10 @@ func TestSummaryRows(t *testing.T) {
 }
 
 func TestSummaryAlone(t *testing.T) {
-	if _, err := Run(t.Context(), Config{Families: []string{"open", Summarized}}); !errors.Is(err, ErrFamily) {
-		t.Errorf("with another family: %v", err)
+	for _, families := range [][]string{{"open", Summarized}, {"replays"}} {
+		if _, err := Run(t.Context(), Config{Families: families}); !errors.Is(err, ErrFamily) {
+			t.Errorf("%q: %v", families, err)
+		}
 	}
 	all, err := pick(nil)
 	must(t, err)

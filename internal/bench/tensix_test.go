@@ -15,11 +15,7 @@ func TestTileOperationsCompute(t *testing.T) {
 	effort.Long(t)
 	for arch, device := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
-			r, err := Run(t.Context(), Config{
-				Target: device(sim.Strict(1)), Device: "emulator", Families: []string{"tensix"}, Rounds: 1,
-				Against: &Against{Target: device(), Name: "the other"},
-			})
-			must(t, err)
+			r := runFamily(t, "tensix", Config{Target: device(sim.Strict(1)), Against: &Against{Target: device(), Name: "the other"}})
 			found := map[string]*report.Figure{}
 			for _, f := range r.Figures {
 				found[f.ID()] = f

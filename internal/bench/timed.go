@@ -25,7 +25,6 @@ type Timed struct {
 	Reprise, TTSim Times
 }
 
-// OpenDevice is the name of the program that opens the device.
 const OpenDevice = "open"
 
 func (t *Timed) what() string {
@@ -35,13 +34,13 @@ func (t *Timed) what() string {
 	return t.Name
 }
 
-// Times are a program's times in nanoseconds, one for each round, or why there are none.
+// Times are nanoseconds, one for each round, or why there are none.
 type Times struct {
 	Ns      []float64
 	Refused string
 }
 
-// ReportTimed reports the least time of each TT-NN program, and the median of opening the device.
+// ReportTimed has the least time of each program, and the median of opening the device.
 func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
 	r := &report.Report{Schema: report.Schema, When: time.Now(), Device: device, Host: report.NewHost(), Rounds: rounds,
 		Baselines: []*report.Figure{}}
@@ -75,7 +74,6 @@ func addTimedChip(r *report.Report, c *TimedChip) {
 	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
 }
 
-// addTimed adds a program's figures and row.
 func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
 	row := &report.SummaryRow{What: chipName + ": " + t.what()}
 	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {

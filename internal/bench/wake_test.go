@@ -1,23 +1,18 @@
 package bench
 
 import (
-	"context"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/effort"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 func TestWakeReport(t *testing.T) {
 	effort.Long(t)
-	r, err := Run(context.Background(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
-	must(t, err)
+	r := runFamily(t, "wake", Config{})
 	want := len(paces) * len(arrivals)
 	for _, a := range arrivals {
 		if a.after >= time.Millisecond && !a.busy {
@@ -38,8 +33,7 @@ func TestWakeReport(t *testing.T) {
 func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	effort.Long(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
-	must(t, err)
+	r := runFamily(t, "wake", Config{})
 	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake/comes=4ms-again-busy" {
 		t.Errorf("left out: %+v", r.LeftOut)
 	}
@@ -49,28 +43,6 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	for _, f := range r.Figures {
 		if slices.ContainsFunc(f.Params, func(p report.Param) bool { return p.Value == comesBusy.name }) {
 			t.Errorf("%s is measured", f.ID())
-		}
-	}
-}
-
-// How late waits notice, as ns/wake: the mean.
-func BenchmarkWake(b *testing.B) {
-	c := measure.Calibrate(20 * time.Millisecond)
-	for _, p := range paces {
-		for _, a := range arrivals {
-			b.Run("pace="+p.name+"/comes="+a.name, func(b *testing.B) {
-				d, err := reprise.Open(b.Context(), sim.Blackhole(), reprise.WithPace(p.spin, p.longest))
-				must(b, err)
-				defer d.Close(b.Context())
-				j, _ := wakeJobs(b.Context(), c, d.Queue(0), nil, a)
-				sum := 0.0
-				for b.Loop() {
-					ns, err := j.Sample()
-					must(b, err)
-					sum += ns
-				}
-				b.ReportMetric(sum/float64(b.N), "ns/wake")
-			})
 		}
 	}
 }

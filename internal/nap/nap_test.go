@@ -1,7 +1,6 @@
 package nap
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -65,53 +64,4 @@ func TestLate(t *testing.T) {
 	if got := s.Late(); got < 50*us || got > 75*us {
 		t.Errorf("after an hour: %v, where sleeps were 50 µs late", got)
 	}
-}
-
-func BenchmarkSleep(b *testing.B) {
-	for _, d := range []time.Duration{20 * time.Microsecond, time.Millisecond} {
-		b.Run(d.String(), func(b *testing.B) {
-			var s Sleeper
-			defer s.Close()
-			benchmarkSleep(b, d, s.Sleep)
-		})
-		b.Run(d.String()+"/time", func(b *testing.B) { benchmarkSleep(b, d, time.Sleep) })
-	}
-}
-
-func benchmarkSleep(b *testing.B, d time.Duration, sleep func(time.Duration)) {
-	b.ReportAllocs()
-	begun := time.Now()
-	for b.Loop() {
-		sleep(d)
-	}
-	b.ReportMetric(float64(time.Since(begun))/float64(b.N)-float64(d), "ns-late/sleep")
-}
-
-// BenchmarkWakeBesideSleepers is how long a goroutine waits for a processor while as many others as
-// there are processors sleep as waits do.
-func BenchmarkWakeBesideSleepers(b *testing.B) {
-	wake, stop := make(chan time.Time, 1), make(chan struct{})
-	var waits sync.WaitGroup
-	var s Sleeper
-	defer s.Close()
-	for range runtime.GOMAXPROCS(0) {
-		waits.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case wake <- time.Now():
-				default:
-				}
-				s.Sleep(time.Millisecond)
-			}
-		})
-	}
-	var late time.Duration
-	for b.Loop() {
-		late += time.Since(<-wake)
-	}
-	close(stop)
-	waits.Wait()
-	b.ReportMetric(float64(late)/float64(b.N), "ns-late/wake")
 }

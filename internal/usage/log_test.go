@@ -158,32 +158,3 @@ func TestReadersSeeWholeUpdates(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkSet(b *testing.B) {
-	l := create(b, b.TempDir(), card)
-	b.ReportAllocs()
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		l.Set(DRAM, Value{Capacity: 1 << 40, Allocated: n, Peak: n, Extents: 1})
-	}
-	b.ReportMetric(6, "stores/op")
-}
-
-func BenchmarkRead(b *testing.B) {
-	dir := b.TempDir()
-	for range 10 {
-		create(b, dir, card).Set(DRAM, Value{Capacity: 1})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		mustRead(b, dir)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

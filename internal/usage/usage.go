@@ -2,12 +2,8 @@
 //
 // A process that opens a device creates a [Log]: a small file in shared memory. [Log.Set] updates a
 // number by a few stores, without a system call or a wait. [Read] reads the logs of all processes
-// and opens no device.
-//
-// All users can read a log, and only its process can write. The process holds a lock, which the
-// kernel releases at its end: [Sweep] deletes the caller's logs without a lock.
-//
-// Logs of other users aren't trusted: their contents are checked, and text is made printable.
+// and opens no device. Only a log's process can write it. It holds a lock, which the kernel releases
+// at its end: [Sweep] deletes the caller's logs without a lock. Logs of others aren't trusted.
 package usage
 
 import (
@@ -25,11 +21,11 @@ import (
 )
 
 var (
-	// ErrFormat is the error of a file that isn't a log, or has another version.
+	// ErrFormat is of a file that isn't a log, or has another version.
 	ErrFormat = errors.New("not a usage log of this version")
-	// ErrTruncated is the error of a log truncated during the read.
+	// ErrTruncated is of a log truncated during the read.
 	ErrTruncated = errors.New("the usage log was cut off")
-	// ErrUnsupported is the error of systems that have no shared files.
+	// ErrUnsupported is of systems without shared files.
 	ErrUnsupported = errors.New("no usage logs on this system")
 )
 
@@ -39,16 +35,16 @@ const (
 )
 
 // The layout in bytes, little-endian. The magic number is stored last, and the header never changes
-// afterwards. A record is a cache line of its own, so an update touches one line.
+// afterwards. A record is a cache line.
 const (
 	atMagic     = 0   // 8 bytes
 	atVersion   = 8   // u32
 	atSize      = 12  // u32, Size
 	atPID       = 16  // u32
 	atFlags     = 20  // u32
-	atStart     = 24  // u64: start time of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
-	atNamespace = 32  // u64: inode of the namespace of the process id; 0 is unknown
-	atOpened    = 40  // i64: when the log was made, in ns since 1970
+	atStart     = 24  // u64: start of the process in ticks since boot (proc(5), stat field 22); 0 is unknown
+	atNamespace = 32  // u64: inode of the process id's namespace; 0 is unknown
+	atOpened    = 40  // i64: ns since 1970
 	atNUMA      = 48  // i32: memory node of the device, negative if unknown
 	atCommand   = 64  // text, 64 bytes
 	atName      = 128 // text, 128 bytes
@@ -61,8 +57,7 @@ const (
 	flagEmulated = 1 << 0
 
 	recordSize = 64
-	// u64 words of a record. The sequence is odd during an update, and otherwise twice the number of
-	// updates.
+	// u64 words of a record. The sequence is odd during an update, else twice the number of updates.
 	atSequence  = 0
 	atCapacity  = 8
 	atAllocated = 16
@@ -73,7 +68,6 @@ const (
 // Kind is a kind of device memory, with the values of tt-metal's BufferType.
 type Kind uint8
 
-// The kinds.
 const (
 	DRAM    Kind = 0
 	L1      Kind = 1
@@ -83,13 +77,11 @@ const (
 	numKinds = 5
 )
 
-// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{DRAM, L1, L1Small, Trace} }
 
-// kindNames are tt-metal's.
 var kindNames = [numKinds]string{"DRAM", "L1", "", "L1_SMALL", "TRACE"}
 
-// String returns tt-metal's name: DRAM, L1, L1_SMALL or TRACE.
+// String returns tt-metal's name.
 func (k Kind) String() string {
 	if k.valid() {
 		return kindNames[k]
@@ -99,8 +91,7 @@ func (k Kind) String() string {
 
 func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
-// Value is the use of one kind of memory, in bytes over all banks. DRAM and Trace share their
-// capacity where traces have no region of their own.
+// Value is in bytes over all banks. DRAM and Trace share their capacity where traces have no region.
 type Value struct {
 	Capacity  uint64
 	Allocated uint64
@@ -108,17 +99,16 @@ type Value struct {
 	Extents   uint64 // live buffers, or traces
 }
 
-// Device describes a log's device. Long text is cut.
+// Long text is cut.
 type Device struct {
 	Name     string // as opened: a device node, "emulated blackhole 0"
 	PCI      string // address, "0000:01:00.0"
 	Serial   string // of the board; "" if unknown
 	Arch     string // "blackhole"
 	NUMANode int    // negative if unknown
-	Emulated bool   // private to the process: the same name in another process is another device
+	Emulated bool   // private to the process
 }
 
-// Entry is the contents of a log.
 type Entry struct {
 	PID       int       // in the process's own namespace
 	Start     uint64    // of the process, in ticks since boot; 0 is unknown
@@ -133,12 +123,11 @@ type Entry struct {
 	Foreign bool   // PID belongs to another namespace
 }
 
-// Record is one kind's memory.
 type Record struct {
 	Kind Kind
 	Value
 	Updates uint64
-	Torn    bool // the writer was inside an update during the whole read: the numbers may be of different updates
+	Torn    bool // the writer was inside an update during the whole read: the numbers may be of different ones
 }
 
 // Decode decodes the untrusted bytes of a log. The error wraps [ErrFormat].
@@ -223,7 +212,6 @@ func text(b []byte) string {
 	}, string(b))
 }
 
-// Snapshot holds the contents of a directory's logs.
 type Snapshot struct {
 	Time     time.Time
 	Entries  []Entry // of live processes, by process and path
@@ -231,17 +219,15 @@ type Snapshot struct {
 	Problems []error // one for each unreadable log
 }
 
-// errUnfinished is the error of a log whose process is still creating it, or died meanwhile.
+// errUnfinished is of a log whose process is still creating it, or died meanwhile.
 var errUnfinished = errors.New("the usage log has only been begun")
 
-// reader copies logs from mapped memory.
 type reader struct {
 	patience int    // remaining pauses for records being updated
 	between  func() // called between the loads of a record, in tests
 }
 
-// pauses and pause bound the wait for writers that stopped inside an update: preempted, or in a
-// debugger. A record is tried spins times before each pause.
+// The wait for writers that stopped inside an update: preempted, or in a debugger.
 const (
 	spins  = 64
 	pauses = 64
@@ -250,7 +236,6 @@ const (
 
 func newReader() *reader { return &reader{patience: pauses} }
 
-// copy copies a log, whose memory may change and vanish meanwhile.
 func (r *reader) copy(mem []byte) (b []byte, err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -281,7 +266,7 @@ func (r *reader) copy(mem []byte) (b []byte, err error) {
 
 func move(dst, src []byte, at int) { *word(dst, at) = atomic.LoadUint64(word(src, at)) }
 
-// record copies a record. If the writer never finishes, the copy is marked as torn.
+// record marks the copy as torn if the writer never finishes.
 func (r *reader) record(dst, src []byte, at int) {
 	for {
 		for range spins {
@@ -306,10 +291,9 @@ func (r *reader) record(dst, src []byte, at int) {
 	}
 }
 
-// Dir is the default folder of logs.
 const Dir = "/dev/shm"
 
-// prefix begins each log's name, such as reprise.1234.0f3a9c51: the process id and random letters.
+// prefix begins each log's name, such as reprise.1234.0f3a9c51.
 const prefix = "reprise."
 
 // Log is a log of this process. Its methods may be called concurrently, except Set.
@@ -321,11 +305,10 @@ type Log struct {
 	closed atomic.Bool
 }
 
-// Path returns the log's file.
 func (l *Log) Path() string { return l.path }
 
-// Set records the use of one kind of memory by six stores into one cache line. Calls for the same
-// kind must not be concurrent. After Close it does nothing.
+// Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it does
+// nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
 		return
@@ -342,7 +325,7 @@ func (l *Log) Set(k Kind, v Value) {
 	atomic.StoreUint64(seq, (n|1)+1)
 }
 
-// guard turns the fault of a store (SIGBUS) to a truncated file into the end of the log.
+// guard ends the log after the fault of a store (SIGBUS) to a truncated file.
 func (l *Log) guard(old bool) {
 	debug.SetPanicOnFault(old)
 	if e := recover(); e != nil {

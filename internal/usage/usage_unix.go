@@ -23,8 +23,7 @@ import (
 // perUser bounds the logs read of one user, who could otherwise keep a reader busy.
 const perUser = 1024
 
-// Read reads the logs of a directory. The error is the directory's; those of files are in
-// Snapshot.Problems.
+// Read reads the logs of a directory. The error is the directory's.
 func Read(dir string) (*Snapshot, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -93,7 +92,6 @@ func open(path string) (fd int, st unix.Stat_t, err error) {
 	return fd, st, nil
 }
 
-// read reads one log. The error says why the log is left out.
 func (r *reader) read(path string, ns uint64, seen map[int]int) (*Entry, error) {
 	fd, st, err := open(path)
 	if err != nil {
@@ -135,7 +133,7 @@ func (r *reader) entry(fd int, size int64) (*Entry, error) {
 }
 
 // dead reports whether a log's process is gone. Its lock is then free. But any reader can lock the
-// file, so a visible process is checked too: a reused process id has another start time.
+// file: a visible process's start time is compared too.
 func (e *Entry) dead(fd int, ns uint64) bool {
 	if unlocked(fd) {
 		return true
@@ -150,8 +148,7 @@ func (e *Entry) dead(fd int, ns uint64) bool {
 	return now != 0 && max(now, e.Start)-min(now, e.Start) > sameStart
 }
 
-// sameStart is the tolerance of start times, one second in ticks: emulators of processors invent
-// start times, and ids aren't reused within a second.
+// sameStart is one second in ticks: emulators of processors invent start times.
 const sameStart = 100
 
 func unlocked(fd int) bool {
@@ -165,7 +162,7 @@ func unlocked(fd int) bool {
 // unfinished generously bounds the time to create a log.
 const unfinished = time.Minute
 
-// Sweep deletes logs of the caller's dead processes in a directory and returns their number.
+// Sweep deletes logs of the caller's dead processes and returns their number.
 func Sweep(dir string) (int, error) {
 	files, err := logs(dir)
 	if err != nil {
@@ -189,8 +186,7 @@ func Sweep(dir string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// stale reports whether a file is a log of this user's dead process. Names are random, so no other
-// log takes the name meanwhile.
+// stale reports whether a file is a log of this user's dead process, whose name no other takes.
 func (r *reader) stale(path string, ns uint64) bool {
 	fd, st, err := open(path)
 	if err != nil {
@@ -207,7 +203,7 @@ func (r *reader) stale(path string, ns uint64) bool {
 	return err == nil && e.dead(fd, ns)
 }
 
-// Create makes a log of a device in a directory and deletes logs of the same user's dead processes.
+// Create makes a log of a device and deletes logs of the same user's dead processes.
 func Create(dir string, d Device) (*Log, error) {
 	_, _ = Sweep(dir) // an undeletable log is no reason to fail
 	f, err := newFile(dir)

@@ -4,6 +4,7 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -74,13 +75,12 @@ func (r *Runner) Baselines() ([]*report.Figure, error) {
 	return out, nil
 }
 
-// Job is a measured operation.
 type Job struct {
 	Name   string
 	Params []report.Param
 	// Do runs the operation n times.
 	Do func(n int) error
-	// Sample replaces Do: it runs the operation once and returns its time in nanoseconds.
+	// Sample replaces Do: it runs the operation once and returns its time in ns.
 	Sample func() (ns float64, err error)
 	// Submit and Finish are the halves of an awaited operation; nil for others.
 	Submit func(n int) error
@@ -88,8 +88,7 @@ type Job struct {
 	// PerSample are operations in a sample, Burst samples in a round; 0 means 1.
 	PerSample, Burst int
 	// Settle brings the device to rest between rounds, unmeasured.
-	Settle func() error
-	// Against are measured in every round.
+	Settle  func() error
 	Against []*Baseline
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
@@ -189,11 +188,11 @@ func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Fi
 	}
 	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
 	if j.Allocs {
-		n, err := allocations(j)
-		if err != nil {
+		n, err := allocations(32, j.settle, func() error { return j.Do(1) })
+		if err := errors.Join(err, j.settle()); err != nil {
 			return nil, err
 		}
-		f.Allocs = &n
+		f.Allocs = new(float64(n))
 	}
 	return f, nil
 }
@@ -240,27 +239,25 @@ func (r *Runner) round(j *Job, s *Series) error {
 	return j.settle()
 }
 
-// allocations returns the heap allocations of an operation. The counter is the process's, and an
-// emulated device may allocate too: each round is one operation on an idle device and one processor,
-// and the least round counts.
-func allocations(j *Job) (float64, error) {
-	const rounds = 32
+// allocations returns the heap allocations of op. The counter is the process's, and an emulated device
+// may allocate too: the least of several rounds after settle, on one processor, counts.
+func allocations(rounds int, settle, op func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fewest := math.Inf(1)
+	fewest := uint64(math.MaxUint64)
 	for i := 0; i < rounds && fewest > 0; i++ {
-		if err := j.settle(); err != nil {
+		if err := settle(); err != nil {
 			return 0, err
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := j.Do(1)
+		err := op()
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			return 0, err
 		}
-		fewest = min(fewest, float64(after.Mallocs-before.Mallocs))
+		fewest = min(fewest, after.Mallocs-before.Mallocs)
 	}
-	return fewest, j.settle()
+	return fewest, nil
 }
 
 // maxUnits is a hundred seconds, the histogram's longest time.

@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// goFunction returns a function's offset in a Go program's file by the runtime's table, which
-// stripped programs have too.
+// goFunction finds a function's offset by the runtime's table, which stripped programs have too.
 func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	f, err := elf.NewFile(program)
 	if err != nil {
@@ -47,8 +46,7 @@ func goFunction(program io.ReaderAt, name string) (uint64, error) {
 	return 0, fmt.Errorf("%s: at %#x, where the program's file has nothing", name, fn.Entry)
 }
 
-// goText returns the start of Go's code, to which the table is relative. A C linker may put C code
-// in front.
+// goText returns the start of Go's code. A C linker may put C code in front.
 func goText(f *elf.File, text *elf.Section, tableAddr uint64, table []byte) (uint64, error) {
 	inside := func(a uint64) bool { return text.Addr <= a && a < text.Addr+text.Size }
 	word := func(p []byte, n int) uint64 { // the n-th of the target's words

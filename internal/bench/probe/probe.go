@@ -1,8 +1,6 @@
 // Package probe measures a process by eBPF programs: system calls and ioctls, the scheduler, page
-// faults, functions of the kernel driver, and markers. Figures of /proc are always there. [Detect]
-// finds what the kernel offers, [Choose] decides; the rest is named in the [Snapshot]. Probes of
-// system calls and of the scheduler run for every event of the machine, and cost other processes a
-// comparison.
+// faults, functions of the kernel driver, and markers. [Detect] finds what the kernel offers, [Choose]
+// decides. Probes of system calls and of the scheduler cost other processes a comparison.
 package probe
 
 import (
@@ -23,7 +21,7 @@ import (
 //go:generate go run names_gen.go
 
 type Config struct {
-	// PID is the process; 0 means this one.
+	// PID of 0 means this process.
 	PID int
 	// Kinds selects what to measure; nil means all but markers.
 	Kinds     []Kind
@@ -38,28 +36,11 @@ type Config struct {
 	Machine Machine
 }
 
-// defaultKinds leaves out markers, whose traps on every submission would dominate.
-var defaultKinds = []Kind{Calls, Scheduler, Faults, Functions}
-
-const (
-	defaultSlow   = 50 * time.Microsecond
-	defaultEvents = 1024
-	defaultRing   = 1 << 20
-)
-
 func (c Config) withDefaults() Config {
 	if c.Kinds == nil {
-		c.Kinds = defaultKinds
+		c.Kinds = []Kind{Calls, Scheduler, Faults, Functions} // the traps of markers would dominate
 	}
-	if c.Slow == 0 {
-		c.Slow = defaultSlow
-	}
-	if c.Events == 0 {
-		c.Events = defaultEvents
-	}
-	if c.RingBytes == 0 {
-		c.RingBytes = defaultRing
-	}
+	c.Slow, c.Events, c.RingBytes = cmp.Or(c.Slow, 50*time.Microsecond), cmp.Or(c.Events, 1024), cmp.Or(c.RingBytes, 1<<20)
 	if c.Machine == nil {
 		c.Machine = Detect()
 	}
@@ -77,25 +58,16 @@ type Cost struct {
 type Feature string
 
 const (
-	// BPF is loading programs: Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
-	BPF Feature = "eBPF"
-	// RawTracepoints is attaching to tracepoints without tracefs.
-	RawTracepoints Feature = "raw tracepoints"
-	// BTF is the kernel's description of its own types.
-	BTF Feature = "BTF"
-	// Fentry is attaching to kernel functions with a jump; it needs BTF.
-	Fentry Feature = "fentry"
-	// Tracefs is the mounted file system of tracepoints.
-	Tracefs Feature = "tracefs"
-	// Kprobes is attaching to kernel functions with a trap.
-	Kprobes Feature = "kprobes"
-	// Uprobes is attaching to a program's functions with a trap.
-	Uprobes Feature = "uprobes"
-	// Counters is the processor's count of instructions.
-	Counters Feature = "hardware counters"
+	BPF            Feature = "eBPF"              // Linux 5.8 with CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN
+	RawTracepoints Feature = "raw tracepoints"   // without tracefs
+	BTF            Feature = "BTF"               // the kernel's description of its own types
+	Fentry         Feature = "fentry"            // a jump in a kernel function; needs BTF
+	Tracefs        Feature = "tracefs"           // mounted
+	Kprobes        Feature = "kprobes"           // a trap in a kernel function
+	Uprobes        Feature = "uprobes"           // a trap in a program's function
+	Counters       Feature = "hardware counters" // of instructions
 )
 
-// Machine says what the kernel offers.
 type Machine interface {
 	// Missing returns nil, or what is missing and how to get it.
 	Missing(Feature) error
@@ -153,7 +125,6 @@ type Choice struct {
 	Err error
 }
 
-// Choose returns the ways of each kind.
 func Choose(m Machine, kinds ...Kind) []Choice {
 	out := make([]Choice, 0, len(kinds))
 	for _, k := range kinds {
@@ -176,7 +147,6 @@ func Choose(m Machine, kinds ...Kind) []Choice {
 	return out
 }
 
-// lacking returns a way's first missing feature.
 func lacking(m Machine, w way) (Feature, error) {
 	for _, f := range w.needs {
 		if err := m.Missing(f); err != nil {
@@ -186,7 +156,6 @@ func lacking(m Machine, w way) (Feature, error) {
 	return "", nil
 }
 
-// lacks says what a way doesn't measure.
 func lacks(k Kind, by Way) string {
 	for _, w := range ways[k] {
 		if w.way == by {
@@ -196,29 +165,25 @@ func lacks(k Kind, by Way) string {
 	return ""
 }
 
-// ErrMissing is wrapped by the errors of missing features.
+// ErrMissing is of missing features.
 var ErrMissing = errors.New("not available")
 
-// Snapshot is what the probes have seen.
 type Snapshot struct {
-	// PID is the watched process, Elapsed the time until now or its end.
-	PID     int           `json:"pid"`
-	Elapsed time.Duration `json:"elapsed_ns"`
-	Ended   bool          `json:"ended"`
-	Threads []Thread      `json:"threads"`
-	// Functions are the watched kernel functions, by stage.
-	Functions []Function `json:"functions,omitempty"`
-	// Markers is nil unless markers are probed.
+	// Elapsed is the time until now or the process's end.
+	PID       int           `json:"pid"`
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Ended     bool          `json:"ended"`
+	Threads   []Thread      `json:"threads"`
+	Functions []Function    `json:"functions,omitempty"`
+	// Markers is nil unless probed.
 	Markers *Markers `json:"markers,omitempty"`
 	// Slow are the latest events longer than [Config.Slow], oldest first.
 	Slow []Slow `json:"slow,omitempty"`
 	// Proc are figures of /proc since the start; see [Probe.Running].
-	Proc Proc `json:"proc"`
-	// Used names the working probes.
+	Proc    Proc      `json:"proc"`
 	Used    []string  `json:"used"`
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Lost counts missing events.
-	Lost Lost `json:"lost"`
+	Lost    Lost      `json:"lost"`
 }
 
 type Thread struct {
@@ -257,7 +222,7 @@ func (d *Durations) Quantile(q float64) time.Duration {
 	}
 	for i, c := range d.Slots {
 		if n += c; n > 0 && float64(n) >= q*float64(all) {
-			if i == len(d.Slots)-1 { // it has no upper end
+			if i == len(d.Slots)-1 {
 				return d.Max
 			}
 			return min(time.Duration(2)<<i, d.Max)
@@ -275,7 +240,6 @@ func (d *Durations) add(o Durations) {
 	}
 }
 
-// Call is a kind of system call.
 type Call struct {
 	Name string `json:"name"`
 	// Device and Command are an ioctl's.
@@ -299,7 +263,6 @@ type Markers struct {
 	Completed Durations `json:"completed"`
 }
 
-// Slow is an event longer than [Config.Slow].
 type Slow struct {
 	// At is the event's start on CLOCK_MONOTONIC.
 	At    time.Duration `json:"at_ns"`
@@ -344,7 +307,6 @@ func (p Proc) most(o Proc) Proc {
 	}
 }
 
-// Lost counts events without room.
 type Lost struct {
 	// Ring counts slow events that are only in the totals.
 	Ring uint64 `json:"ring"`
@@ -366,7 +328,6 @@ func (l Lost) Any() bool {
 	return l != Lost{}
 }
 
-// Add adds the counts of another snapshot.
 func (l *Lost) Add(o Lost) {
 	l.Ring += o.Ring
 	l.Threads += o.Threads
@@ -383,7 +344,6 @@ type LeftOut struct {
 	Why   string `json:"why"`
 }
 
-// Thread returns what a thread did in a stage.
 func (s *Snapshot) Thread(tid, stage int) (Thread, bool) {
 	for _, t := range s.Threads {
 		if t.TID == tid && t.Stage == stage {
@@ -437,7 +397,6 @@ var commands = [...]string{
 	"SET_POWER_STATE", "EXPORT_TLB_DMABUF",
 }
 
-// command names an ioctl's command.
 func command(cmd uint32) string {
 	if n := cmd & 0xFF; cmd>>8 == magic && int(n) < len(commands) {
 		return commands[n]
@@ -454,11 +413,9 @@ var driverFunctions = map[string]bool{
 	"tenstorrent_set_aggregated_power_state": true,
 }
 
-// Markers are functions for uprobes. A probed call costs a trap, which is more than a replay.
-// Probes find them in the Go program's function table, and read the number from the first
-// argument's register.
-
-// They are nosplit: a function that grows its stack starts anew, and would count twice.
+// Markers are functions for uprobes, whose trap costs more than a replay. Probes find them in the Go
+// program's function table, and read the number from the first argument's register. They are nosplit:
+// a function that grows its stack starts anew, and would count twice.
 
 // MarkSubmitted marks the submission of the work with a number.
 //

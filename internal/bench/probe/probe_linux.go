@@ -50,22 +50,16 @@ type Probe struct {
 	ended  time.Time         // zero while the process runs
 }
 
-// Start begins to watch. Probes that the machine can't run are left out and named in every
-// [Snapshot].
+// Start begins to watch. What the machine can't run is left out and named in every [Snapshot].
 func Start(c Config) (_ *Probe, err error) {
 	c = c.withDefaults()
 	p := &Probe{config: c, pid: c.PID, files: map[uint32]string{}}
 	if p.pid == 0 {
 		p.pid = os.Getpid()
 	}
-	if c.Slow < 0 || c.Events < 0 || c.RingBytes < os.Getpagesize() || c.RingBytes&(c.RingBytes-1) != 0 {
-		return nil, fmt.Errorf(
-			"probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, and a ring is a power of 2 of at least a page (%d)",
-			c.Slow,
-			c.Events,
-			c.RingBytes,
-			os.Getpagesize(),
-		)
+	if page := os.Getpagesize(); c.Slow < 0 || c.Events < 0 || c.RingBytes < page || c.RingBytes&(c.RingBytes-1) != 0 {
+		return nil, fmt.Errorf("probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, "+
+			"and a ring is a power of 2 of at least a page (%d)", c.Slow, c.Events, c.RingBytes, page)
 	}
 	defer func() {
 		if err != nil {
@@ -88,14 +82,13 @@ func Start(c Config) (_ *Probe, err error) {
 	return p, nil
 }
 
-// Running reports whether the process runs. Call it now and then: /proc loses a process at its end,
-// and Snapshot then gives the latest figures.
+// Running reports whether the process runs. /proc loses it at its end, and Snapshot then gives the
+// latest figures of this call.
 func (p *Probe) Running() bool {
 	_, running := p.poll()
 	return running
 }
 
-// poll returns the figures since the start, and whether the process runs.
 func (p *Probe) poll() (Proc, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +115,6 @@ func (p *Probe) leave(probe string, err error) {
 	p.leftOut = append(p.leftOut, LeftOut{Probe: probe, Why: strings.ReplaceAll(err.Error(), "\n", "; ")})
 }
 
-// attachment is a program with its attachment point.
 type attachment struct {
 	program string
 	attach  func(*ebpf.Program) (link.Link, error)
@@ -144,8 +136,7 @@ func tracing(program string) attachment {
 	}}
 }
 
-// attachments are the programs of a way. Those of ends come first, so that no beginning is seen
-// without its end.
+// attachments has those of ends first, so that no beginning is seen without its end.
 func attachments(k Kind, w Way) []attachment {
 	switch {
 	case k == Calls:
@@ -181,7 +172,6 @@ func (p *Probe) load() (err error) {
 	return nil
 }
 
-// use measures a kind in the first way that works.
 func (p *Probe) use(c Choice) {
 	errs := []error{c.Err}
 	for _, w := range c.Ways {
@@ -207,7 +197,7 @@ func (p *Probe) use(c Choice) {
 	p.leave(string(c.Kind), errors.Join(errs...))
 }
 
-// attach loads and attaches programs that share the tables, all or none.
+// attach attaches programs that share the tables, all or none.
 func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error) {
 	own := spec.Copy()
 	for n := range own.Programs {
@@ -244,7 +234,6 @@ func (p *Probe) attach(spec *ebpf.CollectionSpec, all ...attachment) (err error)
 	return nil
 }
 
-// prepare sets the programs' constants.
 func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	spec, err := loadBpf()
 	if err != nil {
@@ -255,9 +244,10 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+	at := offsets[runtime.GOARCH]
 	for name, v := range map[string]any{
 		"target": n.global, "ns_target": n.own, "ns_dev": n.dev, "ns_ino": n.ino,
-		"arg0_offset": uint32(arg0Offset), "arg1_offset": uint32(arg1Offset), "mark_offset": uint32(markOffset),
+		"arg0_offset": at[0], "arg1_offset": at[1], "mark_offset": at[2],
 		"ioctl_number": uint32(unix.SYS_IOCTL), "exit_number": uint32(unix.SYS_EXIT), "slow_ns": uint64(p.config.Slow),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -267,7 +257,12 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// attachFunctions attaches a pair of programs, with the function's number, to each kernel function.
+// offsets in struct pt_regs (asm/ptrace.h of the architecture) of a system call's first two arguments
+// and of a Go function's first one (ABIInternal). By the tracepoint riscv64 has overwritten a0 and
+// keeps it in orig_a0.
+var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
+
+// attachFunctions attaches a pair of programs, with the function's number, to each function.
 func (p *Probe) attachFunctions(w Way) error {
 	names := p.config.Functions
 	if names == nil {
@@ -333,7 +328,7 @@ func (p *Probe) attachMarkers() error {
 	return p.attach(p.spec, at("mark_completed", symbolCompleted), at("mark_submitted", symbolSubmitted))
 }
 
-// Stage sets the number under which events are counted. It is no system call for the own process.
+// Stage sets the number under which events are counted. It is no system call.
 func (p *Probe) Stage(n uint32) {
 	if p.control != nil {
 		b := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
@@ -350,10 +345,8 @@ func (p *Probe) Has(k Kind) bool {
 	return false
 }
 
-// ThreadID is the calling thread's, as in [Thread].
 func ThreadID() int { return unix.Gettid() }
 
-// Close is idempotent.
 func (p *Probe) Close() error {
 	var errs []error
 	for _, l := range p.links {
@@ -389,7 +382,6 @@ const (
 	completedFunction = 0xFFFF0001
 )
 
-// drain reads events from the ring until it is closed.
 func (p *Probe) drain() {
 	var r ringbuf.Record
 	for {
@@ -553,7 +545,7 @@ func (p *Probe) readSlow(s *Snapshot) {
 	}
 }
 
-// file names the file of a descriptor, or the last one known.
+// file names a descriptor's file, or the last one known.
 func (p *Probe) file(fd uint32) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, fd))
 	p.mu.Lock()

@@ -7,7 +7,6 @@ import (
 	"runtime"
 )
 
-// Probe watches nothing on this system.
 type Probe struct{}
 
 type machine struct{}

@@ -23,12 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errEnded is the error for a process that doesn't exist or has ended.
 var errEnded = errors.New("there is no such process")
 
-// readProc sums up a process's threads, and returns its start time, which tells it from a later
-// process of its number. Unreadable figures stay 0: not every kernel has schedstat. A zombie has
-// ended.
+// readProc sums up a process's threads, and returns its start time. Unreadable figures stay 0: not
+// every kernel has schedstat. A zombie has ended.
 func readProc(pid int) (p Proc, began uint64, err error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -61,8 +59,7 @@ func readProc(pid int) (p Proc, began uint64, err error) {
 			}
 		}
 		if b, err := os.ReadFile(filepath.Join(at, "stat")); err == nil {
-			// The name in parentheses may have any characters. Single words follow, from the third
-			// field on.
+			// The name in parentheses may have any characters.
 			s := string(b)
 			if f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]); len(f) > 19 {
 				if f[0] == "Z" || f[0] == "X" {
@@ -97,8 +94,8 @@ type numbers struct {
 // firstNamespace is PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
 
-// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which
-// a container doesn't know; programs then compare numbers in the process's own namespace.
+// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which a
+// container doesn't know.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -134,8 +131,7 @@ func number(pid int) (numbers, error) {
 	return n, nil
 }
 
-// loadedFunctions finds the driver's functions in a list of symbols. The compiler may have inlined
-// any.
+// loadedFunctions finds the driver's functions in a list of symbols.
 func loadedFunctions(kallsyms string) ([]string, error) {
 	f, err := os.Open(kallsyms)
 	if err != nil {
@@ -166,21 +162,13 @@ type Counter struct{ f *os.File }
 
 // OpenCounter counts the instructions of the calling thread, which is locked, in user mode.
 func OpenCounter() (*Counter, error) {
-	c, err := openCounter()
-	if err != nil {
-		return nil, fmt.Errorf("probe: count instructions: %w", err)
-	}
-	return c, nil
-}
-
-func openCounter() (*Counter, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS, Size: unix.PERF_ATTR_SIZE_VER0,
 		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	}
 	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("probe: count instructions: %w", err)
 	}
 	return &Counter{os.NewFile(uintptr(fd), "perf event")}, nil
 }
@@ -197,7 +185,6 @@ func (c *Counter) Close() error { return c.f.Close() }
 
 type machine struct{ missing map[Feature]error }
 
-// Missing implements [Machine].
 func (m machine) Missing(f Feature) error { return m.missing[f] }
 
 func Detect() Machine {
@@ -258,7 +245,6 @@ func findBPF() error {
 	return p.Close()
 }
 
-// mayLoad checks a /proc/PID/status for the capabilities.
 func mayLoad(status string) error {
 	var caps uint64
 	found := false
@@ -288,11 +274,8 @@ func mayLoad(status string) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Errorf(
-			"%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
-			ErrMissing,
-			strings.Join(lacks, " and no "),
-		)
+		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
+			ErrMissing, strings.Join(lacks, " and no "))
 	}
 	return nil
 }
@@ -327,7 +310,6 @@ func findTracefs() error {
 	return fmt.Errorf("%w: it isn't mounted: mount -t tracefs tracefs %s", ErrMissing, tracefsPlaces[0])
 }
 
-// findDynamic looks for kprobes or uprobes.
 func findDynamic(kind string) error {
 	if _, err := os.Stat("/sys/bus/event_source/devices/" + kind + "/type"); err == nil {
 		return nil
@@ -342,23 +324,23 @@ func findDynamic(kind string) error {
 }
 
 func findCounters() error {
-	c, err := openCounter()
-	if err != nil {
-		why := err.Error()
-		switch {
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
-			why = "this machine, often because it is a virtual one, has none"
-		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			why = "/proc/sys/kernel/perf_event_paranoid forbids it: give the process CAP_PERFMON"
-		}
-		return fmt.Errorf("%w: %s", ErrMissing, why)
+	c, err := OpenCounter()
+	if err == nil {
+		return c.Close()
 	}
-	return c.Close()
+	why := errors.Unwrap(err).Error()
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
+		why = "this machine, often because it is a virtual one, has none"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		why = "/proc/sys/kernel/perf_event_paranoid forbids it: give the process CAP_PERFMON"
+	}
+	return fmt.Errorf("%w: %s", ErrMissing, why)
 }
 
-// Calibrate measures by how much probes slow down the cheapest event that each sees, in some
-// milliseconds. It leaves out kernel functions, which have no cheapest event, and without
-// CAP_SYS_ADMIN the scheduler, since counting the run time of programs takes that.
+// Calibrate measures by how much probes slow down the cheapest event that each sees. It leaves out
+// kernel functions, which have none, and without CAP_SYS_ADMIN the scheduler, since counting the run
+// time of programs takes that.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -423,7 +405,6 @@ func touch(n int) (err error) {
 	return nil
 }
 
-// best returns the least time of an operation.
 func best(n int, op func(int) error) (float64, error) {
 	least := time.Duration(1<<63 - 1)
 	for range 9 {
@@ -436,7 +417,6 @@ func best(n int, op func(int) error) (float64, error) {
 	return float64(least) / float64(n), nil
 }
 
-// difference returns by how much a probe slows down an operation.
 func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 	before, err := best(n, op)
 	if err != nil {
@@ -450,11 +430,9 @@ func difference(m Machine, k Kind, n int, op func(int) error) (float64, error) {
 	return max(0, after-before), errors.Join(err, p.Close())
 }
 
-// errUncounted is an unprivileged process's.
 var errUncounted = errors.New("the kernel counts the time of programs for CAP_SYS_ADMIN only")
 
-// runTime returns the mean run time of a probe's programs by the kernel's count, for events that
-// have no cheapest one.
+// runTime is for events that have no cheapest one: the mean by the kernel's count.
 func runTime(m Machine, k Kind, op func()) (_ float64, err error) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if errors.Is(err, unix.EPERM) {

@@ -20,8 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot writes an HTML page with the ratios to baselines and the cumulative distribution of each
-// figure.
+// Plot writes an HTML page with the ratios to baselines and the distribution of each figure.
 func (r *Report) Plot(w io.Writer) error {
 	page := struct {
 		Title    string
@@ -73,7 +72,6 @@ type picture struct {
 	SVG     template.HTML
 }
 
-// add draws a picture; sizes are inches.
 func (s *section) add(caption string, p *plot.Plot, width, height float64) error {
 	to, err := p.WriterTo(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, "svg")
 	if err != nil {
@@ -177,8 +175,8 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the ratios to a baseline, each followed by those of peers. Ratios to a baseline
-// other than MemcpySame are left out where peers have none.
+// bars returns the ratios to a baseline and those of peers. Those to another than MemcpySame are left
+// out where peers have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -202,7 +200,6 @@ func (r *Report) bars(to string) []bar {
 	return out
 }
 
-// plotBars draws ratios on a logarithmic axis.
 func plotBars(bars []bar) (*plot.Plot, error) {
 	p := plot.New()
 	low, high := math.Inf(1), 0.0
@@ -255,7 +252,6 @@ const (
 	TooFew Verdict = "too few rounds" // see EnoughRounds
 )
 
-// Change compares one figure of two reports.
 type Change struct {
 	ID       string  `json:"id"`
 	Old      float64 `json:"old_ns_p50"`
@@ -280,10 +276,10 @@ const (
 // that are gone come last.
 //
 // A figure is faster or slower if a test of its rounds gives p below 1 %, the medians differ by at
-// least 3 %, and the middle halves of old and new rounds don't overlap, since other load varies
-// more between runs than within one. On one machine this must hold for times and for ratios to a
-// baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock. Between
-// machines it must hold for ratios to the figure's baseline.
+// least 3 %, and the middle halves of old and new rounds don't overlap, since load varies more between
+// runs than within one. On one machine this must hold for times and for ratios to a baseline: the
+// figure's own, or else [MemcpyHot], which follows the processor's clock; between machines for ratios
+// to the figure's baseline.
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0
@@ -308,12 +304,11 @@ func Compare(old, cur *Report) []Change {
 	return out
 }
 
-// sameMachine compares machines; kernel and Go may differ.
 func (h Host) sameMachine(o Host) bool {
 	return h.CPU == o.CPU && h.CPUs == o.CPUs && h.OS == o.OS && h.Arch == o.Arch
 }
 
-// against compares a figure; processor is the slow-down of the processor.
+// against gets the slow-down of the processor.
 func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) {
 	c.Old = old.P50
 	base, has := baseChange(old, cur)
@@ -337,8 +332,8 @@ func (c *Change) against(old, cur *Figure, sameMachine bool, processor float64) 
 	c.Allocs, c.Bytes = difference(old.Allocs, cur.Allocs), difference(old.Bytes, cur.Bytes)
 }
 
-// EnoughRounds reports whether so many rounds can be compared: at least four each, and rounds
-// without any overlap give half the limit of p, which leaves room for a little overlap.
+// EnoughRounds: at least four each, and rounds without any overlap give half the limit of p, which
+// leaves room for a little overlap.
 func EnoughRounds(old, cur int) bool {
 	if old < 4 || cur < 4 {
 		return false
@@ -353,7 +348,6 @@ func EnoughRounds(old, cur int) bool {
 	return chance(a, b) < significance/2
 }
 
-// FewestRounds is the least number that is enough for both reports.
 func FewestRounds() int {
 	n := 1
 	for !EnoughRounds(n, n) {

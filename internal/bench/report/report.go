@@ -55,7 +55,6 @@ type ReplaySummary struct {
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
-// LeftOut is a family, or a part of it, that can't be measured.
 type LeftOut struct {
 	Family string `json:"family"`
 	Why    string `json:"why"`
@@ -80,7 +79,6 @@ func (r *Report) Figure(id string) (*Figure, bool) {
 	return find(r.Figures, func(f *Figure) bool { return f.ID() == id })
 }
 
-// Baseline returns a baseline by name.
 func (r *Report) Baseline(name string) (*Figure, bool) {
 	return find(r.Baselines, func(f *Figure) bool { return f.Name == name })
 }
@@ -199,7 +197,6 @@ type Peer struct {
 
 func (f *Figure) ID() string { return ID(f.Family, f.Name, f.Params...) }
 
-// ID is the ID of a figure.
 func ID(family, name string, params ...Param) string {
 	id := family + "/" + name
 	for _, p := range params {
@@ -223,10 +220,8 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// NewParam formats a value as a parameter.
 func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
 
-// Params formats alternating keys and values as parameters.
 func Params(keysAndValues ...any) []Param {
 	var out []Param
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
@@ -245,13 +240,11 @@ type AIClock struct {
 // clockTolerance exceeds the jitter of the firmware's readings.
 const clockTolerance = 0.005
 
-// Moved reports a change beyond the jitter.
 func (c *AIClock) Moved() bool {
 	low, high := min(c.Before, c.During, c.After), max(c.Before, c.During, c.After)
 	return high-low > clockTolerance*high
 }
 
-// Refusal is a figure left out because the chip's clock changed during each attempt.
 type Refusal struct {
 	Figure   string     `json:"figure"`
 	AIClocks []*AIClock `json:"aiclk_mhz"` // of each attempt
@@ -265,8 +258,7 @@ func (r *Refusal) String() string {
 	return s[:len(s)-1]
 }
 
-// Breakdown is what the kernel observed of bursts of submissions on one thread and of the waits
-// between them.
+// Breakdown is what the kernel observed of bursts of submissions and of the waits between them.
 type Breakdown struct {
 	Replays int `json:"replays"`
 	// Stages are "submit", of the submitting thread, and "wait", of all threads of the process.
@@ -292,7 +284,6 @@ type StageCost struct {
 	ReadyNs *float64 `json:"ready_ns"`
 }
 
-// JitterSource is one reason for submissions to take longer.
 type JitterSource struct {
 	Name  string  `json:"name"`
 	Count uint64  `json:"count"`
@@ -300,8 +291,8 @@ type JitterSource struct {
 	MaxNs float64 `json:"ns_max"` // the longest
 }
 
-// Markers is what uprobes observed of awaited operations, repeated with a call of
-// probe.MarkSubmitted after the submission and of probe.MarkCompleted after the wait.
+// Markers is what uprobes observed of awaited operations between calls of probe.MarkSubmitted and
+// probe.MarkCompleted.
 type Markers struct {
 	Operations []Marked     `json:"operations"`
 	Costs      []probe.Cost `json:"probe_costs"`
@@ -310,7 +301,6 @@ type Markers struct {
 	Lost    probe.Lost      `json:"lost"`
 }
 
-// Marked is what uprobes observed of one operation.
 type Marked struct {
 	Figure string `json:"figure"` // ID of the figure measured without markers
 	// Done counts runs, Submitted and Completed the markers that the probes saw.
@@ -327,9 +317,9 @@ type Marked struct {
 // Operation holds the costs of an operation on tensors of BFloat16, in tiles, interleaved in DRAM.
 type Operation struct {
 	Name string `json:"op"`
-	// Shape is height, inner dimension and width of a product; height, width, channels in and out
-	// of conv2d (3 by 3, padding 1); height, width and channels of max_pool2d (2 by 2); heads, keys
-	// and width of attention_decode, with one query for each head.
+	// Shape is height, inner dimension and width of a product; height, width, channels in and out of
+	// conv2d (3 by 3, padding 1); height, width and channels of max_pool2d (2 by 2); heads, keys and
+	// width of attention_decode.
 	Shape   []int  `json:"shape"`
 	Device  string `json:"device,omitempty"` // compared with the target; empty for the target
 	Workers int    `json:"workers"`
@@ -356,7 +346,6 @@ type PartClocks struct {
 	Writers float64 `json:"writers"` // packing the result and writing it to DRAM
 }
 
-// Limit returns the part that limits a product of so many clocks.
 func (p *PartClocks) Limit(clocks float64) string {
 	if p.Launch > clocks/2 {
 		return "launch"
@@ -370,7 +359,7 @@ func (p *PartClocks) Limit(clocks float64) string {
 	return "writers"
 }
 
-// SummaryRow is a line of the summary: a cost beside those of peers or limits, and its goal.
+// SummaryRow is a cost beside those of peers or limits, and its goal.
 type SummaryRow struct {
 	What    string     `json:"what"`
 	Figure  string     `json:"figure,omitempty"` // ID of the figure whose median is Now, if of one
@@ -390,7 +379,6 @@ type Quantity struct {
 	Unit  string  `json:"unit"`
 }
 
-// Other is a peer's cost, measured in the same run or quoted.
 type Other struct {
 	Quantity
 	Source *Source `json:"source,omitempty"` // nil if it was measured
@@ -403,7 +391,6 @@ type Source struct {
 
 func (s *Source) String() string { return fmt.Sprintf("quoted: %s, %s", s.From, s.Date) }
 
-// String has the name in front if there is one.
 func (q Quantity) String() string {
 	text := ""
 	switch q.Unit {

@@ -53,7 +53,6 @@ func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost
 	}
 }
 
-// WriteTable writes tables for people.
 func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
 
 func (d *Breakdown) print(b *bytes.Buffer) {
@@ -127,7 +126,7 @@ func (r *Report) writeSummary(b *bytes.Buffer) {
 	}
 }
 
-// like returns the row's value that compares with q: the one of its name, or else Now; 0 for none.
+// like returns the row's value that compares with q, 0 for none.
 func (row *SummaryRow) like(q Quantity) float64 {
 	for _, m := range row.More {
 		if m.Name == q.Name && m.Unit == q.Unit {
@@ -140,7 +139,7 @@ func (row *SummaryRow) like(q Quantity) float64 {
 	return 0
 }
 
-// cells returns a row; note returns a mark for a note below.
+// cells gets marks of notes below from note.
 func (row *SummaryRow) cells(note func(string) string) table.Row {
 	var now, others, goals []string
 	if row.Now == nil {
@@ -278,7 +277,7 @@ func (f *Figure) bars() ([]hdrhistogram.Bar, error) {
 	return slices.DeleteFunc(h.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 }), nil
 }
 
-// WriteHistogram draws the samples up to the 99.9th percentile as bars, and counts those beyond.
+// WriteHistogram draws samples up to the 99.9th percentile as bars, and counts those beyond.
 func (f *Figure) WriteHistogram(w io.Writer) error {
 	const lines, width = 16, 48
 	bars, err := f.bars()

@@ -29,7 +29,6 @@ type cardFlags struct {
 	cli.AsJSON
 }
 
-// Validate opens no card.
 func (c *cardFlags) Validate() error {
 	if c.Device == "" || isSlot(c.Device) {
 		return nil
@@ -38,10 +37,9 @@ func (c *cardFlags) Validate() error {
 	return err
 }
 
-// isSlot recognises PCI addresses and serial numbers, which stay when device numbers change.
+// isSlot recognises what stays when device numbers change.
 func isSlot(name string) bool { return pciAddress.MatchString(name) || serial.MatchString(name) }
 
-// findCard finds a card by any name.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	if !isSlot(name) {
 		return cli.ParseTarget(name)
@@ -83,7 +81,6 @@ func oneCard(ctx context.Context, name string) (kmd.Target, error) {
 	return nil, fmt.Errorf("this machine has several cards: say which with --device: %s", strings.Join(names, ", "))
 }
 
-// cards returns the named card, or all.
 func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	if name == "" {
 		return kmd.Host().List(ctx)
@@ -99,7 +96,7 @@ func cards(ctx context.Context, name string) ([]kmd.Card, error) {
 	return []kmd.Card{c}, nil
 }
 
-// cardJSON is a card for scripts. Unknown fields are absent.
+// Unknown fields are absent.
 type cardJSON struct {
 	Node        string          `json:"node"`
 	PCI         string          `json:"pci"`
@@ -127,7 +124,6 @@ type cardJSON struct {
 	Problem     string          `json:"problem,omitempty"`
 }
 
-// harvestingJSON has bits for fused-off units.
 type harvestingJSON struct {
 	Tensix   uint32 `json:"tensix"`
 	DRAM     uint32 `json:"dram"`
@@ -179,7 +175,7 @@ func toJSON(c *kmd.Card) cardJSON {
 	return j
 }
 
-// problem leaves out the device, which is printed beside.
+// problem leaves out the device.
 func problem(err error) string {
 	s := err.Error()
 	if _, rest, ok := strings.Cut(s, ": open: "); ok && strings.HasPrefix(s, "kmd: ") {
@@ -320,13 +316,12 @@ func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) 
 
 func (i *infoJSON) print(out cli.Text) {
 	t := out.Table(0)
-	line := func(name, value string) { t.Row(name, value) }
-	line("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
-	line("Node", i.Node)
-	line("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
-	line("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
+	t.Row("PCI address", fmt.Sprintf("%s (%s, subsystem %s)", i.PCI, i.PCIID, i.SubsystemID))
+	t.Row("Node", i.Node)
+	t.Row("Board", fmt.Sprintf("%s, serial %s", cli.Dash(i.Board), cli.Dash(i.Serial)))
+	t.Row("Chip", fmt.Sprintf("%s, id %s", cli.Dash(i.Arch), cli.Dash(i.ASIC)))
 	if g := i.Workers; g != nil {
-		line("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
+		t.Row("Workers", fmt.Sprintf("%d x %d, %d DRAM banks", g.Width, g.Height, i.DRAMBanks))
 	}
 	if h := i.Harvesting; h != nil {
 		var masks []string
@@ -338,38 +333,38 @@ func (i *infoJSON) print(out cli.Text) {
 				masks = append(masks, fmt.Sprintf("%s %#x", m.name, m.bits))
 			}
 		}
-		line("Fused off", list(masks))
+		t.Row("Fused off", list(masks))
 	}
-	line("Driver", "tt-kmd "+cli.Dash(i.Driver))
-	line("Firmware", cli.Dash(i.Firmware))
-	line("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
-	line("Temperature", cli.Unit(i.Temperature, "%.1f C"))
-	line("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
-	line("IOMMU", i.IOMMU)
+	t.Row("Driver", "tt-kmd "+cli.Dash(i.Driver))
+	t.Row("Firmware", cli.Dash(i.Firmware))
+	t.Row("Clocks", known(reading{i.AICLK, "AI %.0f MHz"}, reading{i.AXICLK, "AXI %.0f MHz"}))
+	t.Row("Temperature", cli.Unit(i.Temperature, "%.1f C"))
+	t.Row("Power", known(reading{i.Power, "%.0f W"}, reading{i.Current, "%.0f A"}, reading{i.Voltage, "%.3f V"}))
+	t.Row("IOMMU", i.IOMMU)
 	if i.NUMANode != nil {
-		line("Memory node", fmt.Sprint(*i.NUMANode))
+		t.Row("Memory node", fmt.Sprint(*i.NUMANode))
 	}
 	var names []string
 	for _, x := range i.Windows {
 		names = append(names, fmt.Sprintf("%d of %s", x.Count, humanize.IBytes(x.Size)))
 	}
-	line("Windows", strings.Join(names, ", "))
+	t.Row("Windows", strings.Join(names, ", "))
 	names = nil
 	for _, m := range i.Mappings {
 		names = append(names, fmt.Sprintf("BAR %d %s %s", m.BAR, m.Caching, humanize.IBytes(m.Size)))
 	}
-	line("Mappings", list(names))
+	t.Row("Mappings", list(names))
 	names = nil
 	for _, f := range i.Features {
 		if f.Has {
 			names = append(names, f.Name)
 		}
 	}
-	line("Driver offers", list(names))
-	line("Held locks", list(i.Locks))
-	line("Open by", holderNames(i.Holders))
+	t.Row("Driver offers", list(names))
+	t.Row("Held locks", list(i.Locks))
+	t.Row("Open by", holderNames(i.Holders))
 	if i.Problem != "" {
-		line("Problem", i.Problem)
+		t.Row("Problem", i.Problem)
 	}
 	t.Flush()
 }

@@ -47,7 +47,6 @@ func (c *MonitorCmd) Validate() error {
 	return nil
 }
 
-// poll deletes this user's dead logs and reads the others.
 func (c *MonitorCmd) poll() (*MonitorReport, error) {
 	_, _ = usage.Sweep(c.Dir) // what can't be deleted is left out anyway
 	s, err := usage.Read(c.Dir)
@@ -78,7 +77,6 @@ func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.follow(ctx, s.Out)
 }
 
-// follow prints tables, for logs and pipes.
 func (c *MonitorCmd) follow(ctx context.Context, w io.Writer) error {
 	t := time.NewTicker(c.Interval)
 	defer t.Stop()
@@ -123,7 +121,6 @@ type monitorDevice struct {
 	Processes []monitorProcess `json:"processes"`
 }
 
-// monitorTotal is the memory of all of a device's processes.
 type monitorTotal struct {
 	Kind      string `json:"kind"`
 	Capacity  uint64 `json:"capacity"`
@@ -151,7 +148,7 @@ type monitorMemory struct {
 	Torn      bool   `json:"torn,omitempty"`
 }
 
-// label is a card's PCI address, the same in all processes, or an emulator's name.
+// label is the same in all processes.
 func (d *monitorDevice) label() string {
 	if d.Emulated {
 		return d.Name
@@ -159,14 +156,13 @@ func (d *monitorDevice) label() string {
 	return cmp.Or(d.PCI, d.Name)
 }
 
-// newMonitorReport merges the logs of a card. Emulated devices belong to one process each.
+// newMonitorReport merges the logs of a card.
 func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 	r := &MonitorReport{Time: s.Time, Dead: s.Dead, Devices: []monitorDevice{}, Problems: []string{}}
 	for _, p := range s.Problems {
 		r.Problems = append(r.Problems, p.Error())
 	}
 	cards := map[string]int{} // index in r.Devices by PCI address
-	names := map[int]string{}
 	for _, e := range s.Entries {
 		d := e.Device
 		i, ok := cards[d.PCI]
@@ -181,12 +177,7 @@ func newMonitorReport(s *usage.Snapshot) *MonitorReport {
 				cards[d.PCI] = i
 			}
 		}
-		name, ok := names[e.UID]
-		if !ok {
-			name = userName(e.UID)
-			names[e.UID] = name
-		}
-		r.Devices[i].add(&e, name)
+		r.Devices[i].add(&e)
 	}
 	slices.SortStableFunc(r.Devices, func(a, b monitorDevice) int {
 		if a.Emulated != b.Emulated {
@@ -204,8 +195,8 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-func (d *monitorDevice) add(e *usage.Entry, user string) {
-	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path,
+func (d *monitorDevice) add(e *usage.Entry) {
+	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: userName(e.UID), Command: e.Command, Opened: e.Opened, Log: e.Path,
 		Memory: []monitorMemory{}}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
@@ -264,7 +255,6 @@ func (r *MonitorReport) print(w cli.Text) {
 
 const noDevices = "No process of this machine has a device open with this runtime."
 
-// monitorView is the live view, with bars of memory.
 type monitorView struct {
 	poll     func() (*MonitorReport, error)
 	interval time.Duration

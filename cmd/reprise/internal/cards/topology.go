@@ -36,7 +36,6 @@ func (c *TopologyCmd) Validate() (err error) {
 	return err
 }
 
-// targets returns the cards and a function that closes them.
 func (c *TopologyCmd) targets(ctx context.Context) ([]kmd.Target, func() error, error) {
 	if c.Device != "" {
 		m, err := c.machine()
@@ -86,7 +85,7 @@ type topologyJSON struct {
 	Degraded []string           `json:"degraded"`
 }
 
-// topologyChipJSON is a chip for scripts. Unknown fields are absent.
+// Unknown fields are absent.
 type topologyChipJSON struct {
 	Name     string   `json:"name"`
 	PCI      string   `json:"pci,omitempty"`

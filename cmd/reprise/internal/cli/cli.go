@@ -34,8 +34,7 @@ func IsFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Until calls a function that only reads or prints, and returns early when ctx ends: the function
-// may block in a pipe.
+// Until returns early when ctx ends: f, which only reads or prints, may block in a pipe.
 func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -55,7 +54,6 @@ func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Process labels messages of one of several processes.
 type Process struct {
 	name atomic.Pointer[string]
 	Quit func(error) // ends the process with an error at once; nil in tests
@@ -95,7 +93,6 @@ func (p *Process) Label(text string) string {
 	return b.String()
 }
 
-// ExitHelp ends the help of commands.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`
 
 type Streams struct {
@@ -112,8 +109,7 @@ func Endings() []os.Signal {
 	return s
 }
 
-// Serve answers HTTP requests until ctx ends, and returns ctx's error then. It prints the URL of
-// path.
+// Serve answers HTTP requests until ctx ends, and returns ctx's error then.
 func Serve(ctx context.Context, what, address string, h http.Handler, out io.Writer, path string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -135,7 +131,6 @@ func Serve(ctx context.Context, what, address string, h http.Handler, out io.Wri
 	return errors.Join(ctx.Err(), err)
 }
 
-// AsJSON is a flag of commands.
 type AsJSON struct {
 	JSON bool `help:"Print one JSON object instead of text." name:"json"`
 }
@@ -145,7 +140,6 @@ type Text struct{ *bufio.Writer }
 
 func (t Text) F(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-// Table has columns, which Flush writes.
 type Table struct{ *tabwriter.Writer }
 
 // Table takes flags of package tabwriter.
@@ -172,7 +166,6 @@ func PrintJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Print prints a command's output.
 func (s Streams) Print(asJSON bool, v any, text func(Text)) error {
 	if asJSON {
 		return PrintJSON(s.Out, v)
@@ -242,7 +235,6 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Nanoseconds prints microseconds.
 func Nanoseconds(ns int64) string {
 	if ns < 10_000 {
 		return fmt.Sprintf("%.2f µs", float64(ns)/1e3)
@@ -261,7 +253,6 @@ func Count(n int, noun string) string {
 
 func Dash(s string) string { return cmp.Or(s, "-") }
 
-// Unit prints a dash for nil.
 func Unit(v *float64, format string) string {
 	if v == nil {
 		return "-"
@@ -269,8 +260,7 @@ func Unit(v *float64, format string) string {
 	return fmt.Sprintf(format, *v)
 }
 
-// Save writes the file that a flag names, completely or not at all, or into an existing device or
-// pipe.
+// Save writes the file that a flag names, completely or not at all, or into a device or pipe.
 func Save(ctx context.Context, flag, path string, write func(io.Writer) error) (err error) {
 	f, end, err := Create(ctx, flag, path)
 	if err != nil {
@@ -290,8 +280,8 @@ type Output struct {
 	through bool // into an existing device or pipe
 }
 
-// Create begins the file that a flag names, or opens an existing device or pipe. end completes it,
-// or removes it after an error.
+// Create begins a file, or opens an existing device or pipe. end completes it, or removes it after an
+// error.
 func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
 	at, through, err := place(path)
 	if err != nil {
@@ -316,7 +306,7 @@ type FileText struct {
 	Write func(io.Writer) error
 }
 
-// SaveTogether writes files of the folder that flag names, all or none; the last one appears last.
+// SaveTogether writes files of a folder, all or none; the last one appears last.
 func SaveTogether(flag string, files []FileText) (err error) {
 	var open []*unfinished
 	defer func() {
@@ -349,7 +339,6 @@ type unfinished struct {
 	at string
 }
 
-// temporary makes a file beside at.
 func temporary(at string) (*unfinished, error) {
 	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
 	return &unfinished{f, at}, err
@@ -408,8 +397,8 @@ func place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks early that a file can be written, and leaves nothing behind. It doesn't open
-// pipes, whose reader would see the end.
+// Creatable checks early that a file can be written. It doesn't open pipes, whose reader would see the
+// end.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -431,7 +420,6 @@ func cannotMake(flag, path string, err error) error {
 	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 
-// reason is a system error without the path.
 func reason(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {

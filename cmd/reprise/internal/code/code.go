@@ -76,7 +76,6 @@ func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, err
 	return cs, nil
 }
 
-// Validate checks what needs no compiler.
 func (c *kernelBuildCmd) Validate() error {
 	src, err := c.source()
 	if err != nil {
@@ -160,7 +159,6 @@ func (c *kernelBuildCmd) finish(ctx context.Context, s cli.Streams, arch chip.Ar
 	return nil
 }
 
-// write takes the number of a compute kernel's part.
 func (c *kernelBuildCmd) write(ctx context.Context, s cli.Streams, arch chip.Arch, p part, i int) error {
 	im, err := kernels.Load(p.file)
 	if err != nil {
@@ -246,7 +244,6 @@ type metalVariableJSON struct {
 	Size    uint32 `json:"size"`
 }
 
-// metalEthernetJSON is a kernel or base firmware.
 type metalEthernetJSON struct {
 	File      string `json:"file"`
 	Name      string `json:"name,omitempty"` // of a kernel
@@ -304,8 +301,7 @@ func metalFirmware(f *metal.Firmware) metalFirmwareJSON {
 		DRAMBanks: f.DRAMBanks, L1Banks: f.L1Banks}
 }
 
-// describe finds a kernel's firmware. The error says why the kernel can't run; the image is nil if
-// unreadable.
+// describe finds a kernel's firmware. The error says why it can't run; the image is nil if unreadable.
 func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Image, error) {
 	out := metalKernelJSON{File: k.Path, Name: k.Name, Hash: k.Hash, Build: k.Build, Commit: k.Commit, Processor: k.Processor.String()}
 	if filepath.Base(k.Path) != metal.FileName(k.Processor) {
@@ -326,7 +322,6 @@ func describe(cache *metal.Cache, k *metal.Kernel) (metalKernelJSON, *kernels.Im
 	return out, im, im.Fits(f.Layout.Arch, p)
 }
 
-// print ends with unusable files.
 func (j *metalJSON) print(w cli.Text) {
 	t := w.Table(0)
 	if len(j.Firmware) > 0 {
@@ -390,7 +385,7 @@ func banks(dram, l1 int) string {
 	return fmt.Sprintf("%d, %d", dram, l1)
 }
 
-// below is relative to the listed folder if there is one; a dash for an empty path.
+// below is relative to the listed folder.
 func (j *metalJSON) below(path string) string {
 	if len(j.Roots) == 1 && path != "" {
 		if rel, err := filepath.Rel(j.Roots[0], path); err == nil {

@@ -106,7 +106,6 @@ func (c *InspectCmd) dump(s cli.Streams, r io.Reader) error {
 	})
 }
 
-// symbolize makes call stacks again with kernel files.
 func (c *InspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
 	if len(c.ELF) == 0 {
 		return nil
@@ -152,13 +151,8 @@ func (StacksCmd) Help() string {
 	return "Pauses each processor to read its registers and stack. Kernels are known by their bytes: Reprise's by themselves, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole only the function is shown."
 }
 
-func (c *StacksCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
-
-func validPlaces(cores, processors []string) error {
-	if _, err := parseCores(cores); err != nil {
-		return err
-	}
-	_, err := cli.ParseProcessors(processors)
+func (c *StacksCmd) Validate() error {
+	_, _, err := places(c.Core, c.Processor)
 	return err
 }
 
@@ -167,15 +161,16 @@ type coreStacks struct {
 	Stacks []live.Stack `json:"stacks"`
 }
 
-func parseCores(names []string) (cores []chip.Core, err error) {
+func places(names, processors []string) (cores []chip.Core, ps []chip.Processor, err error) {
 	for _, s := range names {
 		var c chip.Core
 		if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
-			return nil, cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
+			return nil, nil, cli.Wrong("--core", s, "no logical coordinate", "give two numbers, such as 0-0")
 		}
 		cores = append(cores, c)
 	}
-	return cores, nil
+	ps, err = cli.ParseProcessors(processors)
+	return cores, ps, err
 }
 
 func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
@@ -204,7 +199,6 @@ func addFiles(c *live.Catalogue, files []string) error {
 	return nil
 }
 
-// openDebugged opens a device beside the process that uses it.
 func openDebugged(ctx context.Context, name string) (*kmd.Device, *chip.Chip, error) {
 	t, err := cli.ParseTarget(name)
 	if err != nil {
@@ -231,16 +225,12 @@ func (c *StacksCmd) Run(ctx context.Context, s cli.Streams) error {
 }
 
 func (c *StacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chip, known *live.Catalogue) (out []coreStacks, err error) {
-	cores, err := parseCores(c.Core)
+	cores, wanted, err := places(c.Core, c.Processor)
 	if err != nil {
 		return nil, err
 	}
 	if len(cores) == 0 {
 		cores = slices.Collect(topo.Workers())
-	}
-	wanted, err := cli.ParseProcessors(c.Processor)
-	if err != nil {
-		return nil, err
 	}
 	l := abi.Own(dev.Arch())
 	for _, at := range cores {
@@ -299,7 +289,10 @@ func (GdbCmd) Help() string {
 	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on."
 }
 
-func (c *GdbCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
+func (c *GdbCmd) Validate() error {
+	_, _, err := places(c.Core, c.Processor)
+	return err
+}
 
 func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	dev, topo, err := openDebugged(ctx, c.Device)
@@ -343,11 +336,7 @@ func (c *GdbCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 }
 
 func (c *GdbCmd) threads(dev *kmd.Device, topo *chip.Chip) (all []gdb.Thread, err error) {
-	cores, err := parseCores(c.Core)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := cli.ParseProcessors(c.Processor)
+	cores, wanted, err := places(c.Core, c.Processor)
 	if err != nil {
 		return nil, err
 	}

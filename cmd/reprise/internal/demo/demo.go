@@ -58,8 +58,7 @@ type Result struct {
 	Replays  int    `json:"replays"`
 	Cores    int    `json:"cores"`
 	Programs int    `json:"programs"`
-	// Accuracy is the share of right answers among Measured images: embedded ones not used for
-	// training, or all of a file.
+	// Accuracy is of Measured images: embedded ones not used for training, or all of a file.
 	Accuracy   float64 `json:"accuracy"`
 	Measured   int     `json:"accuracy_images"`
 	Mismatches int     `json:"mismatches"`
@@ -70,8 +69,7 @@ type Result struct {
 	TraceFile     string          `json:"trace_file,omitempty"`
 	TimelineFile  string          `json:"timeline_file,omitempty"`
 	GraphFile     string          `json:"graph_file,omitempty"`
-	// TraceAfter is the trace memory after the release.
-	TraceAfter uint64 `json:"trace_bytes_after_release"`
+	TraceAfter    uint64          `json:"trace_bytes_after_release"`
 
 	EagerNs     int64   `json:"eager_host_ns_p50"`
 	ReplayNs    int64   `json:"replay_host_ns_p50"`
@@ -177,7 +175,7 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
-// images returns the images, those that measure the accuracy first, and their number.
+// images has those that measure the accuracy first.
 func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	if c.Input == "" {
 		all, err := digits.Images()
@@ -191,8 +189,7 @@ func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
 	return all, len(all), err
 }
 
-// classify runs the network eagerly and by replays, and compares with the host. If results differ
-// it returns both the result and a *mismatchError.
+// classify returns both the result and a *mismatchError if results differ from the host's.
 func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -294,7 +291,6 @@ const (
 	sampledWorkers = 4 // at most
 )
 
-// inspect notes the trace's properties and saves it on request.
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
 	part := trace.Parts()[0]
 	res.TraceBytes, res.ReplayBytes = trace.Size(), part.ReplayBytes
@@ -318,9 +314,8 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	})
 }
 
-// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
-// emulated device may allocate too: of several rounds on an idle device and one processor the least
-// counts.
+// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an emulated
+// device may allocate too: the least of several rounds on an idle device and one processor counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
@@ -456,7 +451,6 @@ func differing(n int, noun string) string {
 	return cli.Count(n, noun) + verb
 }
 
-// mismatches has the right plural.
 func mismatches(n int) string {
 	if n == 1 {
 		return "1 mismatch"
@@ -467,16 +461,14 @@ func mismatches(n int) string {
 // recordedQueue bounds a queue's host memory: recording compares all of it at each access.
 const recordedQueue = 1 << 20
 
-// repeatable reports whether the demo is recorded or played.
 func (c *Cmd) repeatable() bool {
 	_, played := c.target.(*session.Player)
 	return played || c.Record != ""
 }
 
-// errPlayed says that the demo ended before its recording.
 var errPlayed = errors.New("the recording has more than the demo did")
 
-// recorded returns the target or what records it. end takes and returns the demo's error.
+// recorded returns the target or what records it. end takes the demo's error.
 func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) error, err error) {
 	p, played := c.target.(*session.Player)
 	switch {

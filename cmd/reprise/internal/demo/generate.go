@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +71,6 @@ type Generated struct {
 	Seconds       float64 `json:"seconds"`
 }
 
-// generation is one way to make the tokens, and its costs.
 type generation struct {
 	Mode        string  `json:"mode"` // loop: one trace that loops; replay: a replay for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
@@ -126,29 +124,17 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
-// together collects the results; the first process prints them.
 func (r *Generated) together(ctx context.Context, j *job, s cli.Streams, asJSON bool) error {
-	mine, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	all, err := j.collect(ctx, "collect words", mine)
+	all, err := collectJSON(ctx, j, "collect words", r)
 	if err != nil || j.Rank() != 0 {
 		return err
 	}
-	processes := make([]Generated, len(all))
-	for i, data := range all {
-		if err := json.Unmarshal(data, &processes[i]); err != nil {
-			return fmt.Errorf("words of process %d: %w", i, err)
-		}
-	}
 	return s.Print(asJSON, struct {
 		Processes []Generated `json:"processes"`
-	}{processes}, func(w cli.Text) { printTogether(w, processes) })
+	}{all}, func(w cli.Text) { printTogether(w, all) })
 }
 
-// generate makes the tokens in each way. If they differ from the host's it returns both the result
-// and a *tokenError.
+// generate returns both the result and a *tokenError if tokens differ from the host's.
 func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
 	start := time.Now()
 	net, err := transformer.Trained()
@@ -207,7 +193,6 @@ func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Gene
 	return res, nil
 }
 
-// count looks the words up in the list.
 func (r *Generated) count() error {
 	all, err := words.All()
 	if err != nil {
@@ -252,7 +237,6 @@ type generator struct {
 	programs int // of a token
 }
 
-// compile makes a token, which loads all programs.
 func (g *generator) compile(ctx context.Context) error {
 	one := g.sampling
 	one.Tokens = 1
@@ -327,8 +311,7 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
 }
 
-// abort ends the loop after an iteration. It closes the stream first: a kernel that waits for room
-// would never end its iteration.
+// abort closes the stream first: a kernel that waits for room would never end its iteration.
 func (g *generator) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -337,7 +320,6 @@ func (g *generator) abort(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// submissions is an Observer of programs and replays.
 type submissions struct{ count, bytes int }
 
 func (s *submissions) Begin(context.Context, *reprise.Call) {}

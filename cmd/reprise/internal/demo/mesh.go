@@ -56,7 +56,6 @@ type meshShare struct {
 	Mismatches int    `json:"mismatches"`
 }
 
-// machineShape is the mesh of all linked chips, or else of those with a PCI interface.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	if m.Spec != nil {
 		if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
@@ -66,7 +65,6 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 	return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
 }
 
-// onMachine uses one trace over all chips.
 func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
@@ -119,10 +117,8 @@ func (c *Cmd) onMachine(ctx context.Context, who *cli.Process, images []digits.I
 	return res, nil
 }
 
-// run captures one trace over all chips and replays it for all images.
 func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
-	// each calls f for this process's chips.
 	each := func(n int, f func(int) error) error {
 		var g errgroup.Group
 		for i := range n {
@@ -213,11 +209,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 }
 
 func (res *meshResult) gather(ctx context.Context, j *job) error {
-	mine, err := json.Marshal(res)
-	if err != nil {
-		return err
-	}
-	all, err := j.collect(ctx, "gather results", mine)
+	all, err := collectJSON(ctx, j, "gather results", res)
 	if err != nil {
 		return err
 	}
@@ -225,10 +217,9 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	for i := range res.Chips {
 		res.Chips[i].Images, res.Chips[i].Mismatches = 0, 0
 	}
-	for rank, data := range all {
-		var r meshResult
-		if err := json.Unmarshal(data, &r); err != nil || len(r.Chips) != len(res.Chips) {
-			return fmt.Errorf("results of process %d: %d chips: %w", rank, len(r.Chips), err)
+	for rank, r := range all {
+		if len(r.Chips) != len(res.Chips) {
+			return fmt.Errorf("results of process %d: %d chips", rank, len(r.Chips))
 		}
 		res.Accuracy, res.Mismatches = res.Accuracy+r.Accuracy, res.Mismatches+r.Mismatches
 		for i, c := range r.Chips {
@@ -238,7 +229,7 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	return nil
 }
 
-// compare takes the number of earlier images; those that measure the accuracy come first.
+// compare takes the number of earlier images.
 func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {
@@ -271,7 +262,7 @@ func (res *meshResult) print(w cli.Text) {
 	}
 }
 
-// job is a group of processes of mpirun, or this one alone.
+// job is a group of processes of mpirun, or this one.
 type job struct {
 	hosts.Engine
 	watch func(context.Context) (context.Context, func())
@@ -282,11 +273,10 @@ type job struct {
 	left atomic.Bool
 }
 
-// leaveTime bounds a process's cleanup after another's end, so that the job ends within a second.
+// leaveTime bounds a process's cleanup after another's end.
 const leaveTime = 250 * time.Millisecond
 
-// startJob joins the processes that --hosts names. The returned context ends when another process
-// ends, if that can be known.
+// startJob joins the processes that --hosts names. The returned context ends when another one ends.
 func startJob(ctx context.Context, engine string, who *cli.Process) (context.Context, *job, error) {
 	if engine == "mpi" {
 		j, err := startMPI(ctx)
@@ -313,8 +303,7 @@ func startJob(ctx context.Context, engine string, who *cli.Process) (context.Con
 	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. An error is told to the others, so that they don't wait. If another process
-// ended first, that is the error.
+// end leaves the job and tells the others of an error, which is another process's if that ended first.
 func (j *job) end(ctx context.Context, err error) error {
 	j.stop()
 	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
@@ -340,7 +329,6 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part.
 func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
@@ -389,12 +377,28 @@ func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, er
 	return out, nil
 }
 
+// collectJSON returns what each process has.
+func collectJSON[T any](ctx context.Context, j *job, op string, mine *T) ([]T, error) {
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	all, err := j.collect(ctx, op, b)
+	out := make([]T, len(all))
+	for rank, data := range all {
+		if bad := json.Unmarshal(data, &out[rank]); bad != nil {
+			return nil, fmt.Errorf("%s: process %d: %w", op, rank, bad)
+		}
+	}
+	return out, err
+}
+
 type endpoint struct {
 	Address string
 	Key     []byte
 }
 
-// meet connects emulated links by TCP. Connections present the key of process 0.
+// meet connects emulated links by TCP, with the key of process 0.
 func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	at, err := ownAddress(network)
 	if err != nil {
@@ -406,30 +410,19 @@ func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
 	}
 	mine := endpoint{Address: l.Addr().String(), Key: make([]byte, 32)}
 	_, _ = rand.Read(mine.Key) // never fails
-	data, err := json.Marshal(mine)
+	all, err := collectJSON(ctx, j, "connect links", &mine)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	all, err := j.Exchange(ctx, "connect links", data)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	addresses, key := make([]string, len(all)), []byte(nil)
-	for i, data := range all {
-		var p endpoint
-		if err := json.Unmarshal(data, &p); err != nil {
-			return nil, errors.Join(fmt.Errorf("address of process %d: %w", i, err), l.Close())
-		}
+	addresses := make([]string, len(all))
+	for i, p := range all {
 		addresses[i] = p.Address
-		if i == 0 {
-			key = p.Key
-		}
 	}
-	return sim.Meet(ctx, l, j.Rank(), addresses, key)
+	return sim.Meet(ctx, l, j.Rank(), addresses, all[0].Key)
 }
 
-// ownAddress returns this machine's first address in a network. Without one it is the source
-// address of the default route, or any off the loopback interface, or the loopback address.
+// ownAddress returns this machine's first address in a network, or else the source address of the
+// default route, any off the loopback interface, or the loopback address.
 func ownAddress(network string) (netip.Addr, error) {
 	var own []netip.Addr
 	addrs, err := net.InterfaceAddrs()

@@ -46,7 +46,6 @@ func (a *reportArg) read() (*graph.Report, error) {
 	return r, nil
 }
 
-// describedArg is shown with its devices.
 type describedArg struct {
 	reportArg
 	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
@@ -265,7 +264,7 @@ type graphPerfCmd struct {
 	cli.AsJSON
 }
 
-// Run writes all files or none: the visualizer recognises a folder by its files.
+// Run writes all files or none.
 func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 	r, err := cli.Until(ctx, c.read)
 	if err != nil {

@@ -262,8 +262,7 @@ func readReport(name string) (r *report.Report, err error) {
 	return r, nil
 }
 
-// queueInstructions counts what the cores of Blackhole's last column or Wormhole's last row
-// retired: they have no workers.
+// queueInstructions counts what the last column or row retired, which has no workers.
 func queueInstructions(card *sim.Card) uint64 {
 	ch := card.Chip()
 	if ch == nil {
@@ -278,15 +277,14 @@ func queueInstructions(card *sim.Card) uint64 {
 	}
 	n := uint64(0)
 	for core := range all.Cores() {
-		if xy, err := t.Physical(core); err == nil { // every core of the grid has a place
+		if xy, err := t.Physical(core); err == nil {
 			n += ch.Retired(xy, chip.BRISC) + ch.Retired(xy, chip.NCRISC)
 		}
 	}
 	return n
 }
 
-// queueExecuted counts the instructions of queue 0's prefetcher, dispatcher and subordinate since
-// the first call, without polling rounds.
+// queueExecuted is without polling rounds.
 func queueExecuted(card *sim.Card) (n [3]uint64) {
 	ch := card.Chip()
 	if ch == nil {
@@ -303,7 +301,7 @@ func queueExecuted(card *sim.Card) (n [3]uint64) {
 		processor chip.Processor
 	}{{cores[0], chip.BRISC}, {cores[1], chip.BRISC}, {cores[1], chip.NCRISC}} {
 		xy, err := t.Physical(of.core)
-		if err != nil { // every core of the grid has a place
+		if err != nil {
 			return n
 		}
 		for _, times := range ch.Profile(xy, of.processor) {

@@ -84,7 +84,6 @@ func (c *simServeCmd) device() (*target.Device, error) {
 
 var errNotServed = errors.New("not an emulator")
 
-// Run serves until ctx ends, which is no error.
 func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if c.VFIOUser != "" {
 		return c.serveVirtual(ctx, s)
@@ -112,8 +111,8 @@ func (c *simServeCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return servecards.Serve(ctx, l, d, 0)
 }
 
-// virtual returns the machine whose cards are served. With the vendor's simulator it is empty: the
-// library says which chip it is.
+// virtual returns the machine whose cards are served, empty for the vendor's simulator: the library
+// says which chip it is.
 func (c *simServeCmd) virtual() (chip.Machine, error) {
 	name := c.Machine
 	if name == "" {
@@ -128,17 +127,17 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
-		return m, cli.Wrong("--machine", name, "there is no such machine", "use one of"+machineNames()).By(errNotServed)
+		return m, wrongMachine(name, "there is no such machine")
 	}
 	return m, nil
 }
 
-// machineNames has each name after a space.
-func machineNames() (names string) {
+func wrongMachine(name, why string) error {
+	use := "use one of"
 	for _, m := range chip.Machines() {
-		names += " " + m.Name
+		use += " " + m.Name
 	}
-	return names
+	return cli.Wrong("--machine", name, why, use).By(errNotServed)
 }
 
 type virtualCard struct {
@@ -146,7 +145,6 @@ type virtualCard struct {
 	conf vfiouser.Config
 }
 
-// virtualCards starts the chips; end ends them.
 func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func() error, err error) {
 	m, err := c.virtual()
 	if err != nil {
@@ -182,7 +180,6 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 	return "an emulated " + m.Name, cards, end, err
 }
 
-// emulatedCards starts a machine's chips; end ends them.
 func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err error) {
 	e := sim.NewMachine(m, sim.Paced())
 	if err := e.Err(); err != nil {
@@ -196,7 +193,6 @@ func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err e
 	return cards, e.Close, nil
 }
 
-// serveVirtual serves until ctx ends.
 func (c *simServeCmd) serveVirtual(ctx context.Context, s cli.Streams) (err error) {
 	name, cards, end, err := c.virtualCards()
 	if err != nil {
@@ -261,7 +257,6 @@ func (VmCmd) Help() string {
 		"Exit codes: the program's, 128 and the signal's number if a signal ended it; 1 something went wrong, 2 wrong flags or arguments, 130 interrupted."
 }
 
-// Validate doesn't look at this machine.
 func (c *VmCmd) Validate() error {
 	if len(c.Program) > 0 && c.Program[0] == "--" {
 		c.Program = c.Program[1:] // it belongs to those that are passed
@@ -275,7 +270,7 @@ func (c *VmCmd) Validate() error {
 
 func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	if len(c.Machine) == 0 {
-		return nil, cli.Wrong("--machine", "", "it is empty", "use one of"+machineNames()).By(errNotServed)
+		return nil, wrongMachine("", "it is empty")
 	}
 	for _, n := range c.Machine {
 		m, err := machineNamed(n)
@@ -287,7 +282,6 @@ func (c *VmCmd) machines() (l []chip.Machine, err error) {
 	return l, nil
 }
 
-// Run boots the machine. A cli.ExitStatus is the program's.
 func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	p, release, err := c.program(s)
 	if err != nil {
@@ -338,7 +332,6 @@ func (c *VmCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	return err
 }
 
-// program has the machine without cards; release is its kernel's.
 func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error) {
 	f, err := c.find()
 	if err != nil {
@@ -375,7 +368,6 @@ func (c *VmCmd) program(s cli.Streams) (p *vm.Program, release string, err error
 	return p, f.release, nil
 }
 
-// within includes the folder itself.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
@@ -391,7 +383,6 @@ type missingError []string
 
 func (e missingError) Error() string { return strings.Join(e, "\nreprise: ") }
 
-// find returns a missingError for missing parts.
 func (c *VmCmd) find() (f found, err error) {
 	var missing missingError
 	lack := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
@@ -484,7 +475,6 @@ func (c *VmCmd) findProgram(f *found, lack func(string, ...any)) []string {
 
 const getQEMU = "install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu"
 
-// installedModule returns a path, or "".
 func installedModule(dir string) string {
 	for _, pattern := range []string{"updates/dkms", "updates", "extra"} {
 		if l, err := filepath.Glob(filepath.Join(dir, pattern, "tenstorrent.ko*")); err == nil && len(l) > 0 {
@@ -494,7 +484,6 @@ func installedModule(dir string) string {
 	return ""
 }
 
-// insideCommand is the hidden command of a virtual machine's first process.
 const insideCommand = "vm-inside"
 
 type InsideCmd struct{}

@@ -197,7 +197,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, m *memory, comm
 	return s.Print(c.JSON, out, out.print)
 }
 
-// identify names the kernels and returns their base firmware, nil for this runtime's own.
+// identify returns the kernels' base firmware, nil for this runtime's own.
 func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
 	var given *metal.Firmware
 	var err error
@@ -277,7 +277,7 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, m *memory)
 	return metaltrace.Write(file)
 }
 
-// importTarget is queue 0 of a device with base firmware f, or this runtime's own for nil.
+// importTarget is queue 0 of a device with base firmware f, or for nil this runtime's own.
 func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
 	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
 	var err error
@@ -364,7 +364,6 @@ func (c *traceImportCmd) open(ctx context.Context) (*memory, []byte, error) {
 	return m, commands, nil
 }
 
-// readCommands searches for the trace without --pages.
 func (c *traceImportCmd) readCommands(m *memory) ([]byte, error) {
 	if c.Pages > 0 {
 		return m.trace(c.Addr, c.PageSize, c.Pages)
@@ -480,7 +479,6 @@ func parseImportParam(s string) (importParam, error) {
 	return p, nil
 }
 
-// arguments finds the parameter in the launches.
 func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, error) {
 	var out []metaltrace.Argument
 	for i := range t.Steps {

@@ -26,15 +26,13 @@ func (r *traceRun) ran(first, end int) error {
 	return nil
 }
 
-func (r *traceRun) step(ctx context.Context) (wrong, err error) {
-	if err := r.Debug().Step(ctx, func(i int) error { return r.ran(i, i+1) }); err != nil {
-		return nil, err
+func (r *traceRun) inPieces(ctx context.Context, n *int) (wrong, err error) {
+	if n == nil {
+		err = r.Debug().Step(ctx, func(i int) error { return r.ran(i, i+1) })
+	} else {
+		err = r.Debug().Split(ctx, *n, r.ran)
 	}
-	return r.results(ctx)
-}
-
-func (r *traceRun) split(ctx context.Context, pieces int) (wrong, err error) {
-	if err := r.Debug().Split(ctx, pieces, r.ran); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return r.results(ctx)
@@ -53,8 +51,8 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	return nil, err
 }
 
-// bisect notes the buffers' contents after each program run one by one, and finds the shortest
-// prefix of the trace that leaves others when replayed, or hangs. It restores the buffers.
+// bisect finds the shortest prefix of the trace that leaves other data than its programs one by one,
+// or hangs. It restores the buffers.
 func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	bufs, q := r.Buffers(), r.dev.Queue(0)
 	before := make([][]byte, len(bufs))
@@ -98,7 +96,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		"or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name), p.in()), nil
 }
 
-// writePrints writes to a file, or to errs for the name -, until stop is called.
+// writePrints writes until stop is called, to errs for the name -.
 func writePrints(dev *reprise.Device, name string, errs io.Writer) (stop func() error, err error) {
 	out, done := errs, func() error { return nil }
 	if name != "-" {
@@ -169,8 +167,7 @@ type runJSON struct {
 	Mode     string `json:"mode"`               // "replay", "step", "split", "bisect" or "check"
 	Replays  int    `json:"replays"`            // of mode replay
 	ReplayNs int64  `json:"replay_host_ns_p50"` // of mode replay
-	// Results is "same", "different", "none" (the file has none) or "not compared" (bisect and
-	// check).
+	// Results is "same", "different", "none" (the file has none) or "not compared".
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
 	Pieces  []pieceJSON     `json:"pieces,omitempty"` // of step and split
@@ -229,10 +226,8 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	begin := time.Now()
 	var wrong error // printed after everything else
 	switch r.out.Mode {
-	case "step":
-		wrong, err = r.step(ctx)
-	case "split":
-		wrong, err = r.split(ctx, *c.Split)
+	case "step", "split":
+		wrong, err = r.inPieces(ctx, c.Split)
 	case "bisect":
 		wrong, err = r.bisect(ctx)
 	case "check":
@@ -259,7 +254,6 @@ type traceRun struct {
 	out *runJSON
 }
 
-// replay compares after the first replay.
 func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
 	var times []time.Duration
 	for i := range n {
@@ -347,7 +341,6 @@ func (r *runJSON) print(w cli.Text) {
 	}
 }
 
-// programsOf numbers the programs as steps.
 func programsOf(t *reprise.Trace) []programAt {
 	var out []programAt
 	for i, s := range t.Debug().Programs() {
@@ -356,7 +349,6 @@ func programsOf(t *reprise.Trace) []programAt {
 	return out
 }
 
-// loadFlags name a file and the device that loads it.
 type loadFlags struct {
 	File     string `arg:"" help:"Trace file." type:"existingfile"`
 	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
@@ -370,7 +362,6 @@ func (c *loadFlags) Validate() (err error) {
 	return err
 }
 
-// read fills in the device.
 func (c *loadFlags) read(ctx context.Context) (*tracebuf.File, error) {
 	file, err := cli.Until(ctx, func() (*tracebuf.File, error) { return decodeTraceFile(c.File) })
 	if err == nil && c.Device == "" {
@@ -537,7 +528,6 @@ func (c *traceVerifyCmd) inPlace(ctx context.Context, f *tracebuf.File, out *ver
 	return out.compare(&f.Image, got)
 }
 
-// compare fills in the first difference of memory.
 func (o *verifyJSON) compare(im *tracebuf.Image, got []byte) error {
 	c, err := tracebuf.Inspect(im)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 
 func (c *traceDumpCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
 
-// SourceHelp is for sourceFlags.read.
 const SourceHelp = "A trace file, a file of raw commands (with --arch), or a device (with --addr and --pages)."
 
 type traceDumpCmd struct {
@@ -174,7 +173,6 @@ type queueJSON struct {
 	placeJSON
 }
 
-// fileJSON is a file without the commands.
 type fileJSON struct {
 	Device  int          `json:"device,omitempty"`
 	Name    string       `json:"name"`
@@ -278,7 +276,6 @@ func toFile(f *tracebuf.File) *fileJSON {
 	return out
 }
 
-// partsAndCallees has each part followed by its callees.
 func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
 	var out []tracebuf.Part
 	for _, p := range f.Parts() {
@@ -469,7 +466,6 @@ func (out *diffJSON) print(w cli.Text, a *source) {
 	}
 }
 
-// haveSameParts checks that parts are for the same chips.
 func haveSameParts(a, b *source) error {
 	what := ""
 	if la, lb := a.parts[0].Layout, b.parts[0].Layout; la != lb {

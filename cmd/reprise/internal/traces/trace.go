@@ -35,7 +35,6 @@ type Cmd struct {
 // maxRaw bounds raw commands in bytes.
 const maxRaw = 1 << 30
 
-// sourceFlags describe a trace that isn't a trace file.
 type sourceFlags struct {
 	Arch     string `help:"Architecture of raw commands in a file: blackhole or wormhole." placeholder:"ARCH"`
 	Revision string `help:"Protocol revision of raw commands, if they fit several: one of ${revisions}." placeholder:"NAME"`
@@ -61,7 +60,6 @@ type source struct {
 	addr   uint64               // in each bank
 }
 
-// partName is empty for a single part.
 func (s *source) partName(device, queue int) string {
 	switch {
 	case len(s.files) > 1:
@@ -104,7 +102,6 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	return cq.Layout(a), nil
 }
 
-// read never takes a regular file for a device.
 func (c *sourceFlags) read(ctx context.Context, name string) (*source, error) {
 	if cli.IsFile(name) {
 		return c.readFile(name)
@@ -168,7 +165,6 @@ func (c *sourceFlags) inspect(l cq.Layout, b []byte) ([]*tracebuf.Contents, erro
 	return []*tracebuf.Contents{t}, hintRevision(err)
 }
 
-// hintRevision names the flag that chooses.
 func hintRevision(err error) error {
 	var e *cq.RevisionError
 	if errors.As(err, &e) && len(e.Accepted) > 1 {
@@ -177,7 +173,6 @@ func hintRevision(err error) error {
 	return err
 }
 
-// readDevice starts nothing on the device.
 func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target) (*source, error) {
 	if c.Pages == 0 {
 		return nil, fmt.Errorf("trace: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, "+
@@ -204,13 +199,11 @@ type memory struct {
 	files  map[int]*os.File // of the folder, by bank
 }
 
-// openMemory doesn't disturb other users.
 func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
 	d, ch, err := cli.OpenChip(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
 	return &memory{ctx: ctx, ch: ch, dev: d, files: map[int]*os.File{}}, err
 }
 
-// ReadDRAM implements metaltrace.Memory.
 func (m *memory) ReadDRAM(bank int, addr uint64, b []byte) error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
@@ -236,7 +229,6 @@ func (m *memory) ReadDRAM(bank int, addr uint64, b []byte) error {
 	return nil
 }
 
-// trace reads a trace at an address of all banks.
 func (m *memory) trace(addr uint64, pageSize, pages int) ([]byte, error) {
 	banks := m.ch.DRAMBanks()
 	rows := uint64((pages + len(banks) - 1) / len(banks))
