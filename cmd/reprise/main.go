@@ -68,7 +68,8 @@ type commands struct {
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
 
-	// Hidden: the vendor's simulator, the process that the suite kills, and the first one of a machine.
+	// Hidden: the vendor's simulator, the process that the suite kills, and the first one of a
+	// machine.
 	Serve  sims.ServeCmd      `cmd:"" name:"ttsim-serve" hidden:""`
 	Victim measures.VictimCmd `cmd:"" name:"hwtest-victim" hidden:""`
 	Inside sims.InsideCmd     `cmd:"" name:"vm-inside" hidden:""`
@@ -156,7 +157,8 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return conclude(ctx, s, err)
 }
 
-// named refuses an empty --device, such as an unset shell variable: a default could be the wrong one.
+// named refuses an empty --device, such as an unset shell variable: a default could be the wrong
+// one.
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {

@@ -33,8 +33,8 @@ func TestInterruptedSuite(t *testing.T) {
 	}
 }
 
-// Every line that one of several processes says of its end has its number. A mismatch fails, whatever
-// was printed before.
+// Every line that one of several processes says of its end has its number. A mismatch fails,
+// whatever was printed before.
 func TestConclude(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal received"))

@@ -19,8 +19,8 @@ import (
 )
 
 // cmdRecord makes the file of a trace on an emulated chip. Kind is span (over two queues), sharded
-// (buffers of other layouts), apart (of a queue with workers of its own) or hidden (one program goes
-// wrong in a replay).
+// (buffers of other layouts), apart (of a queue with workers of its own) or hidden (one program
+// goes wrong in a replay).
 func cmdRecord(ts *testscript.TestScript, args []string) {
 	card := sim.Blackhole()
 	if args[1] == "wormhole" {

@@ -15,9 +15,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// An iteration costs no more than a replay of the loop's body. Where it brings its kernels anew, which
-// of the dispatcher's waits find at once what they wait for differs: each core's are compared to a
-// hundredth.
+// An iteration costs no more than a replay of the loop's body. Where it brings its kernels anew,
+// which of the dispatcher's waits find at once what they wait for differs: each core's are compared
+// to a hundredth.
 func TestControlInstructions(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder

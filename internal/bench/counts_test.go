@@ -67,7 +67,8 @@ func TestCounts(t *testing.T) {
 	unchanged(t, "counts.txt", out.String())
 }
 
-// captureAllocations are the most that a capture of one program may have: the recorder and the trace.
+// captureAllocations are the most that a capture of one program may have: the recorder and the
+// trace.
 const captureAllocations = 2
 
 // counts writes a line of counts of a program.

@@ -35,8 +35,8 @@ func TestEmulatorWork(t *testing.T) {
 	unchanged(t, "emulator.txt", out.String())
 }
 
-// emulatorWork returns what a chip does for each page, without what a program costs by itself. Third
-// is what workers that have no program execute while one runs. No workers means all.
+// emulatorWork returns what a chip does for each page, without what a program costs by itself.
+// Third is what workers that have no program execute while one runs. No workers means all.
 func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
 	ctx := t.Context()

@@ -21,8 +21,8 @@ var timed = []shape{
 	worst,
 }
 
-// A synchronous chip runs the same way every time, but for rounds of loops that wait, which are left
-// out.
+// A synchronous chip runs the same way every time, but for rounds of loops that wait, which are
+// left out.
 func TestInstructions(t *testing.T) {
 	effort.Long(t)
 	var out strings.Builder
@@ -53,8 +53,8 @@ func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...re
 	return card, dev
 }
 
-// instructions returns what prefetcher, dispatcher and subordinate execute for each program of a long
-// trace, and for a replay of a trace of one, without rounds of waiting.
+// instructions returns what prefetcher, dispatcher and subordinate execute for each program of a
+// long trace, and for a replay of a trace of one, without rounds of waiting.
 func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts ...reprise.Option) (each, one [3]float64) {
 	t.Helper()
 	ctx := t.Context()

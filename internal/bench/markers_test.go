@@ -20,7 +20,8 @@ func TestMarkers(t *testing.T) {
 	must(t, err)
 	r := runFamily(t, "events", Config{Rounds: 3})
 	sn, err := p.Snapshot()
-	// A second probe on a marker costs next to nothing: this one is gone before the cost is measured.
+	// A second probe on a marker costs next to nothing: this one is gone before the cost is
+	// measured.
 	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
 		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)

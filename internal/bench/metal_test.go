@@ -20,8 +20,8 @@ var metalQueues = flag.String("metal-queues", "",
 // p100a is what a card of that kind lacks: two columns of cores and a DRAM bank.
 var p100a = chip.Harvesting{Tensix: 0x3, DRAM: 0x80}
 
-// Tt-metal's command-queue firmware stands beside this runtime's with the same commands and with its
-// own form of them.
+// Tt-metal's command-queue firmware stands beside this runtime's with the same commands and with
+// its own form of them.
 func TestMetalInstructions(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
@@ -52,9 +52,9 @@ func TestMetalInstructions(t *testing.T) {
 var metalWorkers = flag.String("metal", "",
 	"`folder` with base firmware and kernels that tt-metal built, which workers run in TestMetalClocks instead of our own")
 
-// Clocks of the vendor's simulator for the programs of TestInstructions. With -metal the workers run
-// tt-metal's base firmware and its kernel "blank": command-queue firmware of March 2026 and later
-// drives no other workers.
+// Clocks of the vendor's simulator for the programs of TestInstructions. With -metal the workers
+// run tt-metal's base firmware and its kernel "blank": command-queue firmware of March 2026 and
+// later drives no other workers.
 func TestMetalClocks(t *testing.T) {
 	if *metalQueues == "" {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
@@ -113,9 +113,9 @@ func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Ima
 // clocks are those of a program in a long trace, and of a replay of a trace of one.
 type clocks struct{ program, replay float64 }
 
-// metalClocks returns the clocks for each shape of timed. Kernels are the image, or our own if it is
-// nil. The test clocks the simulator itself, so that the machine's load has no part in it. A replay
-// lasts until an event after it is in the completion ring.
+// metalClocks returns the clocks for each shape of timed. Kernels are the image, or our own if it
+// is nil. The test clocks the simulator itself, so that the machine's load has no part in it. A
+// replay lasts until an event after it is in the completion ring.
 func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...reprise.Option) (out []clocks) {
 	t.Helper()
 	ctx := t.Context()
@@ -146,7 +146,8 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 			must(t, err)
 			var sum uint64
 			for i := range times + 1 {
-				// The prefetcher looks for an entry every few dozen clocks: replays begin at different ones.
+				// The prefetcher looks for an entry every few dozen clocks: replays begin at
+				// different ones.
 				c.advance(idle + uint64(7*i))
 				from := c.sim.Clocks()
 				must(t, errors.Join(tr.Replay(ctx), dev.Queue(0).Record(ctx, done)))

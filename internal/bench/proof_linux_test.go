@@ -38,14 +38,16 @@ type proof struct {
 	Lost        probe.Lost
 }
 
-// The kernel counts the calls of the thread that submits, in bursts. Between bursts the thread sleeps
-// until another one has waited for the device; that calls are counted then shows that the count counts.
+// The kernel counts the calls of the thread that submits, in bursts. Between bursts the thread
+// sleeps until another one has waited for the device; that calls are counted then shows that the
+// count counts.
 //
-// Three things are no part of a replay. Go's scheduler interrupts threads with a signal, which ends in
-// a call: the child turns that off. It also asks a goroutine that has had its processor for 10 ms to
-// make room, and one that is locked to its thread does so by futex calls (runtime.newstack,
-// goschedImpl, stoplockedm): bursts of more than 5 ms, which the kernel has interrupted, don't count.
-// And an emulated device is a thread of this process, which would have to be woken: it stays awake.
+// Three things are no part of a replay. Go's scheduler interrupts threads with a signal, which ends
+// in a call: the child turns that off. It also asks a goroutine that has had its processor for 10
+// ms to make room, and one that is locked to its thread does so by futex calls (runtime.newstack,
+// goschedImpl, stoplockedm): bursts of more than 5 ms, which the kernel has interrupted, don't
+// count. And an emulated device is a thread of this process, which would have to be woken: it stays
+// awake.
 func TestReplaysAreNoSystemCalls(t *testing.T) {
 	m := probe.Detect()
 	for _, f := range []probe.Feature{probe.BPF, probe.RawTracepoints} {

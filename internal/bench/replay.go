@@ -212,8 +212,8 @@ func alongside(read func() (dispatch.Clock, error), mhz float64, sleep func(time
 
 const mostTimes = 1000
 
-// programTimes measures by the device's own records: from the end of the program before and the start
-// to the end of the kernels.
+// programTimes measures by the device's own records: from the end of the program before and the
+// start to the end of the kernels.
 func (s *session) programTimes(t *reprise.Trace, programs int, mhz float64) error {
 	if programs > mostTimes {
 		return nil
@@ -328,7 +328,8 @@ type watched struct {
 	has          func(probe.Kind) bool
 }
 
-// run replays bursts on a locked thread. Another goroutine waits, which would put that thread to sleep.
+// run replays bursts on a locked thread. Another goroutine waits, which would put that thread to
+// sleep.
 func (w *watched) run() (err error) {
 	begin, done := make(chan struct{}), make(chan error)
 	go func() {

@@ -2,9 +2,9 @@
 // device, for `reprise bench`.
 //
 // A family of measurements ([Families]) makes [report.Figure]s. A figure consists of rounds, each
-// with the figure's baselines, such as a copy of the same bytes, measured right beside it. Times are
-// of the processor's constant-rate counter, less the cost of reading it; percentiles are over all
-// samples. What a device can't measure is left out of the report.
+// with the figure's baselines, such as a copy of the same bytes, measured right beside it. Times
+// are of the processor's constant-rate counter, less the cost of reading it; percentiles are over
+// all samples. What a device can't measure is left out of the report.
 package bench
 
 import (
@@ -192,8 +192,8 @@ type Config struct {
 	// Markers asks for [report.Markers] of awaited operations.
 	Markers  bool
 	Timeline bool
-	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking an
-	// emulated device takes a system call.
+	// ProbeTarget, or else Target, is for the host's cost of a submission. Give sim.Awake: waking
+	// an emulated device takes a system call.
 	ProbeTarget kmd.Target
 	// CountTarget is for counting instructions. Retired are those of its first queue's cores.
 	CountTarget kmd.Target

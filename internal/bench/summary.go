@@ -426,8 +426,8 @@ func (s *session) most(rounds int, do func() error) error {
 	return do()
 }
 
-// processorSuffix ends the names of figures of processor time. Rows show their least: other programs
-// add to it through shared caches and cores.
+// processorSuffix ends the names of figures of processor time. Rows show their least: other
+// programs add to it through shared caches and cores.
 const (
 	processorSuffix = "_processor_time"
 	onProcessors    = "least processor time"
@@ -514,8 +514,8 @@ func (s *session) measureWhole(w whole, runs ...*run) error {
 	return nil
 }
 
-// sampleLasts is the least duration of a sample of processor time: the kernel updates threads' times
-// at its ticks, milliseconds late.
+// sampleLasts is the least duration of a sample of processor time: the kernel updates threads'
+// times at its ticks, milliseconds late.
 const sampleLasts = 100 * time.Millisecond
 
 type times struct {

@@ -2,8 +2,9 @@
 //
 // A process that opens a device creates a [Log]: a small file in shared memory. [Log.Set] updates a
 // number by a few stores, without a system call or a wait. [Read] reads the logs of all processes
-// and opens no device. Only a log's process can write it. It holds a lock, which the kernel releases
-// at its end: [Sweep] deletes the caller's logs without a lock. Logs of others aren't trusted.
+// and opens no device. Only a log's process can write it. It holds a lock, which the kernel
+// releases at its end: [Sweep] deletes the caller's logs without a lock. Logs of others aren't
+// trusted.
 package usage
 
 import (
@@ -57,7 +58,8 @@ const (
 	flagEmulated = 1 << 0
 
 	recordSize = 64
-	// u64 words of a record. The sequence is odd during an update, else twice the number of updates.
+	// u64 words of a record. The sequence is odd during an update, else twice the number of
+	// updates.
 	atSequence  = 0
 	atCapacity  = 8
 	atAllocated = 16
@@ -91,7 +93,8 @@ func (k Kind) String() string {
 
 func (k Kind) valid() bool { return k < numKinds && kindNames[k] != "" }
 
-// Value is in bytes over all banks. DRAM and Trace share their capacity where traces have no region.
+// Value is in bytes over all banks. DRAM and Trace share their capacity where traces have no
+// region.
 type Value struct {
 	Capacity  uint64
 	Allocated uint64
@@ -307,8 +310,8 @@ type Log struct {
 
 func (l *Log) Path() string { return l.path }
 
-// Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it does
-// nothing.
+// Set stores into one cache line. Calls for the same kind must not be concurrent. After Close it
+// does nothing.
 func (l *Log) Set(k Kind, v Value) {
 	if !k.valid() || l.dead.Load() {
 		return

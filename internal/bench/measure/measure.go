@@ -239,8 +239,8 @@ func (r *Runner) round(j *Job, s *Series) error {
 	return j.settle()
 }
 
-// allocations returns the heap allocations of op. The counter is the process's, and an emulated device
-// may allocate too: the least of several rounds after settle, on one processor, counts.
+// allocations returns the heap allocations of op. The counter is the process's, and an emulated
+// device may allocate too: the least of several rounds after settle, on one processor, counts.
 func allocations(rounds int, settle, op func() error) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)

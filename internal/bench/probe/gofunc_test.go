@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// As in programs that a C linker made. Nothing is guessed at when nothing says where Go's code begins.
+// As in programs that a C linker made. Nothing is guessed at when nothing says where Go's code
+// begins.
 func TestGoFunctionBehindOtherCode(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)

@@ -257,9 +257,9 @@ func (p *Probe) prepare() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// offsets in struct pt_regs (asm/ptrace.h of the architecture) of a system call's first two arguments
-// and of a Go function's first one (ABIInternal). By the tracepoint riscv64 has overwritten a0 and
-// keeps it in orig_a0.
+// offsets in struct pt_regs (asm/ptrace.h of the architecture) of a system call's first two
+// arguments and of a Go function's first one (ABIInternal). By the tracepoint riscv64 has
+// overwritten a0 and keeps it in orig_a0.
 var offsets = map[string][3]uint32{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}, "riscv64": {280, 88, 80}}
 
 // attachFunctions attaches a pair of programs, with the function's number, to each function.

@@ -94,8 +94,8 @@ type numbers struct {
 // firstNamespace is PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
 
-// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which a
-// container doesn't know.
+// number returns a process's identity. Tracepoints have numbers of the initial PID namespace, which
+// a container doesn't know.
 func number(pid int) (numbers, error) {
 	var n numbers
 	var own, its syscall.Stat_t
@@ -339,8 +339,8 @@ func findCounters() error {
 }
 
 // Calibrate measures by how much probes slow down the cheapest event that each sees. It leaves out
-// kernel functions, which have none, and without CAP_SYS_ADMIN the scheduler, since counting the run
-// time of programs takes that.
+// kernel functions, which have none, and without CAP_SYS_ADMIN the scheduler, since counting the
+// run time of programs takes that.
 func Calibrate(m Machine, kinds ...Kind) (_ []Cost, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -175,8 +175,8 @@ func (r *Report) baselinesOfBars() []string {
 	return out
 }
 
-// bars returns the ratios to a baseline and those of peers. Those to another than MemcpySame are left
-// out where peers have none.
+// bars returns the ratios to a baseline and those of peers. Those to another than MemcpySame are
+// left out where peers have none.
 func (r *Report) bars(to string) []bar {
 	var out []bar
 	for _, f := range r.Figures {
@@ -276,10 +276,10 @@ const (
 // that are gone come last.
 //
 // A figure is faster or slower if a test of its rounds gives p below 1 %, the medians differ by at
-// least 3 %, and the middle halves of old and new rounds don't overlap, since load varies more between
-// runs than within one. On one machine this must hold for times and for ratios to a baseline: the
-// figure's own, or else [MemcpyHot], which follows the processor's clock; between machines for ratios
-// to the figure's baseline.
+// least 3 %, and the middle halves of old and new rounds don't overlap, since load varies more
+// between runs than within one. On one machine this must hold for times and for ratios to a
+// baseline: the figure's own, or else [MemcpyHot], which follows the processor's clock; between
+// machines for ratios to the figure's baseline.
 func Compare(old, cur *Report) []Change {
 	sameMachine := old.Host.sameMachine(cur.Host)
 	processor := 1.0

@@ -51,7 +51,8 @@ type ReplaySummary struct {
 	AllocsPerReplay   float64  `json:"allocs_per_replay"`
 	SyscallsPerReplay *float64 `json:"syscalls_per_replay"` // by eBPF
 	Programs          int      `json:"programs"`            // of the measured trace
-	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a trace.
+	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a
+	// trace.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
 }
 
@@ -317,9 +318,9 @@ type Marked struct {
 // Operation holds the costs of an operation on tensors of BFloat16, in tiles, interleaved in DRAM.
 type Operation struct {
 	Name string `json:"op"`
-	// Shape is height, inner dimension and width of a product; height, width, channels in and out of
-	// conv2d (3 by 3, padding 1); height, width and channels of max_pool2d (2 by 2); heads, keys and
-	// width of attention_decode.
+	// Shape is height, inner dimension and width of a product; height, width, channels in and out
+	// of conv2d (3 by 3, padding 1); height, width and channels of max_pool2d (2 by 2); heads, keys
+	// and width of attention_decode.
 	Shape   []int  `json:"shape"`
 	Device  string `json:"device,omitempty"` // compared with the target; empty for the target
 	Workers int    `json:"workers"`
@@ -328,8 +329,8 @@ type Operation struct {
 	// Clocks is the time by the clock of the queue's dispatch core; nil for emulators.
 	Clocks       *float64 `json:"clocks,omitempty"`
 	Instructions *float64 `json:"instructions,omitempty"` // of all processors of an emulated device
-	// Products counts products of two tiles. PerClock divides them by Clocks. PeakShare is the share
-	// of the workers' peak: a product of 16 instructions in four phases each in 64 clocks.
+	// Products counts products of two tiles. PerClock divides them by Clocks. PeakShare is the
+	// share of the workers' peak: a product of 16 instructions in four phases each in 64 clocks.
 	Products  float64  `json:"tile_products,omitempty"`
 	PerClock  *float64 `json:"tile_products_per_clock,omitempty"`
 	PeakShare *float64 `json:"share_of_peak,omitempty"`

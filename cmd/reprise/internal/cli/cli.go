@@ -280,8 +280,8 @@ type Output struct {
 	through bool // into an existing device or pipe
 }
 
-// Create begins a file, or opens an existing device or pipe. end completes it, or removes it after an
-// error.
+// Create begins a file, or opens an existing device or pipe. end completes it, or removes it after
+// an error.
 func Create(ctx context.Context, flag, path string) (f Output, end func(error) error, err error) {
 	at, through, err := place(path)
 	if err != nil {
@@ -397,8 +397,8 @@ func place(path string) (at string, through bool, err error) {
 	}
 }
 
-// Creatable checks early that a file can be written. It doesn't open pipes, whose reader would see the
-// end.
+// Creatable checks early that a file can be written. It doesn't open pipes, whose reader would see
+// the end.
 func Creatable(flag, path string) error {
 	if path == "" {
 		return nil

@@ -314,8 +314,9 @@ func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, tra
 	})
 }
 
-// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an emulated
-// device may allocate too: the least of several rounds on an idle device and one processor counts.
+// replayAllocs returns the heap allocations of a replay. The counter is the process's, and an
+// emulated device may allocate too: the least of several rounds on an idle device and one processor
+// counts.
 func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fewest := uint64(math.MaxUint64)
