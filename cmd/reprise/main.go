@@ -226,8 +226,8 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 type versionJSON struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Time     string `json:"time,omitempty"`     // of the revision
-	Modified *bool  `json:"modified,omitempty"` // since the revision
+	Time     string `json:"time,omitempty"`
+	Modified *bool  `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 
@@ -249,8 +249,8 @@ type traceVersionJSON struct {
 }
 
 type driverJSON struct {
-	Interface int    `json:"interface"` // of ioctls
-	Oldest    string `json:"oldest"`    // tt-kmd that has it
+	Interface int    `json:"interface"`
+	Oldest    string `json:"oldest"`
 }
 
 func version() (*versionJSON, error) {

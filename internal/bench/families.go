@@ -26,7 +26,7 @@ const controlIterations = 1000
 
 type loopBody struct {
 	name        string
-	programs    int // run one after the other
+	programs    int
 	kernelBytes int // of each program's kernel; 0 for the smallest
 	form        bodyForm
 }

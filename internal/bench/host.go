@@ -251,10 +251,10 @@ type pairs struct {
 	a       *allocator.Allocator
 	rnd     *rand.Rand
 	extents []allocator.Extent
-	next    int // first extent not freed in this pass
+	next    int
 	victims []uint32
 	sizes   []uint32
-	done    int // victims and sizes used so far
+	done    int
 }
 
 func (p *pairs) drawSizes() {
@@ -363,7 +363,7 @@ func (s *session) measurePace(p pace, arrivals ...arrival) error {
 
 func wakeJobs(ctx context.Context, c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
 	var start int64
-	var least float64 // ns after start
+	var least float64
 	came := func() bool { return c.Ns(start, measure.Ticks()) >= least }
 	wait := func() (late float64, err error) {
 		after := a.after

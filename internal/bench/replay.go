@@ -320,8 +320,8 @@ type watched struct {
 
 	tid          int
 	replays      int
-	bursts       []float64 // ns of each
-	waits        float64   // ns of all waits
+	bursts       []float64
+	waits        float64
 	instructions uint64
 	counted      bool
 	snapshot     *probe.Snapshot
@@ -480,7 +480,7 @@ func (w *watched) jitter(t probe.Thread) []report.JitterSource {
 type marker struct {
 	machine probe.Machine
 	report  *report.Markers
-	marked  uint64 // number of the last operation
+	marked  uint64
 }
 
 func newMarker(m probe.Machine) (*marker, error) {

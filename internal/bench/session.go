@@ -178,8 +178,8 @@ func measureSummary(s *session) error {
 // Config selects what to measure, and how often.
 type Config struct {
 	Target  kmd.Target
-	Device  string           // the target's name in the report
-	Options []reprise.Option // of every Open
+	Device  string // the target's name in the report
+	Options []reprise.Option
 	// Families names the families to measure. Empty means all but [Summarized], which runs alone.
 	Families []string
 	// Rounds counts, after Warmup more; 0 means 20 and 3.
@@ -206,7 +206,7 @@ type Config struct {
 	Emulated func() Emulated
 	// Parallel is Emulated with tiles that execute in parallel.
 	Parallel func() Emulated
-	Mesh     mesh.Machine // cards for the mesh family
+	Mesh     mesh.Machine
 	Against  *Against
 	// Machine says which kernel features may be used; nil means [probe.Detect].
 	Machine probe.Machine
@@ -236,8 +236,8 @@ type Work struct{ Instructions, NoCBytes uint64 }
 
 type Against struct {
 	Target   kmd.Target
-	Name     string // in ratios
-	Emulated bool   // by this project, so that clocks aren't reported
+	Name     string
+	Emulated bool // by this project, so that clocks aren't reported
 }
 
 const clockAttempts = 3
@@ -249,7 +249,7 @@ type session struct {
 	runner measure.Runner
 	dev    *reprise.Device // nil for families that need none
 	report *report.Report
-	marker *marker // nil without Config.Markers
+	marker *marker
 }
 
 func (s *session) aiClock() (mhz float64, ok bool, err error) {
@@ -435,7 +435,7 @@ type stamps struct {
 	ctx           context.Context
 	queue         *reprise.Queue
 	before, after *reprise.Event
-	mhz           float64 // 0 if unknown
+	mhz           float64
 }
 
 func newStamps(ctx context.Context, d *reprise.Device) *stamps {

@@ -215,8 +215,8 @@ func summarizeEmulator(s *session) error {
 	}
 	works := []struct {
 		workload
-		less  workload // for Config.Against
-		whole          // of less
+		less workload // for Config.Against
+		whole
 	}{{workload: busyWorkers(1)}, {}}
 	err := s.emulate(s.config.Emulated, 1, func(chips []emulated) error {
 		s.report.Arch = chips[0].Arch().String()
@@ -450,7 +450,7 @@ func (w whole) figure(suffix string, device ...report.Param) *report.Figure {
 type work func() (do func() error, err error)
 
 type run struct {
-	device []report.Param // nil for the target
+	device []report.Param
 	round  func(measure func(do func() error) error) error
 
 	wall, busy *measure.Series

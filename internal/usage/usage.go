@@ -113,17 +113,17 @@ type Device struct {
 }
 
 type Entry struct {
-	PID       int       // in the process's own namespace
-	Start     uint64    // of the process, in ticks since boot; 0 is unknown
-	Namespace uint64    // inode of the namespace of PID; 0 is unknown
-	Opened    time.Time // the device
-	Command   string    // name of the program
+	PID       int    // in the process's own namespace
+	Start     uint64 // of the process, in ticks since boot; 0 is unknown
+	Namespace uint64 // inode of the namespace of PID; 0 is unknown
+	Opened    time.Time
+	Command   string
 	Device    Device
 	Memory    []Record // of each kind that the device has, by Kind
 
-	Path    string // of the log
-	UID     int    // owner of the file, by the system
-	Foreign bool   // PID belongs to another namespace
+	Path    string
+	UID     int  // owner of the file, by the system
+	Foreign bool // PID belongs to another namespace
 }
 
 type Record struct {
@@ -217,9 +217,9 @@ func text(b []byte) string {
 
 type Snapshot struct {
 	Time     time.Time
-	Entries  []Entry // of live processes, by process and path
-	Dead     int     // logs of dead processes
-	Problems []error // one for each unreadable log
+	Entries  []Entry
+	Dead     int
+	Problems []error
 }
 
 // errUnfinished is of a log whose process is still creating it, or died meanwhile.

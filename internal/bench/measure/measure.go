@@ -92,7 +92,7 @@ type Job struct {
 	Against []*Baseline
 
 	Bytes, Commands float64 // of one operation; 0 if unknown
-	Allocs          bool    // count allocations
+	Allocs          bool
 	Peers           []report.Peer
 	Unit            string // what the figure's rate counts; "" for no rate
 }
@@ -317,7 +317,7 @@ func (s *Series) Fill(f *report.Figure) {
 // Baseline is an operation to compare with.
 type Baseline struct {
 	name string
-	per  int // operations in a sample
+	per  int
 	op   func(n int)
 }
 

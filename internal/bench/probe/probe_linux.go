@@ -4,7 +4,7 @@ package probe
 
 import (
 	"cmp"
-	_ "embed" // of names
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,7 +37,7 @@ type Probe struct {
 	programs  []*ebpf.Program
 	links     []io.Closer
 	control   *ebpf.Memory
-	functions []string // by number
+	functions []string
 
 	ring   *ringbuf.Reader
 	drains sync.WaitGroup
@@ -45,9 +45,9 @@ type Probe struct {
 	slow   []bpfEvent // a ring buffer of config.Events
 	next   int
 	old    uint64
-	files  map[uint32]string // device files seen, by descriptor
-	most   Proc              // largest figures of /proc
-	ended  time.Time         // zero while the process runs
+	files  map[uint32]string
+	most   Proc // largest figures of /proc
+	ended  time.Time
 }
 
 // Start begins to watch. What the machine can't run is left out and named in every [Snapshot].

@@ -87,7 +87,7 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(e
 
 type numbers struct {
 	global   uint32 // in the initial PID namespace; 0 if unknown
-	own      uint32 // in its own namespace
+	own      uint32
 	dev, ino uint64 // of that namespace
 }
 

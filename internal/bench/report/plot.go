@@ -247,9 +247,9 @@ const (
 	Same   Verdict = "same"
 	Faster Verdict = "faster"
 	Slower Verdict = "slower"
-	Gone   Verdict = "gone"           // only the old report has it
-	New    Verdict = "new"            // only the new report has it
-	TooFew Verdict = "too few rounds" // see EnoughRounds
+	Gone   Verdict = "gone"
+	New    Verdict = "new"
+	TooFew Verdict = "too few rounds"
 )
 
 type Change struct {
@@ -262,8 +262,8 @@ type Change struct {
 	Scaled  bool    `json:"scaled"`
 	P       float64 `json:"p"` // of the two-sided Mann-Whitney U test of the rounds' medians
 	Verdict Verdict `json:"verdict"`
-	Allocs  float64 `json:"allocs_change"` // per operation
-	Bytes   float64 `json:"bytes_change"`  // per operation
+	Allocs  float64 `json:"allocs_change"`
+	Bytes   float64 `json:"bytes_change"`
 }
 
 // Thresholds of a significant difference.

@@ -26,8 +26,8 @@ type Report struct {
 	Device string    `json:"device"`
 	Arch   string    `json:"arch,omitempty"`
 	Host   Host      `json:"host"`
-	Rounds int       `json:"rounds"`        // of each figure
-	Warmup int       `json:"warmup_rounds"` // before them
+	Rounds int       `json:"rounds"`
+	Warmup int       `json:"warmup_rounds"`
 	// TimerOverheadNs is the cost of reading the counter, which every sample excludes.
 	TimerOverheadNs float64           `json:"timer_overhead_ns"`
 	Baselines       []*Figure         `json:"baselines"`
@@ -36,10 +36,10 @@ type Report struct {
 	Summary         []*SummaryRow     `json:"summary,omitempty"`
 	Refused         []Refusal         `json:"refused,omitempty"`
 	LeftOut         []LeftOut         `json:"left_out,omitempty"` // requested, but can't be measured here
-	Breakdown       *Breakdown        `json:"ebpf,omitempty"`     // nil unless requested
-	Markers         *Markers          `json:"markers,omitempty"`  // nil unless requested
-	Timeline        *observe.Timeline `json:"-"`                  // of a few replays; nil unless requested
-	*ReplaySummary                    // of the replay family
+	Breakdown       *Breakdown        `json:"ebpf,omitempty"`
+	Markers         *Markers          `json:"markers,omitempty"`
+	Timeline        *observe.Timeline `json:"-"` // of a few replays; nil unless requested
+	*ReplaySummary
 }
 
 // ReplaySummary holds the costs of a replay; nil means unknown.
@@ -49,8 +49,8 @@ type ReplaySummary struct {
 	NTStoreNs         *float64 `json:"nt_store_64B_ns"`
 	BytesPerReplay    float64  `json:"bytes_per_replay"`
 	AllocsPerReplay   float64  `json:"allocs_per_replay"`
-	SyscallsPerReplay *float64 `json:"syscalls_per_replay"` // by eBPF
-	Programs          int      `json:"programs"`            // of the measured trace
+	SyscallsPerReplay *float64 `json:"syscalls_per_replay"`
+	Programs          int      `json:"programs"`
 	// InstructionsPerProgram counts those of prefetcher and dispatchers for each program of a
 	// trace.
 	InstructionsPerProgram *float64 `json:"device_instructions_per_program"`
@@ -165,8 +165,8 @@ type Figure struct {
 	Commands *float64 `json:"commands_per_op,omitempty"`
 	Allocs   *float64 `json:"allocs_per_op,omitempty"`
 
-	AIClock *AIClock `json:"aiclk_mhz,omitempty"` // nil if unreadable
-	Rate    *Rate    `json:"rate,omitempty"`      // the median as a rate, where that has a meaning
+	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
+	Rate    *Rate    `json:"rate,omitempty"` // the median as a rate, where that has a meaning
 	Ratios  []Ratio  `json:"ratios,omitempty"`
 	Peers   []Peer   `json:"peers,omitempty"`
 }
@@ -248,7 +248,7 @@ func (c *AIClock) Moved() bool {
 
 type Refusal struct {
 	Figure   string     `json:"figure"`
-	AIClocks []*AIClock `json:"aiclk_mhz"` // of each attempt
+	AIClocks []*AIClock `json:"aiclk_mhz"`
 }
 
 func (r *Refusal) String() string {
@@ -266,7 +266,7 @@ type Breakdown struct {
 	Stages  []StageCost     `json:"stages"`
 	Jitter  []JitterSource  `json:"jitter"`
 	Costs   []probe.Cost    `json:"probe_costs"`
-	Used    []string        `json:"used"` // working probes
+	Used    []string        `json:"used"`
 	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
 	Lost    probe.Lost      `json:"lost"`
 }
@@ -288,8 +288,8 @@ type StageCost struct {
 type JitterSource struct {
 	Name  string  `json:"name"`
 	Count uint64  `json:"count"`
-	Ns    float64 `json:"ns"`     // together
-	MaxNs float64 `json:"ns_max"` // the longest
+	Ns    float64 `json:"ns"`
+	MaxNs float64 `json:"ns_max"`
 }
 
 // Markers is what uprobes observed of awaited operations between calls of probe.MarkSubmitted and
@@ -364,14 +364,14 @@ func (p *PartClocks) Limit(clocks float64) string {
 type SummaryRow struct {
 	What    string     `json:"what"`
 	Figure  string     `json:"figure,omitempty"` // ID of the figure whose median is Now, if of one
-	Now     *Quantity  `json:"now"`              // nil if Missing
+	Now     *Quantity  `json:"now"`
 	Missing string     `json:"missing,omitempty"`
 	More    []Quantity `json:"more,omitempty"`  // details of Now, such as percentiles and parts
 	Ratio   *Ratio     `json:"ratio,omitempty"` // to the figure's baseline, or else to [MemcpyHot]; nil for counts
 	// Others and Goals compare with the quantity of their name among More, or else with Now.
 	Others []Other    `json:"others,omitempty"`
 	Goals  []Quantity `json:"goals,omitempty"`
-	Note   string     `json:"note,omitempty"` // how the figure was measured
+	Note   string     `json:"note,omitempty"`
 }
 
 type Quantity struct {
@@ -382,7 +382,7 @@ type Quantity struct {
 
 type Other struct {
 	Quantity
-	Source *Source `json:"source,omitempty"` // nil if it was measured
+	Source *Source `json:"source,omitempty"`
 }
 
 type Source struct {

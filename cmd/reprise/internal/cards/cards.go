@@ -431,7 +431,7 @@ func (ResetCmd) Help() string {
 
 type resetJSON struct {
 	PCI     string       `json:"pci"`
-	Node    string       `json:"node"` // afterwards
+	Node    string       `json:"node"`
 	Arch    string       `json:"arch"`
 	Mode    string       `json:"mode"`
 	Seconds float64      `json:"seconds"`

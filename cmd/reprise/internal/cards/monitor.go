@@ -259,7 +259,7 @@ type monitorView struct {
 	poll     func() (*MonitorReport, error)
 	interval time.Duration
 
-	report        *MonitorReport // nil before the first poll
+	report        *MonitorReport
 	err           error
 	width, height int
 	top           int
@@ -385,7 +385,7 @@ func (v *monitorView) lines() []string {
 		long := max(10, min(50, v.width-60))
 		for _, m := range d.Memory {
 			if len(d.Processes) == 1 {
-				break // its numbers are the same
+				break
 			}
 			if m.Capacity != 0 || m.Allocated != 0 {
 				out = append(out, v.bar(fmt.Sprintf("  %-9s", m.Kind), m.Allocated, m.Capacity, long,
@@ -416,7 +416,7 @@ func (d *monitorDevice) title() string {
 	if s != d.Name {
 		s += "  " + d.Name
 	}
-	if d.Arch != "" && !d.Emulated { // an emulator's name says it
+	if d.Arch != "" && !d.Emulated {
 		s += "  " + d.Arch
 	}
 	if d.Serial != "" {
@@ -433,7 +433,7 @@ func (v *monitorView) bar(name string, used, capacity uint64, long int, numbers 
 	s := share(used, capacity)
 	full := int(math.Round(s * float64(long)))
 	if full == 0 && used > 0 {
-		full = 1 // little is not nothing
+		full = 1
 	}
 	colour := "32"
 	switch {

@@ -395,7 +395,7 @@ func place(path string) (at string, through bool, err error) {
 		path = filepath.Join(dir, name)
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, false, nil // it is no link
+			return path, false, nil
 		}
 		if path = to; !filepath.IsAbs(to) {
 			path = dir + string(filepath.Separator) + to // not cleaned: dots after another link count from where it leads to
@@ -532,7 +532,7 @@ func OpenChip(ctx context.Context, t kmd.Target, opts ...kmd.Option) (*kmd.Devic
 type FlagError struct {
 	Flag, Value string
 	Why, Hint   string
-	Err         error // the cause, for errors.Is; may be nil
+	Err         error
 }
 
 func (e *FlagError) Error() string {

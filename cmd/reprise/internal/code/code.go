@@ -221,7 +221,7 @@ type metalKernelJSON struct {
 	Name      string              `json:"name"`
 	Hash      string              `json:"hash,omitempty"`
 	Build     string              `json:"build,omitempty"`
-	Commit    string              `json:"commit,omitempty"` // of the cache's folder
+	Commit    string              `json:"commit,omitempty"`
 	Processor string              `json:"processor,omitempty"`
 	Arch      string              `json:"arch,omitempty"`
 	Revision  string              `json:"revision,omitempty"`
@@ -233,8 +233,8 @@ type metalKernelJSON struct {
 	IRAM      bool                `json:"iram"`                       // runs in the instruction RAM of Wormhole's NCRISC
 	Stored    int                 `json:"stored_addresses,omitempty"` // words with an address of text
 	Variables int                 `json:"variables"`
-	Firmware  string              `json:"firmware,omitempty"` // folder
-	Problem   string              `json:"problem,omitempty"`  // why it can't run
+	Firmware  string              `json:"firmware,omitempty"`
+	Problem   string              `json:"problem,omitempty"`
 	Symbols   []metalVariableJSON `json:"symbols,omitempty"`
 }
 
@@ -246,10 +246,10 @@ type metalVariableJSON struct {
 
 type metalEthernetJSON struct {
 	File      string `json:"file"`
-	Name      string `json:"name,omitempty"` // of a kernel
+	Name      string `json:"name,omitempty"`
 	Hash      string `json:"hash,omitempty"`
 	Build     string `json:"build,omitempty"`
-	Commit    string `json:"commit,omitempty"` // of the cache's folder
+	Commit    string `json:"commit,omitempty"`
 	Processor string `json:"processor"`
 	Firmware  bool   `json:"firmware"`
 }
@@ -338,7 +338,7 @@ func (j *metalJSON) print(w cli.Text) {
 		t.Row("KERNEL", "HASH", "PROCESSOR", "CHIP", "REVISION", "L1", "LOCAL RAM", "BANKS", "VARIABLES", "FIRMWARE")
 	}
 	var problems []string
-	with := map[string][]string{} // kernels with a problem
+	with := map[string][]string{}
 	for _, k := range j.Kernels {
 		if k.L1 == 0 {
 			t.Row(k.Name, cli.Dash(k.Hash), k.Processor, "-", "-", "-", "-", "-", "-", "-")

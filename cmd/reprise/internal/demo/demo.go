@@ -288,7 +288,7 @@ func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int,
 // Sampling of engine waits for a timeline.
 const (
 	engineSampling = 100 * time.Microsecond
-	sampledWorkers = 4 // at most
+	sampledWorkers = 4
 )
 
 func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
@@ -479,7 +479,7 @@ func (c *Cmd) recorded(ctx context.Context) (on kmd.Target, end func(error) erro
 		return p, func(err error) error {
 			switch left := p.Left(); {
 			case p.Err() != nil:
-				return p.Err() // the cause of err
+				return p.Err()
 			case err == nil && left > 0:
 				return fmt.Errorf("%w: %d events that have to come were not played", errPlayed, left)
 			}

@@ -58,16 +58,16 @@ type Generated struct {
 	Seed        uint64  `json:"seed"`
 	Temperature float64 `json:"temperature"`
 	Parameters  int     `json:"parameters"`
-	Programs    int     `json:"programs"` // of a token
+	Programs    int     `json:"programs"`
 	generation
 	Runs []generation `json:"runs"`
 
-	Words []string `json:"words"` // that have ended
+	Words []string `json:"words"`
 	// Words in the part of the list that the network was trained on, and in the part held back.
 	Trained       int     `json:"words_trained"`
 	HeldBack      int     `json:"words_held_back"`
 	HeldBackShare float64 `json:"held_back_share"`
-	Mismatches    int     `json:"mismatches"` // tokens that differ from the host's
+	Mismatches    int     `json:"mismatches"`
 	Seconds       float64 `json:"seconds"`
 }
 
@@ -75,7 +75,7 @@ type generation struct {
 	Mode        string  `json:"mode"` // loop: one trace that loops; replay: a replay for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
 	Submissions int     `json:"submissions"`
-	HostBytes   int     `json:"host_bytes"` // of their commands
+	HostBytes   int     `json:"host_bytes"`
 	PerSecond   float64 `json:"tokens_per_second"`
 }
 
@@ -232,9 +232,9 @@ func onHost(ctx context.Context, arch chip.Arch, net *transformer.Network, s tra
 type generator struct {
 	dev      *reprise.Device
 	model    *transformer.Model
-	made     *stream.Stream // of tokens
+	made     *stream.Stream
 	sampling transformer.Sampling
-	programs int // of a token
+	programs int
 }
 
 func (g *generator) compile(ctx context.Context) error {

@@ -32,21 +32,21 @@ type meshResult struct {
 	Engine      string      `json:"engine"`
 	Shape       []int       `json:"shape"`
 	Images      int         `json:"images"`
-	Batch       int         `json:"batch"` // of each chip
+	Batch       int         `json:"batch"`
 	Replays     int         `json:"replays"`
 	Accuracy    float64     `json:"accuracy"`
 	Measured    int         `json:"accuracy_images"`
 	Mismatches  int         `json:"mismatches"`
-	TraceBytes  int         `json:"trace_bytes"` // of each chip
+	TraceBytes  int         `json:"trace_bytes"`
 	Streams     int         `json:"trace_streams"`
 	HostBytes   int         `json:"trace_host_bytes"`
-	ReplayNs    int64       `json:"replay_host_ns_p50"` // of all chips
+	ReplayNs    int64       `json:"replay_host_ns_p50"`
 	Seconds     float64     `json:"seconds"`
 	OpenSeconds float64     `json:"open_seconds"`
 	Hosts       int         `json:"hosts"`
 	Chips       []meshShare `json:"chips"`
 
-	rank int // of this process
+	rank int
 }
 
 type meshShare struct {
@@ -174,7 +174,7 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	res.TraceBytes = trace.Parts()[0].Size
 	res.Streams, res.HostBytes = trace.Streams()
 	var times []time.Duration
-	first := 0 // image of the round
+	first := 0
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
 		if err := each(len(parts), func(i int) error { return write(q.On(chips[i]), inputs[i], parts[i]) }); err != nil {
@@ -269,7 +269,7 @@ type job struct {
 	leave func()
 	close func(context.Context) error
 
-	stop func() // the watch
+	stop func()
 	left atomic.Bool
 }
 

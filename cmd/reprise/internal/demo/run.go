@@ -65,7 +65,7 @@ type demoRun struct {
 	ops     *ops.Device
 	net     network
 	bar     *progress
-	room    int // images of a batch
+	room    int
 	batches [][]digits.Image
 	check   mismatchError
 	span    func(string) func() // of the timeline; nil without one
@@ -146,7 +146,7 @@ func (r *demoRun) stream(ctx context.Context, pipe *pipeline.Pipeline, inputs []
 }
 
 type submitTimes struct {
-	times    []time.Duration // of each batch
+	times    []time.Duration
 	programs []*reprise.Executable
 }
 
@@ -202,8 +202,8 @@ func (s scores) same(o scores) bool {
 
 // network is trained; room is the number of images of its buffers.
 type network interface {
-	name() string   // for people
-	engine() string // for scripts
+	name() string
+	engine() string
 	input(room int) (reprise.BufferConfig, error)
 	encode(images []digits.Image, room int) ([]byte, error)
 	// load uses an input buffer.

@@ -178,7 +178,7 @@ func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Ar
 
 type timer struct {
 	run      ttnn.Run
-	script   string // main.py of the programs
+	script   string
 	progress func(name string)
 
 	times   map[string]bench.Times // by program, and of opening the device

@@ -237,7 +237,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s cli.Streams, r *ttnn.Run) erro
 				return c.abandon(ctx, s, r, cmd.Process, ended, "reprise: SIGQUIT: what the program waits for:")
 			case sig == os.Interrupt && inForeground(): // the terminal told the program, too
 			default:
-				_ = cmd.Process.Signal(sig) // unless it has ended just now
+				_ = cmd.Process.Signal(sig)
 			}
 		case <-timeout:
 			return c.abandon(ctx, s, r, cmd.Process, ended, fmt.Sprintf("reprise: the program took longer than %v:", c.Timeout))

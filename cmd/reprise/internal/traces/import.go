@@ -535,7 +535,7 @@ type scanTraceJSON struct {
 	Addr      uint64   `json:"addr"`
 	Pages     int      `json:"pages"`
 	PageSize  int      `json:"page_size"`
-	Bytes     int      `json:"bytes"` // of commands
+	Bytes     int      `json:"bytes"`
 	Programs  int      `json:"programs"`
 	Revisions []string `json:"revisions"` // in which the commands are valid up to EXEC_BUF_END
 }

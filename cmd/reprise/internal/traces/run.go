@@ -70,7 +70,7 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 		}
 		return q.Wait(ctx)
 	}
-	var want [][]runBufferJSON // after each program
+	var want [][]runBufferJSON
 	err = r.Debug().Step(ctx, func(int) error {
 		c, err := r.contents(ctx)
 		want = append(want, c)
@@ -163,15 +163,15 @@ type runJSON struct {
 	Device   string `json:"device"`
 	Arch     string `json:"arch"`
 	Queues   int    `json:"queues"`
-	Programs int    `json:"programs"`           // of a replay
-	Mode     string `json:"mode"`               // "replay", "step", "split", "bisect" or "check"
-	Replays  int    `json:"replays"`            // of mode replay
-	ReplayNs int64  `json:"replay_host_ns_p50"` // of mode replay
+	Programs int    `json:"programs"`
+	Mode     string `json:"mode"` // "replay", "step", "split", "bisect" or "check"
+	Replays  int    `json:"replays"`
+	ReplayNs int64  `json:"replay_host_ns_p50"`
 	// Results is "same", "different", "none" (the file has none) or "not compared".
 	Results string          `json:"results"`
 	Seconds float64         `json:"seconds"`
-	Pieces  []pieceJSON     `json:"pieces,omitempty"` // of step and split
-	Found   *programAt      `json:"found,omitempty"`  // by bisect or check
+	Pieces  []pieceJSON     `json:"pieces,omitempty"`
+	Found   *programAt      `json:"found,omitempty"`
 	Buffers []runBufferJSON `json:"buffers"`
 }
 
@@ -198,7 +198,7 @@ type pieceJSON struct {
 type runBufferJSON struct {
 	Name   string `json:"name"`
 	Bytes  int    `json:"bytes"`
-	SHA256 string `json:"sha256"` // of its last content
+	SHA256 string `json:"sha256"`
 }
 
 func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
@@ -224,7 +224,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		}
 	}
 	begin := time.Now()
-	var wrong error // printed after everything else
+	var wrong error
 	switch r.out.Mode {
 	case "step", "split":
 		wrong, err = r.inPieces(ctx, c.Split)
@@ -442,7 +442,7 @@ type verifyJSON struct {
 	File   string `json:"file"`
 	Device string `json:"device"`
 	OK     bool   `json:"ok"`
-	Bytes  int    `json:"bytes"` // that were compared
+	Bytes  int    `json:"bytes"`
 
 	// The first difference, if any.
 	Differ  int    `json:"different_bytes"`

@@ -153,10 +153,10 @@ type traceStatCmd struct {
 type statJSON struct {
 	Source string `json:"source"`
 	tracebuf.Stats
-	placeJSON             // of a trace of one queue
-	Queues    []queueJSON `json:"queues,omitempty"`
-	File      *fileJSON   `json:"file,omitempty"`    // of one device
-	Devices   []fileJSON  `json:"devices,omitempty"` // of several
+	placeJSON
+	Queues  []queueJSON `json:"queues,omitempty"`
+	File    *fileJSON   `json:"file,omitempty"`
+	Devices []fileJSON  `json:"devices,omitempty"`
 }
 
 type placeJSON struct {
@@ -176,7 +176,7 @@ type queueJSON struct {
 type fileJSON struct {
 	Device  int          `json:"device,omitempty"`
 	Name    string       `json:"name"`
-	Grid    cli.Grid     `json:"workers"` // of the first queue
+	Grid    cli.Grid     `json:"workers"`
 	Buffers []bufferJSON `json:"buffers"`
 	Params  []paramJSON  `json:"patch_points"`
 	Kernels int          `json:"kernel_bytes"`
@@ -190,7 +190,7 @@ type bufferJSON struct {
 	Addr   uint64 `json:"addr"`
 	Bytes  int    `json:"bytes"`
 	Output bool   `json:"output"`
-	Data   int    `json:"data_bytes"` // in the file
+	Data   int    `json:"data_bytes"`
 }
 
 type paramJSON struct {
@@ -412,7 +412,7 @@ type diffJSON struct {
 	A           string                `json:"a"`
 	B           string                `json:"b"`
 	Same        bool                  `json:"same"`
-	Programs    int                   `json:"programs"` // of the longer one
+	Programs    int                   `json:"programs"`
 	Differences []tracebuf.Difference `json:"differences"`
 }
 

@@ -56,8 +56,8 @@ type source struct {
 	files  []*tracebuf.File     // one for each device, nil for a device without parts; none for raw commands
 	parts  []*tracebuf.Contents // one for each queue of each device
 	banks  int                  // DRAM banks of a device, 0 for a file
-	placed bool                 // the address is known
-	addr   uint64               // in each bank
+	placed bool
+	addr   uint64
 }
 
 func (s *source) partName(device, queue int) string {
@@ -192,11 +192,11 @@ func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target)
 
 // memory is the DRAM of a device, or a folder with copies of it.
 type memory struct {
-	ctx    context.Context // ends reads
+	ctx    context.Context
 	ch     *chip.Chip
-	dev    *kmd.Device // nil for copies
+	dev    *kmd.Device
 	folder string
-	files  map[int]*os.File // of the folder, by bank
+	files  map[int]*os.File
 }
 
 func openMemory(ctx context.Context, t kmd.Target) (*memory, error) {
